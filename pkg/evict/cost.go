@@ -1,0 +1,71 @@
+package evict
+
+import (
+	"cmp"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+)
+
+// Cost is what a set of victims costs. The zero Cost evicts nobody.
+type Cost struct {
+	Violations int
+	Pods       int
+	Highest    int32 // the highest victim priority; 0 without victims
+	Sum        int64 // of victim priorities
+}
+
+// Compare orders costs by violations, pods, highest priority and sum.
+func (c Cost) Compare(o Cost) int {
+	return cmp.Or(c.compareCount(o), cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum))
+}
+
+func (c Cost) compareCount(o Cost) int {
+	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Pods, o.Pods))
+}
+
+// comparePrice orders costs under a ceiling.
+func (c Cost) comparePrice(o Cost) int {
+	return cmp.Or(c.compareCount(o), cmp.Compare(c.Sum, o.Sum))
+}
+
+// under says that no victim is above the ceiling.
+func (c Cost) under(ceiling int32) bool { return c.Pods == 0 || c.Highest <= ceiling }
+
+// Add returns the cost of both.
+func (c Cost) Add(o Cost) Cost {
+	sum := Cost{c.Violations + o.Violations, c.Pods + o.Pods, max(c.Highest, o.Highest), c.Sum + o.Sum}
+	switch {
+	case c.Pods == 0:
+		sum.Highest = o.Highest
+	case o.Pods == 0:
+		sum.Highest = c.Highest
+	}
+	return sum
+}
+
+// price is the cost under a ceiling, where the highest priority no longer matters:
+// violations, pods and the sum of priorities.
+func (c Cost) price() offer.Price {
+	return offer.Price{int64(c.Violations), int64(c.Pods), c.Sum}
+}
+
+const priceWidth = 3
+
+// counts is the part of a price that does not depend on priorities.
+func counts(p offer.Price) offer.Price { return p[:2] }
+
+func (v Victim) cost() Cost {
+	c := Cost{Pods: 1, Highest: v.Priority, Sum: int64(v.Priority)}
+	if v.Violates {
+		c.Violations = 1
+	}
+	return c
+}
+
+// costOf returns the cost of some of a node's victims.
+func costOf(victims []Victim, gone []int) (c Cost) {
+	for _, v := range gone {
+		c = c.Add(victims[v].cost())
+	}
+	return c
+}

@@ -1,0 +1,173 @@
+// Package evict looks for the cheapest eviction that makes a plan possible.
+//
+// It works on what a node could take if some of its pods left (Options, one per
+// worthwhile set of victims), lets package plan place members where each node
+// charges for those that must leave, and then plans once more as if they had left.
+// It knows slots, costs and domains, and nothing of pods, budgets as objects, clocks
+// or locks. Equal input gives equal output.
+//
+// Of all domains and victim sets it takes the first by:
+//
+//  1. fewest violated disruption budgets;
+//  2. fewest pods evicted;
+//  3. lowest highest victim priority, then lowest sum;
+//  4. the order of package plan for the plan that follows;
+//  5. youngest victims, then names.
+package evict
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+)
+
+// Victim is a pod that may be evicted.
+type Victim struct {
+	Name     string
+	Priority int32
+	Started  int64 // Unix nanoseconds; the larger, the younger
+	Violates bool  // a disruption budget forbids it
+	// Shape says what the pod takes up. Victims of one shape on a node free the same
+	// room; "" is like no other.
+	Shape string
+}
+
+// Eviction is the choice: who leaves, and the plan that follows.
+type Eviction struct {
+	Plan    *plan.Plan
+	Cost    Cost
+	Victims []Pick
+}
+
+// Pick names one victim.
+type Pick struct {
+	Node   int // node index
+	Victim int // index into that node's victims
+}
+
+// Choose returns the first eviction by the order of the package comment, or nil if
+// none makes a plan. The request's Min members are made room for; as many of its
+// Want as find room at no more cost are placed. nodes is by node index; w.Free is
+// not read.
+func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
+	w.Room = make([]offer.Slots, len(nodes))
+	for i, n := range nodes {
+		w.Room[i] = n.Room
+	}
+	step := r.Multiple.Steps(w.Tree.Depth() + 1)[0]
+	need := (max(r.Min, 1) + step - 1) / step * step
+	if need > r.Want {
+		return nil
+	}
+	s := &search{world: w, request: r, nodes: nodes, need: need}
+	return s.choose()
+}
+
+type search struct {
+	world   plan.World
+	request plan.Request
+	nodes   []Node
+	need    offer.Slots
+}
+
+// choose finds the lowest cost, then the lowest ceiling on victims' priority that
+// still reaches it. Under a ceiling the highest priority no longer matters, and what
+// is left of a cost adds up, as prices must.
+func (s *search) choose() *Eviction {
+	ceilings := s.priorities()
+	highest := len(ceilings) - 1
+	found := s.under(ceilings[highest])
+	least, ok := found.Charge(s.need)
+	if !ok {
+		return nil
+	}
+	lowest := sort.Search(highest, func(i int) bool {
+		price, ok := s.under(ceilings[i]).Charge(s.need)
+		return ok && slices.Equal(counts(price), counts(least))
+	})
+	if lowest < highest {
+		found = s.under(ceilings[lowest])
+		least, _ = found.Charge(s.need)
+	}
+	return s.evict(found.Plan(found.Most(least)), ceilings[lowest])
+}
+
+// priorities lists the victims' priorities, rising; there is always one.
+func (s *search) priorities() []int32 {
+	all := []int32{}
+	for _, n := range s.nodes {
+		for _, v := range n.Victims {
+			all = append(all, v.Priority)
+		}
+	}
+	if len(all) == 0 {
+		return []int32{0}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// under prepares the search for a place where nodes charge for their victims, and
+// those above the ceiling stay.
+func (s *search) under(ceiling int32) *plan.Search {
+	charges := make([]offer.Curve, len(s.nodes))
+	for i, n := range s.nodes {
+		charges[i] = n.charge(ceiling)
+	}
+	return plan.NewPricedSearch(s.world, s.request, priceWidth, charges)
+}
+
+// evict lets the victims go that stand in the way of a plan, and plans as if they
+// had gone, in the same domain. Where all sets were tried the cost is minimal, so
+// without any one victim the members would not fit there: every victim's place is
+// used whatever that plan is. Elsewhere each one is put back to see.
+func (s *search) evict(p *plan.Plan, ceiling int32) *Eviction {
+	gone := make([][]int, len(s.nodes)) // by node index
+	free := make([]offer.Slots, len(s.nodes))
+	lo, hi := s.world.Tree.Nodes(p.Domain)
+	for i := lo; i < hi; i++ {
+		free[i] = s.nodes[i].free()
+	}
+	for _, at := range p.Places {
+		o := s.nodes[at.Node].cheapest(at.Count, ceiling)
+		gone[at.Node], free[at.Node] = o.Gone, o.Slots
+	}
+	s.putBack(p, gone, free)
+	w := s.world
+	w.Free = free
+	e := &Eviction{}
+	e.Plan, _ = plan.Choose(w, s.request)
+	for node, victims := range gone {
+		e.Cost = e.Cost.Add(costOf(s.nodes[node].Victims, victims))
+		for _, v := range victims {
+			e.Victims = append(e.Victims, Pick{Node: node, Victim: v})
+		}
+	}
+	return e
+}
+
+// putBack keeps victims that may stay, the dearest first, on nodes where not every
+// set was tried.
+func (s *search) putBack(p *plan.Plan, gone [][]int, free []offer.Slots) {
+	steps := s.request.Multiple.Steps(s.world.Tree.Depth() + 1)
+	for i, n := range s.nodes {
+		if n.guessed == nil {
+			continue
+		}
+		dearest := slices.Clone(gone[i])
+		sortByCost(n.Victims, dearest)
+		slices.Reverse(dearest)
+		for _, v := range dearest {
+			had := free[i]
+			without := slices.DeleteFunc(slices.Clone(gone[i]), func(g int) bool { return g == v })
+			free[i] = n.guessed(without)
+			if offer.Roll(s.world.Tree, free, steps)[p.Domain] < s.need {
+				free[i] = had
+				continue
+			}
+			gone[i] = without
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package evict
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+)
+
+// Option is one way to make room on a node.
+type Option struct {
+	Slots offer.Slots // what the node takes once the victims are gone
+	Gone  []int       // indexes into the node's victims, in rising order
+	Cost  Cost
+}
+
+// Node is what a node could take; NewNode makes it. The zero Node takes nobody.
+type Node struct {
+	Victims []Victim
+	// Options starts with the one that evicts nobody; the others follow by price, then
+	// youngest first. Of two that cost the same under some ceiling the first is better.
+	Options []Option
+	Room    offer.Slots // what it would take with every victim gone
+
+	// guessed is how to ask for sets that were not tried; nil if all were.
+	guessed func(gone []int) offer.Slots
+}
+
+// exact is how many sets of victims are tried on a node at the most; where there are
+// more, only some are.
+const exact = 256
+
+// NewNode asks what a node takes without some of its victims and keeps the ways that
+// can be best. slots must not fall when more victims go; most bounds the slots that
+// are of interest. Victims of one shape leave cheapest first, so mostly there are few
+// sets to try; where there are many, victims leave in order of cost and each one that
+// was not needed is put back.
+func NewNode(victims []Victim, most offer.Slots, slots func(gone []int) offer.Slots) Node {
+	n := Node{Victims: victims, Options: []Option{{Slots: slots(nil)}}}
+	n.Room = n.free()
+	if len(victims) == 0 {
+		return n
+	}
+	n.Room = slots(indexes(len(victims)))
+	if n.free() >= min(n.Room, most) {
+		return n
+	}
+	sets, every := everySet(victims)
+	if !every {
+		sets = someSets(victims, n.free(), min(n.Room, most), slots)
+		n.guessed = slots
+	}
+	n.keep(sets, min(n.Room, most), slots)
+	return n
+}
+
+// free is what the node takes when nobody is evicted.
+func (n Node) free() offer.Slots {
+	if len(n.Options) == 0 {
+		return 0
+	}
+	return n.Options[0].Slots
+}
+
+// keep adds those options that can be best, where no more than most slots count. It
+// asks for the slots of a set only if it is not too dear to be of use whatever they
+// are.
+func (n *Node) keep(sets [][]int, most offer.Slots, slots func([]int) offer.Slots) {
+	type dated struct {
+		Option
+		age []int // places in the order of age, rising
+	}
+	options := make([]dated, len(sets))
+	ages := ages(n.Victims)
+	for i, gone := range sets {
+		options[i].Option = Option{Slots: most, Gone: gone, Cost: costOf(n.Victims, gone)}
+		for _, v := range gone {
+			options[i].age = append(options[i].age, ages[v])
+		}
+		slices.Sort(options[i].age)
+	}
+	slices.SortFunc(options, func(a, b dated) int {
+		return cmp.Or(a.Cost.comparePrice(b.Cost), slices.Compare(a.age, b.age))
+	})
+	for _, o := range options {
+		if n.beats(o.Option) {
+			continue
+		}
+		if o.Slots = min(slots(o.Gone), most); !n.beats(o.Option) {
+			n.Options = append(n.Options, o.Option)
+		}
+	}
+}
+
+// beats says that one of the kept options, all of which come before o, is never worse
+// than o, whatever else is evicted on other nodes. The highest priority counts only
+// between equal counts, and which of two is better then depends on the other nodes.
+func (n *Node) beats(o Option) bool {
+	return slices.ContainsFunc(n.Options, func(kept Option) bool {
+		return kept.Slots >= o.Slots &&
+			(kept.Cost.compareCount(o.Cost) < 0 || kept.Cost.Highest <= o.Cost.Highest)
+	})
+}
+
+// cheapest returns the best option for so many members without victims above the
+// ceiling. There must be one.
+func (n Node) cheapest(members offer.Slots, ceiling int32) Option {
+	i := slices.IndexFunc(n.Options, func(o Option) bool { return o.Slots >= members && o.Cost.under(ceiling) })
+	return n.Options[i]
+}
+
+// charge is what members cost here without victims above the ceiling.
+func (n Node) charge(ceiling int32) offer.Curve {
+	c := offer.Free(n.free(), priceWidth)
+	for _, o := range n.Options {
+		if o.Cost.under(ceiling) {
+			c = c.Step(o.Slots, o.Cost.price())
+		}
+	}
+	return c
+}
+
+// everySet returns all sets of victims that can be best, but the empty one: of each
+// shape so and so many, the cheapest. every is false if that is too many.
+func everySet(victims []Victim) (sets [][]int, every bool) {
+	sets = [][]int{nil}
+	for _, alike := range shapes(victims) {
+		if len(sets)*(len(alike)+1) > exact {
+			return nil, false
+		}
+		for _, set := range sets { // the range is over the sets so far
+			for n := range alike {
+				more := slices.Concat(set, alike[:n+1])
+				slices.Sort(more)
+				sets = append(sets, more)
+			}
+		}
+	}
+	return sets[1:], true
+}
+
+// shapes groups victims that free the same room, each group cheapest first.
+func shapes(victims []Victim) (groups [][]int) {
+	place := map[string]int{}
+	for i, v := range victims {
+		g, known := place[v.Shape]
+		if !known || v.Shape == "" {
+			g = len(groups)
+			place[v.Shape] = g
+			groups = append(groups, nil)
+		}
+		groups[g] = append(groups[g], i)
+	}
+	for _, g := range groups {
+		sortByCost(victims, g)
+	}
+	return groups
+}
+
+// someSets returns every victim alone and, for each number of slots up to most, sets
+// that are enough and of which nobody may stay: the cheapest leave one by one until
+// it is enough, or all leave, and then they are put back, the dearest or the cheapest
+// first.
+func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.Slots) (sets [][]int) {
+	order := indexes(len(victims))
+	for _, v := range order {
+		sets = append(sets, []int{v})
+	}
+	sortByCost(victims, order)
+	n := 0
+	for want := free + 1; want <= most; want++ {
+		for slots(sorted(order[:n])) < want {
+			n++
+		}
+		sets = append(sets, needed(reversed(order[:n]), want, slots), needed(reversed(order), want, slots), needed(order, want, slots))
+	}
+	return sets
+}
+
+// needed puts victims back one by one, where enough slots remain without them, and
+// returns the others.
+func needed(gone []int, want offer.Slots, slots func([]int) offer.Slots) []int {
+	gone = slices.Clone(gone)
+	for i := 0; i < len(gone); {
+		without := slices.Delete(slices.Clone(gone), i, i+1)
+		if slots(sorted(without)) < want {
+			i++
+			continue
+		}
+		gone = without
+	}
+	return sorted(gone)
+}
+
+func reversed(s []int) []int {
+	s = slices.Clone(s)
+	slices.Reverse(s)
+	return s
+}
+
+// sortByCost sorts indexes of victims by their costs, the younger of equals first.
+func sortByCost(victims []Victim, some []int) {
+	slices.SortFunc(some, func(a, b int) int {
+		return cmp.Or(victims[a].cost().Compare(victims[b].cost()), compareVictims(victims[a], victims[b]))
+	})
+}
+
+func sorted(s []int) []int {
+	s = slices.Clone(s)
+	slices.Sort(s)
+	return s
+}
+
+// compareVictims puts the younger first, then the first by name.
+func compareVictims(a, b Victim) int {
+	return cmp.Or(cmp.Compare(b.Started, a.Started), cmp.Compare(a.Name, b.Name))
+}
+
+// ages returns each victim's place in the order of compareVictims.
+func ages(victims []Victim) []int {
+	order := indexes(len(victims))
+	slices.SortFunc(order, func(a, b int) int { return compareVictims(victims[a], victims[b]) })
+	age := make([]int, len(victims))
+	for place, v := range order {
+		age[v] = place
+	}
+	return age
+}
+
+// indexes returns 0 to n-1.
+func indexes(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}

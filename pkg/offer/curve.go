@@ -1,0 +1,209 @@
+package offer
+
+import (
+	"slices"
+	"sort"
+)
+
+// Price is what it costs to take members: a row of numbers, added one by one and
+// compared from the left. What they mean is the caller's business.
+type Price []int64
+
+// Compare orders prices from the left.
+func (p Price) Compare(q Price) int { return slices.Compare(p, q) }
+
+// Add returns the price of both.
+func (p Price) Add(q Price) Price {
+	sum := slices.Clone(p)
+	for i := range sum {
+		sum[i] += q[i]
+	}
+	return sum
+}
+
+// Curve says what it costs a domain to take so many members. It is a flight of
+// steps: each price is enough for up to so many.
+//
+//	2             ┌──
+//	1       ┌─────┘
+//	0 ──────┘
+//	  0     3     5  6 members
+//
+// Nobody costs nothing. A Curve never changes; what looks like a change returns a
+// new one.
+type Curve struct {
+	width int     // numbers in a price
+	upTo  []Slots // rising; the first is what is free, maybe nothing
+	price []int64 // step i costs price[i*width:(i+1)*width]; rising
+}
+
+// Free is the curve of a domain that takes up to n members for nothing. Prices have
+// the given width.
+func Free(n Slots, width int) Curve {
+	return Curve{width: width, upTo: []Slots{n}, price: make([]int64, width)}
+}
+
+// Made says whether the curve was made at all; a zero Curve says nothing.
+func (c Curve) Made() bool { return c.upTo != nil }
+
+// Step returns the curve with one more step, which must be dearer than the others;
+// a step that is not enough for more members is left out.
+func (c Curve) Step(upTo Slots, price Price) Curve {
+	out := Curve{width: c.width, upTo: slices.Clone(c.upTo), price: slices.Clone(c.price)}
+	out.add(upTo, price)
+	return out
+}
+
+// add is Step in place, for a curve that nobody else has seen.
+func (c *Curve) add(upTo Slots, price Price) {
+	if upTo > c.Most() {
+		c.upTo, c.price = append(c.upTo, upTo), append(c.price, price...)
+	}
+}
+
+// Most is how many members the domain takes at any price.
+func (c Curve) Most() Slots { return c.upTo[len(c.upTo)-1] }
+
+// Price returns the lowest price of n members; ok is false if no price is enough.
+func (c Curve) Price(n Slots) (p Price, ok bool) {
+	i := sort.Search(len(c.upTo), func(i int) bool { return c.upTo[i] >= n })
+	if i == len(c.upTo) {
+		return nil, false
+	}
+	return c.row(i), true
+}
+
+func (c Curve) row(i int) Price { return c.price[i*c.width : (i+1)*c.width : (i+1)*c.width] }
+
+// Steps yields each price and how many members it is enough for, rising.
+func (c Curve) Steps() func(yield func(Price, Slots) bool) {
+	return func(yield func(Price, Slots) bool) {
+		for i, n := range c.upTo {
+			if !yield(c.row(i), n) {
+				return
+			}
+		}
+	}
+}
+
+// Widen returns the curve with zeros added to every price.
+func (c Curve) Widen(width int) Curve {
+	out := Curve{width: width, upTo: c.upTo, price: make([]int64, len(c.upTo)*width)}
+	for i := range c.upTo {
+		copy(out.row(i), c.row(i))
+	}
+	return out
+}
+
+// Round returns the curve of counts that are multiples of step.
+func (c Curve) Round(step Slots) Curve {
+	if step == 1 {
+		return c
+	}
+	out := Free(c.upTo[0]-c.upTo[0]%step, c.width)
+	for i, n := range c.upTo {
+		out.add(n-n%step, c.row(i))
+	}
+	return out
+}
+
+// Charge returns the curve with 1 added to one number of the price of everybody but
+// nobody.
+func (c Curve) Charge(column int) Curve {
+	out := Free(0, c.width)
+	for i, n := range c.upTo {
+		row := slices.Clone(c.row(i))
+		row[column]++
+		out.add(n, row)
+	}
+	return out
+}
+
+// Merge returns the curve of two domains together, as far as most members: what
+// each count costs when it is shared out between them in the cheapest way.
+func Merge(a, b Curve, most Slots) Curve {
+	if len(a.upTo) == 1 {
+		a, b = b, a
+	}
+	if len(b.upTo) == 1 {
+		return a.shift(b.upTo[0], most)
+	}
+	sums := newTable(min(a.Most()+b.Most(), most), a.width)
+	for i, m := range a.upTo {
+		for j, n := range b.upTo {
+			sums.offer(min(m+n, sums.most), a.row(i), b.row(j))
+			if m+n >= sums.most {
+				break // what follows is dearer and not enough for more
+			}
+		}
+	}
+	return sums.curve()
+}
+
+// shift returns the curve with n free slots more.
+func (c Curve) shift(n, most Slots) Curve {
+	if n == 0 && c.Most() <= most {
+		return c
+	}
+	out := Curve{width: c.width, upTo: make([]Slots, 0, len(c.upTo)), price: c.price}
+	for _, m := range c.upTo {
+		out.upTo = append(out.upTo, min(m+n, most))
+		if m+n >= most {
+			break
+		}
+	}
+	out.price = c.price[:len(out.upTo)*c.width]
+	return out
+}
+
+// table collects the lowest price that was offered for exactly so many members.
+type table struct {
+	most  Slots
+	width int
+	known []bool
+	price []int64
+}
+
+func newTable(most Slots, width int) *table {
+	return &table{most: most, width: width, known: make([]bool, most+1), price: make([]int64, int(most+1)*width)}
+}
+
+// offer offers n members for p + q.
+func (t *table) offer(n Slots, p, q Price) {
+	row := t.price[int(n)*t.width : (int(n)+1)*t.width]
+	if t.known[n] && !lessSum(p, q, row) {
+		return
+	}
+	t.known[n] = true
+	for i := range row {
+		row[i] = p[i] + q[i]
+	}
+}
+
+// lessSum says whether p + q < r.
+func lessSum(p, q, r Price) bool {
+	for i := range r {
+		if s := p[i] + q[i]; s != r[i] {
+			return s < r[i]
+		}
+	}
+	return false
+}
+
+// curve keeps the prices that are lower than those of all larger counts.
+func (t *table) curve() Curve {
+	var upTo []Slots
+	var last Price
+	for n := t.most; n >= 0; n-- {
+		row := Price(t.price[int(n)*t.width : (int(n)+1)*t.width])
+		if t.known[n] && (last == nil || row.Compare(last) < 0) {
+			upTo, last = append(upTo, n), row
+		}
+	}
+	slices.Reverse(upTo)
+	out := Curve{width: t.width, upTo: upTo, price: make([]int64, 0, len(upTo)*t.width)}
+	for _, n := range upTo {
+		out.price = append(out.price, t.price[int(n)*t.width:(int(n)+1)*t.width]...)
+	}
+	return out
+}

@@ -1,0 +1,64 @@
+// Package offer counts how many more members of a gang each domain can take.
+//
+// Counts are made on nodes (by whoever knows what a node is) and summed upwards
+// here. The package knows the tree, and nothing of who asks or of pods.
+package offer
+
+import "github.com/muster-scheduler/muster/pkg/topology"
+
+// Slots counts gang members that a domain can take.
+type Slots int
+
+// Multiples holds podCountMultiple by layer index; 0 and 1 mean that any count is
+// legal.
+type Multiples []Slots
+
+// Steps returns, by layer index, the step in which the members of a domain at that
+// layer can be counted so that it and every domain below obey their multiples: the
+// least common multiple of the layer's own and all lower ones. Without multiples
+// every step is 1.
+//
+// Why one number says it all: if each child can take every multiple of its step up
+// to its offer, then so can their sum, and of those the parent keeps every multiple
+// of its own. By induction from the nodes up, a domain can take exactly the
+// multiples of its step up to its offer.
+func (m Multiples) Steps(layers int) []Slots {
+	steps := make([]Slots, layers)
+	step := Slots(1)
+	for l := layers - 1; l >= 0; l-- {
+		if l < len(m) && m[l] > 1 {
+			step = lcm(step, m[l])
+		}
+		steps[l] = step
+	}
+	return steps
+}
+
+// Roll sums free slots of nodes (by node index) up the tree and returns the offer of
+// every domain by ID, each rounded down to its layer's step.
+func Roll(t *topology.Tree, node []Slots, steps []Slots) []Slots {
+	sum := make([]Slots, t.Len())
+	for i, n := range node {
+		sum[t.Node(i)] = n
+	}
+	for d := topology.ID(t.Len() - 1); d >= topology.Root; d-- {
+		sum[d] -= sum[d] % steps[t.Layer(d)]
+		if d != topology.Root {
+			sum[t.Parent(d)] += sum[d]
+		}
+	}
+	return sum
+}
+
+// Sum is Roll without multiples.
+func Sum(t *topology.Tree, node []Slots) []Slots {
+	return Roll(t, node, Multiples(nil).Steps(t.Depth()+1))
+}
+
+func lcm(a, b Slots) Slots {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}

@@ -1,0 +1,90 @@
+// Package plan chooses where the members of a gang go: which domain, and how many
+// on each of its nodes.
+//
+// It is arithmetic on a tree: it knows slots, layers and members, and nothing of
+// pods, clocks or locks. Equal input gives equal output.
+//
+// The order of plans (docs/architecture.md and the tests repeat it, this package
+// alone decides it):
+//
+//  1. every MustGather rule holds, counting the members that are already bound;
+//  2. every count obeys its layer's podCountMultiple;
+//  3. most members placed;
+//  4. deepest single domain that holds them all, those already bound included;
+//  5. for each PreferGather layer from the top down, fewest domains touched; one
+//     with members already bound is touched anyway;
+//  6. most attracting pods in the domain, then in its parents;
+//  7. binpack: least room in the domain, then in its parents;
+//  8. inside the domain, layer by layer, largest first, and last the smallest that
+//     suffices, as far as rule 5 leaves a choice;
+//  9. names.
+//
+// Where members cost something (package evict charges the pods that must leave for
+// them), the lowest price comes before all of it.
+package plan
+
+import (
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// World is what a plan is made on. Slices are by node index; a nil slice is all
+// zero, but for Room.
+type World struct {
+	Tree *topology.Tree
+	// Free is how many of the members each node takes now.
+	Free []offer.Slots
+	// Room is what binpack compares: Free where nobody is evicted, and in preemption
+	// the slots as if every possible victim had gone. Nil means Free.
+	Room []offer.Slots
+	// Bound is how many members of the gang each node already runs.
+	Bound []offer.Slots
+	// Attract is how many pods of the same network-topology-selector it runs.
+	Attract []offer.Slots
+}
+
+// Request is what a gang asks for.
+type Request struct {
+	// Want is how many members wait for a place; Min of them at the least make a
+	// plan.
+	Want, Min offer.Slots
+	// Must is the index of the deepest MustGather layer; 0 is the whole cluster.
+	Must int
+	// Prefer lists the PreferGather layers, in any order.
+	Prefer []int
+	// Multiple is podCountMultiple by layer. It is asked of the members that are
+	// placed; those already bound do not count.
+	Multiple offer.Multiples
+}
+
+// Place is how many members go to a node.
+type Place struct {
+	Node  int // node index
+	Count offer.Slots
+}
+
+// Plan says where members go. Members fill Places in rank order: neighbouring ranks
+// are on the same node, else in the same block, else in the same spine.
+type Plan struct {
+	Domain topology.ID // the deepest domain that holds all members
+	Places []Place
+}
+
+// Count is the number of members placed.
+func (p Plan) Count() (n offer.Slots) {
+	for _, at := range p.Places {
+		n += at.Count
+	}
+	return n
+}
+
+// Choose returns the first plan by the order of the package comment, or nil and why
+// there is none.
+func Choose(w World, r Request) (*Plan, *Refusal) {
+	s := NewSearch(w, r)
+	n := s.Most(nil)
+	if n < max(r.Min, 1) {
+		return nil, s.refuse()
+	}
+	return s.Plan(n), nil
+}

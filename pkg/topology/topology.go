@@ -1,0 +1,248 @@
+// Package topology holds the network as a tree of domains: the cluster, its
+// spines, their blocks, …, and the nodes as leaves.
+//
+// A Tree never changes after Build. Everything that does change (free slots,
+// plans, victims) lives outside it, in slices indexed by ID or by node, so any
+// number of readers share one Tree. The package knows names and layers, and
+// nothing of slots, gangs or pods.
+//
+// Domains are numbered depth first, children by natural name:
+//
+//	0 cluster
+//	├── 1 spine-0
+//	│   └── 2 block-0 ── 3 node-0, 4 node-1
+//	└── 5 spine-1
+//	    └── 6 block-1 ── 7 node-2
+//
+// so that a domain is a contiguous range of IDs and of nodes, a parent's ID is
+// smaller than its children's, and comparing IDs is comparing path names.
+package topology
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// ID names a domain of one Tree; it means nothing in another.
+type ID int32
+
+// Root is the whole cluster.
+const Root ID = 0
+
+// The names of the two layers that every tree has.
+const (
+	RootLayer = "ClusterTopologyLayer"
+	NodeLayer = "NodeTopologyLayer"
+)
+
+// Tree is an immutable tree of domains; its leaves are nodes.
+type Tree struct {
+	layers []string // layers[0] is RootLayer, the last one is NodeLayer
+	domain []domain
+	nodes  []ID           // node index -> leaf
+	index  map[string]int // node name -> node index
+}
+
+type domain struct {
+	name   string // "" for the root and for unnamed domains
+	parent ID
+	end    ID    // the subtree is [this ID, end)
+	layer  int8  // index into layers
+	lo, hi int32 // the nodes below are [lo, hi)
+}
+
+// Node is one leaf to be.
+type Node struct {
+	Name string
+	// Path names the node's domain at each layer between the root and the node,
+	// from the top down; "" where the node does not say.
+	Path []string
+}
+
+// Build returns the tree of nodes below the given layers, which are named from
+// the top down without the root and the node layer. Node names must differ.
+//
+// A node without a name at a layer hangs under an unnamed domain there, which it
+// shares only with the nodes that have the same next lower name.
+func Build(layers []string, nodes []Node) *Tree {
+	t := &Tree{
+		layers: slices.Concat([]string{RootLayer}, layers, []string{NodeLayer}),
+		domain: []domain{{parent: Root}},
+		nodes:  make([]ID, 0, len(nodes)),
+		index:  make(map[string]int, len(nodes)),
+	}
+	keys := make([][]key, len(nodes))
+	for i, n := range nodes {
+		keys[i] = pathKey(n, len(layers))
+	}
+	slices.SortFunc(keys, compareKeys)
+
+	path := []ID{Root} // the domains that are open, by layer
+	var last []key
+	for i, k := range keys {
+		common := 0
+		for common < len(last) && last[common] == k[common] {
+			common++
+		}
+		t.close(path[common+1:], i)
+		path = path[:common+1]
+		for l := common; l < len(k); l++ {
+			id := ID(len(t.domain))
+			t.domain = append(t.domain, domain{name: k[l].name, parent: path[l], layer: int8(l + 1), lo: int32(i)})
+			path = append(path, id)
+		}
+		leaf := path[len(path)-1]
+		t.index[t.domain[leaf].name] = i
+		t.nodes = append(t.nodes, leaf)
+		last = k
+	}
+	t.close(path, len(keys))
+	return t
+}
+
+// close ends the ranges of the given domains before node i.
+func (t *Tree) close(ids []ID, i int) {
+	for _, d := range ids {
+		t.domain[d].end, t.domain[d].hi = ID(len(t.domain)), int32(i)
+	}
+}
+
+// key identifies a domain among its siblings: by its name or, if it has none, by
+// the next lower name and the layer of that (a block and a node may be namesakes).
+type key struct {
+	name, below string
+	layer       int
+}
+
+func pathKey(n Node, depth int) []key {
+	k := make([]key, depth+1)
+	below := key{below: n.Name, layer: depth}
+	for l := range slices.Backward(k) {
+		switch {
+		case l == depth:
+			k[l] = key{name: n.Name}
+		case l < len(n.Path) && n.Path[l] != "":
+			k[l] = key{name: n.Path[l]}
+			below = key{below: n.Path[l], layer: l}
+		default:
+			k[l] = below
+		}
+	}
+	return k
+}
+
+// compareKeys orders paths: natural names, unnamed domains after named ones.
+func compareKeys(a, b []key) int {
+	for l := range a {
+		if a[l] == b[l] {
+			continue
+		}
+		switch {
+		case a[l].name == "" && b[l].name != "":
+			return 1
+		case a[l].name != "" && b[l].name == "":
+			return -1
+		}
+		if c := CompareNames(a[l].name, b[l].name); c != 0 {
+			return c
+		}
+		return cmp.Or(CompareNames(a[l].below, b[l].below), cmp.Compare(a[l].layer, b[l].layer))
+	}
+	return 0
+}
+
+// Len counts the domains, root and nodes included.
+func (t *Tree) Len() int { return len(t.domain) }
+
+// NumNodes counts the nodes.
+func (t *Tree) NumNodes() int { return len(t.nodes) }
+
+// Depth is the index of the node layer; the root's is 0.
+func (t *Tree) Depth() int { return len(t.layers) - 1 }
+
+// LayerNames returns the layers from the root to the nodes. It must not be changed.
+func (t *Tree) LayerNames() []string { return t.layers }
+
+// LayerIndex returns the index of a layer by name.
+func (t *Tree) LayerIndex(name string) (int, bool) {
+	i := slices.Index(t.layers, name)
+	return i, i >= 0
+}
+
+// Name returns the domain's own name: "" for the root and for unnamed domains.
+func (t *Tree) Name(d ID) string { return t.domain[d].name }
+
+// Named says whether the domain has a name; the root has none and needs none.
+func (t *Tree) Named(d ID) bool { return d == Root || t.domain[d].name != "" }
+
+// Layer returns the index of the domain's layer; 0 is the root's.
+func (t *Tree) Layer(d ID) int { return int(t.domain[d].layer) }
+
+// Parent returns the domain above; the root is its own parent.
+func (t *Tree) Parent(d ID) ID { return t.domain[d].parent }
+
+// IsNode says whether the domain is a single node.
+func (t *Tree) IsNode(d ID) bool { return t.Layer(d) == t.Depth() }
+
+// End returns the first ID after the domain's subtree, which is [d, End(d)).
+func (t *Tree) End(d ID) ID { return t.domain[d].end }
+
+// Nodes returns the range [lo, hi) of node indexes below the domain.
+func (t *Tree) Nodes(d ID) (lo, hi int) { return int(t.domain[d].lo), int(t.domain[d].hi) }
+
+// Node returns the leaf of a node index.
+func (t *Tree) Node(i int) ID { return t.nodes[i] }
+
+// NodeName returns the name of a node index.
+func (t *Tree) NodeName(i int) string { return t.domain[t.nodes[i]].name }
+
+// NodeIndex returns the index of a node by name.
+func (t *Tree) NodeIndex(name string) (int, bool) {
+	i, ok := t.index[name]
+	return i, ok
+}
+
+// Children yields the domains directly below d, by name.
+func (t *Tree) Children(d ID) func(yield func(ID) bool) {
+	return func(yield func(ID) bool) {
+		for c := d + 1; c < t.domain[d].end; c = t.domain[c].end {
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// Ancestor returns the domain at the given layer that holds d, or d itself where d
+// lies at or above that layer.
+func (t *Tree) Ancestor(d ID, layer int) ID {
+	for t.Layer(d) > layer {
+		d = t.Parent(d)
+	}
+	return d
+}
+
+// Common returns the deepest domain that holds both.
+func (t *Tree) Common(a, b ID) ID {
+	for a != b {
+		if a < b {
+			a, b = b, a
+		}
+		a = t.Parent(a) // the larger ID is never an ancestor of the smaller one
+	}
+	return a
+}
+
+// Path returns the names from the top to the domain, joined by slashes; unnamed
+// domains are left out. The root's path is "".
+func (t *Tree) Path(d ID) string {
+	var names []string
+	for ; d != Root; d = t.Parent(d) {
+		if n := t.Name(d); n != "" {
+			names = append(names, n)
+		}
+	}
+	slices.Reverse(names)
+	return strings.Join(names, "/")
+}
