@@ -1,0 +1,207 @@
+// Package gang keeps the book of gangs: which members exist, which may enter the
+// scheduler, which hold a planned place, and who may bind.
+//
+// A Book is a state machine in the manner of raft: events and the time go in,
+// effects come out, and the caller carries them out. It takes no lock, reads no
+// clock and knows neither nodes nor topology: a place is a string to it.
+//
+// A group (the gangs of one GangGroup; mostly one gang) goes round like this:
+//
+//	waiting ──all members exist──► ready ──Planned──► planned ──all held──► bound
+//	   ▲                            │  ▲                 │  │
+//	   └──────── member left ───────┘  └──── Dropped ────┘  └─ Planned with Waiting:
+//	                                                           the places are reserved
+//	                                                           until victims have left
+//
+// While a group has no plan only its representative, the pending member of lowest
+// rank, may enter the scheduler; with a plan, exactly the members that have a place.
+package gang
+
+import (
+	"time"
+)
+
+// MatchPolicy says when a gang counts as whole at the barrier.
+type MatchPolicy string
+
+// The match policies, as users write them.
+const (
+	OnlyWaiting       MatchPolicy = "only-waiting"
+	WaitingAndRunning MatchPolicy = "waiting-and-running"
+	OnceSatisfied     MatchPolicy = "once-satisfied"
+)
+
+// Spec is what users declare of a gang.
+type Spec struct {
+	Name      string // namespace/name
+	Group     []string
+	Min       int
+	NonStrict bool // members that fit keep their places when others fail
+	Policy    MatchPolicy
+	Wait      time.Duration // how long members may hold places for the others
+	Created   time.Time
+	Problem   string // why the gang cannot be scheduled at all; "" if it can
+}
+
+// Member is a pod of a gang.
+type Member struct {
+	Gang string
+	Pod  string // namespace/name
+	UID  string
+	Rank int    // network-topology-index; NoRank if it has none
+	Node string // where it is bound; "" while it waits
+	// Gated members exist for the API but not for the scheduler (scheduling gates).
+	Gated bool
+}
+
+// NoRank sorts after every rank.
+const NoRank = int(^uint(0) >> 1)
+
+// Place gives a member a node.
+type Place struct{ Pod, Node string }
+
+// Event is something that happened.
+type Event interface{ event() }
+
+type (
+	// Declared: the gang exists with this spec, or its spec changed.
+	Declared struct{ Spec Spec }
+	// Removed: nothing declares the gang any more.
+	Removed struct{ Gang string }
+	// Seen: the pod exists in this state.
+	Seen struct{ Member Member }
+	// Left: the pod is gone, or done.
+	Left struct{ Pod, UID string }
+	// Planned: the group got a plan. With Reserved set, victims have yet to leave: the
+	// places are kept, and the plan is carried out once Confirmed.
+	Planned struct {
+		Group    string
+		Places   []Place
+		Reserved bool
+	}
+	// Confirmed: the reserved places are free now.
+	Confirmed struct{ Group string }
+	// Assumed: the scheduler has given the member its node and counts it there.
+	Assumed struct{ Pod string }
+	// Held: the member arrived at the barrier (Permit).
+	Held struct{ Pod string }
+	// Released: the member lost its node before it was bound (Unreserve).
+	Released struct{ Pod, Why string }
+	// Refused: there is no plan for the group.
+	Refused struct{ Group, Why string }
+	// Dropped: the group's plan cannot be carried out.
+	Dropped struct{ Group, Why string }
+	// Tick: time passed.
+	Tick struct{}
+)
+
+func (Declared) event()  {}
+func (Removed) event()   {}
+func (Seen) event()      {}
+func (Left) event()      {}
+func (Planned) event()   {}
+func (Confirmed) event() {}
+func (Assumed) event()   {}
+func (Held) event()      {}
+func (Released) event()  {}
+func (Refused) event()   {}
+func (Dropped) event()   {}
+func (Tick) event()      {}
+
+// Verb is what an Effect asks for.
+type Verb string
+
+const (
+	Wake   Verb = "wake"   // let the pod try to enter the scheduler
+	Allow  Verb = "allow"  // let the pod that is held bind
+	Reject Verb = "reject" // send the pod that is held back to the queue
+	Clear  Verb = "clear"  // the pod's nominated node is void
+	Report Verb = "report" // the state of Gang changed for those who watch it
+	Expire Verb = "expire" // Gang waited too long; tell people
+)
+
+// Effect is something the caller must now do.
+type Effect struct {
+	Verb Verb
+	Pod  string // for Wake, Allow, Reject and Clear
+	Gang string // for Report and Expire
+	Why  string
+}
+
+// Book holds every gang. The zero value is not usable; call New.
+type Book struct {
+	compareNames func(a, b string) int
+	gangs        map[string]*gang
+	pods         map[string]*member
+	groups       map[string]*group          // by group key; what is remembered between events
+	listed       map[string]map[string]bool // gang -> gangs whose Group lists it
+	places       map[string]map[string]bool // node -> pods with a place there that is not assumed
+}
+
+type gang struct {
+	spec      *Spec // nil while only members are known
+	members   map[string]*member
+	satisfied bool // was whole once, and some member is left
+}
+
+type member struct {
+	Member
+	assumed bool // the scheduler counts it on its node
+	held    bool // it waits at the barrier
+	allowed bool // it has passed the barrier and is being bound
+}
+
+// group is what is remembered of a GangGroup between events.
+type group struct {
+	plan     map[string]string // pod -> node; a member leaves it when it is bound
+	reserved bool              // victims were evicted for the plan: it survives failures
+	waiting  bool              // it must be checked before it is carried out
+	deadline time.Time         // when holding ends; zero while nobody holds a place
+	retry    time.Time         // when to wake the representative after a failure
+	failures int
+	why      string // the last refusal
+}
+
+// New returns an empty Book. compareNames orders gangs and pods of equal rank.
+func New(compareNames func(a, b string) int) *Book {
+	return &Book{
+		compareNames: compareNames,
+		gangs:        map[string]*gang{},
+		pods:         map[string]*member{},
+		groups:       map[string]*group{},
+		listed:       map[string]map[string]bool{},
+		places:       map[string]map[string]bool{},
+	}
+}
+
+// Apply takes one event and returns what must be done, in a fixed order. Events may
+// come late, twice or in another order: what is not known is ignored.
+func (b *Book) Apply(ev Event, now time.Time) []Effect {
+	switch ev := ev.(type) {
+	case Declared:
+		return b.declare(ev.Spec)
+	case Removed:
+		return b.remove(ev.Gang)
+	case Seen:
+		return b.seen(ev.Member)
+	case Left:
+		return b.left(ev)
+	case Planned:
+		return b.planned(ev, now)
+	case Confirmed:
+		return b.confirmed(ev.Group, now)
+	case Assumed:
+		return b.assumed(ev.Pod)
+	case Held:
+		return b.held(ev.Pod, now)
+	case Released:
+		return b.released(ev, now)
+	case Refused:
+		return b.refused(ev)
+	case Dropped:
+		return b.dropped(ev.Group, ev.Why, now)
+	case Tick:
+		return b.tick(now)
+	}
+	return nil
+}
