@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mainEnv makes this test binary behave as musterctl.
+const mainEnv = "MUSTER_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainEnv) != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		os.Exit(Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func TestClusterUpRefuses(t *testing.T) {
+	pods := filepath.Join(t.TempDir(), "pods.yaml")
+	require.NoError(t, os.WriteFile(pods, []byte("apiVersion: v1\nkind: Pod\n"), 0o644))
+	for args, want := range map[string]string{
+		"--spines 0":                    `invalid argument "0" for "--spines" flag: must be a whole number of at least 1`,
+		"--nodes-per-block many":        `invalid argument "many" for "--nodes-per-block" flag: must be a whole number of at least 1`,
+		"--leave-delay -1s":             `invalid argument "-1s" for "--leave-delay" flag: must be a duration of at least 0s, such as 5s or 1m30s`,
+		"--nodes n.yaml --spines 3":     `--nodes n.yaml and --spines 3: give either a file or the numbers`,
+		"--nodes no-such.yaml":          `--nodes: open no-such.yaml: no such file or directory`,
+		"--nodes " + pods:               `--nodes ` + pods + `: object 1 is v1 Pod, want v1 Node`,
+		"--api-feature-gates A=true,B":  `--api-feature-gates A=true,B: "B" is not Name=true or Name=false`,
+		"--api-feature-gates =true":     `--api-feature-gates =true: "=true" is not Name=true or Name=false`,
+		"--api-feature-gates A=perhaps": `--api-feature-gates A=perhaps: "A=perhaps" is not Name=true or Name=false`,
+		"--nodez 3":                     `unknown flag: --nodez`,
+		"more":                          `unknown command "more" for "musterctl cluster up"`,
+	} {
+		var stdout, stderr strings.Builder
+		code := Main(t.Context(), append([]string{"cluster", "up"}, strings.Fields(args)...), &stdout, &stderr)
+		require.Equal(t, exitUsage, code, args)
+		require.Empty(t, stdout.String(), args)
+		require.Contains(t, stderr.String(), "Error: "+want, args)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	var stderr strings.Builder
+	require.Equal(t, exitUsage, Main(t.Context(), []string{"no-such-command"}, io.Discard, &stderr))
+	require.Equal(t, "Error: unknown command \"no-such-command\" for \"musterctl\"\n", stderr.String())
+	require.Equal(t, exitUsage, Main(t.Context(), []string{"cluster", "down"}, io.Discard, &stderr))
+	require.ErrorIs(t, &ExitError{3, fs.ErrExist}, fs.ErrExist)
+	require.Equal(t, 0, Main(t.Context(), nil, io.Discard, &stderr))
+}
+
+// TestClusterUp interrupts a cluster while it starts and when it runs.
+func TestClusterUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	t.Setenv(mainEnv, "1")
+	t.Setenv("TMPDIR", t.TempDir())
+	up := func(args ...string) (*exec.Cmd, *bufio.Reader) {
+		cmd := exec.Command(os.Args[0], append([]string{"cluster", "up"}, args...)...)
+		cmd.Stderr = t.Output()
+		stdout, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		return cmd, bufio.NewReader(stdout)
+	}
+	interrupt := func(cmd *exec.Cmd, stdout io.Reader) {
+		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+		rest, err := io.ReadAll(stdout)
+		require.NoError(t, err)
+		require.Empty(t, string(rest))
+		require.NoError(t, cmd.Wait(), "exit code 0")
+		left, err := os.ReadDir(os.Getenv("TMPDIR"))
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+
+	nodes := filepath.Join(t.TempDir(), "nodes.yaml")
+	require.NoError(t, os.WriteFile(nodes, []byte(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "only"}}`), 0o644))
+	cmd, stdout := up("--nodes", nodes, "--leave-delay", "0s")
+	kubeconfig, err := stdout.ReadString('\n')
+	require.NoError(t, err)
+	require.FileExists(t, strings.TrimSpace(kubeconfig))
+	interrupt(cmd, stdout)
+
+	cmd, stdout = up()
+	for started := false; !started; {
+		match, err := filepath.Glob(os.Getenv("TMPDIR") + "/muster-*/logs/etcd.log")
+		require.NoError(t, errors.Join(err, t.Context().Err()))
+		started = len(match) > 0
+	}
+	interrupt(cmd, stdout)
+}

@@ -1,0 +1,78 @@
+// Package cli is the command line of musterctl, which is also kubectl-muster.
+//
+// It knows flags, files and how to print. It must not know the scheduler's insides:
+// what it shows comes from the API server or from the core packages.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes. Everything that is not a mistake in the command line is exitFailed.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// ExitError ends the process with Code; Err is printed.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// usageError is an ExitError for a mistake in the command line.
+func usageError(format string, args ...any) error {
+	return &ExitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// New returns the root command.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "musterctl",
+		Short:         "Look at gangs and topology, and try Muster out",
+		SilenceErrors: true, // Main prints them
+		SilenceUsage:  true,
+	}
+	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "kubectl-"); ok {
+		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + name}
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w\nSee \"%s --help\".", err, cmd.CommandPath())
+	})
+	cmd.AddCommand(newClusterCommand())
+	return cmd
+}
+
+// Main runs the root command with args and returns the exit code. What goes wrong
+// before a command runs is a mistake in the command line, and so is what a command
+// calls one.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd, running := New(), false
+	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "Error:", err)
+	if exit := (*ExitError)(nil); errors.As(err, &exit) {
+		return exit.Code
+	}
+	if !running {
+		return exitUsage
+	}
+	return exitFailed
+}

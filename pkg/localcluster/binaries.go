@@ -1,0 +1,254 @@
+package localcluster
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Component is a program of the cluster, by the name of its binary.
+type Component string
+
+// The programs that this package can build.
+const (
+	Etcd      Component = "etcd"
+	APIServer Component = "kube-apiserver"
+	Kubectl   Component = "kubectl"
+	Scheduler Component = "kube-scheduler"
+	KWOK      Component = "kwok"
+)
+
+// source says how a component is built.
+type source struct {
+	module string // build/<module>.mod and .sum
+	pkg    string // the main package
+	takes  string // on two cores, when nothing is in Go's build cache
+}
+
+var sources = map[Component]source{
+	Etcd:      {"etcd", "go.etcd.io/etcd/server/v3", "half a minute"},
+	APIServer: {"kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", "5 minutes"},
+	Kubectl:   {"kubernetes", "k8s.io/kubernetes/cmd/kubectl", "1 minute"},
+	Scheduler: {"kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "1 minute"},
+	KWOK:      {"kwok", "sigs.k8s.io/kwok/cmd/kwok", "1 minute"},
+}
+
+// buildFiles holds one go.mod and go.sum per module. They are what "go install
+// pkg@version" cannot do: k8s.io/kubernetes has replace directives.
+//
+//go:embed build
+var buildFiles embed.FS
+
+// Binaries returns the paths of the components' binaries, and first builds those
+// that are not in the cache yet. The cache is $MUSTER_CACHE, else "muster" in the
+// user's cache folder. What is being built is told on progress.
+func Binaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return nil, err
+	}
+	paths := map[Component]string{}
+	for _, c := range components {
+		s, ok := sources[c]
+		if !ok {
+			return nil, fmt.Errorf("unknown component %q", c)
+		}
+		b := builder{c, s, cache, newReporter(progress)}
+		if paths[c], err = b.ensure(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
+func cacheDir() (string, error) {
+	if dir := os.Getenv("MUSTER_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for built programs, set MUSTER_CACHE: %w", err)
+	}
+	return filepath.Join(dir, "muster"), nil
+}
+
+// builder builds one component into the cache.
+type builder struct {
+	component Component
+	source    source
+	cache     string
+	report    reporter
+}
+
+// ensure returns the path of the binary. Of several processes that want the same
+// binary one builds it and the others wait.
+func (b builder) ensure(ctx context.Context) (string, error) {
+	path := filepath.Join(b.cache, "bin", b.source.module+"-"+b.source.version(), string(b.component))
+	if exists(path) {
+		return path, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := b.lock(ctx, path+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if exists(path) {
+		return path, nil
+	}
+	what := fmt.Sprintf("building %s %s from source (about %s, once)", b.component, b.source.version(), b.source.takes)
+	if err := b.report.during(what, func() error { return b.build(ctx, path) }); err != nil {
+		return "", fmt.Errorf("build %s %s: %w", b.component, b.source.version(), err)
+	}
+	return path, nil
+}
+
+// build compiles in a work folder beside the cache's binaries, so that the last
+// step is a rename and an interrupted build leaves nothing.
+func (b builder) build(ctx context.Context, path string) error {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return fmt.Errorf("needs Go 1.26 or later, and there is no \"go\" on PATH (https://go.dev/dl); or put the binary at %s", path)
+	}
+	work, err := newFolder(b.cache, "build-")
+	if err != nil {
+		return err
+	}
+	defer work.Close()
+	for _, ext := range []string{".mod", ".sum"} {
+		content := b.source.file(ext)
+		if err := os.WriteFile(work.join("go"+ext), content, 0o644); err != nil {
+			return err
+		}
+	}
+	out := work.join(string(b.component))
+	cmd, err := work.command(ctx, goTool, "build", "-o", out, "-ldflags", b.source.ldflags(), b.source.pkg)
+	if err != nil {
+		return err
+	}
+	var output bytes.Buffer
+	cmd.Dir, cmd.Env = work.path, buildEnv(os.Environ())
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("go build: %w\n%s", err, tail(output.Bytes()))
+	}
+	return os.Rename(out, path)
+}
+
+// lock takes the lock file at path for this process.
+func (b builder) lock(ctx context.Context, path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	try := func() error { return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	err = try()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		what := fmt.Sprintf("waiting for another process that builds %s", b.component)
+		err = b.report.during(what, func() error { return retry(ctx, try) })
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { file.Close() }, nil // closing unlocks
+}
+
+// retry calls try until it does something else than EWOULDBLOCK.
+func retry(ctx context.Context, try func() error) error {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			if err := try(); !errors.Is(err, syscall.EWOULDBLOCK) {
+				return err
+			}
+		}
+	}
+}
+
+// buildEnv is env without what a caller may have set for another module or
+// another machine; the rest stays, so that Go's caches and proxies are shared.
+func buildEnv(env []string) []string {
+	return append(env,
+		"GOFLAGS=-mod=readonly -buildvcs=false",
+		"GO111MODULE=on",
+		"GOWORK=off",
+		"GOOS="+runtime.GOOS,
+		"GOARCH="+runtime.GOARCH,
+	)
+}
+
+func (s source) file(ext string) []byte {
+	content, err := buildFiles.ReadFile("build/" + s.module + ext)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return content
+}
+
+// version is the one that the embedded go.mod requires of the package's module.
+func (s source) version() string {
+	for _, m := range requirement.FindAllSubmatch(s.file(".mod"), -1) {
+		if module := string(m[1]); s.pkg == module || strings.HasPrefix(s.pkg, module+"/") {
+			return string(m[2])
+		}
+	}
+	panic("build/" + s.module + ".mod does not require the module of " + s.pkg)
+}
+
+var requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
+
+// ldflags leaves debug information out and tells Kubernetes' programs their
+// version, which a plain build does not.
+func (s source) ldflags() string {
+	flags := "-s -w"
+	if s.module != "kubernetes" {
+		return flags
+	}
+	version := s.version()
+	part := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, x := range []string{
+			"gitVersion=" + version, "gitMajor=" + part[0], "gitMinor=" + part[1],
+			"gitTreeState=clean", "gitCommit=" + version,
+		} {
+			flags += " -X " + pkg + "." + x
+		}
+	}
+	return flags
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// tail returns the last lines of a program's output.
+func tail(output []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	const most = 20
+	if len(lines) > most {
+		lines = append([]string{"…"}, lines[len(lines)-most:]...)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,224 @@
+// Package localcluster runs a real control plane as child processes: etcd,
+// kube-apiserver, and KWOK in the place of kubelets. It is what the demo, the
+// simulation and the end-to-end tests run on.
+//
+// It knows how to build, start and end those programs, and what a node is. It must
+// not know the scheduler or its plugins: a scheduler is one more program to Launch.
+//
+// There is no controller manager. Hence no service account, no garbage collection,
+// no namespace deletion, and nobody fills in a PodDisruptionBudget's status.
+package localcluster
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+const (
+	startTimeout = time.Minute // of each program; they share busy machines with builds
+	pollEvery    = 50 * time.Millisecond
+)
+
+//go:embed kwok/config.yaml
+var kwokConfig string
+
+// Options say what is special about a cluster; the zero value is a good one.
+type Options struct {
+	// Progress is told about slow steps; nil is silence.
+	Progress io.Writer
+	// APIFeatureGates is kube-apiserver's --feature-gates, such as "GenericWorkload=true".
+	APIFeatureGates string
+	// RuntimeConfig is kube-apiserver's --runtime-config, such as "scheduling.k8s.io/v1alpha1=true".
+	RuntimeConfig string
+	// APIServerArgs are more arguments of kube-apiserver, each "--name=value".
+	APIServerArgs []string
+	// PodLeaveDelay is how long a deleted pod stays Terminating.
+	PodLeaveDelay time.Duration
+	// CRDs is searched for *.yaml files, which are applied before Start returns.
+	CRDs fs.FS
+}
+
+// A Cluster is running from Start until Stop.
+type Cluster struct {
+	folder     *folder
+	plane      envtest.ControlPlane
+	config     *rest.Config
+	kubeconfig string
+	kubectl    string
+	kwok       *Process
+	logs       []*os.File // of the control plane
+
+	mu        sync.Mutex // guards what follows
+	stopping  bool
+	processes []*Process // oldest first
+}
+
+// Start builds what is missing and starts a cluster without nodes. When ctx ends
+// before Start returns, so does Start; afterwards only Stop ends the cluster.
+// Should this process end without Stop, in whatever way, the cluster ends too.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	programs, err := Binaries(ctx, options.Progress, Etcd, APIServer, Kubectl, KWOK)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := newFolder("", "muster-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{folder: folder, kubectl: programs[Kubectl]}
+	// Killing the programs is the way to end a start that waits for them.
+	keep := context.AfterFunc(ctx, func() { _ = folder.Close() })
+	err = newReporter(options.Progress).during("starting the control plane", func() error {
+		err := c.start(ctx, programs, options)
+		return errors.Join(ctx.Err(), err)
+	})
+	switch {
+	case !keep():
+		return nil, errors.Join(ctx.Err(), c.Stop(), folder.sweep())
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context, programs map[Component]string, options Options) error {
+	if err := c.startPlane(programs, options); err != nil {
+		return err
+	}
+	var err error
+	if c.kubeconfig, err = c.AddUser("admin", "system:masters"); err != nil {
+		return err
+	}
+	if c.config, err = loadConfig(c.kubeconfig); err != nil {
+		return err
+	}
+	if err := c.waitForNamespace(ctx); err != nil {
+		return err
+	}
+	if err := c.startKWOK(programs[KWOK], options.PodLeaveDelay); err != nil {
+		return err
+	}
+	if options.CRDs != nil {
+		return c.applyCRDs(ctx, options.CRDs)
+	}
+	return nil
+}
+
+// startKWOK starts what makes nodes Ready and pods run and leave.
+func (c *Cluster) startKWOK(program string, leaveDelay time.Duration) error {
+	config := c.folder.join("kwok.yaml")
+	if err := os.WriteFile(config, []byte(lifecycle(leaveDelay)), 0o644); err != nil {
+		return err
+	}
+	// Without a work folder of its own KWOK would read the user's ~/.kwok/kwok.yaml.
+	env := []string{"KWOK_WORKDIR=" + c.folder.join("kwok")}
+	var err error
+	c.kwok, err = c.launch(context.Background(), env, program, "--config="+config, "--kubeconfig="+c.kubeconfig)
+	return err
+}
+
+// lifecycle is KWOK's configuration.
+func lifecycle(leaveDelay time.Duration) string {
+	return strings.ReplaceAll(kwokConfig, "POD_LEAVE_DELAY", strconv.FormatInt(leaveDelay.Milliseconds(), 10))
+}
+
+// waitForNamespace waits for the one that everybody uses; the API server makes it
+// a moment after it is healthy.
+func (c *Cluster) waitForNamespace(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, pollEvery, startTimeout, true, func(ctx context.Context) (bool, error) {
+		_, last = client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("namespace %q: %w", metav1.NamespaceDefault, errors.Join(err, last))
+	}
+	return nil
+}
+
+func (c *Cluster) applyCRDs(ctx context.Context, crds fs.FS) error {
+	return fs.WalkDir(crds, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
+			return err
+		}
+		content, err := fs.ReadFile(crds, name)
+		if err != nil {
+			return err
+		}
+		if err := c.Apply(ctx, bytes.NewReader(content)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// Stop ends all programs of the cluster and removes its folder. Launched programs
+// get SIGTERM first. A second Stop does nothing.
+func (c *Cluster) Stop() error {
+	c.mu.Lock()
+	c.stopping = true
+	processes := c.processes
+	c.processes = nil
+	c.mu.Unlock()
+	for _, p := range processes {
+		p.stop()
+	}
+	for _, p := range processes {
+		<-p.done
+	}
+	err := c.folder.Close()
+	for _, log := range c.logs {
+		log.Close()
+	}
+	return err
+}
+
+// Dir is the folder that holds all files of the cluster; logs/ is in it.
+func (c *Cluster) Dir() string { return c.folder.path }
+
+// Kubeconfig is the path of a kubeconfig that may do everything.
+func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
+
+// Kubectl is the path of a kubectl of the API server's version.
+func (c *Cluster) Kubectl() string { return c.kubectl }
+
+// Config may do everything, and its clients are not slowed down.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// AddUser makes a user and returns the path of its kubeconfig. What the user may
+// do is up to RBAC objects that name it or its groups.
+func (c *Cluster) AddUser(name string, groups ...string) (kubeconfig string, err error) {
+	user, err := c.plane.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		return "", err
+	}
+	content, err := user.KubeConfig()
+	if err != nil {
+		return "", err
+	}
+	// Escaped, because a colon separates files in $KUBECONFIG.
+	kubeconfig = c.folder.join(url.QueryEscape(name) + ".kubeconfig")
+	return kubeconfig, os.WriteFile(kubeconfig, content, 0o600)
+}

@@ -1,0 +1,113 @@
+package localcluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Process is a child that ends no later than its cluster.
+type Process struct {
+	cmd  *exec.Cmd
+	log  string
+	stop context.CancelFunc
+	done chan struct{} // closed after err is set
+	err  error
+}
+
+// Launch starts a program as part of the cluster. It ends by SIGTERM when ctx ends
+// or the cluster stops, and by SIGKILL if this process is killed. Its output is
+// appended to logs/<name of the program>.log in the cluster's folder.
+func (c *Cluster) Launch(ctx context.Context, path string, args ...string) (*Process, error) {
+	return c.launch(ctx, nil, path, args...)
+}
+
+// launch adds env to the environment that the program inherits.
+func (c *Cluster) launch(ctx context.Context, env []string, path string, args ...string) (*Process, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &Process{stop: cancel, done: make(chan struct{})}
+	if err := p.start(ctx, c.folder, env, append([]string{path}, args...)); err != nil {
+		cancel()
+		return nil, fmt.Errorf("start %s: %w", path, err)
+	}
+	if !c.adopt(p) {
+		p.Stop()
+		return nil, fmt.Errorf("start %s: the cluster has been stopped", path)
+	}
+	return p, nil
+}
+
+// adopt makes p part of the cluster unless that has been stopped.
+func (c *Cluster) adopt(p *Process) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopping {
+		c.processes = append(c.processes, p)
+	}
+	return !c.stopping
+}
+
+func (p *Process) start(ctx context.Context, f *folder, env, command []string) error {
+	cmd, err := f.command(ctx, command[0], command[1:]...)
+	if err != nil {
+		return err
+	}
+	log, err := f.logFile(command[0])
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the child has its own
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	p.cmd, p.log = cmd, log.Name()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		p.err = cmd.Wait()
+		p.stop()
+		close(p.done)
+	}()
+	return nil
+}
+
+// Log is the path of the file that gets the process's output.
+func (p *Process) Log() string { return p.log }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits until the process has ended and tells how, as exec.Cmd.Wait does.
+func (p *Process) Wait() error {
+	<-p.done
+	return p.err
+}
+
+// Stop ends the process by SIGTERM, or by SIGKILL if it takes longer than five
+// seconds, and returns when it has ended.
+func (p *Process) Stop() {
+	p.stop()
+	<-p.done
+}
+
+// Kill ends the process and its children by SIGKILL and returns when it has ended.
+func (p *Process) Kill() {
+	select {
+	case <-p.done:
+		return // the id may belong to somebody else by now
+	default:
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.done
+}
+
+// failure tells how a process ended that should not have; call it after Done.
+func (p *Process) failure() error {
+	output, err := os.ReadFile(p.log)
+	if err != nil {
+		output = []byte(err.Error())
+	}
+	return fmt.Errorf("%s ended: %v\n%s", p.cmd.Path, p.err, tail(output))
+}
