@@ -1,0 +1,112 @@
+// Package config is how the scheduler is configured: the arguments of the plugin, and
+// what a KubeSchedulerConfiguration means where it says nothing.
+//
+// It knows kube-scheduler's configuration types and must not know the plugin.
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/apis/internal/strictjson"
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+// PluginName is the plugin's name in a KubeSchedulerConfiguration.
+const PluginName = "Coscheduling"
+
+const (
+	argsKind       = PluginName + "Args"
+	argsAPIVersion = "kubescheduler.config.k8s.io/v1"
+)
+
+// Args is CoschedulingArgs after decoding: complete and legal.
+//
+//	field                   default         legal
+//	awareNetworkTopology    true            true, false
+//	enablePreemption        true            true, false
+//	defaultTimeout          600s            a duration > 0
+//	preemptionTimeout       5m              a duration > 0
+//	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
+//	controllerWorkers       1               an integer ≥ 1
+//	skipCheckScheduleCycle  false           true, false; without effect
+type Args struct {
+	// AwareNetworkTopology: gangs are placed by the network-topology-spec that they carry.
+	AwareNetworkTopology bool
+	// EnablePreemption: a gang may evict pods of lower priority.
+	EnablePreemption bool
+	// DefaultTimeout is how long members wait for one another if their gang does not say.
+	DefaultTimeout time.Duration
+	// PreemptionTimeout is how long victims may stay after their grace period before their
+	// node is given up.
+	PreemptionTimeout time.Duration
+	// DefaultMatchPolicy is for gangs that do not say.
+	DefaultMatchPolicy scheduling.MatchPolicy
+	// ControllerWorkers is how many PodGroups are brought up to date at the same time.
+	ControllerWorkers int
+	// SkipCheckScheduleCycle is accepted so that Koordinator's configurations load.
+	SkipCheckScheduleCycle bool
+}
+
+// Decode reads the arguments as a plugin's factory gets them: nil if the configuration has
+// none, else *runtime.Unknown with the JSON that the user wrote. The error names every field
+// that is wrong.
+func Decode(raw runtime.Object) (Args, error) {
+	a := Args{
+		AwareNetworkTopology: true,
+		EnablePreemption:     true,
+		DefaultTimeout:       600 * time.Second,
+		PreemptionTimeout:    5 * time.Minute,
+		DefaultMatchPolicy:   scheduling.MatchOnceSatisfied,
+		ControllerWorkers:    1,
+	}
+	if raw == nil {
+		return a, nil
+	}
+	unknown, ok := raw.(*runtime.Unknown)
+	if !ok {
+		return Args{}, fmt.Errorf("%s: got %T; legal: arguments as JSON", argsKind, raw)
+	}
+
+	const durationLegal = "a duration > 0, such as 600s"
+	kind, apiVersion := argsKind, argsAPIVersion
+	wait, leave := metav1.Duration{Duration: a.DefaultTimeout}, metav1.Duration{Duration: a.PreemptionTimeout}
+	err := strictjson.Object(argsKind, unknown.Raw,
+		strictjson.Field{
+			Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion,
+			Check: func() bool { return apiVersion == argsAPIVersion },
+		},
+		strictjson.Field{
+			Name: "kind", Into: &kind, Legal: argsKind,
+			Check: func() bool { return kind == argsKind },
+		},
+		strictjson.Field{Name: "awareNetworkTopology", Into: &a.AwareNetworkTopology, Legal: "true, false"},
+		strictjson.Field{Name: "enablePreemption", Into: &a.EnablePreemption, Legal: "true, false"},
+		strictjson.Field{
+			Name: "defaultTimeout", Into: &wait, Legal: durationLegal,
+			Check: func() bool { return wait.Duration > 0 },
+		},
+		strictjson.Field{
+			Name: "preemptionTimeout", Into: &leave, Legal: durationLegal,
+			Check: func() bool { return leave.Duration > 0 },
+		},
+		strictjson.Field{
+			Name: "defaultMatchPolicy", Into: &a.DefaultMatchPolicy, Legal: "only-waiting, waiting-and-running, once-satisfied",
+			Check: func() bool { return slices.Contains(scheduling.MatchPolicies(), a.DefaultMatchPolicy) },
+		},
+		strictjson.Field{
+			Name: "controllerWorkers", Into: &a.ControllerWorkers, Legal: "an integer ≥ 1",
+			Check: func() bool { return a.ControllerWorkers >= 1 },
+		},
+		strictjson.Field{Name: "skipCheckScheduleCycle", Into: &a.SkipCheckScheduleCycle, Legal: "true, false"},
+	)
+	if err != nil {
+		return Args{}, err
+	}
+	a.DefaultTimeout, a.PreemptionTimeout = wait.Duration, leave.Duration
+	return a, nil
+}

@@ -1,0 +1,72 @@
+package config_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+func defaults() config.Args {
+	return config.Args{
+		AwareNetworkTopology: true,
+		EnablePreemption:     true,
+		DefaultTimeout:       600 * time.Second,
+		PreemptionTimeout:    5 * time.Minute,
+		DefaultMatchPolicy:   scheduling.MatchOnceSatisfied,
+		ControllerWorkers:    1,
+	}
+}
+
+func TestDecode(t *testing.T) {
+	args, err := config.Decode(nil)
+	require.NoError(t, err)
+	require.Equal(t, defaults(), args)
+
+	for raw, change := range map[string]func(*config.Args){
+		`{}`: func(*config.Args) {},
+		`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"CoschedulingArgs"}`: func(*config.Args) {},
+		`{"awareNetworkTopology":true,"enablePreemption":null}`:                     func(*config.Args) {},
+		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m",
+		  "defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
+			*a = config.Args{
+				DefaultTimeout: 90 * time.Second, PreemptionTimeout: time.Minute,
+				DefaultMatchPolicy: scheduling.MatchOnlyWaiting, ControllerWorkers: 4, SkipCheckScheduleCycle: true,
+			}
+		},
+	} {
+		args, err := config.Decode(&runtime.Unknown{Raw: []byte(raw), ContentType: runtime.ContentTypeJSON})
+		require.NoError(t, err, raw)
+		want := defaults()
+		change(&want)
+		require.Equal(t, want, args, raw)
+	}
+}
+
+func TestDecodeErrors(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"kind":"NodeAffinityArgs"}`:                                `CoschedulingArgs.kind: "NodeAffinityArgs" is not legal; legal: CoschedulingArgs`,
+		`{"apiVersion":"kubescheduler.config.k8s.io/v1beta3"}`:       `CoschedulingArgs.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is not legal; legal: kubescheduler.config.k8s.io/v1`,
+		`{"enablePremption":true}`:                                   `CoschedulingArgs.enablePremption: unknown field; legal: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
+		`{"enablePreemption":true,"enablePreemption":false}`:         `CoschedulingArgs: duplicate field "enablePreemption"; legal: each field once`,
+		`{"enablePreemption":"yes"}`:                                 `CoschedulingArgs.enablePreemption: "yes" is not legal; legal: true, false`,
+		`{"defaultTimeout":600}`:                                     `CoschedulingArgs.defaultTimeout: 600 is not legal; legal: a duration > 0, such as 600s`,
+		`{"defaultTimeout":"0s"}`:                                    `CoschedulingArgs.defaultTimeout: "0s" is not legal; legal: a duration > 0, such as 600s`,
+		`{"preemptionTimeout":"-1s"}`:                                `CoschedulingArgs.preemptionTimeout: "-1s" is not legal`,
+		`{"defaultMatchPolicy":"once"}`:                              `CoschedulingArgs.defaultMatchPolicy: "once" is not legal; legal: only-waiting, waiting-and-running, once-satisfied`,
+		`{"controllerWorkers":0}`:                                    `CoschedulingArgs.controllerWorkers: 0 is not legal; legal: an integer ≥ 1`,
+		`[]`:                                                         `CoschedulingArgs: [] is not an object`,
+		`{"controllerWorkers":0,"defaultMatchPolicy":"x","extra":1}`: "CoschedulingArgs.defaultMatchPolicy: \"x\" is not legal; legal: only-waiting, waiting-and-running, once-satisfied\nCoschedulingArgs.controllerWorkers: 0 is not legal; legal: an integer ≥ 1\nCoschedulingArgs.extra: unknown field",
+	} {
+		args, err := config.Decode(&runtime.Unknown{Raw: []byte(raw)})
+		require.ErrorContains(t, err, want)
+		require.Zero(t, args)
+	}
+	_, err := config.Decode(&metav1.Status{})
+	require.EqualError(t, err, "CoschedulingArgs: got *v1.Status; legal: arguments as JSON")
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"slices"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	upstream "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+// InstallDefaults makes kube-scheduler fill in a KubeSchedulerConfiguration with
+// SetDefaults, whether it is read from a file or made without one. Call it before the
+// scheduler's command runs.
+func InstallDefaults() {
+	scheme.Scheme.AddTypeDefaultingFunc(&configv1.KubeSchedulerConfiguration{}, func(obj any) {
+		SetDefaults(obj.(*configv1.KubeSchedulerConfiguration))
+	})
+}
+
+// SetDefaults fills in what cfg does not say, so that an empty configuration runs Muster,
+// and one that was written for Koordinator runs unchanged.
+func SetDefaults(cfg *configv1.KubeSchedulerConfiguration) {
+	// A Lease of our own: with kube-scheduler's, the two would take turns.
+	if cfg.LeaderElection.ResourceName == "" {
+		cfg.LeaderElection.ResourceName = scheduling.SchedulerName
+	}
+	// The upstream default of 50 requests a second is also the rate at which pods can be
+	// bound: a gang of 500 would take ten seconds to start. The API server protects itself
+	// by priority and fairness; a second throttle here only makes gangs slow.
+	if cfg.ClientConnection.QPS == 0 {
+		cfg.ClientConnection.QPS = 5000
+	}
+	if cfg.ClientConnection.Burst == 0 {
+		cfg.ClientConnection.Burst = 10000
+	}
+
+	nameProfiles(cfg)
+	upstream.SetObjectDefaults_KubeSchedulerConfiguration(cfg)
+	shareArgs(cfg.Profiles)
+	for _, p := range cfg.Profiles {
+		enable(p.Plugins)
+	}
+	shareQueueSort(cfg.Profiles)
+}
+
+// nameProfiles gives a single profile without a name Muster's name, and if somebody wrote
+// it, Koordinator's as well: that is how Koordinator's own configuration looks.
+func nameProfiles(cfg *configv1.KubeSchedulerConfiguration) {
+	switch {
+	case len(cfg.Profiles) == 0:
+		cfg.Profiles = []configv1.KubeSchedulerProfile{{SchedulerName: new(scheduling.SchedulerName)}}
+	case len(cfg.Profiles) == 1 && cfg.Profiles[0].SchedulerName == nil:
+		dropIn := *cfg.Profiles[0].DeepCopy()
+		dropIn.SchedulerName = new(scheduling.DropInSchedulerName)
+		cfg.Profiles[0].SchedulerName = new(scheduling.SchedulerName)
+		cfg.Profiles = append(cfg.Profiles, dropIn)
+	}
+}
+
+// shareArgs gives the plugin's arguments to profiles that have none. kube-scheduler wants
+// the plugin that sorts the queue to have the same arguments in all profiles, because
+// there is one queue.
+func shareArgs(profiles []configv1.KubeSchedulerProfile) {
+	ours := func(c configv1.PluginConfig) bool { return c.Name == PluginName }
+	var args *configv1.PluginConfig
+	for _, p := range profiles {
+		if i := slices.IndexFunc(p.PluginConfig, ours); i >= 0 && args == nil {
+			args = &p.PluginConfig[i]
+		}
+	}
+	for i := range profiles {
+		if p := &profiles[i]; args != nil && !slices.ContainsFunc(p.PluginConfig, ours) {
+			p.PluginConfig = append(p.PluginConfig, *args.DeepCopy())
+		}
+	}
+}
+
+// enable turns the plugin on at every extension point that it has, and puts it first where
+// order matters, unless the profile says otherwise: what a profile disables, at one
+// extension point or at MultiPoint, stays disabled.
+//
+// kube-scheduler runs the plugins of an extension point in this order: those listed both
+// there and in MultiPoint, as listed there; the rest of MultiPoint; the rest of those listed
+// there. So our plugin is first if it is first in MultiPoint and, where the profile lists
+// others, first there as well.
+func enable(p *configv1.Plugins) {
+	if !has(p.MultiPoint.Enabled, PluginName) && disables(p.MultiPoint) {
+		return
+	}
+	putFirst(&p.MultiPoint)
+	for _, s := range []*configv1.PluginSet{
+		&p.PreFilter,  // plans the gang; what others filter before that is work in vain
+		&p.Filter,     // cheapest of all: a member has one node
+		&p.PostFilter, // or DefaultPreemption would evict for one member of a gang
+	} {
+		if has(s.Enabled, PluginName) || len(s.Enabled) > 0 && !disables(*s) {
+			putFirst(s)
+		}
+	}
+}
+
+// shareQueueSort makes all profiles sort the queue by the same plugin, since there is one
+// queue: by what the first profile names that names one, else by ours, if any profile runs
+// it. Profiles that name different ones are left to kube-scheduler, which refuses them.
+func shareQueueSort(profiles []configv1.KubeSchedulerProfile) {
+	var sort configv1.PluginSet
+	ours := false
+	for _, p := range profiles {
+		ours = ours || has(p.Plugins.MultiPoint.Enabled, PluginName)
+		if len(sort.Enabled) == 0 {
+			sort = onlySort(p.Plugins.QueueSort)
+		}
+	}
+	if len(sort.Enabled) == 0 && ours {
+		sort = onlySort(configv1.PluginSet{Enabled: []configv1.Plugin{{Name: PluginName}}})
+	}
+	for _, p := range profiles {
+		if own := onlySort(p.Plugins.QueueSort); len(own.Enabled) > 0 {
+			p.Plugins.QueueSort = own
+		} else if len(sort.Enabled) > 0 {
+			p.Plugins.QueueSort = *sort.DeepCopy()
+		}
+	}
+}
+
+// onlySort spells out which plugin s means: both ours and PrioritySort are in MultiPoint,
+// and there may be only one. A set that says nothing is returned as it is.
+func onlySort(s configv1.PluginSet) configv1.PluginSet {
+	switch {
+	case len(s.Enabled) > 0:
+	case has(s.Disabled, names.PrioritySort):
+		s.Enabled = []configv1.Plugin{{Name: PluginName}}
+	case disables(s):
+		s.Enabled = []configv1.Plugin{{Name: names.PrioritySort}}
+	default:
+		return s
+	}
+	s.Disabled = []configv1.Plugin{{Name: "*"}}
+	return s
+}
+
+func putFirst(s *configv1.PluginSet) {
+	ours := configv1.Plugin{Name: PluginName}
+	if i := slices.IndexFunc(s.Enabled, named(PluginName)); i >= 0 {
+		ours = s.Enabled[i] // with the weight that the profile gave it
+	}
+	s.Enabled = append([]configv1.Plugin{ours}, slices.DeleteFunc(s.Enabled, named(PluginName))...)
+}
+
+// disables says whether s turns our plugin off, by name or with all others.
+func disables(s configv1.PluginSet) bool {
+	return has(s.Disabled, PluginName) || has(s.Disabled, "*")
+}
+
+func has(plugins []configv1.Plugin, name string) bool {
+	return slices.ContainsFunc(plugins, named(name))
+}
+
+func named(name string) func(configv1.Plugin) bool {
+	return func(p configv1.Plugin) bool { return p.Name == name }
+}

@@ -1,0 +1,13 @@
+// Package scheduling is what users write: the keys of labels and annotations with
+// their parsers, and the PodGroup specification that two API groups share.
+//
+// A parser never guesses. It returns the value, or an error that names the key, the
+// value it met and what is legal, and the caller shows that error to the user.
+//
+//	scheduling/                       keys, annotation values, PodGroupSpec and PodGroupStatus
+//	scheduling/koordinator/v1alpha1   ClusterNetworkTopology  (scheduling.koordinator.sh)
+//	scheduling/sigs/v1alpha1          PodGroup                (scheduling.sigs.k8s.io)
+//	scheduling/x/v1alpha1             PodGroup                (scheduling.x-k8s.io)
+//
+// It knows apimachinery and must not know the rest of Muster.
+package scheduling

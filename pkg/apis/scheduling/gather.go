@@ -1,0 +1,114 @@
+package scheduling
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/apis/internal/strictjson"
+)
+
+// GatherSpec says how the members of a gang gather on the network. It is written as JSON:
+//
+//	{"gatherStrategy":[
+//	  {"layer":"SpineLayer","strategy":"MustGather"},
+//	  {"layer":"BlockLayer","strategy":"PreferGather","podCountMultiple":8,"scope":"PodGroup"}]}
+type GatherSpec struct {
+	Rules []GatherRule `json:"gatherStrategy"`
+}
+
+// GatherRule is about one layer.
+type GatherRule struct {
+	Layer    string         `json:"layer"`
+	Strategy GatherStrategy `json:"strategy"`
+	// PodCountMultiple is at least 1: how many members a domain of the layer takes is a
+	// multiple of it.
+	PodCountMultiple int         `json:"podCountMultiple"`
+	Scope            GatherScope `json:"scope"`
+}
+
+// GatherStrategy is a condition or a wish.
+type GatherStrategy string
+
+const (
+	// MustGather: all in one domain of the layer, or the gang does not start.
+	MustGather GatherStrategy = "MustGather"
+	// PreferGather: in as few domains of the layer as can be.
+	PreferGather GatherStrategy = "PreferGather"
+)
+
+// GatherScope says who gathers.
+type GatherScope string
+
+const (
+	// ScopeGangGroup: the members of all gangs of the GangGroup. It is the default.
+	ScopeGangGroup GatherScope = "GangGroup"
+	// ScopePodGroup: the members of each gang on their own.
+	ScopePodGroup GatherScope = "PodGroup"
+)
+
+// ParseGatherSpec reads the value of AnnotationTopologySpec. What it returns is complete:
+// defaults are filled in. Whether the layers exist is another question, see CheckLayers.
+func ParseGatherSpec(value string) (*GatherSpec, error) {
+	var raw []json.RawMessage
+	if err := strictjson.Object(AnnotationTopologySpec, []byte(value),
+		strictjson.Field{Name: "gatherStrategy", Into: &raw, Legal: "a list of rules"},
+	); err != nil {
+		return nil, err
+	}
+	spec := &GatherSpec{Rules: make([]GatherRule, len(raw))}
+	var errs []error
+	for i, data := range raw {
+		path := fmt.Sprintf("%s: gatherStrategy[%d]", AnnotationTopologySpec, i)
+		rule, err := parseRule(path, data)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if slices.ContainsFunc(spec.Rules[:i], func(r GatherRule) bool { return r.Layer == rule.Layer && r.Scope == rule.Scope }) {
+			errs = append(errs, strictjson.Illegal(path+".layer", fmt.Sprintf("%q a second time with scope %s", rule.Layer, rule.Scope),
+				"one rule for each layer and scope"))
+		}
+		spec.Rules[i] = rule
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return spec, nil
+}
+
+func parseRule(path string, data []byte) (GatherRule, error) {
+	r := GatherRule{PodCountMultiple: 1, Scope: ScopeGangGroup}
+	err := strictjson.Object(path, data,
+		strictjson.Field{
+			Name: "layer", Into: &r.Layer, Required: true, Legal: "a layer of the ClusterNetworkTopology",
+			Check: func() bool { return r.Layer != "" },
+		},
+		strictjson.Field{
+			Name: "strategy", Into: &r.Strategy, Required: true, Legal: "MustGather, PreferGather",
+			Check: func() bool { return r.Strategy == MustGather || r.Strategy == PreferGather },
+		},
+		strictjson.Field{
+			Name: "podCountMultiple", Into: &r.PodCountMultiple, Legal: "an integer ≥ 1",
+			Check: func() bool { return r.PodCountMultiple >= 1 },
+		},
+		strictjson.Field{
+			Name: "scope", Into: &r.Scope, Legal: "GangGroup, PodGroup",
+			Check: func() bool { return r.Scope == ScopeGangGroup || r.Scope == ScopePodGroup },
+		},
+	)
+	return r, err
+}
+
+// CheckLayers asks whether the layers of all rules are among layers, those of the
+// ClusterNetworkTopology called topologyName from the top down. The root always is.
+func (s *GatherSpec) CheckLayers(layers []string, topologyName string) error {
+	for _, r := range s.Rules {
+		if r.Layer != ClusterTopologyLayer && !slices.Contains(layers, r.Layer) {
+			return fmt.Errorf("layer %q is not in ClusterNetworkTopology %s (has: %s)", r.Layer, topologyName, strings.Join(layers, ", "))
+		}
+	}
+	return nil
+}

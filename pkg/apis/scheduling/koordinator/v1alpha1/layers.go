@@ -1,0 +1,134 @@
+package v1alpha1
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+// Layer is one layer of a chain that has been checked.
+type Layer struct {
+	Name      string
+	LabelKeys []string // of the node labels that name a domain, the first with a value wins
+}
+
+// OrderLayers returns the layers from the one below the cluster down to
+// NodeTopologyLayer, or every reason why they are not one such chain.
+//
+// The CRD refuses the same specifications in the same words. This is for those that get in
+// all the same: by an older CRD, or one that somebody else installed.
+func OrderLayers(spec ClusterNetworkTopologySpec) ([]Layer, error) {
+	if err := checkLayers(spec.NetworkTopologySpec); err != nil {
+		return nil, fmt.Errorf("spec.networkTopologySpec: %w", err)
+	}
+	below := make(map[string]NetworkTopologyLayer, len(spec.NetworkTopologySpec))
+	for _, l := range spec.NetworkTopologySpec {
+		below[parent(l)] = l
+	}
+	var chain []Layer
+	for name := scheduling.ClusterTopologyLayer; name != scheduling.NodeTopologyLayer; {
+		l := below[name]
+		name = l.TopologyLayer
+		chain = append(chain, Layer{Name: name, LabelKeys: slices.Clone(l.LabelKey)})
+	}
+	return chain, nil
+}
+
+// ValidateTopology is OrderLayers for those who need no layers.
+func ValidateTopology(spec ClusterNetworkTopologySpec) error {
+	_, err := OrderLayers(spec)
+	return err
+}
+
+// checkLayers returns nil only for one chain that ends in NodeTopologyLayer. Why these
+// rules are enough: n layers name n different parents, out of the root and the n-1 layers
+// above the nodes; so each of those has exactly one layer below it, and what is then not
+// a chain from the root to the nodes contains a circle.
+func checkLayers(layers []NetworkTopologyLayer) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if len(layers) > maxLayers {
+		return fmt.Errorf("%d layers are listed; legal: at most %d", len(layers), maxLayers)
+	}
+	times := map[string]int{}    // a layer is listed
+	children := map[string]int{} // a layer is named as parent
+	parents := map[string]string{}
+	var first []string
+	for _, l := range layers {
+		times[l.TopologyLayer]++
+		children[parent(l)]++
+		if _, seen := parents[l.TopologyLayer]; !seen {
+			parents[l.TopologyLayer] = parent(l)
+		}
+		if parent(l) == scheduling.ClusterTopologyLayer {
+			first = append(first, l.TopologyLayer)
+		}
+	}
+
+	for i, l := range layers {
+		switch {
+		case l.TopologyLayer == "":
+			bad("topologyLayer of entry %d is empty; legal: a name", i)
+		case l.TopologyLayer == scheduling.ClusterTopologyLayer:
+			bad("topologyLayer %q is the root of every tree; legal: any other name", l.TopologyLayer)
+		}
+		if parent(l) == scheduling.NodeTopologyLayer {
+			bad("layer %q: parentTopologyLayer %q is the last layer; legal: a layer above the nodes", l.TopologyLayer, parent(l))
+		}
+		if l.TopologyLayer != scheduling.NodeTopologyLayer && len(l.LabelKey) == 0 {
+			bad("layer %q: labelKey is empty; legal: at least one key of a node label", l.TopologyLayer)
+		}
+		if i := slices.Index(l.LabelKey, ""); i >= 0 {
+			bad("layer %q: labelKey[%d] is empty; legal: a key of a node label", l.TopologyLayer, i)
+		}
+	}
+
+	if times[scheduling.NodeTopologyLayer] == 0 {
+		bad("no layer is %q; legal: a chain of layers that ends in it", scheduling.NodeTopologyLayer)
+	}
+	for _, l := range layers {
+		if times[l.TopologyLayer] > 1 {
+			bad("topologyLayer %q is listed more than once; legal: each layer once", l.TopologyLayer)
+			break
+		}
+	}
+	for _, l := range layers {
+		if p := parent(l); p != scheduling.ClusterTopologyLayer && times[p] == 0 {
+			bad("layer %q: parentTopologyLayer %q is not listed; legal: the topologyLayer of another entry, or empty for the first layer", l.TopologyLayer, p)
+			break
+		}
+	}
+	if len(first) > 1 {
+		bad("layers %q and %q both have no parentTopologyLayer; legal: one first layer", first[0], first[1])
+	}
+	for _, l := range layers {
+		if children[l.TopologyLayer] > 1 {
+			bad("parentTopologyLayer %q is named by more than one layer; legal: one layer below each", l.TopologyLayer)
+			break
+		}
+	}
+	for _, l := range layers {
+		at := l.TopologyLayer
+		for range layers { // so many steps lead out at the top of any chain
+			at = parents[at]
+		}
+		if _, listed := parents[at]; listed {
+			bad("layer %q: parentTopologyLayer leads in a circle; legal: parents that lead up to the cluster", l.TopologyLayer)
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxLayers is MaxItems of networkTopologySpec.
+const maxLayers = 16
+
+func parent(l NetworkTopologyLayer) string {
+	if l.ParentTopologyLayer == "" {
+		return scheduling.ClusterTopologyLayer
+	}
+	return l.ParentTopologyLayer
+}

@@ -1,0 +1,92 @@
+package scheduling
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodGroupSpec says when a gang may start. All of it is optional: a PodGroup may also
+// exist only to carry annotations.
+//
+// +kubebuilder:object:generate=true
+type PodGroupSpec struct {
+	// minMember is how many members start together; with fewer, none starts.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MinMember int32 `json:"minMember,omitempty"`
+
+	// minResources is what minMember members need in all. It is accepted for
+	// compatibility and has no effect: Muster asks the nodes themselves.
+	// +optional
+	MinResources corev1.ResourceList `json:"minResources,omitempty"`
+
+	// scheduleTimeoutSeconds is how long members that hold a node wait for the rest
+	// before all of them give their nodes back. Default: defaultTimeout of
+	// CoschedulingArgs.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
+}
+
+// PodGroupStatus is what the scheduler last saw of a gang.
+//
+// +kubebuilder:object:generate=true
+type PodGroupStatus struct {
+	// phase is a summary of the counts below.
+	// +optional
+	Phase PodGroupPhase `json:"phase,omitempty"`
+
+	// occupiedBy names the owners of the members, as namespace/name, separated by commas.
+	// +optional
+	OccupiedBy string `json:"occupiedBy,omitempty"`
+
+	// scheduled is how many members have a node.
+	// +optional
+	Scheduled int32 `json:"scheduled,omitempty"`
+
+	// running is how many members run.
+	// +optional
+	Running int32 `json:"running,omitempty"`
+
+	// succeeded is how many members ended well.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+
+	// failed is how many members ended in failure.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// scheduleStartTime is when the first member of this gang was given a node.
+	// +optional
+	ScheduleStartTime *metav1.Time `json:"scheduleStartTime,omitempty"`
+
+	// conditions say what the gang waits for, or why it was refused.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PodGroupPhase is a PodGroup's place in its life:
+//
+//	Pending -> PreScheduling -> Scheduling -> Scheduled -> Running -> Finished
+//	                                                   \-> Failed
+type PodGroupPhase string
+
+const (
+	// PodGroupPending: fewer than minMember members exist.
+	PodGroupPending PodGroupPhase = "Pending"
+	// PodGroupPreScheduling: minMember members exist, none has a node.
+	PodGroupPreScheduling PodGroupPhase = "PreScheduling"
+	// PodGroupScheduling: some members have a node, fewer than minMember.
+	PodGroupScheduling PodGroupPhase = "Scheduling"
+	// PodGroupScheduled: minMember members have a node.
+	PodGroupScheduled PodGroupPhase = "Scheduled"
+	// PodGroupRunning: minMember members run or have succeeded.
+	PodGroupRunning PodGroupPhase = "Running"
+	// PodGroupFinished: minMember members have succeeded.
+	PodGroupFinished PodGroupPhase = "Finished"
+	// PodGroupFailed: a member failed, and with the failed ones counted minMember members
+	// have run.
+	PodGroupFailed PodGroupPhase = "Failed"
+)
