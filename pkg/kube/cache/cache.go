@@ -1,0 +1,179 @@
+// Package cache turns what the API server says into the topology tree and the gang
+// book. It is the one owner of both: the one lock and the one clock.
+//
+//	informers ──► handlers ──► book.Apply(event, now) ──► effects ──► Do
+//	                      └──► topology, built anew when asked for after a change
+//
+// Effects are carried out after the lock is released: the scheduler calls in here
+// with its queue locked, so nothing in here may call the queue with this lock held.
+// The package knows nothing of placement.
+package cache
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Options are what a Cache needs from outside.
+type Options struct {
+	// Aware false makes every gang a gang without topology.
+	Aware bool
+	// Wait and Policy are the defaults for gangs that do not say.
+	Wait   time.Duration
+	Policy gang.MatchPolicy
+	Clock  clock.WithTicker
+	// Do carries out effects.
+	Do func([]gang.Effect)
+	// Note tells people about an object; it must not block.
+	Note func(Note)
+}
+
+// Note is an event to be.
+type Note struct {
+	About   runtime.Object
+	Warning bool
+	Reason  string
+	Message string
+}
+
+// Cache owns the tree and the book.
+type Cache struct {
+	Options
+	synced atomic.Bool
+
+	mu      sync.RWMutex
+	book    *gang.Book
+	gangs   map[string]*record
+	pods    map[string]*v1.Pod // members of gangs
+	nodes   map[string]*v1.Node
+	network network
+	current atomic.Pointer[Topology] // nil after a change
+}
+
+// New returns an empty Cache. Nothing enters the scheduler before Start has seen
+// everything once.
+func New(o Options) *Cache {
+	return &Cache{
+		Options: o,
+		book:    gang.New(topology.CompareNames),
+		gangs:   map[string]*record{},
+		pods:    map[string]*v1.Pod{},
+		nodes:   map[string]*v1.Node{},
+	}
+}
+
+// Handle applies one event now and carries out its effects.
+func (c *Cache) Handle(ev gang.Event) {
+	c.mu.Lock()
+	effects := c.book.Apply(ev, c.Clock.Now())
+	c.mu.Unlock()
+	c.do(effects)
+}
+
+// HandleHeld brings a member to the barrier and says whether it may bind at once.
+func (c *Cache) HandleHeld(pod string) (open bool) {
+	c.mu.Lock()
+	effects := c.book.Apply(gang.Held{Pod: pod}, c.Clock.Now())
+	c.mu.Unlock()
+	others := effects[:0:0]
+	for _, e := range effects {
+		if e.Verb == gang.Allow && e.Pod == pod {
+			open = true
+			continue
+		}
+		others = append(others, e)
+	}
+	c.do(others)
+	return open
+}
+
+// Forget gives up a reservation that cannot be kept.
+func (c *Cache) Forget(group, why string) {
+	c.mu.Lock()
+	effects := c.book.Forget(group, why)
+	c.mu.Unlock()
+	c.do(effects)
+}
+
+func (c *Cache) do(effects []gang.Effect) {
+	if len(effects) > 0 {
+		c.Do(effects)
+	}
+}
+
+// tickEvery is how often waits are checked. It bounds how late a timeout is.
+const tickEvery = time.Second
+
+// tick tells the book that time passes.
+func (c *Cache) tick(ctx context.Context) {
+	t := c.Clock.NewTicker(tickEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C():
+			c.Handle(gang.Tick{})
+		}
+	}
+}
+
+// Admit says whether a pod of a gang may enter the scheduler, or what it waits for.
+func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
+	if !c.synced.Load() {
+		return false, "the scheduler has not seen all objects yet"
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Admit(convert.PodKey(pod))
+}
+
+// Place returns the node that a member has a place on, and whether the plan may be
+// carried out.
+func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Place(convert.PodKey(pod))
+}
+
+// AnyPlaces says whether any place is held for somebody whom the scheduler does not
+// count yet.
+func (c *Cache) AnyPlaces() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.AnyPlaces()
+}
+
+// PlacesOn returns the members of other groups that have a place on the node which
+// pod must respect: those of equal or higher priority.
+func (c *Cache) PlacesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	self := convert.PodKey(pod)
+	for _, key := range c.book.PlacesOn(node) {
+		if key == self || c.book.SameGroup(key, self) {
+			continue
+		}
+		if p := c.pods[key]; p != nil && convert.Priority(p) >= convert.Priority(pod) {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// SameGroup says whether two pods belong to one group.
+func (c *Cache) SameGroup(a, b *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.SameGroup(convert.PodKey(a), convert.PodKey(b))
+}

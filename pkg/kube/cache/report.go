@@ -1,0 +1,103 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Report is what people may be told about one gang.
+type Report struct {
+	gang.State
+	PodGroup *sigs.PodGroup // nil for a gang that its pods describe
+	Resource schema.GroupVersionResource
+	Speaker  *v1.Pod  // a member to tell instead where there is no PodGroup; may be nil
+	Owners   []string // namespace/name of the members' controllers
+	// Members by phase; finished ones count.
+	Running, Succeeded, Failed int
+	// Domain is the path of the deepest named domain that holds all bound members; ""
+	// if that is the whole cluster, or none is bound.
+	Domain string
+}
+
+// Report returns what is known of a gang now.
+func (c *Cache) Report(name string) (Report, bool) {
+	tree := c.Topology().Tree
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.gangs[name]
+	if r == nil {
+		return Report{}, false
+	}
+	out := Report{State: c.book.State(name)}
+	out.PodGroup, out.Resource = r.podGroup()
+	owners := map[string]bool{}
+	domain := topology.ID(-1)
+	for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
+		pod := r.pods[key]
+		if out.Speaker == nil && !convert.Finished(pod) {
+			out.Speaker = pod
+		}
+		if o := metav1.GetControllerOf(pod); o != nil {
+			owners[convert.Key(pod.Namespace, o.Name)] = true
+		}
+		switch {
+		case pod.Status.Phase == v1.PodSucceeded:
+			out.Succeeded++
+		case pod.Status.Phase == v1.PodFailed:
+			out.Failed++
+		case pod.DeletionTimestamp != nil:
+		case pod.Status.Phase == v1.PodRunning:
+			out.Running++
+		}
+		if i, ok := tree.NodeIndex(pod.Spec.NodeName); ok && !convert.Finished(pod) {
+			if domain < 0 {
+				domain = tree.Node(i)
+			}
+			domain = tree.Common(domain, tree.Node(i))
+		}
+	}
+	for ; domain > topology.Root && !tree.Named(domain); domain = tree.Parent(domain) {
+	}
+	if domain > topology.Root {
+		out.Domain = tree.Path(domain)
+	}
+	out.Owners = slices.SortedFunc(maps.Keys(owners), topology.CompareNames)
+	return out, true
+}
+
+// Gangs lists the gangs that are known.
+func (c *Cache) Gangs() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(c.gangs), topology.CompareNames)
+}
+
+// Pending returns the members of a gang that wait for a node.
+func (c *Cache) Pending(name string) (pods []*v1.Pod) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if r := c.gangs[name]; r != nil {
+		for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
+			if p := r.pods[key]; p.Spec.NodeName == "" && !convert.Finished(p) {
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods
+}
+
+// Pod returns a member.
+func (c *Cache) Pod(key string) *v1.Pod {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.pods[key]
+}

@@ -1,0 +1,164 @@
+// Package convert turns API objects into core values and back. Its functions are
+// pure: no client, no cache, no lock.
+package convert
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
+)
+
+// Key names a namespaced object: namespace/name.
+func Key(namespace, name string) string { return namespace + "/" + name }
+
+// SplitKey is Key's inverse.
+func SplitKey(key string) (namespace, name string) {
+	namespace, name, _ = strings.Cut(key, "/")
+	return namespace, name
+}
+
+// PodKey names a pod.
+func PodKey(pod *v1.Pod) string { return Key(pod.Namespace, pod.Name) }
+
+// GangOf returns the key of the gang that a pod names, "" if it names none.
+func GangOf(pod *v1.Pod) string {
+	name := cmp.Or(pod.Labels[scheduling.LabelPodGroup], pod.Labels[scheduling.LabelPodGroupX],
+		pod.Annotations[scheduling.AnnotationGangName])
+	if name == "" {
+		return ""
+	}
+	return Key(pod.Namespace, name)
+}
+
+// ByAnnotation says whether the pod itself describes its gang, which then needs no
+// PodGroup.
+func ByAnnotation(pod *v1.Pod) bool {
+	return pod.Labels[scheduling.LabelPodGroup] == "" && pod.Labels[scheduling.LabelPodGroupX] == "" &&
+		pod.Annotations[scheduling.AnnotationGangName] != ""
+}
+
+// Finished says that a pod is no longer a member: it is done or about to be gone.
+func Finished(pod *v1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// Member returns a pod as a member of its gang. The error is that of its index, with
+// which it is sorted after all ranks.
+func Member(pod *v1.Pod) (gang.Member, error) {
+	m := gang.Member{
+		Gang: GangOf(pod), Pod: PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank,
+		Node: pod.Spec.NodeName, Gated: len(pod.Spec.SchedulingGates) > 0,
+	}
+	index, ok := pod.Annotations[scheduling.AnnotationTopologyIndex]
+	if !ok {
+		return m, nil
+	}
+	rank, err := scheduling.ParseTopologyIndex(index)
+	if err != nil {
+		return m, err
+	}
+	m.Rank = rank
+	return m, nil
+}
+
+// Priority returns a pod's priority, 0 if admission gave it none.
+func Priority(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// NeverPreempts says that a pod does not want others evicted for it.
+func NeverPreempts(pod *v1.Pod) bool {
+	return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever
+}
+
+// Protected says that labels forbid to evict a pod.
+func Protected(pod *v1.Pod) bool {
+	return pod.Labels[scheduling.LabelDisablePreemptible] == "true" ||
+		pod.Labels[scheduling.LabelQuotaPreemptible] == "false"
+}
+
+// ownIndex are labels that controllers give each replica for itself. No Filter rule
+// that members share can depend on them.
+var ownIndex = []string{
+	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
+	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-ordinal",
+	"leaderworkerset.sigs.k8s.io/worker-index", "training.kubeflow.org/replica-index",
+	"volcano.sh/task-index", "grove.io/podclique-pod-index",
+}
+
+// Template returns a string that is equal for pods which the Filters treat alike:
+// same namespace, same requests, same constraints, same labels but for each replica's
+// own index.
+func Template(pod *v1.Pod) string {
+	spec := &pod.Spec
+	key := struct {
+		Namespace, Scheduler string
+		Labels               map[string]string
+		Priority             int32
+		Requests, Overhead   v1.ResourceList
+		Selector             map[string]string
+		Affinity             *v1.Affinity
+		Tolerations          []v1.Toleration
+		Spread               []v1.TopologySpreadConstraint
+		Ports                []v1.ContainerPort
+		Volumes              []v1.Volume
+		Claims               []v1.PodResourceClaim
+		HostNetwork          bool
+		OS                   *v1.PodOS
+	}{
+		Namespace: pod.Namespace, Scheduler: spec.SchedulerName, Labels: sharedLabels(pod.Labels), Priority: Priority(pod),
+		Requests: resource.PodRequests(pod, resource.PodResourcesOptions{}), Overhead: spec.Overhead,
+		Selector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
+		Spread: spec.TopologySpreadConstraints, Ports: hostPorts(spec), Volumes: boundVolumes(spec),
+		Claims: spec.ResourceClaims, HostNetwork: spec.HostNetwork, OS: spec.OS,
+	}
+	out, err := json.Marshal(key)
+	if err != nil {
+		return PodKey(pod) // a pod that cannot be written down is like no other
+	}
+	return string(out)
+}
+
+func sharedLabels(labels map[string]string) map[string]string {
+	out := make(map[string]string, len(labels))
+	for k, v := range labels {
+		if !slices.Contains(ownIndex, k) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func hostPorts(spec *v1.PodSpec) (ports []v1.ContainerPort) {
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for _, p := range c.Ports {
+			if p.HostPort != 0 {
+				p.Name = ""
+				ports = append(ports, p)
+			}
+		}
+	}
+	return ports
+}
+
+// boundVolumes leaves out the volumes that any node can provide, some of which carry
+// a generated name.
+func boundVolumes(spec *v1.PodSpec) (volumes []v1.Volume) {
+	for _, v := range spec.Volumes {
+		s := v.VolumeSource
+		if s.ConfigMap == nil && s.Secret == nil && s.Projected == nil && s.DownwardAPI == nil && s.EmptyDir == nil && s.HostPath == nil {
+			volumes = append(volumes, v)
+		}
+	}
+	return volumes
+}

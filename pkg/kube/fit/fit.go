@@ -1,0 +1,215 @@
+// Package fit asks a profile's own Filter plugins how many members of a gang a node
+// takes. A slot is counted only if the Filters pass with the members before it in
+// place, so no rule of the profile is known here and none can be forgotten.
+//
+// It knows the scheduler framework and counts; it does not know topology, plans or
+// who asks.
+package fit
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+)
+
+type asking struct{}
+
+// Asking says that a plugin is called on behalf of this package and not for a
+// scheduling cycle. The Coscheduling plugin steps aside then: it would answer the
+// question with a plan, which is what the question is asked for.
+func Asking(ctx context.Context) bool { return ctx.Value(asking{}) != nil }
+
+// most bounds the slots of one node, against a Filter that never refuses.
+const most = 4096
+
+// Counter counts for one pod template: the members that need the same.
+type Counter struct {
+	profile framework.Framework
+	member  fwk.PodInfo
+	need    fwk.Resource
+	state   fwk.CycleState
+	only    sets.Set[string] // nodes that PreFilter leaves; nil means all
+	refused *fwk.Status      // PreFilter refuses the template everywhere
+}
+
+// NewCounter runs the profile's PreFilter plugins once for a template. The error is
+// a plugin's failure, not its refusal: that makes every count zero.
+func NewCounter(ctx context.Context, profile framework.Framework, template *v1.Pod) (*Counter, error) {
+	info, err := framework.NewPodInfo(template)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", klog.KObj(template), err)
+	}
+	c := &Counter{profile: profile, member: info, need: info.CalculateResource().Resource, state: framework.NewCycleState()}
+	ctx = context.WithValue(ctx, asking{}, true)
+	result, status, _ := profile.RunPreFilterPlugins(ctx, c.state, template)
+	switch {
+	case status.IsRejected():
+		c.refused = status
+	case !status.IsSuccess():
+		return nil, status.AsError()
+	case !result.AllNodes():
+		c.only = result.NodeNames
+	}
+	return c, nil
+}
+
+// Pods counts as present, or as gone, besides what the scheduler's snapshot holds.
+type Pods []fwk.PodInfo
+
+// Count returns how many members the node takes beside those others, and if it is
+// none, the Filters' reasons.
+func (c *Counter) Count(ctx context.Context, node fwk.NodeInfo, others Pods) (offer.Slots, []string) {
+	return c.CountWithout(ctx, node, others, nil)
+}
+
+// CountWithout is Count as if the pods in gone had left the node.
+func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) (offer.Slots, []string) {
+	if c.refused != nil {
+		return 0, c.refused.Reasons()
+	}
+	if c.only != nil && !c.only.Has(node.Node().Name) {
+		return 0, []string{"node(s) didn't match the pod's required nodes"}
+	}
+	w, status := c.world(ctx, node, others, gone)
+	if status.IsSuccess() {
+		status = c.profile.RunFilterPlugins(ctx, w.state, c.member.GetPod(), w.node)
+	}
+	if !status.IsSuccess() {
+		return 0, status.Reasons()
+	}
+	return w.fill(ctx, c.guess(w.node)), nil
+}
+
+// Fits says whether the member itself passes the Filters on the node beside others.
+func (c *Counter) Fits(ctx context.Context, node fwk.NodeInfo, others Pods) *fwk.Status {
+	if c.refused != nil {
+		return c.refused
+	}
+	if c.only != nil && !c.only.Has(node.Node().Name) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match the pod's required nodes")
+	}
+	w, status := c.world(ctx, node, others, nil)
+	if !status.IsSuccess() {
+		return status
+	}
+	return c.profile.RunFilterPlugins(ctx, w.state, c.member.GetPod(), w.node)
+}
+
+// world is one node as it would be, with the plugins' state to match. Neither is
+// shared with the snapshot once something was changed.
+type world struct {
+	*Counter
+	node  fwk.NodeInfo
+	state fwk.CycleState
+	own   bool
+}
+
+func (c *Counter) world(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) (*world, *fwk.Status) {
+	w := &world{Counter: c, node: node, state: c.state}
+	for _, p := range gone {
+		w.copy()
+		if err := w.node.RemovePod(klog.FromContext(ctx), p); err != nil {
+			return w, fwk.AsStatus(err)
+		}
+		info, err := framework.NewPodInfo(p)
+		if err != nil {
+			return w, fwk.AsStatus(err)
+		}
+		if s := c.profile.RunPreFilterExtensionRemovePod(ctx, w.state, c.member.GetPod(), info, w.node); !s.IsSuccess() {
+			return w, s
+		}
+	}
+	for _, p := range others {
+		if s := w.add(ctx, p); !s.IsSuccess() {
+			return w, s
+		}
+	}
+	return w, nil
+}
+
+func (w *world) copy() {
+	if !w.own {
+		w.node, w.state, w.own = w.node.Snapshot(), w.state.Clone(), true
+	}
+}
+
+func (w *world) add(ctx context.Context, p fwk.PodInfo) *fwk.Status {
+	w.copy()
+	w.node.AddPodInfo(p)
+	return w.profile.RunPreFilterExtensionAddPod(ctx, w.state, w.member.GetPod(), p, w.node)
+}
+
+// fill counts members on a node that takes at least one. The guess only saves work:
+// adding members makes no Filter more lenient, so if the guessed last member passes
+// all before it do, and if not, counting starts from one.
+func (w *world) fill(ctx context.Context, guess offer.Slots) offer.Slots {
+	start, node, state := w, w.node, w.state
+	if guess > 1 {
+		w = &world{Counter: start.Counter, node: node, state: state}
+		if !w.put(ctx, guess-1) || !w.passes(ctx) {
+			w, guess = &world{Counter: start.Counter, node: node, state: state}, 1
+		}
+	} else {
+		guess = 1
+	}
+	n := guess
+	for n < most && w.put(ctx, 1) && w.passes(ctx) {
+		n++
+	}
+	return n
+}
+
+func (w *world) put(ctx context.Context, n offer.Slots) bool {
+	for range n {
+		if !w.add(ctx, w.member).IsSuccess() {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) passes(ctx context.Context) bool {
+	return w.profile.RunFilterPlugins(ctx, w.state, w.member.GetPod(), w.node).IsSuccess()
+}
+
+// guess divides what is free on the node by what a member requests.
+func (c *Counter) guess(node fwk.NodeInfo) offer.Slots {
+	have, used := node.GetAllocatable(), node.GetRequested()
+	n := int64(have.GetAllowedPodNumber() - len(node.GetPods()))
+	limit := func(have, used, need int64) {
+		if need > 0 {
+			n = min(n, (have-used)/need)
+		}
+	}
+	limit(have.GetMilliCPU(), used.GetMilliCPU(), c.need.GetMilliCPU())
+	limit(have.GetMemory(), used.GetMemory(), c.need.GetMemory())
+	limit(have.GetEphemeralStorage(), used.GetEphemeralStorage(), c.need.GetEphemeralStorage())
+	for name, need := range c.need.GetScalarResources() {
+		limit(have.GetScalarResources()[name], used.GetScalarResources()[name], need)
+	}
+	return offer.Slots(min(n, most))
+}
+
+// Question asks whether a pod that is in a scheduling cycle fits a node.
+type Question struct {
+	Pod    *v1.Pod
+	Node   fwk.NodeInfo
+	Others Pods // who is to be counted there too
+}
+
+// Beside answers with the state of the pod's own cycle, which it does not change.
+func Beside(ctx context.Context, profile framework.Framework, state fwk.CycleState, q Question) *fwk.Status {
+	info, err := framework.NewPodInfo(q.Pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	c := &Counter{profile: profile, member: info, state: state}
+	return c.Fits(context.WithValue(ctx, asking{}, true), q.Node, q.Others)
+}

@@ -1,0 +1,213 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// do carries out the book's effects. No lock of the cache is held here.
+func (s *Shared) do(effects []gang.Effect) {
+	logger := klog.Background()
+	wake := map[string]*v1.Pod{}
+	for _, e := range effects {
+		switch e.Verb {
+		case gang.Wake:
+			if pod := s.Cache.Pod(e.Pod); pod != nil {
+				wake[e.Pod] = pod
+			}
+		case gang.Allow:
+			s.waiting(e.Pod, func(w fwk.WaitingPod) { w.Allow(Name) })
+		case gang.Reject:
+			s.waiting(e.Pod, func(w fwk.WaitingPod) { w.Reject(Name, e.Why) })
+		case gang.Clear:
+			s.clearNomination(e.Pod)
+		case gang.Report:
+			s.Writer.Do("gang "+e.Gang, func(ctx context.Context) error { return s.writeGang(ctx, e.Gang) })
+		case gang.Expire:
+			s.sayGang(e.Gang, true, "ScheduleTimeout", e.Why)
+		case cache.TopologyChanged:
+			s.Writer.Do("topology", s.writeTopology)
+		}
+	}
+	if len(wake) > 0 {
+		s.handle.Activate(logger, wake)
+	}
+}
+
+// waiting calls do with a pod that waits in Permit.
+func (s *Shared) waiting(key string, do func(fwk.WaitingPod)) {
+	pod := s.Cache.Pod(key)
+	if pod == nil {
+		return
+	}
+	if w := s.handle.GetWaitingPod(pod.UID); w != nil {
+		do(w)
+	}
+}
+
+// clearNomination takes a nominated node back, in the scheduler and in the API.
+func (s *Shared) clearNomination(key string) {
+	pod := s.Cache.Pod(key)
+	if pod == nil {
+		return
+	}
+	s.handle.DeleteNominatedPodIfExists(pod)
+	s.writePod(key, status.Waiting{Node: new(string)})
+}
+
+// writePod has a waiting pod's status written as it is when its turn comes.
+func (s *Shared) writePod(key string, say status.Waiting) {
+	s.Writer.Do("pod "+key, func(ctx context.Context) error {
+		pod := s.Cache.Pod(key)
+		if pod == nil || pod.Spec.NodeName != "" {
+			return nil
+		}
+		if say.Node == nil { // the node of the reservation, whatever was said meanwhile
+			if node, _ := s.Cache.Place(pod); node != "" {
+				say.Node = &node
+			}
+		}
+		return s.Writer.Pod(ctx, pod, say)
+	})
+}
+
+// tellSiblings writes to the other pending members why they wait. Only a gang for
+// which victims leave costs a write for each member: they get a nominated node anyway.
+func (p *Plugin) tellSiblings(speaker *v1.Pod, a *attempt, why, preemption string) {
+	group, err := p.Cache.Group(speaker)
+	if err != nil || len(group.Places) == 0 {
+		return
+	}
+	for _, m := range group.Pending {
+		if m.Pod == convert.PodKey(speaker) {
+			continue
+		}
+		p.writePod(m.Pod, status.Waiting{Message: Sibling(m.Gang, speaker, why, preemption, group.Held)})
+	}
+}
+
+// Sibling is what a member is told of which another one was tried for the whole gang.
+func Sibling(gangName string, speaker *v1.Pod, why, preemption string, held int) string {
+	key := convert.PodKey(speaker)
+	tail := fmt.Sprintf("\", alreadyWaitForBound: %d.", held)
+	if preemption != "" {
+		tail += fmt.Sprintf(" %spreemption already attempted by %s with message %s.", preemptPrefix, key, preemption)
+	}
+	head := fmt.Sprintf("GangGroup %q gets rejected due to member Pod %q is unschedulable with reason \"", gangName, key)
+	if room := status.Limit - len(head) - len(tail); len(why) > room {
+		why = why[:max(0, room-4)] + " ..."
+	}
+	return head + why + tail
+}
+
+// told remembers what was said last about an object, so that it is said once.
+type told struct {
+	mu   sync.Mutex
+	last map[string]string
+}
+
+// news says whether this differs from what was said before.
+func (t *told) news(about, message string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last == nil {
+		t.last = map[string]string{}
+	}
+	if t.last[about] == message {
+		return false
+	}
+	t.last[about] = message
+	return true
+}
+
+func (t *told) forget(about string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, about)
+}
+
+// writeGang brings a PodGroup's status up to date and tells about a change.
+func (s *Shared) writeGang(ctx context.Context, name string) error {
+	r, ok := s.Cache.Report(name)
+	if !ok {
+		s.told.forget(name)
+		return nil
+	}
+	if !s.Cache.Synced() {
+		return nil // what is known is not the whole truth yet
+	}
+	c := status.Condition(r.State, r.Domain)
+	switch c.Reason {
+	case status.ReasonScheduled, status.ReasonBinding, status.ReasonReady, status.ReasonPreempting:
+		s.sayGang(name, false, c.Reason, c.Message)
+	default:
+		s.sayGang(name, true, c.Reason, c.Message)
+	}
+	if r.PodGroup == nil {
+		return nil
+	}
+	n := status.Counts{Bound: r.Bound, Running: r.Running, Succeeded: r.Succeeded, Failed: r.Failed, Owners: r.Owners, Domain: r.Domain}
+	is := status.PodGroup(r.PodGroup.Status, r.State, n, metav1.NewTime(s.options.Clock.Now()))
+	return s.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, is)
+}
+
+// sayGang records an event on the PodGroup, or on a member of a gang without one.
+func (s *Shared) sayGang(name string, warning bool, reason, message string) {
+	r, ok := s.Cache.Report(name)
+	if !ok || !s.told.news(name, reason+message) || reason == status.ReasonReady || reason == status.ReasonBinding {
+		return
+	}
+	var about runtime.Object
+	switch {
+	case r.PodGroup != nil:
+		pg := r.PodGroup.DeepCopy()
+		pg.APIVersion, pg.Kind = r.Resource.GroupVersion().String(), "PodGroup"
+		about = pg
+	case r.Speaker != nil:
+		about = r.Speaker
+	default:
+		return
+	}
+	s.note(cache.Note{About: about, Warning: warning, Reason: reason, Message: message})
+}
+
+// note records an event.
+func (s *Shared) note(n cache.Note) {
+	kind := v1.EventTypeNormal
+	if n.Warning {
+		kind = v1.EventTypeWarning
+	}
+	s.handle.EventRecorder().Eventf(n.About, nil, kind, n.Reason, "Scheduling", "%s", status.Clip(n.Message))
+}
+
+// writeTopology brings the ClusterNetworkTopology's status up to date.
+func (s *Shared) writeTopology(ctx context.Context) error {
+	if m := s.options.TopologyManager; m != nil && !*m || !s.Cache.Synced() {
+		return nil
+	}
+	t := s.Cache.Topology()
+	if t.Object == nil {
+		s.told.forget("topology")
+		return nil
+	}
+	is := status.Topology(t.Object, t.Tree, t.Problem, metav1.NewTime(s.options.Clock.Now()))
+	if t.Problem != "" && s.told.news("topology", t.Problem) {
+		about := t.Object.DeepCopy()
+		about.APIVersion, about.Kind = koordinator.GroupVersion.String(), "ClusterNetworkTopology"
+		s.note(cache.Note{About: about, Warning: true, Reason: status.ReasonInvalidSpec, Message: t.Problem})
+	}
+	return s.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, t.Object, t.Object.Status, is)
+}

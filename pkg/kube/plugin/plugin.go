@@ -1,0 +1,173 @@
+// Package plugin is the Coscheduling plugin: it translates what the scheduler asks
+// into questions for the core, and answers back. One file for each extension point:
+//
+//	queue.go       QueueSort, PreEnqueue: members stand together, one is tried for all
+//	prefilter.go   PreFilter: the plan of the whole gang, then one node for each member
+//	filter.go      Filter: no other node for a planned member, no planned place for others
+//	postfilter.go  PostFilter: eviction and reservation
+//	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
+//
+// It decides nothing about placement (plan, evict) and keeps no state of its own but
+// the victims that it has asked to leave: gangs are in the book (cache).
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	policylisters "k8s.io/client-go/listers/policy/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = config.PluginName
+
+// Options are what the process decides. The zero value is a plugin in a cluster.
+type Options struct {
+	// TopologyManager writes the status of the ClusterNetworkTopology; nil means yes.
+	TopologyManager *bool
+	// Dynamic is the client for custom resources; nil makes one from the scheduler's
+	// configuration, after checking that the scheduler may do what it must.
+	Dynamic dynamic.Interface
+	// Clock is the time; nil means the real one.
+	Clock clock.WithTicker
+	// Started is called with what all profiles share, once.
+	Started func(*Shared)
+}
+
+// Shared is what the profiles of one process share.
+type Shared struct {
+	Cache  *cache.Cache
+	Writer *status.Writer
+
+	options Options
+	handle  fwk.Handle // of the first profile: queue and waiting pods are the same for all
+	victims victims
+	told    told
+}
+
+// Plugin is the plugin of one profile.
+type Plugin struct {
+	*Shared
+	args     config.Args
+	profile  framework.Framework
+	executor *preemption.Executor
+	budgets  policylisters.PodDisruptionBudgetLister
+}
+
+var (
+	_ fwk.QueueSortPlugin   = (*Plugin)(nil)
+	_ fwk.PreEnqueuePlugin  = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.PermitPlugin      = (*Plugin)(nil)
+	_ fwk.PostBindPlugin    = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
+)
+
+// Name implements fwk.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// NewFactory returns the factory with which a scheduler makes the plugin for each of
+// its profiles. Profiles of one factory share the cache.
+func NewFactory(o Options) frameworkruntime.PluginFactory {
+	var once sync.Mutex
+	var shared *Shared
+	return func(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		args, err := config.Decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		profile, ok := h.(framework.Framework)
+		if !ok {
+			return nil, fmt.Errorf("plugin %s needs the handle of a kube-scheduler profile, not a %T", Name, h)
+		}
+		once.Lock()
+		defer once.Unlock()
+		if shared == nil {
+			if shared, err = start(ctx, o, args, h); err != nil {
+				return nil, err
+			}
+		}
+		return &Plugin{
+			Shared: shared, args: args, profile: profile,
+			executor: preemption.NewExecutor(h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
+			budgets:  h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
+		}, nil
+	}
+}
+
+// start makes what profiles share and sets it going.
+func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Shared, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	source := cache.Source{Core: h.SharedInformerFactory(), Dynamic: o.Dynamic, Served: always}
+	if o.Dynamic == nil {
+		if err := checkPermissions(ctx, h.ClientSet()); err != nil {
+			return nil, err
+		}
+		// Custom resources are not known to protobuf.
+		cfg := *h.KubeConfig()
+		cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+		dyn, err := dynamic.NewForConfig(&cfg)
+		if err != nil {
+			return nil, err
+		}
+		source.Dynamic, source.Served = dyn, served(h.ClientSet().Discovery())
+	}
+	s := &Shared{options: o, handle: h, Writer: status.NewWriter(h.ClientSet(), source.Dynamic)}
+	s.Cache = cache.New(cache.Options{
+		Aware: args.AwareNetworkTopology, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
+		Clock: o.Clock, Do: s.do, Note: s.note,
+	})
+	if err := s.Cache.Start(ctx, source); err != nil {
+		return nil, err
+	}
+	go s.Writer.Run(ctx, int(args.ControllerWorkers))
+	if o.Started != nil {
+		o.Started(s)
+	}
+	return s, nil
+}
+
+func always(schema.GroupVersionResource) (bool, error) { return true, nil }
+
+// served asks the API server whether it serves a resource.
+func served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (bool, error) {
+	return func(gvr schema.GroupVersionResource) (bool, error) {
+		list, err := d.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+		if err != nil {
+			if meta.IsNoMatchError(err) || isNotFound(err) {
+				return false, nil
+			}
+			return false, err
+		}
+		for _, r := range list.APIResources {
+			if r.Name == gvr.Resource {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+}

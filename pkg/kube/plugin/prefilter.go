@@ -1,0 +1,144 @@
+package plugin
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// stateKey is where PreFilter leaves what Filter and PostFilter must know.
+const stateKey fwk.StateKey = "muster.sh/" + Name
+
+// cycle is what one scheduling cycle of a member has found out.
+type cycle struct {
+	node string // the one node that the member may go to
+	why  string // why there is none
+	// failed is the attempt to plan the gang in this cycle, if it failed.
+	failed *attempt
+	// waiting says that the gang's places wait for victims to leave.
+	waiting bool
+}
+
+// Clone implements fwk.StateData. A cycle is not changed after PreFilter.
+func (c *cycle) Clone() fwk.StateData { return c }
+
+func cycleOf(state fwk.CycleState) *cycle {
+	if d, err := state.Read(stateKey); err == nil {
+		if c, ok := d.(*cycle); ok {
+			return c
+		}
+	}
+	return nil
+}
+
+// PreFilter gives a member the node of its plan. The first member to come, its gang's
+// representative, makes the plan for all.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if fit.Asking(ctx) || pod.Spec.NodeName != "" {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if convert.GangOf(pod) == "" {
+		if !p.Cache.AnyPlaces() {
+			return nil, fwk.NewStatus(fwk.Skip)
+		}
+		return nil, nil // Filter keeps it off planned places
+	}
+	c := p.findNode(ctx, pod, nodes)
+	state.Write(stateKey, c)
+	if c.node == "" {
+		// Unresolvable: other PreFilters need not run, and DefaultPreemption must not
+		// evict for a single member. PostFilter is called all the same.
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Clip(c.why))
+	}
+	return &fwk.PreFilterResult{NodeNames: sets.New(c.node)}, nil
+}
+
+// PreFilterExtensions implements fwk.PreFilterPlugin; places do not change with pods.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// findNode returns the member's node, or why it has none.
+func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) *cycle {
+	if node, confirmed := p.Cache.Place(pod); confirmed && node != "" {
+		return &cycle{node: node}
+	}
+	// PreEnqueue is no hard gate: pods from the backoff queue pass it by.
+	if ok, why := p.Cache.Admit(pod); !ok {
+		return &cycle{why: why}
+	}
+	group, err := p.Cache.Group(pod)
+	if err != nil {
+		p.refuse(convert.GangOf(pod), err.Error())
+		return &cycle{why: err.Error()}
+	}
+	if group.InFlight > 0 {
+		return &cycle{why: "members of the gang are on their way back to the queue"}
+	}
+	began := time.Now()
+	a := p.newAttempt(group, nodes)
+	var c *cycle
+	if group.Waiting {
+		c = p.tryReserved(ctx, a, pod)
+	}
+	if c == nil {
+		c = p.tryPlan(ctx, a, pod)
+	}
+	status.ObservePlan(c.node != "", time.Since(began))
+	return c
+}
+
+// tryPlan makes a plan for the whole group and puts it into the book.
+func (p *Plugin) tryPlan(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
+	places, err := a.plan(ctx)
+	if err != nil {
+		p.refuse(a.group.Key, err.Error())
+		return &cycle{why: err.Error(), failed: a}
+	}
+	p.Cache.Handle(gang.Planned{Group: a.group.Key, Places: places})
+	node, _ := p.Cache.Place(pod)
+	if node == "" { // planned without this one: more members than there is room for
+		return &cycle{why: "the gang is planned without this member: there is no room for it"}
+	}
+	return &cycle{node: node}
+}
+
+// tryReserved carries a reservation out if its places are free now, and waits on if
+// victims are still there. It returns nil if the gang must be planned anew.
+func (p *Plugin) tryReserved(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
+	why := a.missing()
+	if why == "" {
+		refusal := a.placesFit(ctx)
+		if refusal == "" {
+			p.victims.forget(a.group.Key)
+			p.Cache.Handle(gang.Confirmed{Group: a.group.Key})
+			node, _ := p.Cache.Place(pod)
+			if node == "" {
+				return &cycle{why: "the gang's places are reserved for other members"}
+			}
+			return &cycle{node: node}
+		}
+		if p.victims.leaving(a) {
+			if _, err := a.plan(ctx); err != nil {
+				refusal = err.Error() // how the cluster looks to the gang without its reservation
+			}
+			return &cycle{why: refusal, failed: a, waiting: true}
+		}
+		why = "the reserved places are taken: " + refusal
+	}
+	p.victims.forget(a.group.Key)
+	p.Cache.Forget(a.group.Key, why)
+	if group, err := p.Cache.Group(pod); err == nil {
+		a.group = group
+	}
+	return nil
+}
+
+// refuse remembers why a group has no plan, for those who watch it.
+func (p *Plugin) refuse(group, why string) { p.Cache.Handle(gang.Refused{Group: group, Why: why}) }

@@ -1,0 +1,87 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	authorization "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+// needs is what the scheduler must be permitted to do. Without one of these it would
+// wait for its first list for ever, or fail at the first pod.
+var needs = []struct{ group, resource, verbs string }{
+	{"", "pods", "list watch delete"},
+	{"", "pods/binding", "create"},
+	{"", "pods/status", "patch"},
+	{"", "nodes", "list watch"},
+	{"", "namespaces", "list watch"},
+	{"", "persistentvolumes", "list watch"},
+	{"", "persistentvolumeclaims", "list watch"},
+	{"", "services", "list watch"},
+	{"", "replicationcontrollers", "list watch"},
+	{"apps", "replicasets", "list watch"},
+	{"apps", "statefulsets", "list watch"},
+	{"policy", "poddisruptionbudgets", "list watch"},
+	{"storage.k8s.io", "storageclasses", "list watch"},
+	{"storage.k8s.io", "csinodes", "list watch"},
+	{"storage.k8s.io", "csidrivers", "list watch"},
+	{"storage.k8s.io", "csistoragecapacities", "list watch"},
+	{"scheduling.koordinator.sh", "clusternetworktopologies", "list watch"},
+	{"scheduling.koordinator.sh", "clusternetworktopologies/status", "patch"},
+	{"scheduling.sigs.k8s.io", "podgroups", "list watch"},
+	{"scheduling.sigs.k8s.io", "podgroups/status", "patch"},
+	{"scheduling.x-k8s.io", "podgroups", "list watch"},
+	{"scheduling.x-k8s.io", "podgroups/status", "patch"},
+}
+
+// askFor bounds the whole check.
+const askFor = 15 * time.Second
+
+// checkPermissions asks the API server for every need and names those that are
+// missing. Where the question itself is not permitted, the scheduler goes on: the
+// answer is not known.
+func checkPermissions(ctx context.Context, client kubernetes.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	var missing []error
+	for _, n := range needs {
+		for verb := range strings.FieldsSeq(n.verbs) {
+			ok, err := mayDo(ctx, client, n.group, n.resource, verb)
+			if err != nil {
+				if apierrors.IsForbidden(err) {
+					klog.FromContext(ctx).Error(err, "cannot ask for the scheduler's own permissions (create selfsubjectaccessreviews)")
+					return nil
+				}
+				return fmt.Errorf("asking the API server for the scheduler's permissions: %w", err)
+			}
+			if !ok {
+				missing = append(missing, fmt.Errorf("permission is missing: %s %s (API group %q)", verb, n.resource, n.group))
+			}
+		}
+	}
+	if len(missing) > 0 {
+		missing = append(missing, errors.New("apply manifests/rbac, or grant these to the scheduler's user"))
+	}
+	return errors.Join(missing...)
+}
+
+func mayDo(ctx context.Context, client kubernetes.Interface, group, resource, verb string) (bool, error) {
+	resource, sub, _ := strings.Cut(resource, "/")
+	review := &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorization.ResourceAttributes{Group: group, Resource: resource, Subresource: sub, Verb: verb},
+	}}
+	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed, nil
+}
+
+func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

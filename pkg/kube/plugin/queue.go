@@ -1,0 +1,79 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Less implements QueueSort: priority, then the first creation of the gang (for other
+// pods the time they entered the queue), then gang and rank, so that members stand
+// together.
+func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
+	if x, y := a.GetPriority(), b.GetPriority(); x != y {
+		return x > y
+	}
+	x, y := p.order(a), p.order(b)
+	return cmp.Or(
+		x.Created.Compare(y.Created),
+		topology.CompareNames(x.Gang, y.Gang),
+		cmp.Compare(x.Rank, y.Rank),
+	) < 0
+}
+
+func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
+	if q, ok := e.(*framework.QueuedPodInfo); ok && convert.GangOf(q.Pod) != "" {
+		return p.Cache.Order(q.Pod)
+	}
+	return cache.Order{Created: e.GetTimestamp()}
+}
+
+// PreEnqueue keeps members out until their gang can be whole, and then lets in one
+// for all, or those that have a place. It runs with the queue locked: it must not
+// call the queue.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	if convert.GangOf(pod) == "" || pod.Spec.NodeName != "" {
+		return nil
+	}
+	if ok, why := p.Cache.Admit(pod); !ok {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	return nil
+}
+
+// EventsToRegister lists what can make room for a gang that was refused, or change
+// what its members need. Gangs, PodGroups and the topology wake members themselves.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	events := []fwk.ClusterEvent{
+		{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel},
+		{Resource: fwk.TargetPod, ActionType: fwk.Update},
+		{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update},
+		{Resource: fwk.PersistentVolume, ActionType: fwk.Add | fwk.Update},
+		{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add | fwk.Update},
+		{Resource: fwk.StorageClass, ActionType: fwk.Add | fwk.Update},
+		{Resource: fwk.CSINode, ActionType: fwk.Add | fwk.Update},
+		{Resource: fwk.CSIStorageCapacity, ActionType: fwk.Add | fwk.Update},
+		{Resource: fwk.VolumeAttachment, ActionType: fwk.Delete},
+	}
+	out := make([]fwk.ClusterEventWithHint, len(events))
+	for i, e := range events {
+		out[i].Event = e
+	}
+	return out, nil
+}
+
+// SignPod makes members unsignable: a node hint for one of them would fight the plan.
+// Other pods are not touched.
+func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if convert.GangOf(pod) != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are placed by their plan")
+	}
+	return nil, nil
+}

@@ -1,0 +1,114 @@
+// Package status writes what people see: conditions, status fields and events of
+// PodGroups, of pods that wait and of the ClusterNetworkTopology, and metrics. It
+// writes only what changed, and does not know why anything was decided.
+package status
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
+)
+
+// Scheduled is the type of the condition that says how far a gang is.
+const Scheduled = "Scheduled"
+
+// Reasons of the condition.
+const (
+	ReasonScheduled     = "Scheduled"            // minMember members are bound
+	ReasonBinding       = "Binding"              // places are planned and being taken
+	ReasonPreempting    = "Preempting"           // places are reserved until victims have left
+	ReasonUnschedulable = "Unschedulable"        // there is no plan
+	ReasonRejected      = "Rejected"             // what the users wrote cannot be carried out
+	ReasonConflict      = "TopologySpecConflict" // gangs of one group want different things
+	ReasonWaiting       = "Waiting"              // members or gangs are missing
+	ReasonReady         = "Ready"                // whole, and not tried yet
+)
+
+// Limit is the longest message, in bytes.
+const Limit = 1024
+
+// Clip shortens a message to Limit.
+func Clip(message string) string {
+	const more = " ..."
+	if len(message) <= Limit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:Limit-len(more)], "") + more
+}
+
+// Condition says how far a gang is; domain is where its bound members are, if known.
+func Condition(s gang.State, domain string) metav1.Condition {
+	c := metav1.Condition{Type: Scheduled, Status: metav1.ConditionFalse}
+	switch {
+	case s.Bound >= s.Min && s.Min > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang is bound"
+		if domain != "" {
+			c.Message += " in " + domain
+		}
+	case strings.HasPrefix(s.Waiting, "rejected: "):
+		c.Reason, c.Message = ReasonRejected, s.Waiting
+	case s.Waiting != "":
+		c.Reason, c.Message = ReasonWaiting, s.Waiting
+	case s.Reserved:
+		c.Reason, c.Message = ReasonPreempting, "the places are reserved until the victims have left"
+	case s.Planned > 0:
+		c.Reason, c.Message = ReasonBinding, "a plan is being carried out"
+	case strings.HasPrefix(s.Refused, ReasonConflict):
+		c.Reason, c.Message = ReasonConflict, s.Refused
+	case s.Refused != "":
+		c.Reason, c.Message = ReasonUnschedulable, s.Refused
+	default:
+		c.Reason, c.Message = ReasonReady, "all members exist"
+	}
+	c.Message = Clip(c.Message)
+	return c
+}
+
+// Counts are the members of a gang by what they do.
+type Counts struct {
+	Bound, Running, Succeeded, Failed int
+	Owners                            []string
+	Domain                            string // of the bound members
+}
+
+// PodGroup returns the status of a gang, given the one that is written.
+func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.Time) scheduling.PodGroupStatus {
+	out := *old.DeepCopy()
+	out.Phase = phase(s, n)
+	out.OccupiedBy = strings.Join(n.Owners, ",")
+	out.Scheduled = int32(n.Bound + n.Succeeded + n.Failed)
+	out.Running, out.Succeeded, out.Failed = int32(n.Running), int32(n.Succeeded), int32(n.Failed)
+	if out.ScheduleStartTime == nil && (s.Planned > 0 || n.Bound > 0) {
+		out.ScheduleStartTime = &now
+	}
+	c := Condition(s, n.Domain)
+	if n.Succeeded+n.Failed > 0 && n.Bound+n.Succeeded+n.Failed >= s.Min {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang was bound"
+	}
+	c.LastTransitionTime = now
+	meta.SetStatusCondition(&out.Conditions, c)
+	return out
+}
+
+func phase(s gang.State, n Counts) scheduling.PodGroupPhase {
+	done := n.Succeeded + n.Failed
+	switch {
+	case s.Exist+done < s.Min:
+		return scheduling.PodGroupPending
+	case n.Succeeded >= s.Min:
+		return scheduling.PodGroupFinished
+	case n.Failed > 0 && n.Running+done >= s.Min:
+		return scheduling.PodGroupFailed
+	case n.Running+n.Succeeded >= s.Min:
+		return scheduling.PodGroupRunning
+	case n.Bound+done >= s.Min:
+		return scheduling.PodGroupScheduled
+	case n.Bound+done > 0:
+		return scheduling.PodGroupScheduling
+	}
+	return scheduling.PodGroupPreScheduling
+}

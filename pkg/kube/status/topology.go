@@ -1,0 +1,36 @@
+package status
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Ready is the type of the ClusterNetworkTopology's condition.
+const Ready = "Ready"
+
+// Reasons of the condition.
+const (
+	ReasonInUse       = "InUse"
+	ReasonInvalidSpec = "InvalidSpec"
+)
+
+// Topology returns the status of a ClusterNetworkTopology: the tree that is in use,
+// and whether it is the one of this spec (problem says why not).
+func Topology(object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
+	out := *object.Status.DeepCopy()
+	out.DetailStatus, out.UnnamedDomains = convert.DetailStatus(tree)
+	c := metav1.Condition{
+		Type: Ready, Status: metav1.ConditionTrue, Reason: ReasonInUse, Message: "the tree in use is built from this spec",
+		ObservedGeneration: object.Generation, LastTransitionTime: now,
+	}
+	if problem != "" {
+		c.Status, c.Reason = metav1.ConditionFalse, ReasonInvalidSpec
+		c.Message = Clip(problem + "; the last good tree stays in use")
+	}
+	meta.SetStatusCondition(&out.Conditions, c)
+	return out
+}

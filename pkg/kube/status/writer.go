@@ -1,0 +1,182 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+)
+
+// Writer writes in the background, each object's latest state once, and tries again
+// when the API server does not take it.
+type Writer struct {
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	queue   workqueue.TypedRateLimitingInterface[string]
+
+	mu   sync.Mutex
+	jobs map[string]*job // by key; the latest wins
+}
+
+type job struct{ do func(context.Context) error }
+
+// NewWriter returns a Writer; nothing is written before Run.
+func NewWriter(client kubernetes.Interface, dyn dynamic.Interface) *Writer {
+	return &Writer{
+		client: client, dynamic: dyn, jobs: map[string]*job{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+	}
+}
+
+// Run writes with so many workers until ctx ends.
+func (w *Writer) Run(ctx context.Context, workers int) {
+	for range workers {
+		go func() {
+			for w.next(ctx) {
+			}
+		}()
+	}
+	<-ctx.Done()
+	w.queue.ShutDown()
+}
+
+// Do has a job done. A job of the same key that was not begun yet is replaced: jobs
+// write the state that they find when they run.
+func (w *Writer) Do(key string, do func(context.Context) error) {
+	w.mu.Lock()
+	w.jobs[key] = &job{do}
+	w.mu.Unlock()
+	w.queue.Add(key)
+}
+
+// Idle says whether nothing waits to be written.
+func (w *Writer) Idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.jobs) == 0
+}
+
+// attempts bounds how often a job is tried; the next change brings a new one.
+const attempts = 8
+
+func (w *Writer) next(ctx context.Context) bool {
+	key, stop := w.queue.Get()
+	if stop {
+		return false
+	}
+	defer w.queue.Done(key)
+	w.mu.Lock()
+	j := w.jobs[key]
+	w.mu.Unlock()
+	if j == nil {
+		return true
+	}
+	err := j.do(ctx)
+	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil && w.queue.NumRequeues(key) < attempts {
+		klog.FromContext(ctx).V(2).Info("Writing again", "key", key, "err", err)
+		w.queue.AddRateLimited(key)
+		return true
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Error(err, "cannot write status", "key", key)
+	}
+	w.queue.Forget(key)
+	w.mu.Lock()
+	if w.jobs[key] == j { // else a newer one came and is in the queue
+		delete(w.jobs, key)
+	}
+	w.mu.Unlock()
+	return true
+}
+
+// Custom writes the status of a custom resource if it differs. PodGroup's CRD as
+// Koordinator ships it has no status subresource: then the object itself is patched.
+func (w *Writer) Custom(ctx context.Context, gvr schema.GroupVersionResource, object metav1.Object, old, status any) error {
+	if equality.Semantic.DeepEqual(old, status) {
+		return nil
+	}
+	patch, err := statusPatch(object, old, status)
+	if err != nil {
+		return err
+	}
+	var r dynamic.ResourceInterface = w.dynamic.Resource(gvr)
+	if ns := object.GetNamespace(); ns != "" {
+		r = w.dynamic.Resource(gvr).Namespace(ns)
+	}
+	_, err = r.Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		_, err = r.Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	return err
+}
+
+// statusPatch is a merge patch that also takes away the fields which are no longer
+// set. It holds only for the object that was seen, by UID.
+func statusPatch(object metav1.Object, old, status any) ([]byte, error) {
+	was, err := toMap(old)
+	if err != nil {
+		return nil, err
+	}
+	is, err := toMap(status)
+	if err != nil {
+		return nil, err
+	}
+	for k := range was {
+		if _, ok := is[k]; !ok {
+			is[k] = nil
+		}
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": object.GetUID()},
+		"status":   is,
+	})
+}
+
+func toMap(v any) (map[string]any, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	out := map[string]any{}
+	return out, json.Unmarshal(raw, &out)
+}
+
+// Waiting is what a pod that waits is told.
+type Waiting struct {
+	// Node is its nominated node; nil leaves it as it is, "" clears it.
+	Node *string
+	// Message becomes the PodScheduled condition's; "" leaves it as it is.
+	Message string
+}
+
+// Pod writes a waiting pod's nominated node and condition, in one request.
+func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, say Waiting) error {
+	status := pod.Status.DeepCopy()
+	changed := false
+	if say.Node != nil && status.NominatedNodeName != *say.Node {
+		status.NominatedNodeName, changed = *say.Node, true
+	}
+	if say.Message != "" {
+		changed = podutil.UpdatePodCondition(status, &v1.PodCondition{
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: Clip(say.Message),
+			ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, v1.PodScheduled),
+		}) || changed
+	}
+	if !changed {
+		return nil
+	}
+	return schedutil.PatchPodStatus(ctx, w.client, pod.Name, pod.Namespace, &pod.Status, status)
+}
