@@ -138,7 +138,10 @@ func (b *Book) released(ev Released, now time.Time) (out []Effect) {
 		return out
 	case g.waiting: // one of those that were sent back with another's failure
 		b.occupy(node, m.Pod)
-		return nil
+		if rep := b.representative(key); rep != nil && b.inFlight(key) == 0 && g.retry.IsZero() {
+			out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
+		}
+		return out
 	case b.gang(m.Gang).nonStrict():
 		b.unplace(g, m.Pod)
 		b.later(g, now)
@@ -148,11 +151,12 @@ func (b *Book) released(ev Released, now time.Time) (out []Effect) {
 }
 
 // inFlight counts the pending members that the scheduler counts on a node although
-// no plan puts them there: they are on their way back to the queue.
+// no plan that is being carried out puts them there: they are on their way back to
+// the queue.
 func (b *Book) inFlight(key string) (n int) {
 	g := b.groups[key]
 	for _, m := range b.sorted(key, pending) {
-		if m.assumed && (g == nil || g.plan[m.Pod] == "") {
+		if m.assumed && (g == nil || g.waiting || g.plan[m.Pod] == "") {
 			n++
 		}
 	}

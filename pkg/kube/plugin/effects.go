@@ -35,11 +35,11 @@ func (s *Shared) do(effects []gang.Effect) {
 		case gang.Clear:
 			s.clearNomination(e.Pod)
 		case gang.Report:
-			s.Writer.Do("gang "+e.Gang, func(ctx context.Context) error { return s.writeGang(ctx, e.Gang) })
+			s.Writer.DoAfter("gang "+e.Gang, s.options.Settle, func(ctx context.Context) error { return s.writeGang(ctx, e.Gang) })
 		case gang.Expire:
 			s.sayGang(e.Gang, true, "ScheduleTimeout", e.Why)
 		case cache.TopologyChanged:
-			s.Writer.Do("topology", s.writeTopology)
+			s.Writer.DoAfter("topology", s.options.Settle, s.writeTopology)
 		}
 	}
 	if len(wake) > 0 {

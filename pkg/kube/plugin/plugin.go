@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,6 +49,9 @@ type Options struct {
 	Dynamic dynamic.Interface
 	// Clock is the time; nil means the real one.
 	Clock clock.WithTicker
+	// Settle is how long changes of a gang are gathered before its status is written;
+	// 0 means 300 ms, less than 0 means not at all.
+	Settle time.Duration
 	// Started is called with what all profiles share, once.
 	Started func(*Shared)
 }
@@ -121,6 +125,9 @@ func NewFactory(o Options) frameworkruntime.PluginFactory {
 func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Shared, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Settle == 0 {
+		o.Settle = 300 * time.Millisecond
 	}
 	source := cache.Source{Core: h.SharedInformerFactory(), Dynamic: o.Dynamic, Served: always}
 	if o.Dynamic == nil {

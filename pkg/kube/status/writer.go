@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -55,11 +56,14 @@ func (w *Writer) Run(ctx context.Context, workers int) {
 
 // Do has a job done. A job of the same key that was not begun yet is replaced: jobs
 // write the state that they find when they run.
-func (w *Writer) Do(key string, do func(context.Context) error) {
+func (w *Writer) Do(key string, do func(context.Context) error) { w.DoAfter(key, 0, do) }
+
+// DoAfter is Do after a delay, in which further changes of the same object cost nothing.
+func (w *Writer) DoAfter(key string, delay time.Duration, do func(context.Context) error) {
 	w.mu.Lock()
 	w.jobs[key] = &job{do}
 	w.mu.Unlock()
-	w.queue.Add(key)
+	w.queue.AddAfter(key, delay)
 }
 
 // Idle says whether nothing waits to be written.

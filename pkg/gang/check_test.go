@@ -1,0 +1,60 @@
+package gang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Check compares what the book derives with what it keeps: it is on in every test.
+func (b *Book) Check() error {
+	want := map[string]map[string]bool{}
+	for key, g := range b.groups {
+		for pod, node := range g.plan {
+			m := b.pods[pod]
+			switch {
+			case m == nil:
+				return fmt.Errorf("plan of %s has %s, which is not a member", key, pod)
+			case m.Node != "":
+				return fmt.Errorf("plan of %s has %s, which is bound", key, pod)
+			case b.groupKey(m.Gang) != key:
+				return fmt.Errorf("plan of %s has %s of group %s", key, pod, b.groupKey(m.Gang))
+			case m.assumed:
+				continue
+			}
+			if want[node] == nil {
+				want[node] = map[string]bool{}
+			}
+			want[node][pod] = true
+		}
+	}
+	if !maps.EqualFunc(want, b.places, maps.Equal[map[string]bool, map[string]bool]) {
+		return fmt.Errorf("places are %v, the plans say %v", b.places, want)
+	}
+	members := 0
+	for name, g := range b.gangs {
+		members += len(g.members)
+		for pod, m := range g.members {
+			if b.pods[pod] != m || m.Gang != name {
+				return fmt.Errorf("%s is filed under %s", pod, name)
+			}
+			if m.allowed && !m.held {
+				return fmt.Errorf("%s may bind and does not hold a place", pod)
+			}
+		}
+		if g.satisfied && len(g.members) == 0 {
+			return fmt.Errorf("gang %s is satisfied by nobody", name)
+		}
+	}
+	if members != len(b.pods) {
+		return fmt.Errorf("%d members in gangs, %d pods", members, len(b.pods))
+	}
+	for listed, by := range b.listed {
+		for name := range by {
+			if g := b.gangs[name]; g == nil || g.spec == nil || !slices.Contains(g.spec.Group, listed) {
+				return fmt.Errorf("%s is said to be listed by %s", listed, name)
+			}
+		}
+	}
+	return nil
+}

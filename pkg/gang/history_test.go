@@ -1,0 +1,324 @@
+package gang_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+)
+
+const wait = 10 * time.Second
+
+// world plays the scheduler and the API server to a book: it knows the truth about
+// pods, carries out effects and may deliver what it knows late, twice or never.
+type world struct {
+	book  *gang.Book
+	now   time.Time
+	pods  map[string]*truth
+	least map[string]int
+	uid   int
+
+	played int // events
+}
+
+type truth struct {
+	gang.Member
+	assumed, held, allowed bool
+	since                  time.Time
+}
+
+// apply plays one event, carries out the effects and checks the book.
+func (w *world) apply(t *rapid.T, ev gang.Event) {
+	w.played++
+	allowed := map[string]bool{}
+	for _, e := range w.book.Apply(ev, w.now) {
+		p := w.pods[e.Pod]
+		switch e.Verb {
+		case gang.Allow:
+			if p == nil || !p.held {
+				t.Fatalf("%s may bind and holds nothing", e.Pod)
+			}
+			p.allowed = true
+			allowed[p.Gang] = true
+		case gang.Reject:
+			if p != nil && p.held && !p.allowed { // the scheduler unreserves it a little later
+				p.held = false
+			}
+		}
+	}
+	for name := range allowed {
+		w.wholeOrFatal(t, name)
+	}
+	if err := w.book.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wholeOrFatal: whoever passes the barrier is one of at least minMember.
+func (w *world) wholeOrFatal(t *rapid.T, name string) {
+	n := 0
+	for _, p := range w.pods {
+		if p.Gang == name && (p.Node != "" || p.allowed) {
+			n++
+		}
+	}
+	if least := w.least[name]; n < least && !w.ran(name) {
+		t.Fatalf("gang %s: %d members go, of at least %d", name, n, least)
+	}
+}
+
+// ran says that the gang was whole before: single members may follow.
+func (w *world) ran(name string) bool { return w.least[name+"/ran"] == 1 }
+
+func (w *world) noteRan(name string) {
+	n := 0
+	for _, p := range w.pods {
+		if p.Gang == name && p.Node != "" {
+			n++
+		}
+	}
+	if n >= w.least[name] {
+		w.least[name+"/ran"] = 1
+	}
+}
+
+func (w *world) draw(t *rapid.T, keep func(*truth) bool) *truth {
+	var keys []string
+	for _, g := range []string{"ns/a", "ns/b"} {
+		for i := range 4 {
+			key := fmt.Sprintf("%s-%d", g, i)
+			if p := w.pods[key]; p != nil && keep(p) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return w.pods[rapid.SampledFrom(keys).Draw(t, "pod")]
+}
+
+// TestHistories plays random histories. Whatever the order: no gang goes half, no hold
+// outlives its wait, and the book agrees with itself after every step.
+func TestHistories(t *testing.T) {
+	played := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{book: gang.New(strings.Compare), now: time.Unix(0, 0), pods: map[string]*truth{}, least: map[string]int{"ns/a": 2, "ns/b": 3}}
+		together := rapid.Bool().Draw(t, "together")
+		declare := func(name string) gang.Declared {
+			s := gang.Spec{Name: name, Min: w.least[name], Policy: gang.OnceSatisfied, Wait: wait}
+			if together {
+				s.Group = []string{"ns/a", "ns/b"}
+			}
+			return gang.Declared{Spec: s}
+		}
+		names := rapid.SampledFrom([]string{"ns/a", "ns/b"})
+		// act counts the steps that found something to do.
+		act := func(name string, do func(*rapid.T)) func(*rapid.T) {
+			return func(t *rapid.T) {
+				before := w.played
+				if do(t); w.played > before {
+					played[name]++
+				}
+			}
+		}
+		w.apply(t, declare("ns/a"))
+		w.apply(t, declare("ns/b"))
+		steps := map[string]func(*rapid.T){
+			"declare": act("declare", func(t *rapid.T) { w.apply(t, declare(names.Draw(t, "gang"))) }),
+			"remove": act("remove", func(t *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(t, "rarely") > 0 {
+					return
+				}
+				name := names.Draw(t, "gang")
+				w.apply(t, gang.Removed{Gang: name})
+				delete(w.least, name+"/ran")
+			}),
+			"come": act("come", func(t *rapid.T) {
+				g := names.Draw(t, "gang")
+				key := fmt.Sprintf("%s-%d", g, rapid.IntRange(0, 3).Draw(t, "i"))
+				if w.pods[key] == nil {
+					w.uid++
+					w.pods[key] = &truth{Member: gang.Member{Gang: g, Pod: key, UID: fmt.Sprint(w.uid), Rank: rapid.IntRange(0, 2).Draw(t, "rank")}}
+				}
+				w.apply(t, gang.Seen{Member: w.pods[key].Member}) // or told once more
+			}),
+			"go": act("go", func(t *rapid.T) {
+				if p := w.draw(t, func(*truth) bool { return true }); p != nil && rapid.IntRange(0, 4).Draw(t, "rarely") == 0 {
+					delete(w.pods, p.Pod)
+					w.apply(t, gang.Left{Pod: p.Pod, UID: p.UID})
+					w.apply(t, gang.Left{Pod: p.Pod, UID: p.UID})
+					for _, o := range w.pods {
+						if o.Gang == p.Gang {
+							return
+						}
+					}
+					delete(w.least, p.Gang+"/ran")
+				}
+			}),
+			"plan": act("plan", func(t *rapid.T) {
+				p := w.draw(t, func(p *truth) bool { return p.Node == "" })
+				if p == nil {
+					return
+				}
+				ok, _ := w.book.Admit(p.Pod)
+				g, known := w.book.Group(p.Pod)
+				if !ok || !known || g.InFlight > 0 || len(g.Places) > 0 && !g.Waiting {
+					return
+				}
+				ev := gang.Planned{Group: g.Key, Reserved: rapid.Bool().Draw(t, "reserved")}
+				for i, m := range g.Pending {
+					ev.Places = append(ev.Places, gang.Place{Pod: m.Pod, Node: fmt.Sprint("n", i)})
+				}
+				w.apply(t, ev)
+			}),
+			"confirm": act("confirm", func(t *rapid.T) {
+				if p := w.draw(t, func(p *truth) bool { return p.Node == "" }); p != nil {
+					if g, ok := w.book.Group(p.Pod); ok && g.InFlight == 0 {
+						w.apply(t, gang.Confirmed{Group: g.Key})
+					}
+				}
+			}),
+			"cycle": act("cycle", func(t *rapid.T) { // assume, and mostly reach the barrier
+				p := w.draw(t, func(p *truth) bool { return p.Node == "" && !p.assumed })
+				if p == nil {
+					return
+				}
+				if node, confirmed := w.book.Place(p.Pod); node == "" || !confirmed {
+					return
+				}
+				p.assumed = true
+				w.apply(t, gang.Assumed{Pod: p.Pod})
+				if rapid.IntRange(0, 5).Draw(t, "fails") == 0 {
+					p.assumed = false
+					w.apply(t, gang.Released{Pod: p.Pod, Why: "test"})
+					return
+				}
+				p.held, p.since = true, w.now
+				w.apply(t, gang.Held{Pod: p.Pod})
+			}),
+			"unreserve": act("unreserve", func(t *rapid.T) { // a rejected member leaves its node
+				if p := w.draw(t, func(p *truth) bool { return p.Node == "" && p.assumed && !p.held }); p != nil {
+					p.assumed, p.allowed = false, false
+					w.apply(t, gang.Released{Pod: p.Pod, Why: "rejected"})
+				}
+			}),
+			"bind": act("bind", func(t *rapid.T) {
+				p := w.draw(t, func(p *truth) bool { return p.allowed && p.Node == "" })
+				if p == nil {
+					return
+				}
+				if rapid.IntRange(0, 9).Draw(t, "fails") == 0 {
+					p.assumed, p.held, p.allowed = false, false, false
+					w.apply(t, gang.Released{Pod: p.Pod, Why: "bind failed"})
+					return
+				}
+				p.Node, _ = w.book.Place(p.Pod)
+				if p.Node == "" {
+					p.Node = "elsewhere"
+				}
+				p.assumed, p.held, p.allowed = false, false, false
+				w.noteRan(p.Gang)
+				w.apply(t, gang.Seen{Member: p.Member})
+			}),
+			"time": act("time", func(t *rapid.T) {
+				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 7).Draw(t, "s")) * time.Second)
+				w.apply(t, gang.Tick{})
+			}),
+			"": func(t *rapid.T) {
+				for key, p := range w.pods {
+					if p.held && !p.allowed && w.now.Sub(p.since) > wait {
+						t.Fatalf("%s has been held since %v, now %v", key, p.since, w.now)
+					}
+				}
+				w.oneSpeaks(t)
+			},
+		}
+		// What takes a gang on is drawn more often, or hardly any gang would get there.
+		for _, name := range []string{"come", "plan", "cycle", "bind"} {
+			for i := range 3 {
+				steps[fmt.Sprint(name, i)] = steps[name]
+			}
+		}
+		t.Repeat(steps)
+	})
+	for _, name := range []string{"declare", "remove", "come", "go", "plan", "confirm", "cycle", "unreserve", "bind", "time"} {
+		if played[name] < 20 {
+			t.Errorf("all histories together have %d steps %q: they prove little", played[name], name)
+		}
+	}
+	t.Logf("steps played: %v", played)
+}
+
+// oneSpeaks: of a group without a plan no more than one member is let in.
+func (w *world) oneSpeaks(t *rapid.T) {
+	in := map[string]string{}
+	for key, p := range w.pods {
+		g, ok := w.book.Group(key)
+		if !ok || p.Node != "" || len(g.Places) > 0 && !g.Waiting {
+			continue
+		}
+		if ok, _ := w.book.Admit(key); ok {
+			if other := in[g.Key]; other != "" {
+				t.Fatalf("%s and %s both speak for %s", other, key, g.Key)
+			}
+			in[g.Key] = key
+		}
+	}
+}
+
+// TestAnyOrderOneState tells the same facts in random orders, some twice: the book
+// ends in the same state.
+func TestAnyOrderOneState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var facts []gang.Event
+		for _, name := range []string{"ns/a", "ns/b", "ns/c"} {
+			if rapid.Bool().Draw(t, "declared") {
+				s := gang.Spec{Name: name, Min: rapid.IntRange(1, 3).Draw(t, "min"), Policy: gang.OnceSatisfied, Wait: wait}
+				if rapid.Bool().Draw(t, "grouped") {
+					s.Group = []string{"ns/a", "ns/b"}
+				}
+				facts = append(facts, gang.Declared{Spec: s})
+			}
+			for i := range rapid.IntRange(0, 3).Draw(t, "members") {
+				m := gang.Member{Gang: name, Pod: fmt.Sprintf("%s-%d", name, i), UID: "u", Rank: rapid.IntRange(0, 2).Draw(t, "rank")}
+				if rapid.Bool().Draw(t, "bound") {
+					m.Node = "n"
+				}
+				facts = append(facts, gang.Seen{Member: m})
+			}
+		}
+		seed := rapid.Uint64().Draw(t, "seed")
+		tell := func(shuffle bool) string {
+			b := gang.New(strings.Compare)
+			all := append([]gang.Event(nil), facts...)
+			if shuffle {
+				all = append(all, facts[:len(facts)/2]...)
+				r := rand.New(rand.NewPCG(seed, 1))
+				r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			}
+			for _, ev := range all {
+				b.Apply(ev, time.Unix(0, 0))
+			}
+			var out strings.Builder
+			for _, name := range b.Gangs() {
+				fmt.Fprintf(&out, "%+v\n", b.State(name))
+			}
+			for _, ev := range facts {
+				if s, ok := ev.(gang.Seen); ok {
+					ok, why := b.Admit(s.Member.Pod)
+					fmt.Fprintln(&out, s.Member.Pod, ok, why)
+				}
+			}
+			return out.String()
+		}
+		if a, b := tell(false), tell(true); a != b {
+			t.Fatalf("told in order:\n%s\ntold in another:\n%s", a, b)
+		}
+	})
+}
