@@ -69,10 +69,10 @@ func checkLayers(layers []NetworkTopologyLayer) error {
 	}
 
 	for i, l := range layers {
-		switch {
-		case l.TopologyLayer == "":
+		switch l.TopologyLayer {
+		case "":
 			bad("topologyLayer of entry %d is empty; legal: a name", i)
-		case l.TopologyLayer == scheduling.ClusterTopologyLayer:
+		case scheduling.ClusterTopologyLayer:
 			bad("topologyLayer %q is the root of every tree; legal: any other name", l.TopologyLayer)
 		}
 		if parent(l) == scheduling.NodeTopologyLayer {

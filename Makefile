@@ -1,0 +1,70 @@
+# Muster. `make help` lists the targets.
+
+SHELL     := /bin/bash
+GO        ?= go
+BIN       := $(CURDIR)/bin
+IMAGE     ?= muster-scheduler:dev
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+TOOL       = $(GO) tool -modfile=tools/go.mod
+CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/picture/... ./test/arch/...
+
+# Kubernetes prints the version of the scheduler from these; the rest says what Muster is.
+K8S       := v1.37.0
+LDFLAGS   := -X k8s.io/component-base/version.gitVersion=$(K8S) \
+             -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37 \
+             -X k8s.io/component-base/version.gitTreeState=clean \
+             -X k8s.io/component-base/version.gitCommit=$(VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test e2e check race bench generate generate-check lint image clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: $(BIN)/muster-scheduler $(BIN)/musterctl ## build both programs into bin/
+
+.PHONY: $(BIN)/muster-scheduler $(BIN)/musterctl
+$(BIN)/muster-scheduler $(BIN)/musterctl:
+	@echo "building $(notdir $@) (a few minutes the first time)"
+	@mkdir -p $(BIN)
+	@$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(notdir $@)
+
+demo: build ## both documented examples on a local control plane
+	@$(BIN)/musterctl demo
+
+test: build ## unit tests, properties, scenarios, and e2e on the local control plane
+	$(GO) test ./pkg/... ./cmd/... ./manifests/... ./test/arch/... ./test/scenarios/...
+	$(MAKE) --no-print-directory e2e
+
+e2e: build ## the scheduler as a process on the local control plane, or on E2E_KUBECONFIG
+	$(GO) test -count=1 -timeout 30m -v ./test/e2e/...
+
+check: ## formatting, vet, staticcheck, the arrows between packages, pure tests: seconds
+	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests); \
+	  if [ -n "$$unformatted" ]; then echo "gofumpt -w these: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(GO) test $(CORE)
+
+race: ## all tests but e2e with the race detector
+	$(GO) test -race -short ./pkg/... ./cmd/...
+
+bench: ## benchmarks of the core
+	$(GO) test -run '^$$' -bench . -benchmem ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/...
+
+generate: ## deepcopy functions and CRDs from pkg/apis
+	$(TOOL) controller-gen object crd paths=./pkg/apis/scheduling/... output:crd:dir=manifests/crd
+
+generate-check: generate ## fail if generated files are not what is committed
+	@git diff --exit-code -- manifests/crd 'pkg/apis/**/zz_generated*' || { echo "run make generate and commit the result"; exit 1; }
+
+lint: ## golangci-lint, as configured in .golangci.yaml
+	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
+
+image: ## container image FROM scratch; IMAGE=name:tag
+	@mkdir -p $(BIN)/image
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $(BIN)/image/muster-scheduler ./cmd/muster-scheduler
+	docker build -t $(IMAGE) -f deploy/Dockerfile $(BIN)/image
+
+clean: ## remove what was built here; the cached control plane stays
+	rm -rf $(BIN)

@@ -1,0 +1,30 @@
+// Package manifests is what a cluster must be told before Muster can run in it, as YAML
+// and embedded: custom resources, permissions, scheduler configuration.
+package manifests
+
+import "embed"
+
+var (
+	// CRDs holds crd/*.yaml, one CustomResourceDefinition each. They are generated from
+	// pkg/apis by "make generate".
+	//
+	//go:embed crd/*.yaml
+	CRDs embed.FS
+
+	// RBAC holds rbac/*.yaml: a ServiceAccount and what it may do.
+	//
+	//go:embed rbac/*.yaml
+	RBAC embed.FS
+
+	// SchedulerConfigs holds scheduler-config/native.yaml, which serves muster-scheduler,
+	// and scheduler-config/drop-in.yaml, which serves koord-scheduler as well.
+	//
+	//go:embed scheduler-config/*.yaml
+	SchedulerConfigs embed.FS
+
+	// Topologies holds topologies/*.yaml, each a ClusterNetworkTopology named default for
+	// one way of labelling nodes.
+	//
+	//go:embed topologies/*.yaml
+	Topologies embed.FS
+)
