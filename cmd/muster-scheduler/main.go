@@ -22,14 +22,16 @@ kube-scheduler with the plugin Coscheduling in every profile; all flags and the
 KubeSchedulerConfiguration are kube-scheduler's. Without --config it serves pods
 with spec.schedulerName muster-scheduler.`
 
-func main() {
-	config.InstallDefaults()
-	os.Exit(cli.Run(newCommand()))
-}
+func main() { os.Exit(cli.Run(newCommand())) }
 
 func newCommand() *cobra.Command {
-	manage := true
-	cmd := app.NewSchedulerCommand(app.WithPlugin(plugin.Name, plugin.NewFactory(plugin.Options{TopologyManager: &manage})))
+	manage, leader := true, &leadership{}
+	config.InstallDefaults()
+	leader.watchConfiguration()
+	cmd := app.NewSchedulerCommand(app.WithPlugin(plugin.Name, plugin.NewFactory(plugin.Options{
+		TopologyManager: &manage, Leading: leader.leads,
+	})))
+	leader.flag = cmd.Flags().Lookup("leader-elect")
 	cmd.Use, cmd.Long = "muster-scheduler", about
 
 	own := pflag.NewFlagSet("muster", pflag.ContinueOnError)

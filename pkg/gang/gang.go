@@ -91,6 +91,8 @@ type (
 	Refused struct{ Group, Why string }
 	// Dropped: the group's plan cannot be carried out.
 	Dropped struct{ Group, Why string }
+	// NodeGone: the node does not exist any more.
+	NodeGone struct{ Node string }
 	// Tick: time passed.
 	Tick struct{}
 )
@@ -106,6 +108,7 @@ func (Held) event()      {}
 func (Released) event()  {}
 func (Refused) event()   {}
 func (Dropped) event()   {}
+func (NodeGone) event()  {}
 func (Tick) event()      {}
 
 // Verb is what an Effect asks for.
@@ -200,6 +203,8 @@ func (b *Book) Apply(ev Event, now time.Time) []Effect {
 		return b.refused(ev)
 	case Dropped:
 		return b.dropped(ev.Group, ev.Why, now)
+	case NodeGone:
+		return b.nodeGone(ev.Node)
 	case Tick:
 		return b.tick(now)
 	}

@@ -10,6 +10,8 @@ import (
 const (
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
+	// lastFailure is when a reservation is given up: its places look free and are not.
+	lastFailure = 3
 )
 
 // planned gives the members of a group their places and wakes those that have one.
@@ -163,6 +165,20 @@ func (b *Book) inFlight(key string) (n int) {
 	return n
 }
 
+// nodeGone wakes the representatives of groups that have reserved places there: they
+// must be planned anew. Members on their way to the node find out by themselves.
+func (b *Book) nodeGone(node string) (out []Effect) {
+	done := map[string]bool{}
+	for _, pod := range b.PlacesOn(node) {
+		key := b.groupKey(b.pods[pod].Gang)
+		if g := b.groups[key]; g != nil && g.waiting && !done[key] {
+			done[key] = true
+			out = append(out, Effect{Verb: Wake, Pod: b.representative(key).Pod})
+		}
+	}
+	return out
+}
+
 // refused remembers why a group has no plan.
 func (b *Book) refused(ev Refused) []Effect {
 	g := b.group(ev.Group)
@@ -181,7 +197,7 @@ func (b *Book) dropped(key, why string, now time.Time) []Effect {
 		return nil
 	}
 	out := b.rejectHeld(key, why)
-	if g.reserved {
+	if g.reserved && g.failures < lastFailure {
 		for pod, node := range g.plan {
 			if m := b.pods[pod]; m != nil && !m.assumed {
 				b.occupy(node, pod)

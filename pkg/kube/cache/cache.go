@@ -32,6 +32,9 @@ type Options struct {
 	Wait   time.Duration
 	Policy gang.MatchPolicy
 	Clock  clock.WithTicker
+	// Leading says whether this process schedules; a standby only watches. It is asked
+	// until it says yes: who stops leading exits.
+	Leading func() bool
 	// Do carries out effects.
 	Do func([]gang.Effect)
 	// Note tells people about an object; it must not block.
@@ -49,10 +52,11 @@ type Note struct {
 // Cache owns the tree and the book.
 type Cache struct {
 	Options
-	synced atomic.Bool
+	open atomic.Bool // everything was seen once, and this process leads
 
 	mu      sync.RWMutex
 	book    *gang.Book
+	serves  map[string]bool // scheduler names of our profiles
 	gangs   map[string]*record
 	pods    map[string]*v1.Pod // members of gangs
 	nodes   map[string]*v1.Node
@@ -66,10 +70,19 @@ func New(o Options) *Cache {
 	return &Cache{
 		Options: o,
 		book:    gang.New(topology.CompareNames),
+		serves:  map[string]bool{},
 		gangs:   map[string]*record{},
 		pods:    map[string]*v1.Pod{},
 		nodes:   map[string]*v1.Node{},
 	}
+}
+
+// Serve notes that pods of this scheduler name are ours. Call it before Start's
+// informers run.
+func (c *Cache) Serve(schedulerName string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serves[schedulerName] = true
 }
 
 // Handle applies one event now and carries out its effects.
@@ -130,7 +143,7 @@ func (c *Cache) tick(ctx context.Context) {
 
 // Admit says whether a pod of a gang may enter the scheduler, or what it waits for.
 func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
-	if !c.synced.Load() {
+	if !c.open.Load() {
 		return false, "the scheduler has not seen all objects yet"
 	}
 	c.mu.RLock()

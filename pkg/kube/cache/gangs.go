@@ -88,6 +88,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		effects = append(effects, c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, now)...)
 	} else {
 		m, err := convert.Member(pod)
+		m.Gated = m.Gated || !c.serves[pod.Spec.SchedulerName]
 		if err != nil && old == nil {
 			notes = append(notes, Note{About: pod, Warning: true, Reason: "InvalidTopologyIndex", Message: err.Error()})
 		}
@@ -295,6 +296,14 @@ func (c *Cache) Group(pod *v1.Pod) (*Group, error) {
 				from, member.Name, scheduling.AnnotationTopologySpec)
 		}
 		out.Gather, from = r.gather, member.Name
+	}
+	if len(g.Gangs) > 1 && out.Gather != nil {
+		for _, rule := range out.Gather.Rules {
+			if rule.Scope == scheduling.ScopePodGroup {
+				return nil, fmt.Errorf("%s: scope PodGroup in a GangGroup of several gangs is not supported yet; legal: GangGroup",
+					scheduling.AnnotationTopologySpec)
+			}
+		}
 	}
 	return out, nil
 }

@@ -129,7 +129,9 @@ func (c *Cache) dropNode(name string) {
 	c.mu.Lock()
 	delete(c.nodes, name)
 	c.current.Store(nil)
+	effects := c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now())
 	c.mu.Unlock()
+	c.do(effects)
 	c.topologyChanged()
 }
 

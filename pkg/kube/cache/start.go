@@ -45,6 +45,7 @@ var custom = []struct {
 }
 
 const (
+	pollEvery     = 100 * time.Millisecond
 	discoverEvery = 5 * time.Second
 	complainEvery = 20 * time.Second
 )
@@ -97,7 +98,7 @@ type watcher struct {
 }
 
 func (w *watcher) run(ctx context.Context) {
-	poll := w.cache.Clock.NewTicker(50 * time.Millisecond)
+	poll := w.cache.Clock.NewTicker(pollEvery)
 	defer poll.Stop()
 	began := w.cache.Clock.Now()
 	var discovered time.Time
@@ -107,9 +108,11 @@ func (w *watcher) run(ctx context.Context) {
 			w.discover(ctx, now)
 			discovered = now
 		}
-		if !w.cache.synced.Load() {
+		if !w.cache.open.Load() {
 			if missing := w.unsynced(); len(missing) == 0 {
-				w.cache.ready()
+				if w.cache.Leading() {
+					w.cache.ready()
+				}
 			} else if now.Sub(began) >= complainEvery {
 				w.complain(ctx, now, "still waiting for the first list of "+strings.Join(missing, ", ")+
 					"; is get, list and watch permitted?")
@@ -185,7 +188,7 @@ func (w *watcher) start(ctx context.Context, gvr schema.GroupVersionResource) {
 		klog.FromContext(ctx).Error(err, "cannot watch", "resource", name)
 		return
 	}
-	if !w.cache.synced.Load() {
+	if !w.cache.open.Load() {
 		w.synced[name] = registration.HasSynced
 	}
 	go informer.RunWithContext(ctx)
@@ -226,10 +229,10 @@ func (c *Cache) podGroupHandlers(ctx context.Context, gvr schema.GroupVersionRes
 	return set, drop
 }
 
-// ready is called once, when everything that exists has been seen: reservations are
-// taken up again and gangs may enter.
+// ready is called once, when everything that exists has been seen and this process
+// leads: reservations are taken up again and gangs may enter.
 func (c *Cache) ready() {
-	c.synced.Store(true)
+	c.open.Store(true)
 	c.mu.Lock()
 	effects := c.restore()
 	for _, name := range c.book.Gangs() {
@@ -272,5 +275,6 @@ func (r *record) podsOrNil() map[string]*v1.Pod {
 	return r.pods
 }
 
-// Synced says whether everything that exists has been seen once.
-func (c *Cache) Synced() bool { return c.synced.Load() }
+// Open says whether everything that exists has been seen once and this process leads:
+// before that it must neither plan nor write.
+func (c *Cache) Open() bool { return c.open.Load() }

@@ -76,6 +76,15 @@ func Priority(pod *v1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
+// Started returns when a pod began to run, or was created if it has not, in Unix
+// nanoseconds.
+func Started(pod *v1.Pod) int64 {
+	if t := pod.Status.StartTime; t != nil {
+		return t.UnixNano()
+	}
+	return pod.CreationTimestamp.UnixNano()
+}
+
 // NeverPreempts says that a pod does not want others evicted for it.
 func NeverPreempts(pod *v1.Pod) bool {
 	return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever

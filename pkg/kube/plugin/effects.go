@@ -146,8 +146,8 @@ func (s *Shared) writeGang(ctx context.Context, name string) error {
 		s.told.forget(name)
 		return nil
 	}
-	if !s.Cache.Synced() {
-		return nil // what is known is not the whole truth yet
+	if !s.Cache.Open() {
+		return nil // what is known is not the whole truth yet, or another process leads
 	}
 	c := status.Condition(r.State, r.Domain)
 	switch c.Reason {
@@ -186,6 +186,9 @@ func (s *Shared) sayGang(name string, warning bool, reason, message string) {
 
 // note records an event.
 func (s *Shared) note(n cache.Note) {
+	if !s.Cache.Open() {
+		return
+	}
 	kind := v1.EventTypeNormal
 	if n.Warning {
 		kind = v1.EventTypeWarning
@@ -195,7 +198,7 @@ func (s *Shared) note(n cache.Note) {
 
 // writeTopology brings the ClusterNetworkTopology's status up to date.
 func (s *Shared) writeTopology(ctx context.Context) error {
-	if m := s.options.TopologyManager; m != nil && !*m || !s.Cache.Synced() {
+	if m := s.options.TopologyManager; m != nil && !*m || !s.Cache.Open() {
 		return nil
 	}
 	t := s.Cache.Topology()

@@ -49,6 +49,8 @@ type Options struct {
 	Dynamic dynamic.Interface
 	// Clock is the time; nil means the real one.
 	Clock clock.WithTicker
+	// Leading says whether this process schedules, or is a standby; nil means it does.
+	Leading func() bool
 	// Settle is how long changes of a gang are gathered before its status is written;
 	// 0 means 300 ms, less than 0 means not at all.
 	Settle time.Duration
@@ -113,6 +115,7 @@ func NewFactory(o Options) frameworkruntime.PluginFactory {
 				return nil, err
 			}
 		}
+		shared.Cache.Serve(h.ProfileName())
 		return &Plugin{
 			Shared: shared, args: args, profile: profile,
 			executor: preemption.NewExecutor(h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
@@ -125,6 +128,9 @@ func NewFactory(o Options) frameworkruntime.PluginFactory {
 func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Shared, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Leading == nil {
+		o.Leading = func() bool { return true }
 	}
 	if o.Settle == 0 {
 		o.Settle = 300 * time.Millisecond
@@ -146,12 +152,12 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	s := &Shared{options: o, handle: h, Writer: status.NewWriter(h.ClientSet(), source.Dynamic)}
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
-		Clock: o.Clock, Do: s.do, Note: s.note,
+		Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.note,
 	})
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}
-	go s.Writer.Run(ctx, int(args.ControllerWorkers))
+	go s.Writer.Run(ctx, args.ControllerWorkers)
 	if o.Started != nil {
 		o.Started(s)
 	}

@@ -14,7 +14,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
-	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -167,7 +166,7 @@ func (a *attempt) mayEvict(pod *v1.Pod, ceiling int32) bool {
 func (a *attempt) victim(pod *v1.Pod) evict.Victim {
 	return evict.Victim{
 		Name: convert.PodKey(pod), Priority: convert.Priority(pod),
-		Started: schedutil.GetPodStartTime(pod).UnixNano(), Violates: a.violates(pod),
+		Started: convert.Started(pod), Violates: a.violates(pod),
 	}
 }
 
