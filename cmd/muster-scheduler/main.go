@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients, queues and the election
+	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
