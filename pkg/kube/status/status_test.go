@@ -1,0 +1,79 @@
+package status_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+func TestCondition(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		state  gang.State
+		reason string
+	}{
+		{"nothing exists", gang.State{Min: 2, Waiting: "0 of 2 members exist"}, status.ReasonWaiting},
+		{"bad input", gang.State{Min: 2, Waiting: `rejected: layer "x"`}, status.ReasonRejected},
+		{"whole, not tried", gang.State{Min: 2, Exist: 2}, status.ReasonReady},
+		{"no room", gang.State{Min: 2, Exist: 2, Refused: "no candidate"}, status.ReasonUnschedulable},
+		{"conflict", gang.State{Min: 2, Exist: 2, Refused: "TopologySpecConflict: a and b"}, status.ReasonConflict},
+		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refused: "no candidate"}, status.ReasonPreempting},
+		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, status.ReasonBinding},
+		{"done", gang.State{Min: 2, Exist: 2, Bound: 2}, status.ReasonScheduled},
+		{"done, one more waits", gang.State{Min: 2, Exist: 3, Bound: 2, Refused: "no candidate"}, status.ReasonScheduled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := status.Condition(c.state, "spine-1")
+			require.Equal(t, c.reason, got.Reason)
+			require.Equal(t, c.reason == status.ReasonScheduled, got.Status == metav1.ConditionTrue)
+			require.NotEmpty(t, got.Message)
+		})
+	}
+	require.Equal(t, "the gang is bound in spine-1", status.Condition(gang.State{Min: 1, Bound: 1}, "spine-1").Message)
+}
+
+func TestPodGroupPhases(t *testing.T) {
+	now := metav1.NewTime(time.Unix(100, 0))
+	for _, c := range []struct {
+		state gang.State
+		n     status.Counts
+		phase scheduling.PodGroupPhase
+	}{
+		{gang.State{Min: 2, Exist: 1}, status.Counts{}, scheduling.PodGroupPending},
+		{gang.State{Min: 2, Exist: 2}, status.Counts{}, scheduling.PodGroupPreScheduling},
+		{gang.State{Min: 2, Exist: 2, Bound: 1}, status.Counts{Bound: 1}, scheduling.PodGroupScheduling},
+		{gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{Bound: 2}, scheduling.PodGroupScheduled},
+		{gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{Bound: 2, Running: 2}, scheduling.PodGroupRunning},
+		{gang.State{Min: 2, Exist: 1, Bound: 1}, status.Counts{Bound: 1, Running: 1, Succeeded: 1}, scheduling.PodGroupRunning},
+		{gang.State{Min: 2}, status.Counts{Succeeded: 2}, scheduling.PodGroupFinished},
+		{gang.State{Min: 2, Exist: 1}, status.Counts{Bound: 1, Running: 1, Failed: 1}, scheduling.PodGroupFailed},
+	} {
+		got := status.PodGroup(scheduling.PodGroupStatus{}, c.state, c.n, now)
+		require.Equal(t, c.phase, got.Phase, "%+v %+v", c.state, c.n)
+	}
+}
+
+func TestPodGroupIsStable(t *testing.T) {
+	state, n := gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{Bound: 2, Running: 2, Owners: []string{"ns/a", "ns/b"}}
+	first := status.PodGroup(scheduling.PodGroupStatus{}, state, n, metav1.NewTime(time.Unix(100, 0)))
+	again := status.PodGroup(first, state, n, metav1.NewTime(time.Unix(200, 0)))
+	require.Equal(t, first, again, "nothing changed, so nothing may be written")
+	require.Equal(t, "ns/a,ns/b", first.OccupiedBy)
+	require.Equal(t, int64(100), again.ScheduleStartTime.Unix())
+}
+
+func TestClip(t *testing.T) {
+	require.Equal(t, "short", status.Clip("short"))
+	long := status.Clip(strings.Repeat("é", 2000))
+	require.LessOrEqual(t, len(long), status.Limit)
+	require.True(t, utf8.ValidString(long))
+	require.True(t, strings.HasSuffix(long, " ..."))
+}
