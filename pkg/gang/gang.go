@@ -73,11 +73,13 @@ type (
 	// Left: the pod is gone, or done.
 	Left struct{ Pod, UID string }
 	// Planned: the group got a plan. With Reserved set, victims have yet to leave: the
-	// places are kept, and the plan is carried out once Confirmed.
+	// places are kept until then (zero: for ever), and the plan is carried out once
+	// Confirmed.
 	Planned struct {
 		Group    string
 		Places   []Place
 		Reserved bool
+		Until    time.Time
 	}
 	// Confirmed: the reserved places are free now.
 	Confirmed struct{ Group string }
@@ -121,13 +123,16 @@ const (
 	Clear  Verb = "clear"  // the pod's nominated node is void
 	Report Verb = "report" // the state of Gang changed for those who watch it
 	Expire Verb = "expire" // Gang waited too long; tell people
+	// Overdue says that the victims of the reservation of Gang, a group's key, did not
+	// leave in time.
+	Overdue Verb = "overdue"
 )
 
 // Effect is something the caller must now do.
 type Effect struct {
 	Verb Verb
 	Pod  string // for Wake, Allow, Reject and Clear
-	Gang string // for Report and Expire
+	Gang string // for Report, Expire and Overdue
 	Why  string
 }
 

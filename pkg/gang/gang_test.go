@@ -148,6 +148,17 @@ func TestAReservationSurvivesAFailure(t *testing.T) {
 	require.Equal(t, []string{"ns/a-0"}, s.book.PlacesOn("n0"))
 }
 
+func TestAReservationEndsInTime(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 1), seen("ns/a-0", 0, ""))
+	r := reserved("ns/a", "ns/a-0@n0")
+	r.Until = s.now.Add(time.Minute)
+	s.do(r)
+	require.Empty(t, s.after(59*time.Second))
+	require.Equal(t, []string{"overdue ns/a", "expire ns/a", "clear ns/a-0", "wake ns/a-0"}, s.after(time.Second))
+	require.False(t, s.book.AnyPlaces())
+}
+
 func TestAGroupWaitsForEveryGang(t *testing.T) {
 	s := newStory(t)
 	both := func(s *gang.Spec) { s.Group = []string{"ns/a", "ns/b"} }

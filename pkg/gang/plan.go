@@ -22,7 +22,7 @@ func (b *Book) planned(ev Planned, now time.Time) []Effect {
 	}
 	g.plan = make(map[string]string, len(ev.Places))
 	g.reserved, g.waiting = ev.Reserved, ev.Reserved
-	g.why, g.deadline = "", time.Time{}
+	g.why, g.deadline = "", ev.Until
 	if !ev.Reserved {
 		g.deadline = now.Add(b.patience(ev.Group))
 	}
@@ -279,6 +279,10 @@ func (b *Book) expire(key string) (out []Effect) {
 		return nil
 	}
 	why := "waited " + b.patience(key).String() + " for the gang to be whole"
+	if g.waiting {
+		why = "the victims did not leave in time"
+		out = append(out, Effect{Verb: Overdue, Gang: key})
+	}
 	for _, name := range gangsOf(key) {
 		out = append(out, Effect{Verb: Expire, Gang: name, Why: why})
 	}

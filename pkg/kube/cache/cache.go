@@ -28,6 +28,8 @@ import (
 type Options struct {
 	// Aware false makes every gang a gang without topology.
 	Aware bool
+	// Leave is how long a reservation found after a restart waits for victims.
+	Leave time.Duration
 	// Wait and Policy are the defaults for gangs that do not say.
 	Wait   time.Duration
 	Policy gang.MatchPolicy

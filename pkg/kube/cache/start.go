@@ -261,7 +261,9 @@ func (c *Cache) restore() (effects []gang.Effect) {
 				}
 			}
 			if len(places) > 0 && len(places) >= g.Need() {
-				effects = append(effects, c.book.Apply(gang.Planned{Group: g.Key, Places: places, Reserved: true}, c.Clock.Now())...)
+				now := c.Clock.Now()
+				ev := gang.Planned{Group: g.Key, Places: places, Reserved: true, Until: now.Add(c.Leave)}
+				effects = append(effects, c.book.Apply(ev, now)...)
 			}
 		}
 	}

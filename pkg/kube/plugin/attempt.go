@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -27,7 +26,7 @@ type attempt struct {
 	*Plugin
 	group *cache.Group
 	net   *cache.Topology
-	nodes []fwk.NodeInfo // by node index of net's tree; nil where the snapshot has none
+	nodes []fwk.NodeInfo // by node index of net's tree; nil where there is none, or one to avoid
 
 	counters map[string]*fit.Counter // by template
 	world    plan.World
@@ -39,7 +38,7 @@ func (p *Plugin) newAttempt(group *cache.Group, nodes []fwk.NodeInfo) *attempt {
 	net := p.Cache.Topology()
 	a := &attempt{Plugin: p, group: group, net: net, nodes: make([]fwk.NodeInfo, net.Tree.NumNodes()), counters: map[string]*fit.Counter{}}
 	for _, n := range nodes {
-		if i, ok := net.Tree.NodeIndex(n.Node().Name); ok {
+		if i, ok := net.Tree.NodeIndex(n.Node().Name); ok && !p.victims.avoid(group.Key, n) {
 			a.nodes[i] = n
 		}
 	}
@@ -315,48 +314,4 @@ func (l lacks) String() string {
 	}
 	slices.Sort(parts)
 	return fmt.Sprintf(", 0/%d nodes are available: %s", l.nodes, strings.Join(parts, ", "))
-}
-
-// victims remembers, by group, who was asked to leave for its reservation.
-type victims struct {
-	mu sync.Mutex
-	of map[string][]*v1.Pod
-}
-
-func (v *victims) set(group string, pods []*v1.Pod) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.of == nil {
-		v.of = map[string][]*v1.Pod{}
-	}
-	v.of[group] = pods
-}
-
-func (v *victims) forget(group string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.of, group)
-}
-
-// leaving says whether somebody is still on a reserved node who was asked to leave,
-// or who leaves anyway.
-func (v *victims) leaving(a *attempt) bool {
-	v.mu.Lock()
-	asked := map[string]bool{}
-	for _, p := range v.of[a.group.Key] {
-		asked[string(p.UID)] = true
-	}
-	v.mu.Unlock()
-	for _, node := range a.group.Places {
-		i, ok := a.net.Tree.NodeIndex(node)
-		if !ok || a.nodes[i] == nil {
-			continue
-		}
-		for _, p := range a.nodes[i].GetPods() {
-			if pod := p.GetPod(); pod.DeletionTimestamp != nil || asked[string(pod.UID)] {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -38,6 +38,8 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.Writer.DoAfter("gang "+e.Gang, s.options.Settle, func(ctx context.Context) error { return s.writeGang(ctx, e.Gang) })
 		case gang.Expire:
 			s.sayGang(e.Gang, true, "ScheduleTimeout", e.Why)
+		case gang.Overdue:
+			s.victims.overdue(e.Gang)
 		case cache.TopologyChanged:
 			s.Writer.DoAfter("topology", s.options.Settle, s.writeTopology)
 		}

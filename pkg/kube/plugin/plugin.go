@@ -151,7 +151,7 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	}
 	s := &Shared{options: o, handle: h, Writer: status.NewWriter(h.ClientSet(), source.Dynamic)}
 	s.Cache = cache.New(cache.Options{
-		Aware: args.AwareNetworkTopology, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
+		Aware: args.AwareNetworkTopology, Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
 		Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.note,
 	})
 	if err := s.Cache.Start(ctx, source); err != nil {

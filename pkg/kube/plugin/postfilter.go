@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -101,7 +102,10 @@ func (p *Plugin) preempt(ctx context.Context, a *attempt, speaker *v1.Pod) (node
 		gone = append(gone, candidates.pods[v.Node][v.Victim])
 	}
 	p.victims.set(a.group.Key, gone)
-	p.Cache.Handle(gang.Planned{Group: a.group.Key, Places: places, Reserved: true})
+	p.Cache.Handle(gang.Planned{
+		Group: a.group.Key, Places: places, Reserved: true,
+		Until: p.options.Clock.Now().Add(longestGrace(gone) + p.args.PreemptionTimeout),
+	})
 	p.nominate(ctx, a, places, speaker)
 	status.ObservePreemption(len(gone))
 	go p.evict(context.WithoutCancel(ctx), a, gone, speaker)
@@ -112,6 +116,16 @@ func (p *Plugin) preempt(ctx context.Context, a *attempt, speaker *v1.Pod) (node
 		}
 	}
 	return node, fmt.Sprintf(saysDone, a.group.Held, len(a.group.Pending))
+}
+
+// longestGrace is the longest time that a victim may take to leave.
+func longestGrace(pods []*v1.Pod) (longest time.Duration) {
+	for _, p := range pods {
+		if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
+			longest = max(longest, time.Duration(*s)*time.Second)
+		}
+	}
+	return longest
 }
 
 // candidates are the pods that may be evicted, and what each node takes without them.

@@ -132,7 +132,6 @@ func (p *Plugin) tryReserved(ctx context.Context, a *attempt, pod *v1.Pod) *cycl
 		}
 		why = "the reserved places are taken: " + refusal
 	}
-	p.victims.forget(a.group.Key)
 	p.Cache.Forget(a.group.Key, why)
 	if group, err := p.Cache.Group(pod); err == nil {
 		a.group = group
