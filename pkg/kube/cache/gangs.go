@@ -69,10 +69,13 @@ func (c *Cache) setPodGroup(gvr schema.GroupVersionResource, name string, pg *si
 // setPod notes a member's state.
 func (c *Cache) setPod(pod *v1.Pod) {
 	name := convert.GangOf(pod)
+	key := convert.PodKey(pod)
+	if was := c.Pod(key); was != nil && convert.GangOf(was) != name {
+		c.dropPod(was) // its labels name another gang now, or none
+	}
 	if name == "" {
 		return
 	}
-	key := convert.PodKey(pod)
 	c.mu.Lock()
 	r := c.record(name)
 	old := r.pods[key]
@@ -152,7 +155,7 @@ func (c *Cache) redeclareAll() (effects []gang.Effect) {
 func (c *Cache) spec(name string, r *record) (gang.Spec, bool) {
 	s := gang.Spec{Name: name, Min: 1, Wait: c.Wait, Policy: c.Policy}
 	r.gather, r.notes = nil, nil
-	say := map[string]string{}
+	var say map[string]string
 	if pg, _ := r.podGroup(); pg != nil {
 		say = pg.Annotations
 		s.Created = pg.CreationTimestamp.Time

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,7 @@ func (s *Shared) do(effects []gang.Effect) {
 		case gang.Allow:
 			s.waiting(e.Pod, func(w fwk.WaitingPod) { w.Allow(Name) })
 		case gang.Reject:
-			s.waiting(e.Pod, func(w fwk.WaitingPod) { w.Reject(Name, e.Why) })
+			s.reject(e.Pod, e.Why)
 		case gang.Clear:
 			s.clearNomination(e.Pod)
 		case gang.Report:
@@ -49,14 +50,28 @@ func (s *Shared) do(effects []gang.Effect) {
 	}
 }
 
-// waiting calls do with a pod that waits in Permit.
-func (s *Shared) waiting(key string, do func(fwk.WaitingPod)) {
+// waiting calls do with a pod that waits in Permit, and says whether it does.
+func (s *Shared) waiting(key string, do func(fwk.WaitingPod)) bool {
 	pod := s.Cache.Pod(key)
 	if pod == nil {
-		return
+		return false
 	}
-	if w := s.handle.GetWaitingPod(pod.UID); w != nil {
+	w := s.handle.GetWaitingPod(pod.UID)
+	if w != nil {
 		do(w)
+	}
+	return w != nil
+}
+
+// reject sends a pod that waits in Permit back. The scheduler files it as waiting
+// just after Permit has answered; a rejection that comes between is said once more.
+func (s *Shared) reject(key, why string) {
+	no := func(w fwk.WaitingPod) { w.Reject(Name, why) }
+	if !s.waiting(key, no) {
+		s.Writer.DoAfter("reject "+key, 200*time.Millisecond, func(context.Context) error {
+			s.waiting(key, no)
+			return nil
+		})
 	}
 }
 
