@@ -58,9 +58,6 @@ func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
 	}
 	step := r.Multiple.Steps(w.Tree.Depth() + 1)[0]
 	need := (max(r.Min, 1) + step - 1) / step * step
-	if need > r.Want {
-		return nil
-	}
 	s := &search{world: w, request: r, nodes: nodes, need: need}
 	return s.choose()
 }
@@ -84,13 +81,14 @@ func (s *search) choose() *Eviction {
 		return nil
 	}
 	lowest := sort.Search(highest, func(i int) bool {
-		price, ok := s.under(ceilings[i]).Charge(s.need)
-		return ok && slices.Equal(counts(price), counts(least))
+		under := s.under(ceilings[i])
+		price, ok := under.Charge(s.need)
+		if !ok || !slices.Equal(counts(price), counts(least)) {
+			return false
+		}
+		found, least = under, price // the last one that is found is the lowest
+		return true
 	})
-	if lowest < highest {
-		found = s.under(ceilings[lowest])
-		least, _ = found.Charge(s.need)
-	}
 	return s.evict(found.Plan(found.Most(least)), ceilings[lowest])
 }
 
@@ -116,29 +114,23 @@ func (s *search) under(ceiling int32) *plan.Search {
 	for i, n := range s.nodes {
 		charges[i] = n.charge(ceiling)
 	}
-	return plan.NewPricedSearch(s.world, s.request, priceWidth, charges)
+	return plan.NewSearch(s.world, s.request, priceWidth, charges)
 }
 
 // evict lets the victims go that stand in the way of a plan, and plans as if they
-// had gone, in the same domain. Where all sets were tried the cost is minimal, so
-// without any one victim the members would not fit there: every victim's place is
-// used whatever that plan is. Elsewhere each one is put back to see.
+// had gone. That plan may take less of a node than was made free, so once it stands
+// the youngest are chosen that make it possible.
+//
+// Where all sets were tried the cost is minimal, so without any one victim the members
+// would not fit: every victim's place is used. Elsewhere each one is put back to see.
 func (s *search) evict(p *plan.Plan, ceiling int32) *Eviction {
-	gone := make([][]int, len(s.nodes)) // by node index
-	free := make([]offer.Slots, len(s.nodes))
-	lo, hi := s.world.Tree.Nodes(p.Domain)
-	for i := lo; i < hi; i++ {
-		free[i] = s.nodes[i].free()
+	after, _ := s.after(p, ceiling)
+	p, _ = plan.Choose(after, s.request)
+	after, gone := s.after(p, ceiling)
+	if s.putBack(p, after.Free, gone) {
+		p, _ = plan.Choose(after, s.request)
 	}
-	for _, at := range p.Places {
-		o := s.nodes[at.Node].cheapest(at.Count, ceiling)
-		gone[at.Node], free[at.Node] = o.Gone, o.Slots
-	}
-	s.putBack(p, gone, free)
-	w := s.world
-	w.Free = free
-	e := &Eviction{}
-	e.Plan, _ = plan.Choose(w, s.request)
+	e := &Eviction{Plan: p}
 	for node, victims := range gone {
 		e.Cost = e.Cost.Add(costOf(s.nodes[node].Victims, victims))
 		for _, v := range victims {
@@ -148,9 +140,25 @@ func (s *search) evict(p *plan.Plan, ceiling int32) *Eviction {
 	return e
 }
 
+// after returns the world once the cheapest victims for a plan have gone, and who
+// they are, by node index.
+func (s *search) after(p *plan.Plan, ceiling int32) (w plan.World, gone [][]int) {
+	w = s.world
+	w.Free = make([]offer.Slots, len(s.nodes))
+	for i, n := range s.nodes {
+		w.Free[i] = n.free()
+	}
+	gone = make([][]int, len(s.nodes))
+	for _, at := range p.Places {
+		o := s.nodes[at.Node].cheapest(at.Count, ceiling)
+		gone[at.Node], w.Free[at.Node] = o.Gone, o.Slots
+	}
+	return w, gone
+}
+
 // putBack keeps victims that may stay, the dearest first, on nodes where not every
-// set was tried.
-func (s *search) putBack(p *plan.Plan, gone [][]int, free []offer.Slots) {
+// set was tried. It says whether there are any.
+func (s *search) putBack(p *plan.Plan, free []offer.Slots, gone [][]int) (any bool) {
 	steps := s.request.Multiple.Steps(s.world.Tree.Depth() + 1)
 	for i, n := range s.nodes {
 		if n.guessed == nil {
@@ -167,7 +175,8 @@ func (s *search) putBack(p *plan.Plan, gone [][]int, free []offer.Slots) {
 				free[i] = had
 				continue
 			}
-			gone[i] = without
+			gone[i], any = without, true
 		}
 	}
+	return any
 }

@@ -33,8 +33,7 @@ const exact = 256
 // NewNode asks what a node takes without some of its victims and keeps the ways that
 // can be best. slots must not fall when more victims go; most bounds the slots that
 // are of interest. Victims of one shape leave cheapest first, so mostly there are few
-// sets to try; where there are many, victims leave in order of cost and each one that
-// was not needed is put back.
+// sets to try; where there are many, only small ones are, and larger ones are guessed.
 func NewNode(victims []Victim, most offer.Slots, slots func(gone []int) offer.Slots) Node {
 	n := Node{Victims: victims, Options: []Option{{Slots: slots(nil)}}}
 	n.Room = n.free()
@@ -157,15 +156,13 @@ func shapes(victims []Victim) (groups [][]int) {
 	return groups
 }
 
-// someSets returns every victim alone and, for each number of slots up to most, sets
-// that are enough and of which nobody may stay: the cheapest leave one by one until
-// it is enough, or all leave, and then they are put back, the dearest or the cheapest
-// first.
-func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.Slots) (sets [][]int) {
+// someSets returns all small sets of victims and, for each number of slots up to most,
+// sets that are enough and of which nobody may stay: the cheapest leave one by one
+// until it is enough, or all leave, and then they are put back, the dearest or the
+// cheapest first.
+func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.Slots) [][]int {
+	sets := smallSets(len(victims))
 	order := indexes(len(victims))
-	for _, v := range order {
-		sets = append(sets, []int{v})
-	}
 	sortByCost(victims, order)
 	n := 0
 	for want := free + 1; want <= most; want++ {
@@ -175,6 +172,25 @@ func someSets(victims []Victim, free, most offer.Slots, slots func([]int) offer.
 		sets = append(sets, needed(reversed(order[:n]), want, slots), needed(reversed(order), want, slots), needed(order, want, slots))
 	}
 	return sets
+}
+
+// smallSets returns all sets of one of n victims, of two, and so on, as far as they
+// are not too many.
+func smallSets(n int) (sets [][]int) {
+	larger := [][]int{nil}
+	for len(sets)+len(larger) <= exact {
+		sets = append(sets, larger...)
+		smaller := larger
+		larger = nil
+		for _, s := range smaller {
+			for v := range n {
+				if len(s) == 0 || v > s[len(s)-1] {
+					larger = append(larger, append(slices.Clone(s), v))
+				}
+			}
+		}
+	}
+	return sets[1:]
 }
 
 // needed puts victims back one by one, where enough slots remain without them, and

@@ -89,6 +89,8 @@ type (
 	Held struct{ Pod string }
 	// Released: the member lost its node before it was bound (Unreserve).
 	Released struct{ Pod, Why string }
+	// Tried: a plan is looked for in this member's cycle.
+	Tried struct{ Pod string }
 	// Refused: there is no plan for the group.
 	Refused struct{ Group, Why string }
 	// Dropped: the group's plan cannot be carried out.
@@ -108,6 +110,7 @@ func (Confirmed) event() {}
 func (Assumed) event()   {}
 func (Held) event()      {}
 func (Released) event()  {}
+func (Tried) event()     {}
 func (Refused) event()   {}
 func (Dropped) event()   {}
 func (NodeGone) event()  {}
@@ -157,6 +160,7 @@ type member struct {
 	assumed bool // the scheduler counts it on its node
 	held    bool // it waits at the barrier
 	allowed bool // it has passed the barrier and is being bound
+	tried   bool // it was tried for its group: changes of the cluster are its business
 }
 
 // group is what is remembered of a GangGroup between events.
@@ -204,6 +208,10 @@ func (b *Book) Apply(ev Event, now time.Time) []Effect {
 		return b.held(ev.Pod, now)
 	case Released:
 		return b.released(ev, now)
+	case Tried:
+		if m := b.pods[ev.Pod]; m != nil {
+			m.tried = true
+		}
 	case Refused:
 		return b.refused(ev)
 	case Dropped:

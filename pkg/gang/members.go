@@ -214,18 +214,27 @@ func (b *Book) sorted(key string, keep func(*member) bool) (out []*member) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y *member) int {
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), b.compareNames(x.Gang, y.Gang), b.compareNames(x.Pod, y.Pod))
-	})
+	slices.SortFunc(out, b.compareMembers)
 	return out
+}
+
+func (b *Book) compareMembers(x, y *member) int {
+	return cmp.Or(cmp.Compare(x.Rank, y.Rank), b.compareNames(x.Gang, y.Gang), b.compareNames(x.Pod, y.Pod))
 }
 
 func pending(m *member) bool { return m.Node == "" && !m.Gated }
 
-// representative is the pending member that speaks for a group without a plan.
-func (b *Book) representative(key string) *member {
-	if all := b.sorted(key, pending); len(all) > 0 {
-		return all[0]
+// representative is the pending member that speaks for a group without a plan: the
+// first by rank, gang, name.
+func (b *Book) representative(key string) (first *member) {
+	for _, name := range gangsOf(key) {
+		if g := b.gangs[name]; g != nil {
+			for _, m := range g.members {
+				if pending(m) && (first == nil || b.compareMembers(m, first) < 0) {
+					first = m
+				}
+			}
+		}
 	}
-	return nil
+	return first
 }

@@ -29,6 +29,13 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	return true, ""
 }
 
+// Tried says whether a plan was ever looked for in this member's cycle. Those that were
+// not tried are woken by the book, whatever happens in the cluster.
+func (b *Book) Tried(pod string) bool {
+	m := b.pods[pod]
+	return m != nil && m.tried
+}
+
 // waitsFor says what a group waits for before it can be planned; "" if nothing.
 func (b *Book) waitsFor(key string) string {
 	names := gangsOf(key)

@@ -129,13 +129,8 @@ func Merge(a, b Curve, most Slots) Curve {
 		return a.shift(b.upTo[0], most)
 	}
 	sums := newTable(min(a.Most()+b.Most(), most), a.width)
-	for i, m := range a.upTo {
-		for j, n := range b.upTo {
-			sums.offer(min(m+n, sums.most), a.row(i), b.row(j))
-			if m+n >= sums.most {
-				break // what follows is dearer and not enough for more
-			}
-		}
+	for i, n := range a.upTo {
+		sums.offer(n, a.row(i), b)
 	}
 	return sums.curve()
 }
@@ -168,20 +163,27 @@ func newTable(most Slots, width int) *table {
 	return &table{most: most, width: width, known: make([]bool, most+1), price: make([]int64, int(most+1)*width)}
 }
 
-// offer offers n members for p + q.
-func (t *table) offer(n Slots, p, q Price) {
-	row := t.price[int(n)*t.width : (int(n)+1)*t.width]
-	if t.known[n] && !lessSum(p, q, row) {
-		return
-	}
-	t.known[n] = true
-	for i := range row {
-		row[i] = p[i] + q[i]
+// offer offers n members for a price together with those that c takes. This is where
+// the time goes when many prices are merged.
+func (t *table) offer(n Slots, price Price, c Curve) {
+	w := t.width
+	for i, m := range c.upTo {
+		sum := min(n+m, t.most)
+		row, more := t.price[int(sum)*w:][:w], c.price[i*w:][:w]
+		if !t.known[sum] || lessSum(price, more, row) {
+			t.known[sum] = true
+			for j := range row {
+				row[j] = price[j] + more[j]
+			}
+		}
+		if sum == t.most {
+			return // what follows is dearer and not enough for more
+		}
 	}
 }
 
 // lessSum says whether p + q < r.
-func lessSum(p, q, r Price) bool {
+func lessSum(p, q, r []int64) bool {
 	for i := range r {
 		if s := p[i] + q[i]; s != r[i] {
 			return s < r[i]

@@ -81,7 +81,7 @@ func (p Plan) Count() (n offer.Slots) {
 // Choose returns the first plan by the order of the package comment, or nil and why
 // there is none.
 func Choose(w World, r Request) (*Plan, *Refusal) {
-	s := NewSearch(w, r)
+	s := NewSearch(w, r, 0, nil)
 	n := s.Most(nil)
 	if n < max(r.Min, 1) {
 		return nil, s.refuse()

@@ -34,12 +34,9 @@ type Search struct {
 	columns []int         // the layers of the others
 }
 
-// NewSearch prepares the search where members cost nothing.
-func NewSearch(w World, r Request) *Search { return NewPricedSearch(w, r, 0, nil) }
-
-// NewPricedSearch prepares the search where members cost what the nodes charge, in
-// prices of the given width. Free is not read.
-func NewPricedSearch(w World, r Request, width int, charges []offer.Curve) *Search {
+// NewSearch prepares a search. If there are charges, by node index, members cost what
+// their nodes charge, in prices of the given width, and Free is not read.
+func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 	s := &Search{World: w, Request: r, charges: charges, charged: width}
 	if charges != nil {
 		s.Free = make([]offer.Slots, len(charges))
@@ -49,10 +46,10 @@ func NewPricedSearch(w World, r Request, width int, charges []offer.Curve) *Sear
 	}
 	s.steps = r.Multiple.Steps(w.Tree.Depth() + 1)
 	s.offer = offer.Roll(w.Tree, s.Free, s.steps)
-	s.room = offer.Sum(w.Tree, w.Room)
-	if w.Room == nil {
-		s.room = offer.Sum(w.Tree, s.Free)
+	if s.Room == nil {
+		s.Room = s.Free
 	}
+	s.room = offer.Sum(w.Tree, s.Room)
 	if w.Attract != nil {
 		s.attract = offer.Sum(w.Tree, w.Attract)
 	}
@@ -111,7 +108,7 @@ func (s *Search) Most(budget offer.Price) (n offer.Slots) {
 func (s *Search) limit() offer.Slots { return s.Want - s.Want%s.steps[0] }
 
 // Charge returns the lowest price that the world charges for n members; ok is false
-// if they cannot be placed.
+// if they cannot be placed, as more than Want never can.
 func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
 	if s.split {
 		return nil, false
@@ -218,9 +215,7 @@ func (s *Search) at(d topology.ID) offer.Curve {
 	c := offer.Free(0, width)
 	switch lo, _ := s.Tree.Nodes(d); {
 	case !s.Tree.IsNode(d):
-		for k := range s.Tree.Children(d) {
-			c = offer.Merge(c, s.at(k), s.limit())
-		}
+		c = s.together(slices.Collect(s.Tree.Children(d)))
 	case s.charges != nil:
 		c = offer.Merge(c, s.charges[lo].Widen(width), s.limit())
 	default:
@@ -234,6 +229,19 @@ func (s *Search) at(d topology.ID) offer.Curve {
 	return c
 }
 
+// together returns the curve of several domains, merged in pairs: small curves with
+// small ones.
+func (s *Search) together(domains []topology.ID) offer.Curve {
+	switch n := len(domains); n {
+	case 0:
+		return offer.Free(0, s.charged+len(s.columns))
+	case 1:
+		return s.at(domains[0])
+	default:
+		return offer.Merge(s.together(domains[:n/2]), s.together(domains[n/2:]), s.limit())
+	}
+}
+
 // fill spreads n members over the nodes of d, which must offer that many: layer by
 // layer, the largest child first, until one child takes the rest; of those that do,
 // the smallest. It is rule 8. Each child gets as many as the lowest price allows.
@@ -244,14 +252,14 @@ func (s *Search) fill(p *Plan, d topology.ID, n offer.Slots) {
 		return
 	}
 	kids := s.largestFirst(d)
-	rest := s.tails(kids, n)
+	rest := s.tailsOf(kids, n)
 	for i, k := range kids {
-		due, _ := rest[i].Price(n)
+		due, _ := rest.from(i).Price(n)
 		if last, ok := s.smallest(kids[i:], n, due); ok {
 			s.fill(p, last, n)
 			return
 		}
-		if x := s.share(k, rest[i+1], n, due); x > 0 {
+		if x := s.share(k, rest.from(i+1), n, due); x > 0 {
 			s.fill(p, k, x)
 			n -= x
 		}
@@ -267,16 +275,6 @@ func (s *Search) largestFirst(d topology.ID) (kids []topology.ID) {
 	}
 	slices.SortStableFunc(kids, func(a, b topology.ID) int { return cmp.Compare(s.offer[b], s.offer[a]) })
 	return kids
-}
-
-// tails returns, for each i, the curve of domains[i:] together, up to n.
-func (s *Search) tails(domains []topology.ID, n offer.Slots) []offer.Curve {
-	rest := make([]offer.Curve, len(domains)+1)
-	rest[len(domains)] = offer.Free(0, s.charged+len(s.columns))
-	for i, d := range slices.Backward(domains) {
-		rest[i] = offer.Merge(rest[i+1], s.at(d), n)
-	}
-	return rest
 }
 
 // smallest returns the first of the smallest domains that take all n members for the

@@ -153,6 +153,13 @@ func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
 	return c.book.Admit(convert.PodKey(pod))
 }
 
+// Tried says whether a plan was ever looked for in this member's cycle.
+func (c *Cache) Tried(pod *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Tried(convert.PodKey(pod))
+}
+
 // Place returns the node that a member has a place on, and whether the plan may be
 // carried out.
 func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {

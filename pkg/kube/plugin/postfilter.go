@@ -180,7 +180,7 @@ func (a *attempt) mayEvict(pod *v1.Pod, ceiling int32) bool {
 func (a *attempt) victim(pod *v1.Pod) evict.Victim {
 	return evict.Victim{
 		Name: convert.PodKey(pod), Priority: convert.Priority(pod),
-		Started: convert.Started(pod), Violates: a.violates(pod),
+		Started: convert.Started(pod), Violates: a.violates(pod), Shape: convert.Template(pod),
 	}
 }
 

@@ -81,6 +81,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	if group.InFlight > 0 {
 		return &cycle{why: "members of the gang are on their way back to the queue"}
 	}
+	p.Cache.Handle(gang.Tried{Pod: convert.PodKey(pod)})
 	began := time.Now()
 	a := p.newAttempt(group, nodes)
 	var c *cycle

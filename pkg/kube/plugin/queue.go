@@ -5,6 +5,7 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -64,9 +65,18 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}
 	out := make([]fwk.ClusterEventWithHint, len(events))
 	for i, e := range events {
-		out[i].Event = e
+		out[i] = fwk.ClusterEventWithHint{Event: e, QueueingHintFn: p.worthTrying}
 	}
 	return out, nil
+}
+
+// worthTrying lets events of the cluster wake only the member that was tried for its
+// gang. Without it every event would ask PreEnqueue about every gated member.
+func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	if convert.GangOf(pod) != "" && !p.Cache.Tried(pod) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
 }
 
 // SignPod makes members unsignable: a node hint for one of them would fight the plan.

@@ -1,0 +1,158 @@
+package offer_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
+	"github.com/muster-scheduler/muster/test/worlds"
+)
+
+// reaches tries every count on every node and notes the totals of each domain where
+// all domains below obey their multiples.
+func reaches(t *topology.Tree, free []offer.Slots, m offer.Multiples) []worlds.Reach {
+	out := make([]worlds.Reach, t.Len())
+	counts := make([]offer.Slots, len(free))
+	for {
+		legal := make([]bool, t.Len())
+		for d := topology.ID(t.Len() - 1); d >= topology.Root; d-- {
+			n := worlds.Total(t, counts, d)
+			l := t.Layer(d)
+			legal[d] = m[l] <= 1 || n%m[l] == 0
+			for k := range t.Children(d) {
+				legal[d] = legal[d] && legal[k]
+			}
+			if legal[d] {
+				out[d] |= 1 << n
+			}
+		}
+		i := 0
+		for i < len(counts) && counts[i] == free[i] {
+			counts[i] = 0
+			i++
+		}
+		if i == len(counts) {
+			return out
+		}
+		counts[i]++
+	}
+}
+
+// TestRoll: the offer is the largest total that can be reached, every multiple of the
+// step up to it can be reached, and no other total can.
+func TestRoll(t *testing.T) {
+	kinds := []string{"multiples", "rounded", "steps above their multiple"}
+	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {
+		tree := worlds.Draw(t, rapid.SampledFrom([]int{1, 3, 5, 7}).Draw(t, "most")).Build()
+		free := make([]offer.Slots, tree.NumNodes())
+		worlds.Fill(t, free, 200)
+		m := worlds.Multiples(t, tree)
+		steps := m.Steps(tree.Depth() + 1)
+		got, want := offer.Roll(tree, free, steps), reaches(tree, free, m)
+		for d := topology.Root; int(d) < tree.Len(); d++ {
+			step := steps[tree.Layer(d)]
+			for n := range offer.Slots(64) {
+				if want[d].Has(n) != (n <= got[d] && n%step == 0) {
+					t.Fatalf("%s offers %d in steps of %d, but %d can be reached: %v", tree.Path(d), got[d], step, n, want[d].Has(n))
+				}
+			}
+		}
+		if quick := worlds.Reaches(tree, free, m); !slices.Equal(quick, want) {
+			t.Fatalf("worlds.Reaches says %b, not %b", quick, want)
+		}
+		y.Count("multiples", slices.Max(m) > 1)
+		y.Count("rounded", got[0] < offer.Sum(tree, free)[0])
+		y.Count("steps above their multiple", slices.ContainsFunc(m, func(n offer.Slots) bool { return n > 1 && steps[slices.Index(m, n)] > n }))
+	})
+}
+
+// flight is the twin of a curve: the price of each count, one by one.
+type flight map[offer.Slots]offer.Price
+
+func drawCurve(t *rapid.T, width int) (offer.Curve, flight) {
+	c := offer.Free(offer.Slots(rapid.IntRange(0, 3).Draw(t, "free")), width)
+	price := make(offer.Price, width)
+	for range rapid.IntRange(0, 3).Draw(t, "steps") {
+		price = slices.Clone(price)
+		i := rapid.IntRange(0, width-1).Draw(t, "column")
+		price[i] += int64(rapid.IntRange(1, 3).Draw(t, "dearer"))
+		for j := i + 1; j < width; j++ {
+			price[j] = int64(rapid.IntRange(-3, 3).Draw(t, "price"))
+		}
+		c = c.Step(c.Most()+offer.Slots(rapid.IntRange(0, 3).Draw(t, "more")), price)
+	}
+	f := flight{}
+	for n := range c.Most() + 1 {
+		f[n], _ = c.Price(n)
+	}
+	return c, f
+}
+
+// cheaper notes a price if there is none as low.
+func (f flight) cheaper(n offer.Slots, p offer.Price) {
+	if had, ok := f[n]; !ok || p.Compare(had) < 0 {
+		f[n] = p
+	}
+}
+
+func compare(t *rapid.T, what string, c offer.Curve, want flight) {
+	for n := range offer.Slots(40) {
+		p, ok := c.Price(n)
+		if q, can := want[n]; ok != can || !slices.Equal(p, q) {
+			t.Fatalf("%s: price of %d is %v (%v), not %v (%v)", what, n, p, ok, q, can)
+		}
+	}
+}
+
+// TestCurves: what is done to curves is what it would be count by count.
+func TestCurves(t *testing.T) {
+	worlds.Check(t, 2000, []string{"shared", "capped"}, func(t *rapid.T, y worlds.Tally) {
+		width := rapid.IntRange(1, 3).Draw(t, "width")
+		a, fa := drawCurve(t, width)
+		b, fb := drawCurve(t, width)
+		most := offer.Slots(rapid.IntRange(0, 20).Draw(t, "most"))
+		sum := flight{}
+		for m, p := range fa {
+			for n, q := range fb {
+				for fewer := range min(m+n, most) + 1 {
+					sum.cheaper(fewer, p.Add(q))
+				}
+			}
+		}
+		compare(t, "merge", offer.Merge(a, b, most), sum)
+		compare(t, "merge the other way", offer.Merge(b, a, most), sum)
+		y.Count("shared", len(fa) > 2 && len(fb) > 2)
+		y.Count("capped", a.Most()+b.Most() > most)
+
+		step := offer.Slots(rapid.IntRange(1, 4).Draw(t, "step"))
+		round := flight{}
+		for n, p := range fa {
+			if n%step == 0 {
+				for fewer := range n + 1 {
+					round.cheaper(fewer, p)
+				}
+			}
+		}
+		compare(t, "round", a.Round(step), round)
+
+		column := rapid.IntRange(0, width-1).Draw(t, "charged")
+		charged := flight{}
+		for n, p := range fa {
+			charged[n] = slices.Clone(p)
+			if n > 0 {
+				charged[n][column]++
+			}
+		}
+		compare(t, "charge", a.Charge(column), charged)
+		wide := a.Widen(width + 1)
+		for price, upTo := range wide.Steps() {
+			if p := fa[upTo]; !slices.Equal(price, append(slices.Clone(p), 0)) {
+				t.Fatalf("widened price of %d is %v, not %v and 0", upTo, price, p)
+			}
+		}
+		compare(t, "a curve that others were made of", a, fa)
+	})
+}

@@ -1,0 +1,226 @@
+// Package picture draws clusters as text and reads them back. Tests, the command
+// line, the documentation and bug reports speak this one language:
+//
+//	layers: SpineLayer BlockLayer NodeTopologyLayer
+//	spine-0
+//	  block-0  node-0 ..##  node-1 aab.
+//	           node-2 (ab)(ab)..
+//	  -        node-3 24.8#
+//	a: priority=500 started=7 pdb
+//
+// Indentation is the tree; the line of a lowest domain holds its nodes, each followed
+// by its marks, and may be continued on deeper lines. A domain without a name is
+// drawn as "-". One mark is one slot, which is room for one member:
+//
+//	.     free
+//	#     taken by something that stays
+//	x     taken by the plan that is shown
+//	=     taken by a member of the gang that was bound before
+//	@     taken by a pod that attracts the gang (same network-topology-selector)
+//	a     any other letter: taken by a pod that may be evicted; the marks of one
+//	      letter on one node are one pod, on several nodes they are pods alike
+//	(ab)  a slot that several pods share; it is free when all of them have left
+//	24.   a number repeats the mark behind it; runs of more than 16 are drawn so
+//
+// The first line may name the layers from the top down; without it they are the three
+// above. Last come the letters that are not ordinary: an ordinary victim has priority
+// 1000, started at time 0, and no disruption budget protects it.
+//
+// What is drawn can be read again. The package knows the core's types, and nothing of
+// pods or files.
+package picture
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// The marks that are not letters, and the one letter that is not a victim.
+const (
+	Free   = "."
+	Taken  = "#"
+	Placed = "x"
+	Bound  = "="
+	Other  = "@"
+)
+
+// Cluster is a picture that was read.
+type Cluster struct {
+	Tree  *topology.Tree
+	Nodes []Marks         // by node index
+	Pods  map[string]Kind // by letter; a letter without an entry is ordinary
+}
+
+// Marks are a node's slots, one mark each; a shared slot is all its letters.
+type Marks []string
+
+// Kind is what is declared of a letter's pods.
+type Kind struct {
+	Priority int32
+	Started  int64
+	Budget   bool // a disruption budget forbids evicting them
+}
+
+var ordinary = Kind{Priority: 1000}
+
+// Kind returns what holds for a letter's pods.
+func (c *Cluster) Kind(letter string) Kind {
+	if k, ok := c.Pods[letter]; ok {
+		return k
+	}
+	return ordinary
+}
+
+// count counts a mark on every node.
+func (c *Cluster) count(mark string) []offer.Slots {
+	out := make([]offer.Slots, len(c.Nodes))
+	for i, marks := range c.Nodes {
+		for _, m := range marks {
+			if m == mark {
+				out[i]++
+			}
+		}
+	}
+	return out
+}
+
+// World is what a plan is made on.
+func (c *Cluster) World() plan.World {
+	return plan.World{Tree: c.Tree, Free: c.count(Free), Bound: c.count(Bound), Attract: c.count(Other)}
+}
+
+// Victims is what an eviction is made on, by node index; most is as for
+// evict.NewNode.
+func (c *Cluster) Victims(most offer.Slots) []evict.Node {
+	out := make([]evict.Node, len(c.Nodes))
+	for i, marks := range c.Nodes {
+		letters := marks.letters()
+		victims := make([]evict.Victim, len(letters))
+		for v, l := range letters {
+			k := c.Kind(l)
+			victims[v] = evict.Victim{
+				Name: l, Priority: k.Priority, Started: k.Started, Violates: k.Budget, Shape: marks.shape(l),
+			}
+		}
+		out[i] = evict.NewNode(victims, most, func(gone []int) (free offer.Slots) {
+			for _, m := range marks.without(gone) {
+				if m == Free {
+					free++
+				}
+			}
+			return free
+		})
+	}
+	return out
+}
+
+// Letter names a victim of Victims.
+func (c *Cluster) Letter(p evict.Pick) string { return c.Nodes[p.Node].letters()[p.Victim] }
+
+// letters lists the pods of a node, in alphabetical order.
+func (m Marks) letters() []string {
+	seen := map[string]bool{}
+	for _, slot := range m {
+		if isVictim(slot) {
+			for _, l := range strings.Split(slot, "") {
+				seen[l] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// shape is the size of a pod that shares no slot, and "" for the others.
+func (m Marks) shape(letter string) string {
+	size := 0
+	for _, slot := range m {
+		if slot == letter {
+			size++
+		} else if isVictim(slot) && strings.Contains(slot, letter) {
+			return ""
+		}
+	}
+	return fmt.Sprint(size)
+}
+
+// without returns the marks as they are when some of the letters (by their place in
+// m.letters) have left.
+func (m Marks) without(gone []int) Marks {
+	out := slices.Clone(m)
+	letters := m.letters()
+	for i, slot := range out {
+		if !isVictim(slot) {
+			continue
+		}
+		for _, g := range gone {
+			slot = strings.ReplaceAll(slot, letters[g], "")
+		}
+		if slot == "" {
+			slot = Free
+		}
+		out[i] = slot
+	}
+	return out
+}
+
+func isVictim(mark string) bool {
+	return isLetter(mark[0]) && mark != Placed
+}
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+// Place returns the cluster with a plan's members drawn into free slots.
+func (c *Cluster) Place(p *plan.Plan) *Cluster {
+	out := c.clone()
+	for _, at := range p.Places {
+		for range at.Count {
+			i := slices.Index(out.Nodes[at.Node], Free)
+			if i < 0 {
+				panic(fmt.Sprintf("no room on %s for %d members", c.Tree.NodeName(at.Node), at.Count))
+			}
+			out.Nodes[at.Node][i] = Placed
+		}
+	}
+	return out
+}
+
+// Evict returns the cluster with victims gone.
+func (c *Cluster) Evict(victims []evict.Pick) *Cluster {
+	out := c.clone()
+	gone := map[int][]int{}
+	for _, v := range victims {
+		gone[v.Node] = append(gone[v.Node], v.Victim)
+	}
+	for node, some := range gone {
+		out.Nodes[node] = c.Nodes[node].without(some)
+	}
+	return out
+}
+
+// Mark returns the cluster with one mark replaced by another, such as Placed by Bound.
+func (c *Cluster) Mark(from, to string) *Cluster {
+	out := c.clone()
+	for _, marks := range out.Nodes {
+		for i, m := range marks {
+			if m == from {
+				marks[i] = to
+			}
+		}
+	}
+	return out
+}
+
+func (c *Cluster) clone() *Cluster {
+	out := &Cluster{Tree: c.Tree, Nodes: make([]Marks, len(c.Nodes)), Pods: c.Pods}
+	for i, m := range c.Nodes {
+		out.Nodes[i] = slices.Clone(m)
+	}
+	return out
+}

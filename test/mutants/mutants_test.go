@@ -1,0 +1,72 @@
+// Package mutants breaks the core on purpose, one line at a time, and sees a test fail
+// each time. It takes minutes, so it runs only when asked for:
+//
+//	MUTANTS=1 go test ./test/mutants -timeout 30m
+//
+// Without that it only makes sure that each line to break is still there.
+package mutants
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutant is one break: in the file, old becomes new, and the tests of the file's
+// package named killers (all of them, separated by spaces) must fail.
+type mutant struct {
+	name, file, old, new, killers string
+}
+
+const root = "../.."
+
+func TestMutants(t *testing.T) {
+	asked := os.Getenv("MUTANTS") != ""
+	for _, m := range all {
+		t.Run(m.name, func(t *testing.T) {
+			source, err := os.ReadFile(filepath.Join(root, m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(source), m.old); n != 1 {
+				t.Fatalf("%s holds %d times: %s", m.file, n, m.old)
+			}
+			if asked {
+				kill(t, m, strings.Replace(string(source), m.old, m.new, 1))
+			}
+		})
+	}
+}
+
+// kill runs the package's tests with the broken file in place of the real one.
+func kill(t *testing.T, m mutant, broken string) {
+	file, err := filepath.Abs(filepath.Join(root, m.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stand := filepath.Join(t.TempDir(), "mutant.go")
+	overlay := filepath.Join(t.TempDir(), "overlay.json")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: stand}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, data := range map[string][]byte{stand: []byte(broken), overlay: replace} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-timeout", "2m", "./"+filepath.Dir(m.file), "-rapid.shrinktime", "1s")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Fatalf("nobody noticed:\n-%s\n+%s", m.old, m.new)
+	}
+	for _, killer := range strings.Fields(m.killers) {
+		if !strings.Contains(string(out), "--- FAIL: "+killer+" ") {
+			t.Errorf("%s did not notice:\n-%s\n+%s\n%s", killer, m.old, m.new, out)
+		}
+	}
+}
