@@ -32,11 +32,15 @@ $(BIN)/muster-scheduler $(BIN)/musterctl:
 demo: build ## both documented examples on a local control plane
 	@$(BIN)/musterctl demo
 
-test: build ## unit tests, properties, scenarios, and e2e on the local control plane
-	$(GO) test ./pkg/... ./cmd/... ./manifests/... ./test/arch/... ./test/scenarios/...
+test: build control-plane ## unit tests, properties, scenarios, and e2e on the local control plane
+	$(GO) test -timeout 20m $$($(GO) list ./... | grep -v /test/e2e)
 	$(MAKE) --no-print-directory e2e
 
-e2e: build ## the scheduler as a process on the local control plane, or on E2E_KUBECONFIG
+.PHONY: control-plane
+control-plane: $(BIN)/musterctl
+	@$(BIN)/musterctl cluster build
+
+e2e: build control-plane ## the scheduler as a process on the local control plane, or on E2E_KUBECONFIG
 	$(GO) test -count=1 -timeout 30m -v ./test/e2e/...
 
 check: ## formatting, vet, staticcheck, the arrows between packages, pure tests: seconds

@@ -24,8 +24,24 @@ func newClusterCommand() *cobra.Command {
 		Args:  cobra.NoArgs, // with RunE this refuses unknown subcommands
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newClusterUpCommand())
+	cmd.AddCommand(newClusterUpCommand(), newClusterBuildCommand())
 	return cmd
+}
+
+func newClusterBuildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build what a cluster needs into the cache, if it is not there",
+		Long: `Build etcd, kube-apiserver, kubectl and KWOK from source into the cache
+($MUSTER_CACHE, else "muster" in your cache folder). "cluster up" does so by itself;
+this is for doing it at another time.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := localcluster.Binaries(cmd.Context(), cmd.ErrOrStderr(),
+				localcluster.Etcd, localcluster.APIServer, localcluster.Kubectl, localcluster.KWOK)
+			return err
+		},
+	}
 }
 
 // clusterFlags are the flags of "cluster up".
