@@ -161,8 +161,10 @@ func TestAPodThatChangesItsGang(t *testing.T) {
 func TestBadValues(t *testing.T) {
 	for _, c := range []struct{ name, key, value, gated, noted string }{
 		{"gather is not JSON", scheduling.AnnotationTopologySpec, `{"gather`, scheduling.AnnotationTopologySpec, ""},
-		{"unknown layer", scheduling.AnnotationTopologySpec, `{"gatherStrategy":[{"layer":"spineLayer","strategy":"MustGather"}]}`,
-			`layer "spineLayer" is not in ClusterNetworkTopology default (has: SpineLayer, NodeTopologyLayer)`, ""},
+		{
+			"unknown layer", scheduling.AnnotationTopologySpec, `{"gatherStrategy":[{"layer":"spineLayer","strategy":"MustGather"}]}`,
+			`layer "spineLayer" is not in ClusterNetworkTopology default (has: SpineLayer, NodeTopologyLayer)`, "",
+		},
 		{"groups is not JSON", scheduling.AnnotationGroups, `ns/a`, scheduling.AnnotationGroups, ""},
 		{"mode", scheduling.AnnotationMode, "strict", "", `"strict"`},
 		{"match policy", scheduling.AnnotationMatchPolicy, "never", "", `"never"`},
