@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// simulateFlags are the flags of "simulate".
+type simulateFlags struct {
+	files, then []string
+	config      string
+	victimsStay bool
+	timeout     delay
+	output      string
+	verbosity   int
+}
+
+func newSimulateCommand() *cobra.Command {
+	f := simulateFlags{timeout: delay(time.Minute), output: "table"}
+	cmd := &cobra.Command{
+		Use:   "simulate -f FILE|DIR|- ...",
+		Short: "Run the scheduler over objects from files, without a cluster",
+		Long: `Run Muster over objects from files: the same scheduler with the same plugins and the
+same configuration, and no cluster. What it would bind, refuse and evict is printed.
+
+The files hold Nodes, Pods, PodGroups, the ClusterNetworkTopology, PriorityClasses,
+PodDisruptionBudgets and whatever else the profile's Filters read, as YAML or JSON,
+also as a List: "kubectl get nodes,pods,podgroups,... -A -o yaml" is an input. Pods
+with spec.nodeName run there already. What an API server would fill in may be missing.
+Other kinds are skipped, and named on standard error.
+
+Each --then file is applied once everything before it has settled: what exists is
+replaced, what has a metadata.deletionTimestamp goes.
+
+The exit code is 0 when the simulation has settled, whatever it decided; 1 when it has
+not, with what it was waiting for; 2 when a file cannot be read.`,
+		Example: `  kubectl get nodes,pods,priorityclasses,clusternetworktopologies,podgroups -A -o yaml |
+    musterctl simulate -f - --then new-job.yaml
+  musterctl simulate -f cluster/ -f job.yaml --victims-stay -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder of *.yaml, *.yml and *.json, or - for standard input; repeatable")
+	flags.StringArrayVar(&f.then, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
+	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration (default: one that serves muster-scheduler and koord-scheduler)")
+	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted pods keep terminating instead of leaving at once")
+	flags.Var(&f.timeout, "timeout", "how long the simulation may take")
+	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
+	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler, on standard error (default: nothing is logged)")
+	return cmd
+}
+
+func (f *simulateFlags) run(cmd *cobra.Command) error {
+	if f.output != "table" && f.output != "json" {
+		return usageError("--output %s: legal: table, json", f.output)
+	}
+	if len(f.files) == 0 {
+		return usageError("nothing to simulate: give at least one -f FILE")
+	}
+	first, err := readSet(cmd, f.files)
+	if err != nil {
+		return err
+	}
+	var then []*simulate.Set
+	for _, file := range f.then {
+		set, err := readSet(cmd, []string{file})
+		if err != nil {
+			return err
+		}
+		then = append(then, set)
+	}
+	options := simulate.Options{VictimsStay: f.victimsStay}
+	if f.config != "" {
+		if options.Config, err = os.ReadFile(f.config); err != nil {
+			return usageError("--config: %w", err)
+		}
+	}
+	defer f.log(cmd.ErrOrStderr())()
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
+	defer cancel()
+	result, err := simulate.Run(ctx, options, first, then...)
+	if err != nil {
+		return simulateError(err)
+	}
+	if f.output == "json" {
+		out := json.NewEncoder(cmd.OutOrStdout())
+		out.SetEscapeHTML(false)
+		out.SetIndent("", "  ")
+		return out.Encode(result)
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), simulateTable(result))
+	return err
+}
+
+// simulateError tells mistakes in files from a simulation that failed.
+func simulateError(err error) error {
+	if input := (*simulate.InputError)(nil); errors.As(err, &input) {
+		return usageError("%w", err)
+	}
+	if config := (*simulate.ConfigError)(nil); errors.As(err, &config) {
+		return usageError("%w", err)
+	}
+	return err
+}
+
+// log sends the scheduler's log to w from level 1, and nowhere below. The function
+// that it returns undoes that.
+func (f *simulateFlags) log(w io.Writer) (restore func()) {
+	logger := logr.Discard()
+	if f.verbosity > 0 {
+		logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(f.verbosity), textlogger.Output(w)))
+	}
+	klog.SetLogger(logger)
+	return klog.ClearLogger
+}
+
+// readSet reads files, folders of files and standard input, and says on standard error
+// what it leaves out.
+func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
+	set := &simulate.Set{}
+	for _, name := range names {
+		files, err := filesIn(name)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		for _, file := range files {
+			data, err := readFile(cmd, file)
+			if err != nil {
+				return nil, usageError("%w", err)
+			}
+			if err := set.Add(file, data); err != nil {
+				return nil, usageError("%w", err)
+			}
+		}
+	}
+	for _, note := range set.Notes() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
+	}
+	return set, nil
+}
+
+func readFile(cmd *cobra.Command, name string) ([]byte, error) {
+	if name == "-" {
+		data, err := io.ReadAll(cmd.InOrStdin())
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		return data, nil
+	}
+	return os.ReadFile(name)
+}
+
+// filesIn returns a file itself, or the files of a folder, by name.
+func filesIn(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml" || ext == ".json") {
+			files = append(files, filepath.Join(name, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no *.yaml, *.yml or *.json in this folder", name)
+	}
+	slices.SortFunc(files, topology.CompareNames)
+	return files, nil
+}

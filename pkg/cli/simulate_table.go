@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+)
+
+// tableWidth is as wide as a table gets, in columns.
+const tableWidth = 100
+
+// simulateTable shows a result to people: gangs, then the pods that were not there
+// before, then who had to go.
+func simulateTable(r *simulate.Result) string {
+	var out strings.Builder
+	if len(r.Gangs) > 0 {
+		rows := [][]string{{"GANG", "STATE", "BOUND", "DOMAIN"}}
+		notes := []string{""}
+		for _, g := range r.Gangs {
+			rows = append(rows, []string{g.Namespace + "/" + g.Name, string(g.State), fmt.Sprintf("%d/%d", g.Bound, g.Min), g.Domain})
+			note := g.Message
+			if g.State == simulate.Scheduled {
+				note = ""
+			}
+			notes = append(notes, indented(note, 4))
+		}
+		writeRows(&out, rows, notes)
+		out.WriteByte('\n')
+	}
+	rows := [][]string{{"POD", "STATE", "NODE"}}
+	notes := []string{""}
+	ran := 0
+	for _, p := range r.Pods {
+		if p.Ran && p.State == simulate.Bound {
+			ran++
+			continue
+		}
+		node := p.Node
+		if p.NominatedNode != "" {
+			node = p.NominatedNode + " (nominated)"
+		}
+		rows = append(rows, []string{p.Namespace + "/" + p.Name, string(p.State), node})
+		notes = append(notes, indented(p.Message, 2))
+	}
+	if len(rows) > 1 {
+		writeRows(&out, rows, notes)
+		out.WriteByte('\n')
+	}
+	fmt.Fprintf(&out, "%s evicted, %s that ran before untouched.\n", countPods(len(r.Evicted)), countPods(ran))
+	return out.String()
+}
+
+func countPods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+// writeRows aligns columns and puts each row's note below it. The first column, which
+// holds names, gives way when a row gets too wide.
+func writeRows(out *strings.Builder, rows [][]string, notes []string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for i := range widths { // names first, then what follows them
+		if over := total - tableWidth; over > 0 {
+			narrow := max(widths[i]-over, 12)
+			total -= max(widths[i]-narrow, 0)
+			widths[i] = min(widths[i], narrow)
+		}
+	}
+	for i, row := range rows {
+		var line strings.Builder
+		for c, cell := range row {
+			cell = cutFront(cell, widths[c])
+			line.WriteString(cell + strings.Repeat(" ", widths[c]-utf8.RuneCountInString(cell)+2))
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n" + notes[i])
+	}
+}
+
+// cut shortens text from its front, where names differ least.
+func cutFront(text string, width int) string {
+	if n := utf8.RuneCountInString(text); n > width {
+		runes := []rune(text)
+		return "…" + string(runes[n-width+1:])
+	}
+	return text
+}
+
+// indented wraps a text below its row, to a number of lines.
+func indented(text string, lines int) string {
+	const margin = "    "
+	var out strings.Builder
+	for text = strings.Join(strings.Fields(text), " "); text != "" && lines > 0; lines-- {
+		line := text
+		if utf8.RuneCountInString(text) > tableWidth-len(margin) {
+			line = string([]rune(text)[:tableWidth-len(margin)-len(" ...")])
+			if i := strings.LastIndexByte(line, ' '); i > 0 {
+				line = line[:i]
+			}
+		}
+		text = strings.TrimLeft(text[len(line):], " ")
+		if text != "" && lines == 1 {
+			line += " ..."
+		}
+		out.WriteString(margin + line + "\n")
+	}
+	return out.String()
+}

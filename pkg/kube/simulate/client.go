@@ -1,0 +1,321 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
+)
+
+// api answers what the scheduler asks of an API server, as far as a scheduler asks:
+// lists, watches, status patches, bindings and evictions. Nodes' kubelets are in it
+// too: a bound pod runs, a deleted one is gone.
+type api struct {
+	*server
+	now func() time.Time
+	// victimsStay keeps deleted pods, terminating.
+	victimsStay bool
+	// order counts pods as they were made. The server's lock guards it, and evicted.
+	order map[types.UID]int
+	// evicted are the pods that the scheduler deleted, as they were last.
+	evicted map[types.UID]*v1.Pod
+}
+
+// gone returns the pods that the scheduler deleted.
+func (a *api) gone() map[types.UID]*v1.Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.evicted)
+}
+
+// clients returns clients of this API.
+func (a *api) clients() (kubernetes.Interface, dynamic.Interface) {
+	typed := &fake.Clientset{}
+	typed.AddReactor("*", "*", a.react)
+	typed.AddWatchReactor("*", a.reactWatch)
+	custom := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList",
+		sigs.PodGroups:                       "PodGroupList",
+		x.PodGroups:                          "PodGroupList",
+	})
+	custom.PrependReactor("*", "*", a.react)
+	custom.PrependWatchReactor("*", a.reactWatch)
+	return typed, custom
+}
+
+func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, error) {
+	w, ok := action.(clienttesting.WatchActionImpl)
+	if !ok {
+		return true, nil, fmt.Errorf("unexpected %T", action)
+	}
+	where, err := fields.ParseSelector(w.ListOptions.FieldSelector)
+	if err != nil {
+		return true, nil, apierrors.NewBadRequest(err.Error())
+	}
+	out, err := a.watch(w.Resource, w.Namespace, where, w.ListOptions.ResourceVersion)
+	return true, out, err
+}
+
+func (a *api) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	out, err := a.do(action)
+	return true, out, err
+}
+
+func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
+	gvr := action.GetResource()
+	at := func(name string) key { return key{action.GetNamespace(), name} }
+	switch action := action.(type) {
+	case clienttesting.ListActionImpl:
+		return a.answerList(action)
+	case clienttesting.GetActionImpl:
+		o, err := a.get(gvr, at(action.Name))
+		return copied(o), err
+	case clienttesting.CreateActionImpl:
+		if b, ok := action.Object.(*v1.Binding); ok {
+			return b, a.bind(gvr, b)
+		}
+		m, err := meta.Accessor(action.Object)
+		if err != nil {
+			return nil, err
+		}
+		return a.write(gvr, at(m.GetName()), func(old runtime.Object) (runtime.Object, error) {
+			if old != nil {
+				return nil, apierrors.NewAlreadyExists(gvr.GroupResource(), m.GetName())
+			}
+			return action.Object.DeepCopyObject(), nil
+		})
+	case clienttesting.UpdateActionImpl:
+		m, err := meta.Accessor(action.Object)
+		if err != nil {
+			return nil, err
+		}
+		out, err := a.write(gvr, at(m.GetName()), existing(gvr, m.GetName(), func(runtime.Object) (runtime.Object, error) {
+			return action.Object.DeepCopyObject(), nil
+		}))
+		if err != nil {
+			return nil, err
+		}
+		return out, a.bindVolumes(out)
+	case clienttesting.PatchActionImpl:
+		return a.write(gvr, at(action.Name), existing(gvr, action.Name, func(old runtime.Object) (runtime.Object, error) {
+			return patched(gvr, old, action)
+		}))
+	case clienttesting.DeleteActionImpl:
+		return nil, a.delete(gvr, at(action.Name), action.DeleteOptions)
+	}
+	return nil, apierrors.NewMethodNotSupported(gvr.GroupResource(), action.GetVerb())
+}
+
+// write changes an object and returns a copy of what is there then.
+func (a *api) write(gvr schema.GroupVersionResource, k key, edit func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
+	o, err := a.change(gvr, k, edit)
+	return copied(o), err
+}
+
+// existing is edit for an object that must exist.
+func existing(gvr schema.GroupVersionResource, name string, edit func(runtime.Object) (runtime.Object, error)) func(runtime.Object) (runtime.Object, error) {
+	return func(old runtime.Object) (runtime.Object, error) {
+		if old == nil {
+			return nil, apierrors.NewNotFound(gvr.GroupResource(), name)
+		}
+		return edit(old)
+	}
+}
+
+func copied(o runtime.Object) runtime.Object {
+	if o == nil {
+		return nil
+	}
+	return o.DeepCopyObject()
+}
+
+func (a *api) answerList(action clienttesting.ListActionImpl) (runtime.Object, error) {
+	where, err := fields.ParseSelector(action.ListOptions.FieldSelector)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	objects, version := a.list(action.Resource, action.Namespace, where)
+	list, err := emptyList(action.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := meta.SetList(list, objects); err != nil {
+		return nil, err
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, err
+	}
+	m.SetResourceVersion(strconv.FormatInt(version, 10))
+	return list, nil
+}
+
+func emptyList(item schema.GroupVersionKind) (runtime.Object, error) {
+	kind := item.GroupVersion().WithKind(item.Kind + "List")
+	if scheme.Scheme.Recognizes(kind) {
+		return scheme.Scheme.New(kind)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	return list, nil
+}
+
+// patched applies a patch. With the status subresource only the status changes, and a
+// patch that names another UID is for another object.
+func patched(gvr schema.GroupVersionResource, old runtime.Object, action clienttesting.PatchActionImpl) (runtime.Object, error) {
+	was, err := json.Marshal(old)
+	if err != nil {
+		return nil, err
+	}
+	is, err := applyPatch(was, old, action)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	fresh := reflect.New(reflect.TypeOf(old).Elem()).Interface().(runtime.Object)
+	if err := json.Unmarshal(is, fresh); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	oldMeta, err := meta.Accessor(old)
+	if err != nil {
+		return nil, err
+	}
+	newMeta, err := meta.Accessor(fresh)
+	if err != nil {
+		return nil, err
+	}
+	if oldMeta.GetUID() != newMeta.GetUID() {
+		return nil, apierrors.NewConflict(gvr.GroupResource(), action.Name, fmt.Errorf("its UID is %s, not %s", oldMeta.GetUID(), newMeta.GetUID()))
+	}
+	if action.Subresource != "status" {
+		return fresh, nil
+	}
+	return withStatusOf(old, fresh)
+}
+
+func applyPatch(was []byte, old runtime.Object, action clienttesting.PatchActionImpl) ([]byte, error) {
+	switch action.PatchType {
+	case types.StrategicMergePatchType:
+		return strategicpatch.StrategicMergePatch(was, action.Patch, old)
+	case types.MergePatchType:
+		return jsonpatch.MergePatch(was, action.Patch)
+	}
+	return nil, fmt.Errorf("patch type %q is not supported", action.PatchType)
+}
+
+// withStatusOf returns old with the status of is.
+func withStatusOf(old, is runtime.Object) (runtime.Object, error) {
+	out := old.DeepCopyObject()
+	switch out := out.(type) {
+	case *unstructured.Unstructured:
+		out.Object["status"] = is.(*unstructured.Unstructured).Object["status"]
+	case *v1.Pod:
+		out.Status = is.(*v1.Pod).Status
+	default:
+		return is, nil
+	}
+	return out, nil
+}
+
+// bind gives a pod its node, and there it runs.
+func (a *api) bind(gvr schema.GroupVersionResource, b *v1.Binding) error {
+	_, err := a.change(gvr, key{b.Namespace, b.Name}, existing(gvr, b.Name, func(old runtime.Object) (runtime.Object, error) {
+		pod := old.DeepCopyObject().(*v1.Pod)
+		switch {
+		case b.UID != "" && b.UID != pod.UID:
+			return nil, apierrors.NewConflict(gvr.GroupResource(), b.Name, fmt.Errorf("its UID is %s, not %s", pod.UID, b.UID))
+		case pod.Spec.NodeName != "":
+			return nil, apierrors.NewConflict(gvr.GroupResource(), b.Name, fmt.Errorf("it is already assigned to node %s", pod.Spec.NodeName))
+		case pod.DeletionTimestamp != nil:
+			return nil, apierrors.NewConflict(gvr.GroupResource(), b.Name, fmt.Errorf("it is being deleted"))
+		}
+		for k, v := range b.Annotations {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, k, v)
+		}
+		pod.Spec.NodeName = b.Target.Name
+		pod.Status.NominatedNodeName = ""
+		a.run(pod, a.now())
+		return pod, nil
+	}))
+	return err
+}
+
+// run is what the kubelet says of a pod that it has started. No two pods start at the
+// same time: the scheduler evicts the youngest, and between pods of one age it takes
+// either.
+func (a *api) run(pod *v1.Pod, now time.Time) {
+	if pod.Status.Phase == "" || pod.Status.Phase == v1.PodPending {
+		pod.Status.Phase = v1.PodRunning
+	}
+	if pod.Status.StartTime != nil {
+		now = pod.Status.StartTime.Time
+	}
+	pod.Status.StartTime = &metav1.Time{Time: now.Add(time.Duration(a.order[pod.UID]))}
+	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
+}
+
+// delete takes an object away. A pod may stay, terminating; a pod without a node has
+// nothing to stay for.
+func (a *api) delete(gvr schema.GroupVersionResource, k key, o metav1.DeleteOptions) error {
+	_, err := a.change(gvr, k, existing(gvr, k.name, func(old runtime.Object) (runtime.Object, error) {
+		m, err := meta.Accessor(old)
+		if err != nil {
+			return nil, err
+		}
+		if p := o.Preconditions; p != nil && p.UID != nil && *p.UID != m.GetUID() {
+			return nil, apierrors.NewConflict(gvr.GroupResource(), k.name, fmt.Errorf("its UID is %s, not %s", m.GetUID(), *p.UID))
+		}
+		pod, ok := old.(*v1.Pod)
+		if !ok {
+			return nil, nil
+		}
+		if a.evicted[pod.UID] == nil {
+			a.evicted[pod.UID] = pod
+		}
+		if !a.victimsStay || pod.Spec.NodeName == "" {
+			return nil, nil
+		}
+		return terminating(pod, a.now()), nil
+	}))
+	return err
+}
+
+// terminating returns the pod as it is after a request to delete it.
+func terminating(pod *v1.Pod, now time.Time) *v1.Pod {
+	if pod.DeletionTimestamp != nil {
+		return pod
+	}
+	grace := int64(30)
+	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		grace = *g
+	}
+	out := pod.DeepCopy()
+	out.DeletionTimestamp = &metav1.Time{Time: now.Add(time.Duration(grace) * time.Second)}
+	out.DeletionGracePeriodSeconds = &grace
+	return out
+}

@@ -1,0 +1,371 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Set is what some files hold: the objects that are there when a simulation begins, or
+// those that come later, in the order of the files.
+type Set struct {
+	objects []object
+	skipped map[string]int
+	ignored map[string]int
+}
+
+type object struct {
+	runtime.Object // *unstructured.Unstructured for custom resources
+	kind           *kind
+	at             Position
+}
+
+// Position says where an object was read.
+type Position struct {
+	File     string
+	Document int // counts from 1
+	Line     int
+}
+
+func (p Position) String() string {
+	return fmt.Sprintf("%s: document %d, line %d", p.File, p.Document, p.Line)
+}
+
+// InputError says what is wrong with an object that was read.
+type InputError struct {
+	At  Position
+	Err error
+}
+
+func (e *InputError) Error() string { return e.At.String() + ": " + e.Err.Error() }
+
+func (e *InputError) Unwrap() error { return e.Err }
+
+// Notes says what was left out: objects that no scheduler reads, and fields that do
+// not exist.
+func (s *Set) Notes() (notes []string) {
+	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
+		notes = append(notes, fmt.Sprintf("skipped %d × %s: not read by a scheduler", s.skipped[what], what))
+	}
+	for _, what := range slices.Sorted(maps.Keys(s.ignored)) {
+		notes = append(notes, fmt.Sprintf("ignored %s (%d ×)", what, s.ignored[what]))
+	}
+	return notes
+}
+
+// Add reads the documents of a file: YAML or JSON, objects or lists of them. The error
+// is an *InputError.
+func (s *Set) Add(file string, data []byte) error {
+	at := Position{File: file}
+	for _, d := range split(data) {
+		at.Document++
+		at.Line = d.line
+		if err := s.document(d.text, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunk is a piece of a file and the line on which it begins.
+type chunk struct {
+	text []byte
+	line int
+}
+
+// split cuts a file at the lines that separate YAML documents, and JSON values that
+// follow one another. Documents without content do not count.
+func split(data []byte) (docs []chunk) {
+	var doc chunk
+	finish := func() {
+		if skip := blank(doc.text); skip < len(doc.text) {
+			doc.line += bytes.Count(doc.text[:skip], []byte("\n"))
+			doc.text = doc.text[skip:]
+			docs = append(docs, values(doc)...)
+		}
+		doc = chunk{}
+	}
+	number := 0
+	for len(data) > 0 {
+		end := bytes.IndexByte(data, '\n') + 1
+		if end == 0 {
+			end = len(data)
+		}
+		line := data[:end]
+		data = data[end:]
+		number++
+		if bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || line[3] <= ' ') {
+			finish()
+			line = line[3:] // what follows the dashes belongs to the document
+		}
+		if doc.text == nil {
+			doc.line = number
+		}
+		doc.text = append(doc.text, line...)
+	}
+	finish()
+	return docs
+}
+
+// blank returns how many bytes of leading lines hold nothing but comments and space.
+func blank(text []byte) int {
+	for at := 0; at < len(text); {
+		end := bytes.IndexByte(text[at:], '\n') + 1
+		if end == 0 {
+			end = len(text) - at
+		}
+		if line := bytes.TrimSpace(text[at : at+end]); len(line) > 0 && line[0] != '#' {
+			return at
+		}
+		at += end
+	}
+	return len(text)
+}
+
+// values splits a document of several JSON values.
+func values(doc chunk) (out []chunk) {
+	if doc.text[0] != '{' {
+		return []chunk{doc}
+	}
+	d := json.NewDecoder(bytes.NewReader(doc.text))
+	for {
+		var one json.RawMessage
+		err := d.Decode(&one)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			return []chunk{doc} // YAML can look like this too; if not, its reader complains
+		}
+		start := int(d.InputOffset()) - len(one)
+		out = append(out, chunk{one, doc.line + bytes.Count(doc.text[:start], []byte("\n"))})
+	}
+}
+
+// document reads one document.
+func (s *Set) document(text []byte, at Position) error {
+	if items, of, ok := listItems(text); ok {
+		for _, item := range items {
+			here := at
+			here.Line += item.line
+			if err := s.yaml(item.text, here, of); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return s.yaml(text, at, metav1.TypeMeta{})
+}
+
+// listItems cuts a YAML list as kubectl prints it into its items, whose lines count
+// from that of the document. Reading a large list in one piece takes ten times the
+// memory, and no item's line is known then.
+func listItems(text []byte) (items []chunk, of metav1.TypeMeta, ok bool) {
+	if text[0] == '{' {
+		return nil, of, false
+	}
+	var head []byte
+	inside := false
+	indent := -1
+	for number, line := range bytes.SplitAfter(text, []byte("\n")) {
+		bare := bytes.TrimLeft(line, " ")
+		depth := len(line) - len(bare)
+		starts := bytes.HasPrefix(bare, []byte("- ")) || bytes.Equal(bytes.TrimSpace(bare), []byte("-"))
+		switch {
+		case !inside && bytes.Equal(bytes.TrimRight(line, " \r\n"), []byte("items:")):
+			inside = true
+		case !inside:
+			head = append(head, line...)
+		case len(bytes.TrimSpace(bare)) == 0 || bare[0] == '#' && depth <= max(indent, 0):
+			if len(items) > 0 {
+				items[len(items)-1].text = append(items[len(items)-1].text, line...)
+			}
+		case starts && (indent < 0 || depth == indent):
+			indent = depth
+			item := append(bytes.Repeat([]byte(" "), depth+1), bare[1:]...)
+			items = append(items, chunk{item, number})
+		case depth > indent && len(items) > 0:
+			items[len(items)-1].text = append(items[len(items)-1].text, line...)
+		default: // a key after the items
+			inside = false
+			head = append(head, line...)
+		}
+	}
+	if indent < 0 || yaml.Unmarshal(head, &of) != nil || !strings.HasSuffix(of.Kind, "List") {
+		return nil, of, false
+	}
+	return items, of, true
+}
+
+var yamlLine = regexp.MustCompile(`yaml: line (\d+): `)
+
+// yaml reads one YAML or JSON value, an element of a list if of is set.
+func (s *Set) yaml(text []byte, at Position, of metav1.TypeMeta) error {
+	raw := text
+	if !json.Valid(text) {
+		var err error
+		if raw, err = yaml.YAMLToJSON(text); err != nil {
+			message := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+			if m := yamlLine.FindStringSubmatch(message); m != nil {
+				n, _ := strconv.Atoi(m[1])
+				at.Line += n - 1
+				message = strings.Replace(message, m[0], "", 1)
+			}
+			return &InputError{at, errors.New(message)}
+		}
+	}
+	return s.json(raw, at, of)
+}
+
+// json reads one JSON value.
+func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
+	var head struct {
+		metav1.TypeMeta
+		Items *[]json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return &InputError{at, fmt.Errorf("not an object: %w", err)}
+	}
+	if head.Kind == "" && of.Kind != "List" {
+		head.Kind = strings.TrimSuffix(of.Kind, "List")
+		if head.APIVersion == "" {
+			head.APIVersion = of.APIVersion
+		}
+	}
+	if head.Kind == "" || head.APIVersion == "" {
+		return &InputError{at, errors.New("apiVersion or kind is missing")}
+	}
+	if strings.HasSuffix(head.Kind, "List") && head.Items != nil {
+		lines := itemLines(raw, len(*head.Items))
+		for i, item := range *head.Items {
+			here := at
+			here.Line += lines[i]
+			if err := s.json(item, here, head.TypeMeta); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	gvk := head.GroupVersionKind()
+	k := kinds[gvk.GroupKind()]
+	if k == nil || k.custom == nil && !legacy(gvk) {
+		if s.skipped == nil {
+			s.skipped = map[string]int{}
+		}
+		s.skipped[head.APIVersion+" "+head.Kind]++
+		return nil
+	}
+	o, err := s.decode(raw, gvk, k)
+	if err != nil {
+		return &InputError{at, err}
+	}
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return &InputError{at, err}
+	}
+	if m.GetName() == "" {
+		return &InputError{at, errors.New("metadata.name is missing")}
+	}
+	m.SetManagedFields(nil)
+	switch {
+	case !k.namespaced:
+		m.SetNamespace("")
+	case m.GetNamespace() == "":
+		m.SetNamespace(metav1.NamespaceDefault)
+	}
+	s.objects = append(s.objects, object{o, k, at})
+	return nil
+}
+
+// decode reads an object of a known kind.
+func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.Object, error) {
+	if k.custom == nil {
+		o, _, err := decoder.Decode(raw, &gvk, nil)
+		if strict, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
+			s.ignore(gvk, strict.Errors())
+			err = nil
+		}
+		return o, err
+	}
+	o := k.custom()
+	unknown, err := kjson.UnmarshalStrict(raw, o)
+	if err != nil {
+		return nil, err
+	}
+	s.ignore(gvk, unknown)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(gvk)
+	return u, nil
+}
+
+func (s *Set) ignore(gvk schema.GroupVersionKind, unknown []error) {
+	if s.ignored == nil {
+		s.ignored = map[string]int{}
+	}
+	for _, err := range unknown {
+		s.ignored[gvk.Kind+": "+err.Error()]++
+	}
+}
+
+// legacy says whether Kubernetes can convert this version.
+func legacy(gvk schema.GroupVersionKind) bool { return legacyscheme.Scheme.Recognizes(gvk) }
+
+// itemLines returns the lines of a JSON list's items, counted from its first.
+func itemLines(list []byte, n int) []int {
+	lines := make([]int, n)
+	if bytes.IndexByte(list, '\n') < 0 {
+		return lines // one line, or it was YAML
+	}
+	d := json.NewDecoder(bytes.NewReader(list))
+	if _, err := d.Token(); err != nil { // the opening brace
+		return lines
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return lines
+		}
+		if key == "items" {
+			break
+		}
+		var skip json.RawMessage
+		if d.Decode(&skip) != nil {
+			return lines
+		}
+	}
+	if _, err := d.Token(); err != nil { // the opening bracket
+		return lines
+	}
+	line, counted := 0, 0
+	for i := range lines {
+		var item json.RawMessage
+		if d.Decode(&item) != nil {
+			return lines
+		}
+		start := int(d.InputOffset()) - len(item)
+		line += bytes.Count(list[counted:start], []byte("\n"))
+		counted = start
+		lines[i] = line
+	}
+	return lines
+}

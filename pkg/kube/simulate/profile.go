@@ -1,0 +1,52 @@
+package simulate
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// profile is a profile of the scheduler that leaves nothing to chance: all nodes are
+// looked at, and of nodes with equal scores the first by name is taken. Otherwise
+// kube-scheduler takes whichever node one of its threads happened to find first, and
+// its batching compares times. Gangs are not concerned: their nodes are planned.
+type profile struct {
+	framework.Framework
+	binding *atomic.Int64 // pods that are being prepared for their node
+}
+
+// PercentageOfNodesToScore implements framework.Framework.
+func (p *profile) PercentageOfNodesToScore() *int32 { return new(int32(100)) }
+
+// RunScorePlugins implements framework.Framework.
+func (p *profile) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+	scores, status := p.Framework.RunScorePlugins(ctx, state, pod, nodes)
+	slices.SortFunc(scores, func(a, b fwk.NodePluginScores) int { return topology.CompareNames(a.Name, b.Name) })
+	for i := range scores {
+		scores[i].Randomizer = len(scores) - i
+	}
+	return scores, status
+}
+
+// GetNodeHint implements framework.Framework.
+func (p *profile) GetNodeHint(context.Context, *v1.Pod, fwk.PodSignature, fwk.CycleState, int64) string {
+	return ""
+}
+
+// StoreScheduleResults implements framework.Framework.
+func (p *profile) StoreScheduleResults(context.Context, fwk.PodSignature, string, string, framework.SortedScoredNodes, int64) {
+}
+
+// RunPreBindPlugins implements framework.Framework. Only here does the scheduler wait
+// for others: for those who bind volumes.
+func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	p.binding.Add(1)
+	defer p.binding.Add(-1)
+	return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
+}

@@ -1,0 +1,80 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"time"
+)
+
+// observer finds out when nothing moves any more.
+//
+// The scheduler, its informers and the plugins are some hundred goroutines that hand
+// work to one another through channels and queues. There is no list of who has work,
+// but the Go runtime knows: when every goroutine but the one that asks waits for
+// another one, none has. What waits for time does not count, and need not: time is
+// ours (see clock.go), but for a few tickers in the scheduler that only tidy up.
+//
+// This holds for the whole process, so nothing else may be going on in it.
+type observer struct {
+	buffer []byte
+}
+
+// wait returns once nothing moves, or when ctx ends.
+func (o *observer) wait(ctx context.Context) error {
+	pause := 20 * time.Microsecond
+	for {
+		for range 8 {
+			runtime.Gosched()
+		}
+		if o.quiet() {
+			return nil
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, 2*time.Millisecond)
+	}
+}
+
+// quiet says whether every other goroutine waits. The runtime stops the world to write
+// down their states, so they are all of one moment.
+func (o *observer) quiet() bool {
+	if o.buffer == nil {
+		o.buffer = make([]byte, 1<<20)
+	}
+	n := runtime.Stack(o.buffer, true)
+	for n == len(o.buffer) {
+		o.buffer = make([]byte, 2*len(o.buffer))
+		n = runtime.Stack(o.buffer, true)
+	}
+	all := o.buffer[:n]
+	_, others, _ := bytes.Cut(all, []byte("\n\n")) // the first is this goroutine
+	for len(others) > 0 {
+		var one []byte
+		one, others, _ = bytes.Cut(others, []byte("\n\n"))
+		if !waits(one) {
+			return false
+		}
+	}
+	return true
+}
+
+// waits reads a goroutine's state off the first line of its stack, such as
+// "goroutine 7 [select, 2 minutes]:". What is not known to be waiting for others is
+// not: "runnable", "sync.Mutex.Lock", "GC assist wait", …
+func waits(stack []byte) bool {
+	_, state, _ := bytes.Cut(stack, []byte(" ["))
+	if i := bytes.IndexAny(state, ",]"); i >= 0 {
+		state = state[:i]
+	}
+	switch string(state) {
+	case "chan receive", "select", "sync.Cond.Wait", "sync.WaitGroup.Wait", "IO wait",
+		"chan receive (nil chan)", "select (no cases)", "sleep", "finalizer wait", "cleanup wait":
+		return true
+	case "syscall":
+		// For a signal, or for samples while the process is profiled.
+		return bytes.Contains(stack, []byte("os/signal.signal_recv")) || bytes.Contains(stack, []byte("pprof.profileWriter"))
+	}
+	return false
+}

@@ -1,0 +1,169 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Result is a cluster that has settled. All lists are sorted by namespace and name.
+type Result struct {
+	Pods    []Pod    `json:"pods"`
+	Gangs   []Gang   `json:"gangs"`
+	Evicted []string `json:"evicted"` // namespace/name
+}
+
+// State is how far a pod or a gang is.
+type State string
+
+// Of pods.
+const (
+	Bound   State = "Bound"
+	Pending State = "Pending"
+	Evicted State = "Evicted"
+)
+
+// Of gangs.
+const (
+	Scheduled     State = "Scheduled"     // minMember members are bound
+	Waiting       State = "Waiting"       // for members, other gangs, victims
+	Unschedulable State = "Unschedulable" // there is no plan, or what users wrote is rejected
+)
+
+// Pod is one pod. An evicted one is listed with the node that it had.
+type Pod struct {
+	Namespace     string `json:"namespace"`
+	Name          string `json:"name"`
+	Node          string `json:"node"`
+	NominatedNode string `json:"nominatedNode"`
+	State         State  `json:"state"`
+	Message       string `json:"message"`
+	// Ran says that the pod had its node before the simulation began.
+	Ran bool `json:"-"`
+}
+
+// Gang is one gang. Domain is the path of the deepest named domain that holds all
+// bound members; "" is the whole cluster, or that none is bound.
+type Gang struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	State     State  `json:"state"`
+	Domain    string `json:"domain"`
+	Message   string `json:"message"`
+	// Bound and Min count members.
+	Bound int `json:"-"`
+	Min   int `json:"-"`
+}
+
+// result reads the cluster as it is.
+func (s *simulation) result() *Result {
+	r := &Result{Pods: []Pod{}, Gangs: []Gang{}, Evicted: []string{}}
+	evicted := s.cluster.gone()
+	all, _ := s.cluster.list(pods, "", nil)
+	for _, o := range all {
+		pod := o.(*v1.Pod)
+		if victim := evicted[pod.UID]; victim != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			continue
+		}
+		r.Pods = append(r.Pods, s.pod(pod))
+	}
+	for _, victim := range evicted {
+		_, condition := podutil.GetPodCondition(&victim.Status, v1.DisruptionTarget)
+		p := Pod{Namespace: victim.Namespace, Name: victim.Name, Node: victim.Spec.NodeName, State: Evicted}
+		if condition != nil {
+			p.Message = condition.Message
+		}
+		r.Pods = append(r.Pods, p)
+		r.Evicted = append(r.Evicted, convert.PodKey(victim))
+	}
+	for _, name := range s.shared.Cache.Gangs() {
+		if report, ok := s.shared.Cache.Report(name); ok {
+			r.Gangs = append(r.Gangs, toldOf(name, report))
+		}
+	}
+	slices.SortFunc(r.Pods, func(a, b Pod) int {
+		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
+	})
+	slices.SortFunc(r.Gangs, func(a, b Gang) int {
+		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
+	})
+	slices.SortFunc(r.Evicted, func(a, b string) int {
+		x, m := convert.SplitKey(a)
+		y, n := convert.SplitKey(b)
+		return cmp.Or(topology.CompareNames(x, y), topology.CompareNames(m, n))
+	})
+	return r
+}
+
+func (s *simulation) pod(pod *v1.Pod) Pod {
+	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound, Ran: s.cluster.ran[pod.UID]}
+	if p.Node == "" {
+		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, s.why(pod)
+	}
+	return p
+}
+
+// why says why a pod has no node.
+func (s *simulation) why(pod *v1.Pod) string {
+	if _, ok := s.scheduler.Profiles[pod.Spec.SchedulerName]; !ok {
+		return fmt.Sprintf("no profile serves schedulerName %q (served: %s)", pod.Spec.SchedulerName,
+			strings.Join(slices.Sorted(maps.Keys(s.scheduler.Profiles)), ", "))
+	}
+	if _, c := podutil.GetPodCondition(&pod.Status, v1.PodScheduled); c != nil && c.Message != "" {
+		return c.Message
+	}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		names := make([]string, len(pod.Spec.SchedulingGates))
+		for i, g := range pod.Spec.SchedulingGates {
+			names[i] = g.Name
+		}
+		return "waits for scheduling gates: " + strings.Join(names, ", ")
+	}
+	name := convert.GangOf(pod)
+	if name == "" {
+		return ""
+	}
+	report, ok := s.shared.Cache.Report(name)
+	if !ok {
+		return ""
+	}
+	if report.Refused != "" {
+		if group, err := s.shared.Cache.Group(pod); err == nil && len(group.Pending) > 0 {
+			if speaker := group.Pods[group.Pending[0].Pod]; speaker.UID != pod.UID {
+				return status.Clip(plugin.Sibling(name, speaker, report.Refused, "", group.Held))
+			}
+		}
+		return report.Refused
+	}
+	if ok, why := s.shared.Cache.Admit(pod); !ok {
+		return why
+	}
+	return ""
+}
+
+func toldOf(name string, report cache.Report) Gang {
+	g := Gang{Bound: report.Bound, Min: report.Min, Domain: report.Domain}
+	g.Namespace, g.Name = convert.SplitKey(name)
+	c := status.Condition(report.State, report.Domain)
+	g.Message = c.Message
+	switch c.Reason {
+	case status.ReasonScheduled:
+		g.State = Scheduled
+	case status.ReasonUnschedulable, status.ReasonRejected, status.ReasonConflict:
+		g.State = Unschedulable
+	default:
+		g.State = Waiting
+	}
+	return g
+}

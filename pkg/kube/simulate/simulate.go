@@ -1,0 +1,276 @@
+// Package simulate runs Muster's scheduler over objects from files: the same framework,
+// the same plugins, the same configuration, and in place of an API server and nodes a
+// table in memory.
+//
+//	files ──► Set ──► cluster ──watch──► informers, scheduler, plugins
+//	                     ▲                        │
+//	                     └── bindings, status, ───┘     ──► Result
+//	                         evictions
+//
+// Time is make-believe too, and the scheduler takes one pod at a time, only when
+// nothing else moves: so a simulation takes no longer than the work in it, and equal
+// input gives equal output.
+//
+// It decides nothing and must not know how the plugin does.
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+)
+
+// Options say how to simulate.
+type Options struct {
+	// Config is a KubeSchedulerConfiguration; nil stands for the drop-in configuration,
+	// which serves muster-scheduler and koord-scheduler.
+	Config []byte
+	// VictimsStay keeps evicted pods where they are, terminating.
+	VictimsStay bool
+}
+
+// Run simulates until the cluster of the first set has settled, then brings in the
+// other sets, one after the other, each when all before it has settled. When ctx ends
+// before that, the error is an *UnsettledError. Objects and configurations that an API
+// server or the scheduler would not take are an *InputError or a *ConfigError.
+//
+// One process can run one simulation at a time, and must do nothing else meanwhile.
+func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s, err := start(ctx, o, first)
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop(stop)
+	for _, set := range append([]*Set{nil}, then...) {
+		if set != nil {
+			if err := s.apply(set); err != nil {
+				return nil, err
+			}
+		}
+		if err := s.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.result(), nil
+}
+
+// UnsettledError says what a simulation was waiting for when its time was over.
+type UnsettledError struct{ Waiting []string }
+
+func (e *UnsettledError) Error() string {
+	return "the simulation has not settled; it waits for " + strings.Join(e.Waiting, "; ")
+}
+
+// simulation is one run.
+type simulation struct {
+	cluster   *cluster
+	clock     *clocktesting.FakeClock
+	observer  observer
+	informers informers.SharedInformerFactory
+	scheduler *scheduler.Scheduler
+	shared    *plugin.Shared
+
+	// The scheduler asks before each pod that it takes: see next.
+	turn  chan struct{}
+	asked atomic.Int64
+	given int64
+	ended chan struct{}
+
+	binding atomic.Int64
+}
+
+// start makes a cluster and a scheduler that has seen all of it and has not begun.
+func start(ctx context.Context, o Options, first *Set) (*simulation, error) {
+	cfg, err := readConfig(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	clock := clocktesting.NewFakeClock(epoch)
+	s := &simulation{
+		clock: clock,
+		cluster: &cluster{born: epoch, ran: map[types.UID]bool{}, api: &api{
+			server: newServer(), now: clock.Now, victimsStay: o.VictimsStay,
+			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
+		}},
+		turn:  make(chan struct{}),
+		ended: make(chan struct{}),
+	}
+	if err := s.apply(first); err != nil {
+		return nil, err
+	}
+	if err := s.build(ctx, cfg); err != nil {
+		return nil, &ConfigError{err}
+	}
+	s.informers.StartWithContext(ctx)
+	go func() {
+		defer close(s.ended)
+		s.scheduler.Run(ctx)
+	}()
+	return s, nil
+}
+
+// build makes the scheduler.
+func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
+	typed, custom := s.cluster.clients()
+	s.informers = scheduler.NewInformerFactory(typed, 0, nil)
+	registry := frameworkruntime.Registry{plugin.Name: plugin.NewFactory(plugin.Options{
+		Dynamic: custom, Clock: s.clock, Settle: -1, Started: func(shared *plugin.Shared) { s.shared = shared },
+	})}
+	recorder := func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }
+	sched, err := scheduler.New(ctx, typed, s.informers, nil, recorder,
+		scheduler.WithComponentConfigVersion(cfg.APIVersion),
+		scheduler.WithProfiles(cfg.Profiles...),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry),
+		scheduler.WithPodMaxBackoffSeconds(cfg.PodMaxBackoffSeconds),
+		scheduler.WithPodInitialBackoffSeconds(cfg.PodInitialBackoffSeconds),
+		scheduler.WithParallelism(cfg.Parallelism),
+		scheduler.WithClock(&queueClock{FakeClock: s.clock}),
+	)
+	if err != nil {
+		return err
+	}
+	for name, p := range sched.Profiles {
+		sched.Profiles[name] = &profile{p, &s.binding}
+	}
+	take := sched.NextEntity
+	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
+		s.asked.Add(1)
+		select {
+		case <-s.turn:
+			return take(logger)
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+	s.scheduler = sched
+	return nil
+}
+
+// apply brings a set into the cluster. Objects are never younger than the present.
+func (s *simulation) apply(set *Set) error {
+	if err := s.cluster.apply(set); err != nil {
+		return err
+	}
+	if now := s.cluster.born; now.After(s.clock.Now()) {
+		s.clock.SetTime(now)
+	}
+	return nil
+}
+
+// A simulation has settled when the scheduler has nothing to do, and nothing has
+// changed for so long that every backoff and every retry is over.
+const (
+	stepBy  = time.Second
+	patient = 15 * time.Second
+)
+
+// settle runs the scheduler until there is nothing left to do.
+func (s *simulation) settle(ctx context.Context) error {
+	changes, since := s.cluster.changes(), s.clock.Now()
+	for {
+		if err := s.quiet(ctx); err != nil {
+			return &UnsettledError{s.waiting()}
+		}
+		if now := s.cluster.changes(); now != changes {
+			changes, since = now, s.clock.Now()
+		}
+		switch {
+		case s.busy():
+			if err := sleep(ctx, time.Millisecond); err != nil {
+				return &UnsettledError{s.waiting()}
+			}
+		case s.ready() && len(s.scheduler.SchedulingQueue.PodsInActiveQ()) > 0:
+			s.turn <- struct{}{}
+			s.given++
+		case s.ready() && s.clock.Since(since) >= patient && len(s.scheduler.SchedulingQueue.PodsInBackoffQ()) == 0:
+			return nil
+		case !s.ready():
+			s.clock.Step(50 * time.Millisecond)
+		default:
+			s.clock.Step(stepBy)
+		}
+	}
+}
+
+// ready says whether the scheduler has seen everything once.
+func (s *simulation) ready() bool { return s.shared.Cache.Open() }
+
+// busy says whether something goes on that waits for real time: a volume that is being
+// bound, a write that is tried again.
+func (s *simulation) busy() bool { return s.binding.Load() > 0 || !s.shared.Writer.Idle() }
+
+// quiet waits until the scheduler asks for a pod and nothing moves.
+func (s *simulation) quiet(ctx context.Context) error {
+	for s.asked.Load() == s.given {
+		if err := sleep(ctx, 20*time.Microsecond); err != nil {
+			return err
+		}
+	}
+	return s.observer.wait(ctx)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// waiting lists what is not done.
+func (s *simulation) waiting() (what []string) {
+	name := func(of string, pods []*v1.Pod) {
+		if len(pods) == 0 {
+			return
+		}
+		names := make([]string, 0, len(pods))
+		for _, p := range pods {
+			names = append(names, p.Namespace+"/"+p.Name)
+		}
+		slices.Sort(names)
+		if len(names) > 5 {
+			names = append(names[:5], fmt.Sprintf("%d more", len(names)-5))
+		}
+		what = append(what, of+" "+strings.Join(names, ", "))
+	}
+	if !s.ready() {
+		what = append(what, "the first list of all objects")
+	}
+	queue := s.scheduler.SchedulingQueue
+	name("the scheduling of", queue.PodsInActiveQ())
+	name("the backoff of", queue.PodsInBackoffQ())
+	name("the binding of", queue.InFlightPods())
+	if !s.shared.Writer.Idle() {
+		what = append(what, "status to be written")
+	}
+	if len(what) == 0 {
+		what = append(what, "things to stop changing")
+	}
+	return what
+}
+
+// stop ends everything that was started.
+func (s *simulation) stop(cancel func()) {
+	cancel()
+	<-s.ended
+	s.informers.Shutdown()
+}

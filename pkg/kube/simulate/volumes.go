@@ -1,0 +1,70 @@
+package simulate
+
+import (
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+)
+
+var (
+	volumes        = v1.SchemeGroupVersion.WithResource("persistentvolumes")
+	claims         = v1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
+	storageClasses = storagev1.SchemeGroupVersion.WithResource("storageclasses")
+)
+
+// bindVolumes does what volume controllers do when the scheduler has chosen a volume
+// for a claim, or a node on which the claim's volume is to be made. The scheduler binds
+// no pod before that is done.
+func (a *api) bindVolumes(updated runtime.Object) error {
+	switch o := updated.(type) {
+	case *v1.PersistentVolume:
+		if ref := o.Spec.ClaimRef; ref != nil && ref.UID != "" {
+			return a.fulfil(key{ref.Namespace, ref.Name}, o.Name)
+		}
+	case *v1.PersistentVolumeClaim:
+		if o.Spec.VolumeName == "" && o.Annotations[volume.AnnSelectedNode] != "" {
+			if err := a.provision(o); err != nil {
+				return err
+			}
+			return a.fulfil(key{o.Namespace, o.Name}, "pvc-"+string(o.UID))
+		}
+	}
+	return nil
+}
+
+// fulfil binds a claim to a volume.
+func (a *api) fulfil(claim key, name string) error {
+	_, err := a.change(claims, claim, existing(claims, claim.name, func(old runtime.Object) (runtime.Object, error) {
+		out := old.DeepCopyObject().(*v1.PersistentVolumeClaim)
+		out.Spec.VolumeName = name
+		out.Status.Phase = v1.ClaimBound
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, volume.AnnBindCompleted, "yes")
+		return out, nil
+	}))
+	return err
+}
+
+// provision makes a claim's volume.
+func (a *api) provision(claim *v1.PersistentVolumeClaim) error {
+	pv := &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), UID: types.UID("pv-" + string(claim.UID))},
+		Spec: v1.PersistentVolumeSpec{
+			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
+			ClaimRef: &v1.ObjectReference{
+				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+			},
+		},
+		Status: v1.PersistentVolumeStatus{Phase: v1.VolumeBound},
+	}
+	if class := claim.Spec.StorageClassName; class != nil {
+		pv.Spec.StorageClassName = *class
+		if o, err := a.get(storageClasses, key{name: *class}); err == nil {
+			pv.Spec.CSI = &v1.CSIPersistentVolumeSource{Driver: o.(*storagev1.StorageClass).Provisioner, VolumeHandle: pv.Name}
+		}
+	}
+	_, err := a.change(volumes, key{name: pv.Name}, func(runtime.Object) (runtime.Object, error) { return pv, nil })
+	return err
+}

@@ -1,0 +1,59 @@
+package simulate_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/muster-scheduler/muster/pkg/cli"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the simulations print into expected.json")
+
+// TestScenarios runs "musterctl simulate" in each folder with the arguments in its file
+// args, of which the comment says why the scenario exists, and compares what is printed
+// with expected.json.
+func TestScenarios(t *testing.T) {
+	folders, err := filepath.Glob("*/args")
+	require.NoError(t, err)
+	require.NotEmpty(t, folders)
+	for _, file := range folders {
+		folder := filepath.Dir(file)
+		t.Run(folder, func(t *testing.T) {
+			t.Chdir(folder)
+			got := simulate(t)
+			if *rewrite {
+				require.NoError(t, os.WriteFile("expected.json", got, 0o644))
+			}
+			want, err := os.ReadFile("expected.json")
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got))
+		})
+	}
+}
+
+// simulate runs the scenario in the present folder.
+func simulate(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile("args")
+	require.NoError(t, err)
+	args := []string{"simulate", "-o", "json"}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "#") {
+			args = append(args, strings.Fields(line)...)
+		}
+	}
+	var out, notes bytes.Buffer
+	code := cli.Main(t.Context(), args, &out, &notes)
+	require.Zero(t, code, notes.String())
+	require.Empty(t, notes.String())
+	return out.Bytes()
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
