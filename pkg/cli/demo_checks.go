@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/picture"
+	"github.com/muster-scheduler/muster/test/fixtures"
+)
+
+// rows expects a table to hold the rows of another one, in some of their columns.
+func rows(what, want string, columns ...string) expect {
+	return func(out string) []check { return []check{sameTable(what, want, out, columns...)} }
+}
+
+// documentedTopology expects a ClusterNetworkTopology in JSON to have the documents'
+// status.
+func documentedTopology(out string) []check {
+	const name = "clusternetworktopology-status.yaml"
+	what := "status.detailStatus is exactly that of " + fixture(name)
+	content, err := fs.ReadFile(fixtures.FS, name)
+	if err != nil {
+		return []check{equal(what, "", err.Error())}
+	}
+	return []check{equal(what, detailStatus(content, "no documented status"), detailStatus([]byte(out), "no status"))}
+}
+
+// detailStatus returns that field of an object in JSON or YAML, as YAML, or none.
+func detailStatus(object []byte, none string) string {
+	var o struct {
+		Status struct {
+			DetailStatus any `json:"detailStatus"`
+		} `json:"status"`
+	}
+	if err := yaml.Unmarshal(object, &o); err != nil || o.Status.DetailStatus == nil {
+		return none
+	}
+	out, err := yaml.Marshal(o.Status.DetailStatus)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+// messageOfFirst expects the message of the member that was tried for all.
+func messageOfFirst(out string) []check {
+	return []check{
+		contains("the message says how many slots each spine has", out, saysRefused),
+		contains("and what the gang waits for", out, saysWaiting),
+	}
+}
+
+// whileLeaving is about all pods and events, as a List in JSON, while victims leave.
+func whileLeaving(list string) []check {
+	o, err := decodeObjects(list)
+	if err != nil {
+		return []check{equal("the pods can be read", "", err.Error())}
+	}
+	var leaving []string
+	siblings, complete, said := 0, 0, ""
+	for _, p := range o.pods {
+		if p.DeletionTimestamp != nil || conditionOf(p, v1.DisruptionTarget) != nil {
+			leaving = append(leaving, p.Name)
+		}
+		if p.Labels[scheduling.LabelPodGroup] == "" || p.Name == "hp-training-pod-0" {
+			continue
+		}
+		siblings++
+		message := ""
+		if c := conditionOf(p, v1.PodScheduled); c != nil {
+			message = c.Message
+		}
+		if strings.Contains(message, saysSibling) && strings.Contains(message, saysHeld) && strings.Contains(message, saysAttempts) {
+			complete++
+		}
+		said += p.Name + ": " + message + "\n"
+	}
+	return []check{
+		{
+			what: "all three siblings refer to hp-training-pod-0 and its preemption",
+			ok:   siblings == 3 && complete == 3,
+			want: "three times … " + saysSibling + " … " + saysHeld + " … " + saysAttempts + " …", got: said,
+		},
+		equal("low-priority-pod-5 is the only pod that leaves", "low-priority-pod-5", strings.Join(leaving, " ")),
+		shortMessages(list),
+	}
+}
+
+func conditionOf(p v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == kind {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// shortMessages is about all messages in a List in JSON.
+func shortMessages(list string) check {
+	var all any
+	if err := json.Unmarshal([]byte(list), &all); err != nil {
+		return equal("all messages can be read", "", err.Error())
+	}
+	longest := ""
+	eachMessage(all, func(m string) {
+		if len(m) > len(longest) {
+			longest = m
+		}
+	})
+	return check{
+		what: fmt.Sprintf("no message is longer than 1 KiB; the longest has %d bytes", len(longest)),
+		ok:   longest != "" && len(longest) <= longestMessage,
+		want: fmt.Sprintf("1 to %d bytes", longestMessage), got: fmt.Sprintf("%d bytes: %s", len(longest), longest),
+	}
+}
+
+// eachMessage calls see with every field "message" in a decoded JSON value.
+func eachMessage(value any, see func(string)) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, field := range v {
+			if text, ok := field.(string); ok && key == "message" {
+				see(text)
+			}
+			eachMessage(field, see)
+		}
+	case []any:
+		for _, item := range v {
+			eachMessage(item, see)
+		}
+	}
+}
+
+// disruptionTarget expects that condition in a list of conditions in JSON.
+func disruptionTarget(list string) []check {
+	const what = "the victim has the condition DisruptionTarget, by the scheduler"
+	var all []v1.PodCondition
+	if err := json.Unmarshal([]byte(list), &all); err != nil {
+		return []check{equal(what, "", err.Error()+": "+list)}
+	}
+	var have []string
+	for _, c := range all {
+		have = append(have, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason))
+	}
+	return []check{equal(what, "DisruptionTarget=True PreemptionByScheduler", strings.Join(have, ", "))}
+}
+
+// gone expects that "kubectl wait" has not timed out. It says nothing of a pod that had
+// left before.
+func gone(out string) []check {
+	if out == "" {
+		return []check{{what: "the victim has left", ok: true}}
+	}
+	return []check{equal("the victim has left", "pod/low-priority-pod-5 condition met\n", out)}
+}
+
+// oneEviction expects of all pods and events that nobody else left than who should.
+func oneEviction(before *objects) expect {
+	return func(list string) []check {
+		after, err := decodeObjects(list)
+		if err != nil {
+			return []check{equal("the pods can be read", "", err.Error())}
+		}
+		var evicted []string
+		for _, e := range after.events {
+			if e.Reason == "Preempted" {
+				evicted = append(evicted, e.InvolvedObject.Name)
+			}
+		}
+		stayed := []string{"low-priority-pod-0", "low-priority-pod-1"}
+		return []check{
+			equal("exactly one pod was evicted, once", "low-priority-pod-5", strings.Join(evicted, " ")),
+			equal("the other two are the same pods as before", before.identities(stayed), after.identities(stayed)),
+		}
+	}
+}
+
+// identities lists the UIDs of pods.
+func (o *objects) identities(names []string) string {
+	uids := map[string]string{}
+	for _, p := range o.pods {
+		uids[p.Name] = string(p.UID)
+	}
+	var out []string
+	for _, name := range names {
+		out = append(out, name+" "+uids[name])
+	}
+	return strings.Join(out, "\n")
+}
+
+// markOf is how the demo draws a pod: members of its gangs, and the pods that may be
+// evicted for them.
+func markOf(pod *v1.Pod) string {
+	switch {
+	case pod.Labels[scheduling.LabelPodGroup] != "":
+		return picture.Placed
+	case pod.Spec.PriorityClassName == "low-priority":
+		return "l"
+	}
+	return picture.Taken
+}
+
+// version is the API server's.
+func (d *demo) version(ctx context.Context) (string, error) {
+	out, err := d.kubectl(ctx, "get", "--raw", "/version")
+	if err != nil {
+		return "", err
+	}
+	var info version.Info
+	err = json.Unmarshal([]byte(out), &info)
+	return strings.TrimPrefix(info.GitVersion, "v"), err
+}

@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// demoWidth is how many columns the demo takes.
+const demoWidth = 100
+
+// narrator prints titles, prose, commands with their output, and the results of checks,
+// which it counts. It knows text, and nothing of clusters.
+type narrator struct {
+	out    io.Writer
+	began  time.Time
+	colour bool
+	passed int
+	failed []string
+}
+
+func newNarrator(out io.Writer) *narrator {
+	return &narrator{out: out, began: time.Now(), colour: mayColour(out)}
+}
+
+// mayColour says whether out is a terminal whose user wants colours.
+func mayColour(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// Colours, as terminals are told.
+const (
+	bold  = "1"
+	green = "32"
+	red   = "31"
+)
+
+func (n *narrator) paint(colour, text string) string {
+	if !n.colour {
+		return text
+	}
+	return "\033[" + colour + "m" + text + "\033[0m"
+}
+
+// title begins a scene.
+func (n *narrator) title(text string) { fmt.Fprintf(n.out, "\n%s\n", n.paint(bold, "== "+text)) }
+
+// say prints prose: each argument is a paragraph's sentence or more.
+func (n *narrator) say(sentences ...string) {
+	fmt.Fprintf(n.out, "\n%s\n", wrap(strings.Join(sentences, " "), 0, demoWidth))
+}
+
+// show prints text as it is.
+func (n *narrator) show(text string) { fmt.Fprint(n.out, text) }
+
+// command prints a kubectl command as one would type it.
+func (n *narrator) command(args ...string) {
+	fmt.Fprintf(n.out, "\n%s\n", n.paint(bold, commandLine(args)))
+}
+
+// check is the result of a comparison. What was expected and what there is are printed
+// if it failed.
+type check struct {
+	what      string
+	ok        bool
+	want, got string
+}
+
+// equal checks that two texts are the same. Of long ones the first difference is told.
+func equal(what, want, got string) check {
+	ok := want == got
+	if w, g := strings.Split(want, "\n"), strings.Split(got, "\n"); !ok && max(len(w), len(g)) > fewLines {
+		same := 0
+		for same < min(len(w), len(g)) && w[same] == g[same] {
+			same++
+		}
+		want, got = linesFrom(w, same), linesFrom(g, same)
+	}
+	return check{what, ok, want, got}
+}
+
+const fewLines = 8
+
+// linesFrom quotes a few lines.
+func linesFrom(lines []string, at int) string {
+	some := lines[at:min(len(lines), at+fewLines/2)]
+	return fmt.Sprintf("from line %d of %d:\n%s", at+1, len(lines), strings.Join(some, "\n"))
+}
+
+// contains checks that a text holds a part.
+func contains(what, text, part string) check {
+	return check{what, strings.Contains(text, part), "… " + part + " …", text}
+}
+
+// checks prints the results of checks and counts them.
+func (n *narrator) checks(results []check) {
+	fmt.Fprintln(n.out)
+	for _, c := range results {
+		if c.ok {
+			n.passed++
+			n.item(green, "✓", c.what)
+			continue
+		}
+		n.failed = append(n.failed, c.what)
+		n.item(red, "✗", c.what)
+		n.side("expected", c.want)
+		n.side("got", c.got)
+	}
+}
+
+// item prints a line with a mark.
+func (n *narrator) item(colour, mark, text string) {
+	text = strings.TrimPrefix(wrap("    "+text, 4, demoWidth), "    ")
+	fmt.Fprintf(n.out, "  %s %s\n", n.paint(colour, mark), text)
+}
+
+// side prints one side of a comparison.
+func (n *narrator) side(name, text string) {
+	fmt.Fprintf(n.out, "      %s:\n", name)
+	if text = strings.Trim(text, "\n"); text == "" {
+		text = "(nothing)"
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintln(n.out, wrap("        "+line, 8, demoWidth))
+	}
+}
+
+// verdict prints the sum of all checks and returns an error if one has failed.
+func (n *narrator) verdict(took time.Duration) error {
+	n.title("Result")
+	all := n.passed + len(n.failed)
+	if len(n.failed) == 0 && all > 0 {
+		n.say(fmt.Sprintf("All %d checks passed: both examples end as documented. That took %d seconds.", all, int(took.Seconds())))
+		return nil
+	}
+	n.say(fmt.Sprintf("%d of %d checks failed:", len(n.failed), all))
+	for _, what := range n.failed {
+		n.item(red, "✗", what)
+	}
+	return fmt.Errorf("%w: %d of %d checks", errChecksFailed, len(n.failed), all)
+}
+
+var errChecksFailed = errors.New("the examples did not end as documented")
+
+// wrap breaks text at spaces so that no line takes more than width columns, if no word
+// does. Lines but the first begin with hang spaces. Spaces inside a line stay.
+func wrap(text string, hang, width int) string {
+	var out strings.Builder
+	line := text
+	for utf8.RuneCountInString(line) > width {
+		at := breakAt(line, width)
+		if at < 0 {
+			break
+		}
+		out.WriteString(strings.TrimRight(line[:at], " ") + "\n")
+		line = strings.Repeat(" ", hang) + strings.TrimLeft(line[at:], " ")
+	}
+	out.WriteString(line)
+	return out.String()
+}
+
+// breakAt returns the index of the last space that leaves at most width columns before
+// it, else of the first one after; -1 if there is none behind the indentation.
+func breakAt(line string, width int) int {
+	at, column, text := -1, 0, false
+	for i, r := range line {
+		if r == ' ' && text {
+			if column > width && at >= 0 {
+				return at
+			}
+			at = i
+		}
+		text = text || r != ' '
+		column++
+	}
+	return at
+}
+
+// commandLine is a kubectl command for a shell, continued where it is too long.
+func commandLine(args []string) string {
+	const more = ` \`
+	line := "$ kubectl"
+	var out strings.Builder
+	for i := 0; i < len(args); i++ {
+		word := quote(args[i])
+		if isFlag := strings.HasPrefix(args[i], "-") && !strings.Contains(args[i], "="); isFlag && i+1 < len(args) {
+			i++
+			word += " " + quote(args[i]) // a flag and its value stay together
+		}
+		if utf8.RuneCountInString(line+" "+word+more) > demoWidth {
+			out.WriteString(line + more + "\n")
+			line = "   "
+		}
+		line += " " + word
+	}
+	return out.String() + line
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quote quotes a word for a shell if it must be.
+func quote(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// kubeTable is a table as kubectl prints it: columns begin where their titles do.
+type kubeTable struct {
+	titles []string
+	rows   [][]string
+}
+
+// Titles are separated by two spaces or more, and may contain single ones.
+var tableTitle = regexp.MustCompile(`\S+(?: \S+)*`)
+
+func parseTable(text string) kubeTable {
+	lines := strings.Split(strings.Trim(text, "\n"), "\n")
+	starts := tableTitle.FindAllStringIndex(lines[0], -1)
+	cells := func(line string) []string {
+		out := make([]string, len(starts))
+		for i, at := range starts {
+			end := len(line)
+			if i+1 < len(starts) {
+				end = min(end, starts[i+1][0])
+			}
+			out[i] = strings.TrimSpace(line[min(at[0], end):end])
+		}
+		return out
+	}
+	t := kubeTable{titles: cells(lines[0])}
+	for _, line := range lines[1:] {
+		t.rows = append(t.rows, cells(line))
+	}
+	return t
+}
+
+// rowsOf returns the rows as text: those columns only, one row a line, ordered by the
+// first one.
+func (t kubeTable) rowsOf(columns ...string) []string {
+	var out []string
+	for _, row := range t.rows {
+		var cells []string
+		for _, c := range columns {
+			cell := "?"
+			if i := slices.Index(t.titles, c); i >= 0 {
+				cell = row[i]
+			}
+			cells = append(cells, cell)
+		}
+		out = append(out, strings.Join(cells, "  "))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sameTable checks that two tables hold the same rows in some of their columns. Only the
+// rows that differ are told.
+func sameTable(what, want, got string, columns ...string) check {
+	w, g := parseTable(want).rowsOf(columns...), parseTable(got).rowsOf(columns...)
+	return check{what, slices.Equal(w, g), rowsWithout(w, g), rowsWithout(g, w)}
+}
+
+// rowsWithout lists the rows that are not among the others.
+func rowsWithout(rows, others []string) string {
+	left := slices.DeleteFunc(slices.Clone(rows), func(r string) bool { return slices.Contains(others, r) })
+	if len(left) == 0 {
+		return "no such row"
+	}
+	return strings.Join(left, "\n")
+}
+
+// uninteresting is a column that "-o wide" adds and the documents do not show.
+const uninteresting = "READINESS GATES"
+
+// present fits what kubectl prints into the demo's width: one column is cut off, and
+// longer lines go on below the last column, or indented if there are no columns.
+func present(text string) string {
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if at := strings.Index(lines[0], uninteresting); at >= 0 {
+		for i, line := range lines {
+			lines[i] = strings.TrimRight(line[:min(at, len(line))], " ")
+		}
+	}
+	hang := 4
+	if starts := tableTitle.FindAllStringIndex(lines[0], -1); len(lines) > 1 && lines[0] == strings.ToUpper(lines[0]) {
+		if last := starts[len(starts)-1][0]; last <= demoWidth*2/3 {
+			hang = last
+		}
+	}
+	for i, line := range lines {
+		lines[i] = wrap(line, hang, demoWidth)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

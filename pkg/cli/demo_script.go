@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/localcluster"
+	"github.com/muster-scheduler/muster/test/fixtures"
+)
+
+// What the documents show. Addresses and ages differ from run to run. A pod that leaves
+// is READY here until it has left, as on a kubelet whose containers ignore SIGTERM; in
+// the documents it is not.
+const (
+	example1Pods = `
+NAME            READY   STATUS    RESTARTS   AGE   IP            NODE      NOMINATED NODE
+training-pod-0  1/1     Running   0          30s   10.244.5.10   node-5    <none>
+training-pod-1  1/1     Running   0          30s   10.244.6.11   node-6    <none>
+training-pod-2  1/1     Running   0          30s   10.244.7.10   node-7    <none>
+training-pod-3  1/1     Running   0          30s   10.244.8.11   node-8    <none>
+`
+	example2Before = `
+NAME                  READY   STATUS    RESTARTS   AGE   IP            NODE     NOMINATED NODE
+low-priority-pod-0    1/1     Running   0          10s   10.244.0.10   node-0   <none>
+low-priority-pod-1    1/1     Running   0          10s   10.244.1.10   node-1   <none>
+low-priority-pod-5    1/1     Running   0          10s   10.244.5.10   node-5   <none>
+`
+	example2During = `
+NAME                  READY   STATUS        RESTARTS   AGE   IP            NODE     NOMINATED NODE
+low-priority-pod-0    1/1     Running       0          2m    10.244.0.10   node-0   <none>
+low-priority-pod-1    1/1     Running       0          2m    10.244.1.10   node-1   <none>
+low-priority-pod-5    0/1     Terminating   0          2m    10.244.5.10   node-5   <none>
+hp-training-pod-0     0/1     Pending       0          10s   <none>        <none>   node-5
+hp-training-pod-1     0/1     Pending       0          10s   <none>        <none>   node-6
+hp-training-pod-2     0/1     Pending       0          10s   <none>        <none>   node-7
+hp-training-pod-3     0/1     Pending       0          10s   <none>        <none>   node-8
+`
+	example2After = `
+NAME                  READY   STATUS    RESTARTS   AGE   IP            NODE     NOMINATED NODE
+low-priority-pod-0    1/1     Running   0          3m    10.244.0.10   node-0   <none>
+low-priority-pod-1    1/1     Running   0          3m    10.244.1.10   node-1   <none>
+hp-training-pod-0     1/1     Running   0          45s   10.244.5.20   node-5   <none>
+hp-training-pod-1     1/1     Running   0          45s   10.244.6.20   node-6   <none>
+hp-training-pod-2     1/1     Running   0          45s   10.244.7.20   node-7   <none>
+hp-training-pod-3     1/1     Running   0          45s   10.244.8.20   node-8   <none>
+`
+)
+
+// The messages of the documents, as far as they are the same in every run.
+const (
+	saysRefused = "no candidate topology nodes can accommodate job, desiredOfferSlot: 4, topology topologyNode SpineLayer/spine-0: 3;" +
+		"topology topologyNode SpineLayer/spine-1: 3;topology topologyNode SpineLayer/spine-2: 3"
+	saysWaiting  = "not eligible due to terminating pod on the nominated node"
+	saysSibling  = `GangGroup "default/high-priority-training" gets rejected due to member Pod "default/hp-training-pod-0" is unschedulable with reason "`
+	saysHeld     = `", alreadyWaitForBound: 0. `
+	saysAttempts = "preemption already attempted by default/hp-training-pod-0 with message " + saysWaiting
+)
+
+// longestMessage is what a message may have, in bytes.
+const longestMessage = 1024
+
+// podsWide is the command of the documents. While a pod leaves, READY is not compared.
+var (
+	podsWide    = []string{"get", "pods", "-o", "wide"}
+	podsMoving  = []string{"NAME", "STATUS", "RESTARTS", "NODE", "NOMINATED NODE"}
+	podsSettled = []string{"NAME", "READY", "STATUS", "RESTARTS", "NODE", "NOMINATED NODE"}
+)
+
+func fixture(name string) string { return path.Join(fixturesPath, name) }
+
+// open says what is coming, before anything slow begins.
+func (n *narrator) open() {
+	n.say("Muster demo: the two examples of the documents, word for word, on a real Kubernetes control plane.",
+		"etcd, kube-apiserver and muster-scheduler run on this machine; only the nodes are make-believe.",
+		"What kubectl prints is shown without its column READINESS GATES, and long lines are wrapped.",
+		"✓ marks what was compared with the documents and is the same.")
+}
+
+// script is the whole demo.
+func script(c *localcluster.Cluster) []step {
+	return slices.Concat(network(c), example1(), example2())
+}
+
+// network makes the network of the documents.
+func network(c *localcluster.Cluster) []step {
+	var now objects
+	return []step{
+		title("A cluster with a network"),
+		addNodes(c),
+		say("muster-scheduler runs with manifests/scheduler-config/drop-in.yaml, so it serves pods that ask for muster-scheduler or for koord-scheduler."),
+		say("Labels of a node name its spine and its block. One object says which labels these are:"),
+		do("apply", "-f", fixture("clusternetworktopology.yaml")),
+		lookInto(documentedTopology,
+			[]string{"get", "clusternetworktopology", scheduling.TopologyName, "-o", "json"},
+			"get", "clusternetworktopology", scheduling.TopologyName),
+		say("This is the tree. A dot is a free slot: room for one pod of the examples, which takes a whole node.",
+			"On the right stands how many free slots each domain has."),
+		draw(&now),
+	}
+}
+
+// example1 is "PreferGather and Binpack".
+func example1() []step {
+	var before, after objects
+	files := []string{"-f", fixture("example1-podgroup.yaml"), "-f", fixture("example1-pods.yaml")}
+	return []step{
+		title("Example 1: PreferGather and binpack"),
+		before.read,
+		say("A gang of 4 pods, each as large as a node, would like to be in one block, or else in one spine."),
+		do(slices.Concat([]string{"apply"}, files)...),
+		look(rows("all 4 run, rank by rank on node-5 to node-8", example1Pods, podsSettled...), podsWide...),
+		podGroup("topology-demo-job", "4", "4", "Running"),
+		say("The gang (x) fills spine-1:"),
+		draw(&after),
+		say("Why spine-1? When the gang came, the largest domain of each layer had this many free slots:"),
+		explain(explainPlan, &before, "want=4 prefer=BlockLayer,SpineLayer"),
+
+		say("Now the gang goes. (--force, because nothing real runs in these pods.)"),
+		do(slices.Concat([]string{"delete"}, files, []string{"--force"})...),
+		quietly("delete", "events", "--all"),
+	}
+}
+
+// example2 is "MustGather and topology-aware preemption".
+func example2() []step {
+	var before, after objects
+	const (
+		gang    = "high-priority-training"
+		victim  = "low-priority-pod-5"
+		message = `jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}`
+	)
+	podsAndEvents := []string{"get", "pods,events", "-o", "json"}
+	return []step{
+		title("Example 2: MustGather and preemption"),
+		say("Three low-priority pods take node-0, node-1 and node-5."),
+		do("apply", "-f", fixture("example2-priorityclasses.yaml"), "-f", fixture("example2-low-priority-pods.yaml")),
+		look(rows("the low-priority pods run", example2Before, podsSettled...), podsWide...),
+		say("With them (l), no spine has 4 free slots:"),
+		draw(&before),
+
+		say("Now a gang of 4 with high priority comes, which must be in one spine:"),
+		do("apply", "-f", fixture("example2-podgroup.yaml"), "-f", fixture("example2-pods.yaml")),
+		look(rows("one victim leaves; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
+		look(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
+		lookInto(whileLeaving, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
+		look(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),
+		podGroup(gang, "", "", "PreScheduling"),
+		say("Why spine-1, why node-5?"),
+		explain(explainEviction, &before, "want=4 must=SpineLayer"),
+
+		say(fmt.Sprintf("The victim takes %d seconds to leave. Until then the nominated nodes are reserved for the gang.", int(demoLeaveDelay.Seconds()))),
+		look(gone, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
+		look(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, podsSettled...), podsWide...),
+		podGroup(gang, "4", "4", "Running"),
+		say("The gang (x) has spine-1 for itself:"),
+		draw(&after),
+		say("The events in their order, without the warnings:"),
+		lookInto(oneEviction(&before), podsAndEvents,
+			"get", "events", "--field-selector=type=Normal", "--sort-by=.eventTime",
+			"-o", "custom-columns=REASON:.reason,OBJECT:.involvedObject.name,MESSAGE:.message"),
+	}
+}
+
+// addNodes adds the nodes of the documents.
+func addNodes(c *localcluster.Cluster) step {
+	return func(ctx context.Context, d *demo) error {
+		file, err := fixtures.FS.Open("example-nodes.yaml")
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		nodes, err := localcluster.ReadNodes(file)
+		if err != nil {
+			return err
+		}
+		release, err := d.version(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.AddNodes(ctx, nodes); err != nil {
+			return err
+		}
+		d.say(fmt.Sprintf("Kubernetes %s is up with the %d nodes of %s, 8 CPUs and 32Gi each.", release, len(nodes), fixture("example-nodes.yaml")))
+		return nil
+	}
+}
+
+// podGroup shows a PodGroup and checks what its status says.
+func podGroup(name, scheduled, running, phase string) step {
+	want := fmt.Sprintf("NAME                     MIN  SCHEDULED  RUNNING  PHASE\n%-25s%-5s%-11s%-9s%s\n", name, "4", scheduled, running, phase)
+	what := fmt.Sprintf("the PodGroup is %s", phase)
+	return look(rows(what, want, "NAME", "MIN", "SCHEDULED", "RUNNING", "PHASE"), "get", "podgroup", name)
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/pkg/picture"
+	"github.com/muster-scheduler/muster/test/fixtures"
+)
+
+// demo plays steps: it tells, runs commands, shows what they print, and checks it.
+type demo struct {
+	*narrator
+	kubectl kubectl
+}
+
+// A step is one thing that the demo does. Its error ends the demo; that something is
+// not as expected is no error but a check that has failed.
+type step func(ctx context.Context, d *demo) error
+
+// expect says what a command should print.
+type expect func(out string) []check
+
+func (d *demo) play(ctx context.Context, steps []step) error {
+	for _, s := range steps {
+		if err := s(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// title begins a scene.
+func title(text string) step {
+	return func(_ context.Context, d *demo) error {
+		d.title(text)
+		return nil
+	}
+}
+
+// say tells prose.
+func say(sentences ...string) step {
+	return func(_ context.Context, d *demo) error {
+		d.say(sentences...)
+		return nil
+	}
+}
+
+// do shows a command and what it prints.
+func do(args ...string) step {
+	return func(ctx context.Context, d *demo) error {
+		d.command(args...)
+		out, err := d.kubectl(ctx, args...)
+		d.show(present(out))
+		return err
+	}
+}
+
+// quietly runs a command that is not worth telling.
+func quietly(args ...string) step {
+	return func(ctx context.Context, d *demo) error {
+		_, err := d.kubectl(ctx, args...)
+		return err
+	}
+}
+
+// look shows a command and what it prints, as soon as that is as expected or time is
+// up, and then the checks.
+func look(want expect, args ...string) step {
+	return func(ctx context.Context, d *demo) error {
+		out, results, err := d.await(ctx, want, args...)
+		if err != nil {
+			return err
+		}
+		d.command(args...)
+		d.show(present(out))
+		d.checks(results)
+		return nil
+	}
+}
+
+// lookInto is look for what is too long to be shown, or is in several objects: one
+// command is checked, another one is shown.
+func lookInto(want expect, from []string, shown ...string) step {
+	return func(ctx context.Context, d *demo) error {
+		_, results, err := d.await(ctx, want, from...)
+		if err != nil {
+			return err
+		}
+		if err := do(shown...)(ctx, d); err != nil {
+			return err
+		}
+		d.checks(results)
+		return nil
+	}
+}
+
+// How long a command may take to print what it should. Once something was wrong the
+// rest is shown without much waiting.
+const (
+	patience     = 20 * time.Second
+	lostPatience = 2 * time.Second
+	lookEvery    = 100 * time.Millisecond
+)
+
+// await runs a command until what it prints is as expected or time is up. Only an
+// interruption is an error; what kubectl complains about fails the checks.
+func (d *demo) await(ctx context.Context, want expect, args ...string) (string, []check, error) {
+	limit := patience
+	if len(d.failed) > 0 {
+		limit = lostPatience
+	}
+	until := time.Now().Add(limit)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		out, err := d.kubectl(ctx, args...)
+		if ctx.Err() != nil {
+			return "", nil, errors.Join(ctx.Err(), err)
+		}
+		if err != nil {
+			out += err.Error() + "\n"
+		}
+		results := want(out)
+		if time.Now().After(until) || !slices.ContainsFunc(results, func(c check) bool { return !c.ok }) {
+			return out, results, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// world is a command whose output decodeObjects reads and pictures are drawn of.
+var world = []string{"get", "nodes,pods,clusternetworktopologies", "-o", "json"}
+
+// draw shows the cluster as a tree with its free slots, and leaves what it is drawn of
+// in o.
+func draw(o *objects) step {
+	return func(ctx context.Context, d *demo) error {
+		if err := o.read(ctx, d); err != nil {
+			return err
+		}
+		c, err := o.pictureForExamples()
+		if err != nil {
+			return err
+		}
+		d.show("\n" + drawOffers(c))
+		return nil
+	}
+}
+
+// explain tells why a request ends as it does on what was drawn before.
+func explain(how func(c *picture.Cluster, request string) (string, error), o *objects, request string) step {
+	return func(_ context.Context, d *demo) error {
+		c, err := o.pictureForExamples()
+		if err != nil {
+			return err
+		}
+		text, err := how(c, request)
+		if err != nil {
+			return fmt.Errorf("%s: %w", request, err)
+		}
+		d.show("\n" + text)
+		return nil
+	}
+}
+
+func (o *objects) read(ctx context.Context, d *demo) error {
+	out, err := d.kubectl(ctx, world...)
+	if err != nil {
+		return err
+	}
+	*o, err = decodeObjects(out)
+	return err
+}
+
+// pictureForExamples draws slots of the size of the examples' pods, which are all equal.
+func (o *objects) pictureForExamples() (*picture.Cluster, error) {
+	member, err := firstPod("example1-pods.yaml")
+	if err != nil {
+		return nil, err
+	}
+	return o.picture(member, markOf)
+}
+
+// firstPod is the first pod of a fixture.
+func firstPod(name string) (*v1.Pod, error) {
+	content, err := fs.ReadFile(fixtures.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	first, _, _ := strings.Cut(string(content), "\n---\n")
+	pod := &v1.Pod{}
+	err = yaml.UnmarshalStrict([]byte(first), pod)
+	return pod, err
+}
