@@ -140,7 +140,11 @@ func (b builder) build(ctx context.Context, path string) error {
 		return err
 	}
 	var output bytes.Buffer
-	cmd.Dir, cmd.Env = work.path, buildEnv(os.Environ())
+	temp := work.join("tmp") // a build that is killed leaves its temporary files
+	if err := os.Mkdir(temp, 0o755); err != nil {
+		return err
+	}
+	cmd.Dir, cmd.Env = work.path, append(buildEnv(os.Environ()), "TMPDIR="+temp, "GOTMPDIR="+temp)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {

@@ -1,0 +1,148 @@
+// Package e2e tests the scheduler's binary as a process of its own, against a real API
+// server. Each script in testdata is one test; it opens with why it exists.
+//
+// The API server is that of a local control plane, which all scripts share one after
+// the other. With E2E_KUBECONFIG=FILE it is that of a cluster which is there already,
+// such as kind's: the cluster must have KWOK, for the nodes, and nothing in namespace
+// default, since every script begins by clearing it. Scripts that need a control plane
+// of their own are skipped then.
+//
+// The binary is $MUSTER_BIN, else bin/muster-scheduler, else it is built.
+//
+// Besides testscript's own commands there are:
+//
+//	cluster [new] [-no-crds]       an empty cluster with Muster's CRDs; comes first
+//	crds [-without-rules]          applies the CRDs, as they were before they had rules
+//	apiserver restart              stops and starts it; only after "cluster new"
+//	apply [-n N] FILE...           kubectl apply; with -n, N times with $i from 0 on
+//	nodes [-n N] FILE              apply, and wait until the nodes take pods
+//	kubectl ARG...                 sets stdout and stderr
+//	hold POD...                    a pod that is deleted from now on stays Terminating
+//	release POD...                 until this
+//	identity FILE USER             a kubeconfig for somebody else
+//	scheduler start|run [-as NAME] [-config FILE] [-kubeconfig FILE] FLAG...
+//	scheduler stop|kill [-as NAME] SIGTERM or SIGKILL, and wait for the end
+//	get [-as NAME] PATH            asks the scheduler's secure port
+//	log [-as NAME] TEXT            the scheduler's log contains it now
+//	evictions N [POD...]           so many pods, and which, were evicted since "cluster"
+//	same spine|block POD...        the pods' nodes have one label in common
+//
+// and those that wait, for a minute at most:
+//
+//	wait-bound POD=NODE|POD...     on this node, or on any
+//	wait-nominated POD=[NODE]...
+//	wait-message POD TEXT          in the pod's condition PodScheduled
+//	wait-evicted POD...            Terminating, with the reason PreemptionByScheduler
+//	wait-gone POD...
+//	wait-condition KIND/NAME TYPE=STATUS/REASON [TEXT]
+//	wait-event KIND/NAME REASON [TEXT]
+//	wait-status FILE               of ClusterNetworkTopology default, without conditions
+//	wait-log [-as NAME] TEXT       for half a minute: what is wrong must be said in time
+//	wait-metric [-as NAME] TEXT
+//
+// Files are looked for in the script's folder, which also holds copies of fixtures/ and
+// manifests/. A failed script ends with what the cluster looked like. E2E_DETAILS=1
+// prints every command and what it saw, also of scripts that pass.
+package e2e
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/muster-scheduler/muster/manifests"
+	"github.com/muster-scheduler/muster/test/fixtures"
+)
+
+func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	h := &harness{
+		scheduler: schedulerBinary(t),
+		kubectl:   kubectlBinary(t),
+		home:      t.TempDir(),
+	}
+	h.shared = h.sharedCluster(t)
+	deadline, _ := t.Deadline()
+	testscript.RunT(&oneByOne{t}, testscript.Params{
+		Dir:                "testdata",
+		Setup:              h.setup,
+		Cmds:               commands(),
+		RequireUniqueNames: true,
+		Deadline:           deadline,
+	})
+}
+
+// harness is what all scripts share.
+type harness struct {
+	scheduler, kubectl string // programs
+	home               string // where kubectl keeps what it has learnt of clusters
+	shared             *cluster
+}
+
+// setup prepares one script.
+func (h *harness) setup(env *testscript.Env) error {
+	for folder, files := range map[string]fs.FS{
+		"fixtures": fixtures.FS, "manifests": manifests.CRDs,
+	} {
+		if err := os.CopyFS(filepath.Join(env.WorkDir, folder), files); err != nil {
+			return err
+		}
+	}
+	for _, files := range []fs.FS{manifests.RBAC, manifests.SchedulerConfigs} {
+		if err := os.CopyFS(filepath.Join(env.WorkDir, "manifests"), files); err != nil {
+			return err
+		}
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	env.Setenv("ROOT", root)
+	env.Setenv("HOME", h.home)
+	env.Values[theScript] = &script{harness: h, t: env.T().(*oneByOne)}
+	return nil
+}
+
+// oneByOne is a T whose scripts run one after the other.
+type oneByOne struct{ *testing.T }
+
+func (t *oneByOne) Parallel() {}
+
+// Verbose false makes a script that passes print its comments, with times, and one that
+// fails what it did since the last comment.
+func (t *oneByOne) Verbose() bool { return os.Getenv("E2E_DETAILS") != "" }
+
+func (t *oneByOne) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(&oneByOne{t}) })
+}
+
+// schedulerBinary returns the path of the binary under test.
+func schedulerBinary(t *testing.T) string {
+	if path := os.Getenv("MUSTER_BIN"); path != "" {
+		return absolute(t, path)
+	}
+	path := absolute(t, "../../bin/muster-scheduler")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	t.Log("there is no bin/muster-scheduler: building one")
+	path = filepath.Join(t.TempDir(), "muster-scheduler")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/muster-scheduler").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+func absolute(t *testing.T, path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
