@@ -21,8 +21,8 @@ func rows(what, want string, columns ...string) expect {
 	return func(out string) []check { return []check{sameTable(what, want, out, columns...)} }
 }
 
-// documentedTopology expects a ClusterNetworkTopology in JSON to have the documents'
-// status.
+// documentedTopology expects a ClusterNetworkTopology in JSON to be in use and to have the
+// documents' status.
 func documentedTopology(out string) []check {
 	const name = "clusternetworktopology-status.yaml"
 	what := "status.detailStatus is exactly that of " + fixture(name)
@@ -30,24 +30,45 @@ func documentedTopology(out string) []check {
 	if err != nil {
 		return []check{equal(what, "", err.Error())}
 	}
-	return []check{equal(what, detailStatus(content, "no documented status"), detailStatus([]byte(out), "no status"))}
+	documented, _ := topologyStatus(content)
+	detail, conditions := topologyStatus([]byte(out))
+	if documented == "" || detail == "" {
+		detail += "(no detailStatus)"
+	}
+	return []check{
+		equal(what, documented, detail),
+		equal("and the condition says that this tree is in use", "Ready=True InUse", conditions),
+	}
 }
 
-// detailStatus returns that field of an object in JSON or YAML, as YAML, or none.
-func detailStatus(object []byte, none string) string {
+// topologyStatus returns the detailStatus of an object in JSON or YAML, as YAML, and its
+// conditions.
+func topologyStatus(object []byte) (detail, conditions string) {
 	var o struct {
 		Status struct {
-			DetailStatus any `json:"detailStatus"`
+			DetailStatus any               `json:"detailStatus"`
+			Conditions   []v1.PodCondition `json:"conditions"` // which these are not, but in JSON they are alike
 		} `json:"status"`
 	}
-	if err := yaml.Unmarshal(object, &o); err != nil || o.Status.DetailStatus == nil {
-		return none
+	if err := yaml.Unmarshal(object, &o); err != nil {
+		return "", err.Error()
 	}
-	out, err := yaml.Marshal(o.Status.DetailStatus)
-	if err != nil {
-		return err.Error()
+	if o.Status.DetailStatus != nil {
+		out, err := yaml.Marshal(o.Status.DetailStatus)
+		if err != nil {
+			return "", err.Error()
+		}
+		detail = string(out)
 	}
-	return string(out)
+	return detail, sayConditions(o.Status.Conditions)
+}
+
+func sayConditions(all []v1.PodCondition) string {
+	var out []string
+	for _, c := range all {
+		out = append(out, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason))
+	}
+	return strings.Join(out, ", ")
 }
 
 // messageOfFirst expects the message of the member that was tried for all.
@@ -146,11 +167,7 @@ func disruptionTarget(list string) []check {
 	if err := json.Unmarshal([]byte(list), &all); err != nil {
 		return []check{equal(what, "", err.Error()+": "+list)}
 	}
-	var have []string
-	for _, c := range all {
-		have = append(have, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason))
-	}
-	return []check{equal(what, "DisruptionTarget=True PreemptionByScheduler", strings.Join(have, ", "))}
+	return []check{equal(what, "DisruptionTarget=True PreemptionByScheduler", sayConditions(all))}
 }
 
 // gone expects that "kubectl wait" has not timed out. It says nothing of a pod that had
