@@ -48,7 +48,7 @@ func New() *cobra.Command {
 		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + name}
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w\nSee \"%s --help\".", err, cmd.CommandPath())
+		return fmt.Errorf("%w\nSee \"%s --help\"", err, cmd.CommandPath())
 	})
 	cmd.AddCommand(newClusterCommand(), newDemoCommand(), newSimulateCommand())
 	return cmd

@@ -54,7 +54,9 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEvent{
 		{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel},
-		{Resource: fwk.TargetPod, ActionType: fwk.Update},
+		// Not every update of the pod itself: what is written about it must not wake it.
+		{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodScaleDown | fwk.UpdatePodLabel | fwk.UpdatePodToleration |
+			fwk.UpdatePodSchedulingGatesEliminated | fwk.UpdatePodGeneratedResourceClaim},
 		{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update},
 		{Resource: fwk.PersistentVolume, ActionType: fwk.Add | fwk.Update},
 		{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add | fwk.Update},
