@@ -164,6 +164,7 @@ var kinds = []kind{
 }
 
 func isSystems(u *unstructured.Unstructured) bool { return strings.HasPrefix(u.GetName(), "system-") }
+
 func isNotOurs(u *unstructured.Unstructured) bool { return !strings.HasPrefix(u.GetName(), "muster") }
 
 func (c *cluster) resource(k kind) dynamic.ResourceInterface {

@@ -264,7 +264,7 @@ func TestAConflictOfSpecs(t *testing.T) {
 }
 
 func TestNominationsBecomeAReservation(t *testing.T) {
-	c, _, _ := open(t)
+	c, effects, _ := open(t)
 	c.open.Store(false)
 	nominated := func(node string) func(*v1.Pod) { return func(p *v1.Pod) { p.Status.NominatedNodeName = node } }
 	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
@@ -274,6 +274,7 @@ func TestNominationsBecomeAReservation(t *testing.T) {
 	node, confirmed := c.Place(member("p1"))
 	require.Equal(t, "n1", node)
 	require.False(t, confirmed)
+	require.Contains(t, *effects, gang.Effect{Verb: gang.Wake, Pod: "ns/p0"}, "the victims may be gone already")
 	require.Len(t, c.PlacesOn("n1", &v1.Pod{}), 1)
 	high := int32(1)
 	require.Empty(t, c.PlacesOn("n1", &v1.Pod{Spec: v1.PodSpec{Priority: &high}}), "the higher may take it")

@@ -19,7 +19,7 @@ type Report struct {
 	gang.State
 	PodGroup *sigs.PodGroup // nil for a gang that its pods describe
 	Resource schema.GroupVersionResource
-	Speaker  *v1.Pod  // a member to tell instead where there is no PodGroup; may be nil
+	Speaker  *v1.Pod  // a member to tell instead where there is no PodGroup, one that waits if any does; may be nil
 	Owners   []string // namespace/name of the members' controllers
 	// Members by phase; finished ones count.
 	Running, Succeeded, Failed int
@@ -43,7 +43,8 @@ func (c *Cache) Report(name string) (Report, bool) {
 	domain := topology.ID(-1)
 	for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
 		pod := r.pods[key]
-		if out.Speaker == nil && !convert.Finished(pod) {
+		if waits := pod.Spec.NodeName == ""; !convert.Finished(pod) &&
+			(out.Speaker == nil || waits && out.Speaker.Spec.NodeName != "") {
 			out.Speaker = pod
 		}
 		if o := metav1.GetControllerOf(pod); o != nil {

@@ -264,6 +264,8 @@ func (c *Cache) restore() (effects []gang.Effect) {
 				now := c.Clock.Now()
 				ev := gang.Planned{Group: g.Key, Places: places, Reserved: true, Until: now.Add(c.Leave)}
 				effects = append(effects, c.book.Apply(ev, now)...)
+				// Nothing need happen any more: the victims may have left meanwhile.
+				effects = append(effects, gang.Effect{Verb: gang.Wake, Pod: g.Pending[0].Pod})
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -92,10 +93,8 @@ func (s *Shared) writePod(key string, say status.Waiting) {
 		if pod == nil || pod.Spec.NodeName != "" {
 			return nil
 		}
-		if say.Node == nil { // the node of the reservation, whatever was said meanwhile
-			if node, _ := s.Cache.Place(pod); node != "" {
-				say.Node = &node
-			}
+		if node, _ := s.Cache.Place(pod); node != "" {
+			say.Node = &node // the node of the reservation, whatever was said meanwhile
 		}
 		return s.Writer.Pod(ctx, pod, say)
 	})
@@ -184,18 +183,22 @@ func (s *Shared) writeGang(ctx context.Context, name string) error {
 // sayGang records an event on the PodGroup, or on a member of a gang without one.
 func (s *Shared) sayGang(name string, warning bool, reason, message string) {
 	r, ok := s.Cache.Report(name)
-	if !ok || !s.told.news(name, reason+message) || reason == status.ReasonReady || reason == status.ReasonBinding {
+	if !ok {
 		return
 	}
 	var about runtime.Object
+	var uid types.UID
 	switch {
 	case r.PodGroup != nil:
 		pg := r.PodGroup.DeepCopy()
 		pg.APIVersion, pg.Kind = r.Resource.GroupVersion().String(), "PodGroup"
-		about = pg
+		about, uid = pg, pg.UID
 	case r.Speaker != nil:
-		about = r.Speaker
+		about, uid = r.Speaker, r.Speaker.UID
 	default:
+		return
+	}
+	if !s.told.news(name, string(uid)+reason+message) || reason == status.ReasonReady || reason == status.ReasonBinding {
 		return
 	}
 	s.note(cache.Note{About: about, Warning: warning, Reason: reason, Message: message})

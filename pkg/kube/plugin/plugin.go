@@ -157,6 +157,7 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}
+	status.RegisterMetrics()
 	go s.Writer.Run(ctx, args.ControllerWorkers)
 	if o.Started != nil {
 		o.Started(s)

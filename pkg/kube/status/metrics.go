@@ -22,13 +22,14 @@ var (
 	register sync.Once
 )
 
-func registered() {
+// RegisterMetrics makes the metrics appear, at zero. Call it before any of them is
+// observed.
+func RegisterMetrics() {
 	register.Do(func() { legacyregistry.MustRegister(planSeconds, preemptions, victims) })
 }
 
 // ObservePlan counts an attempt to plan a gang.
 func ObservePlan(planned bool, took time.Duration) {
-	registered()
 	result := "refused"
 	if planned {
 		result = "planned"
@@ -38,7 +39,6 @@ func ObservePlan(planned bool, took time.Duration) {
 
 // ObservePreemption counts a reservation and its victims.
 func ObservePreemption(n int) {
-	registered()
 	preemptions.Inc()
 	victims.Add(float64(n))
 }
