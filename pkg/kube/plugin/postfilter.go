@@ -50,7 +50,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	a := c.failed
 	if c.waiting {
 		p.tellSiblings(pod, a, c.why, saysWaiting)
-		return nil, says(fwk.UnschedulableAndUnresolvable, saysWaiting)
+		// Said again: a reservation given up just before may still be taken back in the API.
+		node, _ := p.Cache.Place(pod)
+		return framework.NewPostFilterResultWithNominatedNode(node), says(fwk.UnschedulableAndUnresolvable, saysWaiting)
 	}
 	node, message := p.preempt(ctx, a, pod)
 	if node == "" {
