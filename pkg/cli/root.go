@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,7 +60,7 @@ func New() *cobra.Command {
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, running := New(), false
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { running = true }
-	cmd.SetArgs(slices.Concat([]string{}, args)) // nil would mean those of the process
+	cmd.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
