@@ -4,17 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -122,12 +122,28 @@ func simulateError(err error) error {
 // log sends the scheduler's log to w from level 1, and nowhere below. The function
 // that it returns undoes that.
 func (f *simulateFlags) log(w io.Writer) (restore func()) {
-	logger := logr.Discard()
-	if f.verbosity > 0 {
-		logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(f.verbosity), textlogger.Output(w)))
+	if f.verbosity <= 0 {
+		w = io.Discard
 	}
-	klog.SetLogger(logger)
-	return klog.ClearLogger
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	set := func(name, value string) {
+		if err := flags.Set(name, value); err != nil {
+			panic(err) // the names are klog's
+		}
+	}
+	for _, severity := range []string{"WARNING", "ERROR", "FATAL"} {
+		klog.SetOutputBySeverity(severity, io.Discard)
+	}
+	klog.SetOutputBySeverity("INFO", w) // which gets the others' messages too
+	set("stderrthreshold", "FATAL")
+	klog.LogToStderr(false)
+	set("v", strconv.Itoa(f.verbosity))
+	return func() {
+		set("v", "0")
+		klog.LogToStderr(true)
+		set("stderrthreshold", "ERROR")
+	}
 }
 
 // readSet reads files, folders of files and standard input, and says on standard error

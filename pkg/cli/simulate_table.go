@@ -59,8 +59,8 @@ func countPods(n int) string {
 	return fmt.Sprintf("%d pods", n)
 }
 
-// writeRows aligns columns and puts each row's note below it. The first column, which
-// holds names, gives way when a row gets too wide.
+// writeRows aligns columns and puts each row's note below it, once for rows that follow
+// one another. The first column, which holds names, gives way when a row gets too wide.
 func writeRows(out *strings.Builder, rows [][]string, notes []string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -85,7 +85,10 @@ func writeRows(out *strings.Builder, rows [][]string, notes []string) {
 			cell = cutFront(cell, widths[c])
 			line.WriteString(cell + strings.Repeat(" ", widths[c]-utf8.RuneCountInString(cell)+2))
 		}
-		out.WriteString(strings.TrimRight(line.String(), " ") + "\n" + notes[i])
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		if i+1 == len(notes) || notes[i+1] != notes[i] {
+			out.WriteString(notes[i])
+		}
 	}
 }
 

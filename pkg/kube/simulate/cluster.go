@@ -30,18 +30,28 @@ type cluster struct {
 // epoch is when a cluster begins whose objects do not say.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// apply brings a set of objects into the cluster: those that exist are replaced, those
-// that are being deleted leave.
+// apply brings a set of objects into the cluster, the oldest first, and what others name
+// before those: objects that exist are replaced, those that are being deleted leave.
 func (c *cluster) apply(set *Set) error {
 	c.date(set)
 	objects := slices.Clone(set.objects)
-	slices.SortStableFunc(objects, func(a, b object) int { return cmp.Compare(kindOrder[a.kind], kindOrder[b.kind]) })
+	slices.SortStableFunc(objects, func(a, b object) int {
+		return cmp.Or(cmp.Compare(kindOrder[a.kind], kindOrder[b.kind]), made(a).Compare(made(b)))
+	})
 	for _, o := range objects {
 		if err := c.put(o); err != nil {
 			return &InputError{o.at, err}
 		}
 	}
 	return nil
+}
+
+func made(o object) time.Time {
+	m, err := meta.Accessor(o.Object)
+	if err != nil {
+		return time.Time{}
+	}
+	return m.GetCreationTimestamp().Time
 }
 
 // date gives the objects that do not say when they were made a time after all others,
@@ -142,6 +152,12 @@ func (c *cluster) begin(o runtime.Object) {
 		delete(o.Object, "status")
 	case *v1.Node:
 		register(o)
+	case *v1.PersistentVolume:
+		offer(o)
+	case *v1.PersistentVolumeClaim:
+		if o.Spec.VolumeName != "" {
+			bindClaim(o, o.Spec.VolumeName)
+		}
 	case *v1.Pod:
 		c.order[o.UID] = len(c.order) + 1
 		if o.Spec.NodeName != "" {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -39,6 +40,9 @@ func readConfig(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, error
 	cfg.APIVersion = gvk.GroupVersion().String()
 	if err := validation.ValidateKubeSchedulerConfiguration(cfg); err != nil {
 		return nil, &ConfigError{err}
+	}
+	if len(cfg.Extenders) > 0 {
+		return nil, &ConfigError{errors.New("extenders: a simulation asks nobody outside")}
 	}
 	for i := range cfg.Profiles {
 		certain(&cfg.Profiles[i])

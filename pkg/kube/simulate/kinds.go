@@ -67,7 +67,6 @@ var kinds, kindOrder = kindTable([]namedKind{
 
 var (
 	pods            = corev1.SchemeGroupVersion.WithResource("pods")
-	nodes           = corev1.SchemeGroupVersion.WithResource("nodes")
 	namespaces      = corev1.SchemeGroupVersion.WithResource("namespaces")
 	priorityClasses = schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")
 )
@@ -87,9 +86,17 @@ func kindTable(all []namedKind) (table map[schema.GroupKind]*kind, order map[*ki
 	return table, order
 }
 
-// decoder reads what an API server would be sent: it sets defaults, converts to the
-// versions that the scheduler reads, and tells of fields that do not exist.
-var decoder = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDecoder(
+// What an API server would be sent is read with defaults set, and with errors that name
+// fields which do not exist. Versions that the scheduler does not read are converted by
+// way of the internal one.
+var (
+	strict   = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict)
+	present  = strict.UniversalDecoder(versions...)
+	internal = strict.UniversalDecoder()
+)
+
+// versions are those that the scheduler reads.
+var versions = []schema.GroupVersion{
 	corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, policyv1.SchemeGroupVersion,
 	schedulingv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,
-)
+}

@@ -221,16 +221,27 @@ func (s *Set) yaml(text []byte, at Position, of metav1.TypeMeta) error {
 	if !json.Valid(text) {
 		var err error
 		if raw, err = yaml.YAMLToJSON(text); err != nil {
-			message := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
-			if m := yamlLine.FindStringSubmatch(message); m != nil {
-				n, _ := strconv.Atoi(m[1])
-				at.Line += n - 1
-				message = strings.Replace(message, m[0], "", 1)
-			}
-			return &InputError{at, errors.New(message)}
+			return syntaxError(text, at, err)
 		}
 	}
 	return s.json(raw, at, of)
+}
+
+// syntaxError names the line of a mistake, as the reader tells it that the text was
+// written for.
+func syntaxError(text []byte, at Position, err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(json.Unmarshal(text, new(any)), &syntax) && text[0] == '{' {
+		at.Line += bytes.Count(text[:syntax.Offset], []byte("\n"))
+		return &InputError{at, syntax}
+	}
+	message := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	if m := yamlLine.FindStringSubmatch(message); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		at.Line += n - 1
+		message = strings.Replace(message, m[0], "", 1)
+	}
+	return &InputError{at, errors.New(strings.TrimPrefix(message, "yaml: "))}
 }
 
 // json reads one JSON value.
@@ -264,7 +275,7 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 	}
 	gvk := head.GroupVersionKind()
 	k := kinds[gvk.GroupKind()]
-	if k == nil || k.custom == nil && !legacy(gvk) {
+	if k == nil || k.custom == nil && !converts(gvk) {
 		if s.skipped == nil {
 			s.skipped = map[string]int{}
 		}
@@ -296,12 +307,7 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 // decode reads an object of a known kind.
 func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.Object, error) {
 	if k.custom == nil {
-		o, _, err := decoder.Decode(raw, &gvk, nil)
-		if strict, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
-			s.ignore(gvk, strict.Errors())
-			err = nil
-		}
-		return o, err
+		return s.decodeCore(raw, gvk, k)
 	}
 	o := k.custom()
 	unknown, err := kjson.UnmarshalStrict(raw, o)
@@ -318,6 +324,24 @@ func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.
 	return u, nil
 }
 
+// decodeCore reads an object of Kubernetes.
+func (s *Set) decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.Object, error) {
+	want := k.resource.GroupVersion()
+	decoder := present
+	if gvk.GroupVersion() != want {
+		decoder = internal
+	}
+	o, _, err := decoder.Decode(raw, &gvk, nil)
+	if unknown, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
+		s.ignore(gvk, unknown.Errors())
+		err = nil
+	}
+	if err != nil || gvk.GroupVersion() == want {
+		return o, err
+	}
+	return legacyscheme.Scheme.ConvertToVersion(o, want)
+}
+
 func (s *Set) ignore(gvk schema.GroupVersionKind, unknown []error) {
 	if s.ignored == nil {
 		s.ignored = map[string]int{}
@@ -327,8 +351,15 @@ func (s *Set) ignore(gvk schema.GroupVersionKind, unknown []error) {
 	}
 }
 
-// legacy says whether Kubernetes can convert this version.
-func legacy(gvk schema.GroupVersionKind) bool { return legacyscheme.Scheme.Recognizes(gvk) }
+// converts says whether Kubernetes knows this version of a kind and can convert it.
+func converts(gvk schema.GroupVersionKind) bool {
+	o, err := legacyscheme.Scheme.New(gvk)
+	if err != nil {
+		return false
+	}
+	_, err = legacyscheme.Scheme.UnsafeConvertToVersion(o, schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal})
+	return err == nil
+}
 
 // itemLines returns the lines of a JSON list's items, counted from its first.
 func itemLines(list []byte, n int) []int {

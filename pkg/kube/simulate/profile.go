@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,9 +26,15 @@ func (p *profile) PercentageOfNodesToScore() *int32 { return new(int32(100)) }
 // RunScorePlugins implements framework.Framework.
 func (p *profile) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	scores, status := p.Framework.RunScorePlugins(ctx, state, pod, nodes)
-	slices.SortFunc(scores, func(a, b fwk.NodePluginScores) int { return topology.CompareNames(a.Name, b.Name) })
-	for i := range scores {
-		scores[i].Randomizer = len(scores) - i
+	best := -1
+	for i, n := range scores {
+		if best < 0 || n.TotalScore > scores[best].TotalScore ||
+			n.TotalScore == scores[best].TotalScore && topology.CompareNames(n.Name, scores[best].Name) < 0 {
+			best = i
+		}
+	}
+	if best >= 0 {
+		scores[best].Randomizer = 1 // more than all others have
 	}
 	return scores, status
 }

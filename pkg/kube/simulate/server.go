@@ -28,6 +28,8 @@ type server struct {
 	mu      sync.Mutex
 	version int64
 	tables  map[schema.GroupVersionResource]*table
+	held    bool
+	untold  []func()
 }
 
 type table struct {
@@ -45,6 +47,23 @@ type row struct {
 
 func newServer() *server {
 	return &server{tables: map[schema.GroupVersionResource]*table{}}
+}
+
+// hold keeps watchers from learning of changes until they are released.
+func (s *server) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = true
+}
+
+func (s *server) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = false
+	for _, tell := range s.untold {
+		tell()
+	}
+	s.untold = nil
 }
 
 // table returns a resource's table. s.mu is held.
@@ -131,7 +150,11 @@ func (s *server) change(gvr schema.GroupVersionResource, k key, edit func(old ru
 		m.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	}
 	for w := range t.watchers {
-		w.tell(old, is)
+		if s.held {
+			s.untold = append(s.untold, func() { w.tell(old, is) })
+		} else {
+			w.tell(old, is)
+		}
 	}
 	return is, nil
 }

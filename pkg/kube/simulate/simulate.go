@@ -16,9 +16,11 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -88,13 +90,15 @@ type simulation struct {
 	scheduler *scheduler.Scheduler
 	shared    *plugin.Shared
 
-	// The scheduler asks before each pod that it takes: see next.
+	// The scheduler asks for a turn before it takes a pod.
 	turn  chan struct{}
 	asked atomic.Int64
 	given int64
+	late  late
 	ended chan struct{}
 
-	binding atomic.Int64
+	binding  atomic.Int64
+	patience time.Duration
 }
 
 // start makes a cluster and a scheduler that has seen all of it and has not begun.
@@ -110,6 +114,8 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, error) {
 			server: newServer(), now: clock.Now, victimsStay: o.VictimsStay,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
 		}},
+		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,
+
 		turn:  make(chan struct{}),
 		ended: make(chan struct{}),
 	}
@@ -118,6 +124,9 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, error) {
 	}
 	if err := s.build(ctx, cfg); err != nil {
 		return nil, &ConfigError{err}
+	}
+	if s.shared == nil {
+		return nil, &ConfigError{errors.New("no profile runs the plugin " + plugin.Name)}
 	}
 	s.informers.StartWithContext(ctx)
 	go func() {
@@ -147,15 +156,20 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	if err != nil {
 		return err
 	}
+	s.late.PodActivator = sched.SchedulingQueue
 	for name, p := range sched.Profiles {
+		p.SetPodActivator(&s.late)
 		sched.Profiles[name] = &profile{p, &s.binding}
 	}
 	take := sched.NextEntity
 	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
+		s.late.own(goroutine())
 		s.asked.Add(1)
 		select {
 		case <-s.turn:
-			return take(logger)
+			e, err := take(logger)
+			tr("pop ", e.(*framework.QueuedPodInfo).Pod.Name, " at ", s.clock.Since(epoch))
+			return e, err
 		case <-ctx.Done():
 			return nil, nil
 		}
@@ -175,11 +189,13 @@ func (s *simulation) apply(set *Set) error {
 	return nil
 }
 
-// A simulation has settled when the scheduler has nothing to do, and nothing has
-// changed for so long that every backoff and every retry is over.
+// A simulation has settled when nothing has changed for so long that the scheduler has
+// tried everything again: the longest backoff, or the longest retry of a gang (10 s),
+// and a little more.
 const (
-	stepBy  = time.Second
-	patient = 15 * time.Second
+	stepBy     = time.Second
+	retryAfter = 10 * time.Second
+	littleMore = 5 * time.Second
 )
 
 // settle runs the scheduler until there is nothing left to do.
@@ -192,15 +208,26 @@ func (s *simulation) settle(ctx context.Context) error {
 		if now := s.cluster.changes(); now != changes {
 			changes, since = now, s.clock.Now()
 		}
+		var act, back, uns []string
+		for _, p := range s.scheduler.SchedulingQueue.PodsInActiveQ() { act = append(act, p.Name) }
+		for _, p := range s.scheduler.SchedulingQueue.PodsInBackoffQ() { back = append(back, p.Name) }
+		for _, p := range s.scheduler.SchedulingQueue.UnschedulablePods() { uns = append(uns, p.Name) }
+		slices.Sort(act); slices.Sort(back); slices.Sort(uns)
+		tr("active ", act, " backoff ", back, " unsched ", uns, " changes ", changes)
 		switch {
 		case s.busy():
 			if err := sleep(ctx, time.Millisecond); err != nil {
 				return &UnsettledError{s.waiting()}
 			}
 		case s.ready() && len(s.scheduler.SchedulingQueue.PodsInActiveQ()) > 0:
-			s.turn <- struct{}{}
-			s.given++
-		case s.ready() && s.clock.Since(since) >= patient && len(s.scheduler.SchedulingQueue.PodsInBackoffQ()) == 0:
+			s.cluster.hold()
+			s.late.hold()
+			select {
+			case s.turn <- struct{}{}:
+				s.given++
+			case <-ctx.Done(): // quiet says so
+			}
+		case s.ready() && s.clock.Since(since) >= s.patience:
 			return nil
 		case !s.ready():
 			s.clock.Step(50 * time.Millisecond)
@@ -217,13 +244,18 @@ func (s *simulation) ready() bool { return s.shared.Cache.Open() }
 // bound, a write that is tried again.
 func (s *simulation) busy() bool { return s.binding.Load() > 0 || !s.shared.Writer.Idle() }
 
-// quiet waits until the scheduler asks for a pod and nothing moves.
+// quiet waits until the scheduler asks for its turn and nothing moves. What others do
+// while the scheduler has its turn reaches it afterwards: whether a pod is being tried
+// at that moment, or has just been put back, makes a difference to the queue, and which
+// it is would be left to chance.
 func (s *simulation) quiet(ctx context.Context) error {
 	for s.asked.Load() == s.given {
 		if err := sleep(ctx, 20*time.Microsecond); err != nil {
 			return err
 		}
 	}
+	s.cluster.release()
+	s.late.release()
 	return s.observer.wait(ctx)
 }
 
@@ -273,4 +305,12 @@ func (s *simulation) stop(cancel func()) {
 	cancel()
 	<-s.ended
 	s.informers.Shutdown()
+	// The plugin's own goroutines end by themselves, in no time.
+	ctx, done := context.WithTimeout(context.Background(), time.Second)
+	defer done()
+	_ = s.observer.wait(ctx)
 }
+
+var Trace []string
+var tmu sync.Mutex
+func tr(a ...any) { tmu.Lock(); Trace = append(Trace, fmt.Sprint(a...)); tmu.Unlock() }

@@ -39,12 +39,27 @@ func (a *api) bindVolumes(updated runtime.Object) error {
 func (a *api) fulfil(claim key, name string) error {
 	_, err := a.change(claims, claim, existing(claims, claim.name, func(old runtime.Object) (runtime.Object, error) {
 		out := old.DeepCopyObject().(*v1.PersistentVolumeClaim)
-		out.Spec.VolumeName = name
-		out.Status.Phase = v1.ClaimBound
-		metav1.SetMetaDataAnnotation(&out.ObjectMeta, volume.AnnBindCompleted, "yes")
+		bindClaim(out, name)
 		return out, nil
 	}))
 	return err
+}
+
+func bindClaim(claim *v1.PersistentVolumeClaim, name string) {
+	claim.Spec.VolumeName = name
+	claim.Status.Phase = v1.ClaimBound
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnBindCompleted, "yes")
+}
+
+// offer says whether a volume is to be had, if nobody has said so.
+func offer(pv *v1.PersistentVolume) {
+	switch {
+	case pv.Status.Phase != "" && pv.Status.Phase != v1.VolumePending:
+	case pv.Spec.ClaimRef != nil:
+		pv.Status.Phase = v1.VolumeBound
+	default:
+		pv.Status.Phase = v1.VolumeAvailable
+	}
 }
 
 // provision makes a claim's volume.

@@ -18,7 +18,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the simulations print into
 
 // TestScenarios runs "musterctl simulate" in each folder with the arguments in its file
 // args, of which the comment says why the scenario exists, and compares what is printed
-// with expected.json.
+// with expected.json. A file named pending says what is still missing for that.
 func TestScenarios(t *testing.T) {
 	folders, err := filepath.Glob("*/args")
 	require.NoError(t, err)
@@ -28,11 +28,15 @@ func TestScenarios(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			t.Chdir(folder)
 			got := simulate(t)
-			if *rewrite {
+			pending, _ := os.ReadFile("pending")
+			if *rewrite && pending == nil {
 				require.NoError(t, os.WriteFile("expected.json", got, 0o644))
 			}
 			want, err := os.ReadFile("expected.json")
 			require.NoError(t, err)
+			if pending != nil && !bytes.Equal(want, got) {
+				t.Skip(string(pending))
+			}
 			require.Equal(t, string(want), string(got))
 		})
 	}

@@ -1,0 +1,92 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/cli"
+)
+
+// simulate runs the command in testdata/simulate.
+func simulate(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Chdir("testdata/simulate")
+	var out, errs bytes.Buffer
+	code = cli.Main(t.Context(), append([]string{"simulate"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// TestSimulateTable: tables are for people, at most 100 columns wide.
+func TestSimulateTable(t *testing.T) {
+	code, stdout, stderr := simulate(t, "-f", "cluster.yaml", "-f", "jobs", "--victims-stay")
+	require.Zero(t, code, stderr)
+	require.Empty(t, stderr)
+	want, err := os.ReadFile("table.txt")
+	require.NoError(t, err)
+	require.Equal(t, string(want), stdout)
+	for line := range strings.Lines(stdout) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100, line)
+	}
+}
+
+func TestSimulateNotes(t *testing.T) {
+	code, stdout, stderr := simulate(t, "-f", "notes.yaml", "-o", "json")
+	require.Zero(t, code)
+	require.Equal(t, "Note: skipped 1 × batch/v1 Job: not read by a scheduler\nNote: ignored Pod: unknown field \"spec.nodeNam\" (1 ×)\n", stderr)
+	require.JSONEq(t, `{"pods": [{"namespace": "default", "name": "p", "node": "", "nominatedNode": "", "state": "Pending",
+		"message": "no profile serves schedulerName \"default-scheduler\" (served: koord-scheduler, muster-scheduler)"}],
+		"gangs": [], "evicted": []}`, stdout)
+}
+
+func TestSimulateStandardInput(t *testing.T) {
+	file, err := os.Open(filepath.Join("testdata", "simulate", "cluster.yaml"))
+	require.NoError(t, err)
+	defer file.Close()
+	cmd := cli.New()
+	var out bytes.Buffer
+	cmd.SetIn(file)
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"simulate", "-f", "-", "--then", "testdata/simulate/jobs/small.yaml", "-o", "json"})
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+	require.Contains(t, out.String(), `"name": "small-0"`)
+}
+
+func TestSimulateConfig(t *testing.T) {
+	code, stdout, stderr := simulate(t, "-f", "notes.yaml", "-o", "json", "--config", "config.yaml")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "no nodes available to schedule pods")
+}
+
+// TestSimulateExits: 1 for a simulation that did not settle, 2 for input that cannot be read.
+func TestSimulateExits(t *testing.T) {
+	for name, c := range map[string]struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		"unsettled":      {[]string{"-f", "cluster.yaml", "--timeout", "0s"}, 1, "Error: the simulation has not settled; it waits for "},
+		"nothing":        {nil, 2, "Error: nothing to simulate: give at least one -f FILE"},
+		"no such file":   {[]string{"-f", "nowhere.yaml"}, 2, "Error: stat nowhere.yaml: no such file or directory"},
+		"empty folder":   {[]string{"-f", t.TempDir()}, 2, ": no *.yaml, *.yml or *.json in this folder"},
+		"bad document":   {[]string{"-f", "cluster.yaml", "-f", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: mapping values are not allowed in this context"},
+		"bad then":       {[]string{"-f", "cluster.yaml", "--then", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: "},
+		"not admitted":   {[]string{"-f", "class.yaml"}, 2, "Error: class.yaml: document 1, line 1: no PriorityClass with name none was found"},
+		"no config":      {[]string{"-f", "cluster.yaml", "--config", "nowhere.yaml"}, 2, "Error: --config: open nowhere.yaml: no such file or directory"},
+		"bad config":     {[]string{"-f", "cluster.yaml", "--config", "cluster.yaml"}, 2, "Error: scheduler configuration: "},
+		"unknown output": {[]string{"-f", "cluster.yaml", "-o", "wide"}, 2, "Error: --output wide: legal: table, json"},
+		"bad timeout":    {[]string{"-f", "cluster.yaml", "--timeout", "soon"}, 2, "Error: invalid argument \"soon\" for \"--timeout\" flag: must be a duration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := simulate(t, c.args...)
+			require.Equal(t, c.code, code, stderr)
+			require.Contains(t, stderr, c.stderr)
+			require.Empty(t, stdout)
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package simulate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+func load(t *testing.T, text string) *Set {
+	t.Helper()
+	s := &Set{}
+	require.NoError(t, s.Add("in.yaml", []byte(text)))
+	return s
+}
+
+// names lists what a set holds, as "document/line kind namespace/name".
+func names(t *testing.T, s *Set) (out []string) {
+	t.Helper()
+	for _, o := range s.objects {
+		m, err := meta.Accessor(o.Object)
+		require.NoError(t, err)
+		at := strings.TrimPrefix(o.at.String(), "in.yaml: ")
+		out = append(out, at+": "+o.kind.resource.Resource+" "+m.GetNamespace()+"/"+m.GetName())
+	}
+	return out
+}
+
+func TestLoad(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"documents": {
+			text: "# a comment\n---\n---\n# another\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\n" +
+				"--- # and one here\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n...\n---\n",
+			want: []string{"document 1, line 5: nodes /n1", "document 2, line 9: pods default/p"},
+		},
+		"a list as kubectl prints it": {
+			text: "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: n1\n\n" +
+				"- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p\n    namespace: x\n    annotations:\n      a: |\n        items:\n        - no item\n" +
+				"kind: List\nmetadata:\n  resourceVersion: \"\"\n",
+			want: []string{"document 1, line 3: nodes /n1", "document 1, line 8: pods x/p"},
+		},
+		"an indented list": {
+			text: "kind: List\napiVersion: v1\nitems:\n  - kind: Node\n    apiVersion: v1\n    metadata: {name: n1}\n  -\n    {kind: Pod, apiVersion: v1, metadata: {name: p}}\n",
+			want: []string{"document 1, line 4: nodes /n1", "document 1, line 7: pods default/p"},
+		},
+		"a list of one kind": {
+			text: "apiVersion: v1\nkind: NodeList\nitems:\n- metadata: {name: n1}\n",
+			want: []string{"document 1, line 4: nodes /n1"},
+		},
+		"a list in one line": {
+			text: "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Node, metadata: {name: n1}}]}",
+			want: []string{"document 1, line 1: nodes /n1"},
+		},
+		"a list without items": {text: "apiVersion: v1\nkind: List\nitems: []\n"},
+		"JSON": {
+			text: "{\"apiVersion\": \"v1\",\n \"kind\": \"List\",\n \"items\": [\n  {\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"m\"}},\n" +
+				"  {\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n1\"}}]}\n" +
+				"{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"p\"}}",
+			want: []string{"document 1, line 4: nodes /m", "document 1, line 5: nodes /n1", "document 2, line 6: pods default/p"},
+		},
+		"other versions": {
+			text: "apiVersion: resource.k8s.io/v1beta1\nkind: ResourceClaim\nmetadata: {name: c}\n",
+			want: []string{"document 1, line 1: resourceclaims default/c"},
+		},
+		"both PodGroups": {
+			text: "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: a}\n---\n" +
+				"apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: b}\n",
+			want: []string{"document 1, line 1: podgroups default/a", "document 2, line 5: podgroups default/b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := load(t, c.text)
+			require.Equal(t, c.want, names(t, s))
+			require.Empty(t, s.Notes())
+		})
+	}
+}
+
+func TestLoadNotes(t *testing.T) {
+	s := load(t, `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: k}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: g}
+---
+apiVersion: policy/v9
+kind: PodDisruptionBudget
+metadata: {name: b}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {nodeNam: n}
+---
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: g}
+spec: {minMembers: 3}
+`)
+	require.Equal(t, []string{
+		"skipped 2 × batch/v1 Job: not read by a scheduler",
+		"skipped 1 × policy/v9 PodDisruptionBudget: not read by a scheduler",
+		"skipped 1 × scheduling.k8s.io/v1beta1 PodGroup: not read by a scheduler",
+		`ignored Pod: unknown field "spec.nodeNam" (1 ×)`,
+		`ignored PodGroup: unknown field "spec.minMembers" (1 ×)`,
+	}, s.Notes())
+	require.Len(t, s.objects, 2)
+}
+
+func TestLoadErrors(t *testing.T) {
+	const first = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n"
+	for text, want := range map[string]string{
+		first + "apiVersion: v1\nkind: Pod\n  metadata: {}\n":                     "in.yaml: document 2, line 7: mapping values are not allowed in this context",
+		first + "apiVersion: v1\nkind: Pod\nmetadata: {name: p\n":                 "in.yaml: document 2, line 7: did not find expected ',' or '}'",
+		first + "\tkind: Pod\n":                                                   "in.yaml: document 2, line 5: found character that cannot start any token",
+		first + "just text\n":                                                     "in.yaml: document 2, line 5: not an object: ",
+		first + "kind: Pod\nmetadata: {name: p}\n":                                "in.yaml: document 2, line 5: apiVersion or kind is missing",
+		first + "# comment\n\napiVersion: v1\nkind: Pod\nmetadata: {}\n":          "in.yaml: document 2, line 7: metadata.name is missing",
+		first + "{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\",,}\n":                "in.yaml: document 2, line 6: invalid character ',' looking for beginning of object key string",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}\n": "in.yaml: document 1, line 1: ",
+		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1}\n" +
+			"- apiVersion: v1\n  kind: Node\n  metadata: {name: m}\n  status: {capacity: {cpu: many}}\n": "in.yaml: document 1, line 7: ",
+		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: [\n":                         "in.yaml: document 1, line 6: did not find expected node content",
+		"apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: four}\n": "in.yaml: document 1, line 1: ",
+	} {
+		s := &Set{}
+		err := s.Add("in.yaml", []byte(text))
+		var input *InputError
+		require.ErrorAs(t, err, &input, "%s", text)
+		require.Contains(t, err.Error(), want, "%s", text)
+		require.True(t, strings.HasPrefix(err.Error(), want), "%s: got %s", text, err)
+	}
+}
+
+// TestLoadDefaults: fields that the API server would default may be missing.
+func TestLoadDefaults(t *testing.T) {
+	s := load(t, `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  managedFields: [{manager: kubectl}]
+spec:
+  containers:
+  - {name: c, image: i, resources: {limits: {cpu: 2}}}
+`)
+	pod := s.objects[0].Object.(*v1.Pod)
+	require.Equal(t, "default-scheduler", pod.Spec.SchedulerName)
+	require.Equal(t, "2", pod.Spec.Containers[0].Resources.Requests.Cpu().String())
+	require.Equal(t, v1.RestartPolicyAlways, pod.Spec.RestartPolicy)
+	require.EqualValues(t, 30, *pod.Spec.TerminationGracePeriodSeconds)
+	require.Empty(t, pod.ManagedFields)
+}
