@@ -275,6 +275,16 @@ type Group struct {
 	Gather *scheduling.GatherSpec
 }
 
+// GroupKey names the group of a pod, as its plan and its refusal are filed.
+func (c *Cache) GroupKey(pod *v1.Pod) string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if g, ok := c.book.Group(convert.PodKey(pod)); ok {
+		return g.Key
+	}
+	return convert.GangOf(pod)
+}
+
 // Group returns the group of a pod. The error says why it cannot be planned.
 func (c *Cache) Group(pod *v1.Pod) (*Group, error) {
 	c.mu.RLock()

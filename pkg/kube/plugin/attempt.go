@@ -54,6 +54,9 @@ func (a *attempt) plan(ctx context.Context) ([]gang.Place, error) {
 	}
 	chosen, refusal := plan.Choose(a.world, a.request)
 	if refusal != nil {
+		if len(a.counters) > 1 {
+			return nil, errors.New(refusal.String() + " (the members differ: each is counted as the neediest of them)" + lacks.String())
+		}
 		return nil, errors.New(refusal.String() + lacks.String())
 	}
 	places := a.assign(chosen)

@@ -56,6 +56,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	}
 	node, message := p.preempt(ctx, a, pod)
 	if node == "" {
+		p.refuse(a.group.Key, c.why+". "+preemptPrefix+message)
 		p.tellSiblings(pod, a, c.why, message)
 		return nil, says(fwk.UnschedulableAndUnresolvable, message)
 	}

@@ -75,7 +75,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	}
 	group, err := p.Cache.Group(pod)
 	if err != nil {
-		p.refuse(convert.GangOf(pod), err.Error())
+		p.refuse(p.Cache.GroupKey(pod), err.Error())
 		return &cycle{why: err.Error()}
 	}
 	if group.InFlight > 0 {
