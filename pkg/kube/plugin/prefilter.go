@@ -99,8 +99,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 func (p *Plugin) tryPlan(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
 	places, err := a.plan(ctx)
 	if err != nil {
-		p.refuse(a.group.Key, err.Error())
-		return &cycle{why: err.Error(), failed: a}
+		return &cycle{why: err.Error(), failed: a} // PostFilter files the refusal
 	}
 	p.Cache.Handle(gang.Planned{Group: a.group.Key, Places: places})
 	node, _ := p.Cache.Place(pod)
