@@ -89,7 +89,9 @@ func (a *api) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	case clienttesting.DeleteActionImpl:
 		tr("   delete ", x.Resource.Resource, " ", x.Name)
 	case clienttesting.CreateActionImpl:
-		if b, ok := x.Object.(*v1.Binding); ok { tr("   bind ", b.Name, " ", b.Target.Name) }
+		if b, ok := x.Object.(*v1.Binding); ok {
+			tr("   bind ", b.Name, " ", b.Target.Name)
+		}
 	}
 	out, err := a.do(action)
 	return true, out, err

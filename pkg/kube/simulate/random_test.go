@@ -30,8 +30,11 @@ func TestRandomClusters(t *testing.T) {
 		again, err := json.Marshal(c.run(t, options))
 		require.NoError(t, err)
 		if string(first) != string(again) {
-			os.WriteFile("/tmp/nd_1.txt", []byte(strings.Join(t1, "\n")), 0o644); os.WriteFile("/tmp/nd_2.txt", []byte(strings.Join(Trace, "\n")), 0o644)
-			os.WriteFile("/tmp/nd_1.json", first, 0o644); os.WriteFile("/tmp/nd_2.json", again, 0o644); os.WriteFile("/tmp/nd.txt", []byte(fmt.Sprint(options, "\n", c)), 0o644)
+			os.WriteFile("/tmp/nd_1.txt", []byte(strings.Join(t1, "\n")), 0o644)
+			os.WriteFile("/tmp/nd_2.txt", []byte(strings.Join(Trace, "\n")), 0o644)
+			os.WriteFile("/tmp/nd_1.json", first, 0o644)
+			os.WriteFile("/tmp/nd_2.json", again, 0o644)
+			os.WriteFile("/tmp/nd.txt", []byte(fmt.Sprint(options, "\n", c)), 0o644)
 		}
 		require.Equal(t, string(first), string(again), "another result for\n%s", c)
 	})

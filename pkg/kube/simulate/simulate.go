@@ -209,10 +209,18 @@ func (s *simulation) settle(ctx context.Context) error {
 			changes, since = now, s.clock.Now()
 		}
 		var act, back, uns []string
-		for _, p := range s.scheduler.SchedulingQueue.PodsInActiveQ() { act = append(act, p.Name) }
-		for _, p := range s.scheduler.SchedulingQueue.PodsInBackoffQ() { back = append(back, p.Name) }
-		for _, p := range s.scheduler.SchedulingQueue.UnschedulablePods() { uns = append(uns, p.Name) }
-		slices.Sort(act); slices.Sort(back); slices.Sort(uns)
+		for _, p := range s.scheduler.SchedulingQueue.PodsInActiveQ() {
+			act = append(act, p.Name)
+		}
+		for _, p := range s.scheduler.SchedulingQueue.PodsInBackoffQ() {
+			back = append(back, p.Name)
+		}
+		for _, p := range s.scheduler.SchedulingQueue.UnschedulablePods() {
+			uns = append(uns, p.Name)
+		}
+		slices.Sort(act)
+		slices.Sort(back)
+		slices.Sort(uns)
 		tr("active ", act, " backoff ", back, " unsched ", uns, " changes ", changes)
 		switch {
 		case s.busy():
@@ -311,6 +319,9 @@ func (s *simulation) stop(cancel func()) {
 	_ = s.observer.wait(ctx)
 }
 
-var Trace []string
-var tmu sync.Mutex
+var (
+	Trace []string
+	tmu   sync.Mutex
+)
+
 func tr(a ...any) { tmu.Lock(); Trace = append(Trace, fmt.Sprint(a...)); tmu.Unlock() }
