@@ -83,16 +83,6 @@ func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, er
 }
 
 func (a *api) react(action clienttesting.Action) (bool, runtime.Object, error) {
-	switch x := action.(type) {
-	case clienttesting.PatchActionImpl:
-		tr("   ", goroutine(), " patch ", x.Resource.Resource, " ", x.Name, " ", string(x.Patch))
-	case clienttesting.DeleteActionImpl:
-		tr("   delete ", x.Resource.Resource, " ", x.Name)
-	case clienttesting.CreateActionImpl:
-		if b, ok := x.Object.(*v1.Binding); ok {
-			tr("   bind ", b.Name, " ", b.Target.Name)
-		}
-	}
 	out, err := a.do(action)
 	return true, out, err
 }

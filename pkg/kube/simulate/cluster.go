@@ -23,6 +23,7 @@ import (
 type cluster struct {
 	*api
 	born   time.Time          // when the youngest object was made
+	fresh  time.Time          // after this the new objects of the last set were made
 	number int                // of objects made
 	ran    map[types.UID]bool // pods that came with a node
 }
@@ -32,18 +33,28 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // apply brings a set of objects into the cluster, the oldest first, and what others name
 // before those: objects that exist are replaced, those that are being deleted leave.
-func (c *cluster) apply(set *Set) error {
-	c.date(set)
+//
+// New pods that wait for a node are returned instead, the oldest first: that they come,
+// and when, is what a scheduler goes by.
+func (c *cluster) apply(set *Set) (come []object, err error) {
 	objects := slices.Clone(set.objects)
+	for i := range objects {
+		objects[i].Object = objects[i].DeepCopyObject()
+	}
+	fresh := c.date(objects)
 	slices.SortStableFunc(objects, func(a, b object) int {
 		return cmp.Or(cmp.Compare(kindOrder[a.kind], kindOrder[b.kind]), made(a).Compare(made(b)))
 	})
 	for _, o := range objects {
+		if pod, ok := o.Object.(*v1.Pod); ok && fresh[pod] && pod.Spec.NodeName == "" {
+			come = append(come, o)
+			continue
+		}
 		if err := c.put(o); err != nil {
-			return &InputError{o.at, err}
+			return nil, &InputError{o.at, err}
 		}
 	}
-	return nil
+	return come, nil
 }
 
 func made(o object) time.Time {
@@ -56,24 +67,29 @@ func made(o object) time.Time {
 
 // date gives the objects that do not say when they were made a time after all others,
 // in the order in which they were read: that is what "created first" means between
-// them.
-func (c *cluster) date(set *Set) {
+// them. It returns these objects.
+func (c *cluster) date(objects []object) (fresh map[metav1.Object]bool) {
 	if now := c.now(); now.After(c.born) {
 		c.born = now
 	}
-	var fresh []metav1.Object
-	for _, o := range set.objects {
+	fresh = map[metav1.Object]bool{}
+	var inOrder []metav1.Object
+	for _, o := range objects {
 		m, err := meta.Accessor(o.Object)
 		if err != nil {
 			continue
 		}
-		if t := m.GetCreationTimestamp(); t.IsZero() {
-			fresh = append(fresh, m)
-		} else if t.After(c.born) {
-			c.born = t.Time
+		if t := m.GetCreationTimestamp(); !t.IsZero() {
+			if t.After(c.born) {
+				c.born = t.Time
+			}
+			continue
 		}
+		fresh[m] = true
+		inOrder = append(inOrder, m)
 	}
-	for _, m := range fresh {
+	c.fresh = c.born
+	for _, m := range inOrder {
 		c.born = c.born.Add(time.Millisecond)
 		if u, ok := m.(*unstructured.Unstructured); ok {
 			// SetCreationTimestamp would cut the time to seconds.
@@ -82,11 +98,12 @@ func (c *cluster) date(set *Set) {
 		}
 		m.SetCreationTimestamp(metav1.Time{Time: c.born})
 	}
+	return fresh
 }
 
-// put makes one object or replaces it.
+// put makes one object or replaces it. The object belongs to the cluster then.
 func (c *cluster) put(o object) error {
-	is := o.DeepCopyObject()
+	is := o.Object
 	m, err := meta.Accessor(is)
 	if err != nil {
 		return err
@@ -181,18 +198,18 @@ func (c *cluster) keep(old, is runtime.Object) {
 	switch is := is.(type) {
 	case *unstructured.Unstructured:
 		was := old.(*unstructured.Unstructured)
-		is.Object["status"] = was.Object["status"]
+		is.Object["status"] = runtime.DeepCopyJSONValue(was.Object["status"])
 		if made, ok, _ := unstructured.NestedString(was.Object, "metadata", "creationTimestamp"); ok {
 			_ = unstructured.SetNestedField(is.Object, made, "metadata", "creationTimestamp")
 		}
 	case *v1.Node:
 		if len(is.Status.Capacity) == 0 && len(is.Status.Allocatable) == 0 {
-			is.Status = old.(*v1.Node).Status
+			is.Status = *old.(*v1.Node).Status.DeepCopy()
 		}
 		register(is)
 	case *v1.Pod:
 		was := old.(*v1.Pod)
-		is.Status = was.Status
+		is.Status = *was.Status.DeepCopy()
 		if was.Spec.NodeName != "" {
 			is.Spec.NodeName = was.Spec.NodeName
 		} else if is.Spec.NodeName != "" {

@@ -47,11 +47,6 @@ func (l *late) release() {
 // Activate implements fwk.PodActivator.
 func (l *late) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 	l.mu.Lock()
-	ks := []string{}
-	for k := range pods {
-		ks = append(ks, k)
-	}
-	tr("   activate ", ks, " held ", l.held, " mine ", goroutine() == l.scheduler)
 	wait := l.held && goroutine() != l.scheduler
 	if wait {
 		l.waiting = append(l.waiting, func() { l.PodActivator.Activate(logger, pods) })

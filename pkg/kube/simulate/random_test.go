@@ -3,8 +3,8 @@ package simulate
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,25 +17,18 @@ import (
 // wait whole, MustGather holds, nodes are not overfull, only less important pods are
 // evicted, and the same again gives the same.
 func TestRandomClusters(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		require.NoError(t, checks.Value.Set("20"))
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)
 		options := Options{VictimsStay: rapid.Bool().Draw(t, "victims stay")}
-		Trace = nil
 		r := c.run(t, options)
-		t1 := Trace
-		Trace = nil
 		c.check(t, r)
 		first, err := json.Marshal(r)
 		require.NoError(t, err)
 		again, err := json.Marshal(c.run(t, options))
 		require.NoError(t, err)
-		if string(first) != string(again) {
-			os.WriteFile("/tmp/nd_1.txt", []byte(strings.Join(t1, "\n")), 0o644)
-			os.WriteFile("/tmp/nd_2.txt", []byte(strings.Join(Trace, "\n")), 0o644)
-			os.WriteFile("/tmp/nd_1.json", first, 0o644)
-			os.WriteFile("/tmp/nd_2.json", again, 0o644)
-			os.WriteFile("/tmp/nd.txt", []byte(fmt.Sprint(options, "\n", c)), 0o644)
-		}
 		require.Equal(t, string(first), string(again), "another result for\n%s", c)
 	})
 }

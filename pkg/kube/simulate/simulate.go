@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +34,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
@@ -56,20 +56,28 @@ type Options struct {
 func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s, err := start(ctx, o, first)
+	s, pods, err := start(ctx, o, first)
 	if err != nil {
 		return nil, err
 	}
 	defer s.stop(stop)
-	for _, set := range append([]*Set{nil}, then...) {
-		if set != nil {
-			if err := s.apply(set); err != nil {
-				return nil, err
-			}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		if err := s.come(ctx, pods); err != nil {
+			return nil, err
 		}
 		if err := s.settle(ctx); err != nil {
 			return nil, err
 		}
+		if len(then) == 0 {
+			break
+		}
+		if pods, err = s.cluster.apply(then[0]); err != nil {
+			return nil, err
+		}
+		then = then[1:]
 	}
 	return s.result(), nil
 }
@@ -101,13 +109,14 @@ type simulation struct {
 	patience time.Duration
 }
 
-// start makes a cluster and a scheduler that has seen all of it and has not begun.
-func start(ctx context.Context, o Options, first *Set) (*simulation, error) {
+// start makes a cluster and a scheduler that has not begun. It returns the pods that
+// come then.
+func start(ctx context.Context, o Options, first *Set) (*simulation, []object, error) {
 	cfg, err := readConfig(o.Config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	clock := clocktesting.NewFakeClock(epoch)
+	clock := clocktesting.NewFakeClock(epoch.Add(-time.Second))
 	s := &simulation{
 		clock: clock,
 		cluster: &cluster{born: epoch, ran: map[types.UID]bool{}, api: &api{
@@ -119,21 +128,23 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, error) {
 		turn:  make(chan struct{}),
 		ended: make(chan struct{}),
 	}
-	if err := s.apply(first); err != nil {
-		return nil, err
+	pods, err := s.cluster.apply(first)
+	if err != nil {
+		return nil, nil, err
 	}
+	s.until(s.cluster.fresh.Add(-time.Second))
 	if err := s.build(ctx, cfg); err != nil {
-		return nil, &ConfigError{err}
+		return nil, nil, &ConfigError{err}
 	}
 	if s.shared == nil {
-		return nil, &ConfigError{errors.New("no profile runs the plugin " + plugin.Name)}
+		return nil, nil, &ConfigError{errors.New("no profile runs the plugin " + plugin.Name)}
 	}
 	s.informers.StartWithContext(ctx)
 	go func() {
 		defer close(s.ended)
 		s.scheduler.Run(ctx)
 	}()
-	return s, nil
+	return s, pods, nil
 }
 
 // build makes the scheduler.
@@ -167,9 +178,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 		s.asked.Add(1)
 		select {
 		case <-s.turn:
-			e, err := take(logger)
-			tr("pop ", e.(*framework.QueuedPodInfo).Pod.Name, " at ", s.clock.Since(epoch))
-			return e, err
+			return take(logger)
 		case <-ctx.Done():
 			return nil, nil
 		}
@@ -178,14 +187,52 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	return nil
 }
 
-// apply brings a set into the cluster. Objects are never younger than the present.
-func (s *simulation) apply(set *Set) error {
-	if err := s.cluster.apply(set); err != nil {
-		return err
+// until lets time go on to t. It never goes back.
+func (s *simulation) until(t time.Time) {
+	if t.After(s.clock.Now()) {
+		s.clock.SetTime(t)
 	}
-	if now := s.cluster.born; now.After(s.clock.Now()) {
-		s.clock.SetTime(now)
+}
+
+// open waits until the scheduler has seen everything once.
+func (s *simulation) open(ctx context.Context) error {
+	for {
+		if err := s.quiet(ctx); err != nil {
+			return &UnsettledError{s.waiting()}
+		}
+		if s.ready() {
+			s.until(s.cluster.fresh)
+			return nil
+		}
+		s.clock.Step(100 * time.Millisecond)
 	}
+}
+
+// come brings in new pods, the oldest first, and makes it now what it was when they were
+// made: among pods of equal priority the queue goes by the time at which a pod came, and
+// for members of gangs by the time at which their gang was made. Pods that come one
+// after the other, with no gang in between, may come together.
+func (s *simulation) come(ctx context.Context, pods []object) error {
+	gang := true
+	for _, o := range pods {
+		switch {
+		case convert.GangOf(o.Object.(*v1.Pod)) != "":
+			gang = true
+		case gang:
+			if err := s.quiet(ctx); err != nil {
+				return &UnsettledError{s.waiting()}
+			}
+			s.until(made(o))
+			gang = false
+		}
+		if err := s.cluster.put(o); err != nil {
+			return &InputError{o.at, err}
+		}
+	}
+	if err := s.quiet(ctx); err != nil {
+		return &UnsettledError{s.waiting()}
+	}
+	s.until(s.cluster.born)
 	return nil
 }
 
@@ -208,26 +255,12 @@ func (s *simulation) settle(ctx context.Context) error {
 		if now := s.cluster.changes(); now != changes {
 			changes, since = now, s.clock.Now()
 		}
-		var act, back, uns []string
-		for _, p := range s.scheduler.SchedulingQueue.PodsInActiveQ() {
-			act = append(act, p.Name)
-		}
-		for _, p := range s.scheduler.SchedulingQueue.PodsInBackoffQ() {
-			back = append(back, p.Name)
-		}
-		for _, p := range s.scheduler.SchedulingQueue.UnschedulablePods() {
-			uns = append(uns, p.Name)
-		}
-		slices.Sort(act)
-		slices.Sort(back)
-		slices.Sort(uns)
-		tr("active ", act, " backoff ", back, " unsched ", uns, " changes ", changes)
 		switch {
 		case s.busy():
 			if err := sleep(ctx, time.Millisecond); err != nil {
 				return &UnsettledError{s.waiting()}
 			}
-		case s.ready() && len(s.scheduler.SchedulingQueue.PodsInActiveQ()) > 0:
+		case len(s.scheduler.SchedulingQueue.PodsInActiveQ()) > 0:
 			s.cluster.hold()
 			s.late.hold()
 			select {
@@ -235,10 +268,8 @@ func (s *simulation) settle(ctx context.Context) error {
 				s.given++
 			case <-ctx.Done(): // quiet says so
 			}
-		case s.ready() && s.clock.Since(since) >= s.patience:
+		case s.clock.Since(since) >= s.patience:
 			return nil
-		case !s.ready():
-			s.clock.Step(50 * time.Millisecond)
 		default:
 			s.clock.Step(stepBy)
 		}
@@ -318,10 +349,3 @@ func (s *simulation) stop(cancel func()) {
 	defer done()
 	_ = s.observer.wait(ctx)
 }
-
-var (
-	Trace []string
-	tmu   sync.Mutex
-)
-
-func tr(a ...any) { tmu.Lock(); Trace = append(Trace, fmt.Sprint(a...)); tmu.Unlock() }

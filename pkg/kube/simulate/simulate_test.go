@@ -216,3 +216,23 @@ func TestNoNodes(t *testing.T) {
 	require.Equal(t, []string{"p Pending"}, pods)
 	require.Equal(t, "no nodes available to schedule pods", r.Pods[0].Message)
 }
+
+// TestDevices: claims are allocated and the devices of one are not another's.
+func TestDevices(t *testing.T) {
+	const devices = `---
+{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}, spec: {selectors: [{cel: {expression: "device.driver == 'gpu.example'"}}]}}
+---
+{apiVersion: resource.k8s.io/v1beta1, kind: ResourceSlice, metadata: {name: s}, spec: {driver: gpu.example, nodeName: m1,
+  pool: {name: m1, generation: 1, resourceSliceCount: 1}, devices: [{name: g0, basic: {}}, {name: g1, basic: {}}]}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: one}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: two}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: 2}}]}}}
+`
+	pods, r := run(t, Options{}, node("m1", 8)+devices+
+		pod("a", ", resourceClaims: [{name: c, resourceClaimName: one}]")+
+		pod("b", ", resourceClaims: [{name: c, resourceClaimName: two}]")+
+		pod("c", ", resourceClaims: [{name: c, resourceClaimName: one}]"))
+	require.Equal(t, []string{"a Bound m1", "b Pending", "c Bound m1"}, pods)
+	require.Contains(t, r.Pods[1].Message, "cannot allocate all claims")
+}
