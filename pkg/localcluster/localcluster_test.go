@@ -278,7 +278,7 @@ func TestStartFails(t *testing.T) {
 	require.ErrorContains(t, err, `kube-apiserver argument "event-ttl": want --name=value`)
 	requireEmpty()
 
-	for _, after := range []string{"guard.sh", "logs/etcd.log", "logs/kube-apiserver.log", "logs/kwok.log"} {
+	for _, after := range []string{"guard.sh", "logs/etcd.log", "logs/kube-apiserver.log"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer cancel()
@@ -293,4 +293,22 @@ func TestStartFails(t *testing.T) {
 		require.Empty(t, mentions(t, os.Getenv("TMPDIR")), after)
 		requireEmpty()
 	}
+
+	// After KWOK only the CRDs are left: too little time for somebody who watches files.
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = Start(ctx, Options{CRDs: endWhenRead{fstest.MapFS{}, cancel}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, mentions(t, os.Getenv("TMPDIR")))
+	requireEmpty()
+}
+
+// endWhenRead ends a context when somebody opens one of its files.
+type endWhenRead struct {
+	fs.FS
+	end context.CancelFunc
+}
+
+func (f endWhenRead) Open(name string) (fs.File, error) {
+	f.end()
+	return f.FS.Open(name)
 }
