@@ -16,6 +16,12 @@ var (
 	//go:embed rbac/*.yaml
 	RBAC embed.FS
 
+	// Admission holds admission/*.yaml: policies by which the API server refuses bad
+	// annotations.
+	//
+	//go:embed admission/*.yaml
+	Admission embed.FS
+
 	// SchedulerConfigs holds scheduler-config/native.yaml, which serves muster-scheduler,
 	// and scheduler-config/drop-in.yaml, which serves koord-scheduler as well.
 	//

@@ -31,6 +31,7 @@ const (
 //	enablePreemption        true            true, false
 //	defaultTimeout          600s            a duration > 0
 //	preemptionTimeout       5m              a duration > 0
+//	starvationTimeout       10m             a duration ≥ 0; 0 means never
 //	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
 //	controllerWorkers       1               an integer ≥ 1
 //	skipCheckScheduleCycle  false           true, false; without effect
@@ -44,6 +45,9 @@ type Args struct {
 	// PreemptionTimeout is how long victims may stay after their grace period before their
 	// node is given up.
 	PreemptionTimeout time.Duration
+	// StarvationTimeout is how long a gang is refused before free places are kept for it,
+	// so that smaller ones do not overtake it for ever.
+	StarvationTimeout time.Duration
 	// DefaultMatchPolicy is for gangs that do not say.
 	DefaultMatchPolicy scheduling.MatchPolicy
 	// ControllerWorkers is how many PodGroups are brought up to date at the same time.
@@ -61,6 +65,7 @@ func Decode(raw runtime.Object) (Args, error) {
 		EnablePreemption:     true,
 		DefaultTimeout:       600 * time.Second,
 		PreemptionTimeout:    5 * time.Minute,
+		StarvationTimeout:    10 * time.Minute,
 		DefaultMatchPolicy:   scheduling.MatchOnceSatisfied,
 		ControllerWorkers:    1,
 	}
@@ -75,6 +80,7 @@ func Decode(raw runtime.Object) (Args, error) {
 	const durationLegal = "a duration > 0, such as 600s"
 	kind, apiVersion := argsKind, argsAPIVersion
 	wait, leave := metav1.Duration{Duration: a.DefaultTimeout}, metav1.Duration{Duration: a.PreemptionTimeout}
+	starve := metav1.Duration{Duration: a.StarvationTimeout}
 	err := strictjson.Object(argsKind, unknown.Raw,
 		strictjson.Field{
 			Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion,
@@ -95,6 +101,10 @@ func Decode(raw runtime.Object) (Args, error) {
 			Check: func() bool { return leave.Duration > 0 },
 		},
 		strictjson.Field{
+			Name: "starvationTimeout", Into: &starve, Legal: "a duration ≥ 0, such as 10m",
+			Check: func() bool { return starve.Duration >= 0 },
+		},
+		strictjson.Field{
 			Name: "defaultMatchPolicy", Into: &a.DefaultMatchPolicy, Legal: "only-waiting, waiting-and-running, once-satisfied",
 			Check: func() bool { return slices.Contains(scheduling.MatchPolicies(), a.DefaultMatchPolicy) },
 		},
@@ -107,6 +117,6 @@ func Decode(raw runtime.Object) (Args, error) {
 	if err != nil {
 		return Args{}, err
 	}
-	a.DefaultTimeout, a.PreemptionTimeout = wait.Duration, leave.Duration
+	a.DefaultTimeout, a.PreemptionTimeout, a.StarvationTimeout = wait.Duration, leave.Duration, starve.Duration
 	return a, nil
 }

@@ -87,10 +87,12 @@ func shareArgs(profiles []configv1.KubeSchedulerProfile) {
 // there. So our plugin is first if it is first in MultiPoint and, where the profile lists
 // others, first there as well.
 func enable(p *configv1.Plugins) {
+	weigh(&p.Score)
 	if !has(p.MultiPoint.Enabled, PluginName) && disables(p.MultiPoint) {
 		return
 	}
 	putFirst(&p.MultiPoint)
+	weigh(&p.MultiPoint)
 	for _, s := range []*configv1.PluginSet{
 		&p.PreFilter,  // plans the gang; what others filter before that is work in vain
 		&p.Filter,     // cheapest of all: a member has one node
@@ -98,6 +100,22 @@ func enable(p *configv1.Plugins) {
 	} {
 		if has(s.Enabled, PluginName) || len(s.Enabled) > 0 && !disables(*s) {
 			putFirst(s)
+		}
+	}
+}
+
+// attraction is the weight of our Score, which only pods with a network-topology-selector
+// have. One step of it, which can be a single point, outweighs what all the stock plugins
+// together can say: 100 points each, with weights that add up to 14. Most of them want to
+// spread pods, so anything less would attract while the cluster is even and stop to as
+// soon as the nearest nodes are fuller than others. What must not be is up to Filters.
+const attraction int32 = 2000
+
+// weigh gives our plugin its weight in s where the profile gives it none.
+func weigh(s *configv1.PluginSet) {
+	for i := range s.Enabled {
+		if p := &s.Enabled[i]; p.Name == PluginName && p.Weight == nil {
+			p.Weight = new(attraction)
 		}
 	}
 }

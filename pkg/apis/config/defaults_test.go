@@ -89,7 +89,7 @@ profiles:
 // what the profiles say about plugins, and which extension points lack ours (without), or
 // have it but not first where it should be first (behind).
 func TestDefaultsOrder(t *testing.T) {
-	const all = "PreEnqueue QueueSort PreFilter Filter PostFilter Reserve Permit PostBind"
+	const all = "PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Reserve Permit PostBind"
 	for name, c := range map[string]struct{ profiles, without, behind string }{
 		"nothing":            {`[{schedulerName: a}]`, "", ""},
 		"two profiles":       {`[{schedulerName: a}, {schedulerName: b}]`, "", ""},
@@ -105,14 +105,14 @@ func TestDefaultsOrder(t *testing.T) {
 			`[{schedulerName: a, plugins: {postFilter: {disabled: [{name: "*"}], enabled: [{name: DefaultPreemption}]}}}]`, "PostFilter", "",
 		},
 		"off":        {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]`, all, ""},
-		"off in one": {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}, {schedulerName: b}]`, "a:PreEnqueue a:PreFilter a:Filter a:PostFilter a:Reserve a:Permit a:PostBind", ""},
+		"off in one": {`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}, {schedulerName: b}]`, "a:PreEnqueue a:PreFilter a:Filter a:PostFilter a:PreScore a:Score a:Reserve a:Permit a:PostBind", ""},
 		"off, but at a point": {
 			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}, permit: {enabled: [{name: Coscheduling}]}}}]`,
-			"PreEnqueue QueueSort PreFilter Filter PostFilter Reserve PostBind", "",
+			"PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Reserve PostBind", "",
 		},
 		"everything by hand": {
 			`[{schedulerName: a, plugins: {multiPoint: {disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}, bind: {enabled: [{name: DefaultBinder}]}, postFilter: {enabled: [{name: DefaultPreemption}, {name: Coscheduling}]}}}]`,
-			"PreEnqueue QueueSort PreFilter Filter Reserve Permit PostBind", "PostFilter",
+			"PreEnqueue QueueSort PreFilter Filter PreScore Score Reserve Permit PostBind", "PostFilter",
 		},
 		"queue sorted by ours":     {`[{schedulerName: a, plugins: {queueSort: {enabled: [{name: Coscheduling}]}}}]`, "", ""},
 		"queue not by priority":    {`[{schedulerName: a, plugins: {queueSort: {disabled: [{name: PrioritySort}]}}}]`, "", ""},
@@ -123,6 +123,43 @@ func TestDefaultsOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := load(t, "profiles: "+c.profiles)
 			requireOrder(t, cfg, c.without, c.behind)
+		})
+	}
+}
+
+// TestDefaultsWeight: the weight of our Score is one that no other plugins outweigh, or
+// what the profile says; 0 is that it does not run.
+func TestDefaultsWeight(t *testing.T) {
+	for name, c := range map[string]struct {
+		profile string
+		weight  int32
+	}{
+		"nothing":               {`{}`, 2000},
+		"weighed":               {`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}}`, 3},
+		"named, not weighed":    {`{multiPoint: {enabled: [{name: Coscheduling}]}}`, 2000},
+		"weighed at Score":      {`{score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4},
+		"named at Score":        {`{score: {enabled: [{name: Coscheduling}]}}`, 2000},
+		"weighed at both":       {`{multiPoint: {enabled: [{name: Coscheduling, weight: 3}]}, score: {enabled: [{name: Coscheduling, weight: 4}]}}`, 4},
+		"off at Score":          {`{score: {disabled: [{name: Coscheduling}]}}`, 0},
+		"all off at Score":      {`{score: {disabled: [{name: "*"}]}}`, 0},
+		"off":                   {`{multiPoint: {disabled: [{name: Coscheduling}]}}`, 0},
+		"off, but not at Score": {`{multiPoint: {disabled: [{name: Coscheduling}]}, score: {enabled: [{name: Coscheduling}]}}`, 2000},
+		"another weighs more":   {`{score: {enabled: [{name: NodeResourcesFit, weight: 5000}], disabled: [{name: NodeResourcesFit}]}}`, 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := load(t, `profiles: [{schedulerName: a, plugins: `+c.profile+`}]`)
+			var weight, others int32
+			for _, p := range build(t, cfg.Profiles[0]).Score.Enabled {
+				if p.Name == config.PluginName {
+					weight = p.Weight
+				} else {
+					others += p.Weight
+				}
+			}
+			require.Equal(t, c.weight, weight)
+			if name == "nothing" {
+				require.Greater(t, weight, others*int32(fwk.MaxScore), "one point of ours outweighs all the others")
+			}
 		})
 	}
 }
@@ -222,7 +259,7 @@ func requireOrder(t *testing.T, cfg *kubeconfig.KubeSchedulerConfiguration, with
 		}
 		for point, set := range map[string]kubeconfig.PluginSet{
 			"PreEnqueue": runs.PreEnqueue, "QueueSort": runs.QueueSort, "PreFilter": runs.PreFilter, "Filter": runs.Filter,
-			"PostFilter": runs.PostFilter, "Reserve": runs.Reserve, "Permit": runs.Permit, "PostBind": runs.PostBind,
+			"PostFilter": runs.PostFilter, "PreScore": runs.PreScore, "Score": runs.Score, "Reserve": runs.Reserve, "Permit": runs.Permit, "PostBind": runs.PostBind,
 		} {
 			at := slices.IndexFunc(set.Enabled, func(p kubeconfig.Plugin) bool { return p.Name == config.PluginName })
 			require.Equal(t, listed(without, point), at < 0, "%s of %s: %v", point, profile.SchedulerName, set.Enabled)
@@ -259,6 +296,8 @@ type standIn struct {
 	fwk.PreFilterPlugin
 	fwk.FilterPlugin
 	fwk.PostFilterPlugin
+	fwk.PreScorePlugin
+	fwk.ScorePlugin
 	fwk.ReservePlugin
 	fwk.PermitPlugin
 	fwk.PostBindPlugin

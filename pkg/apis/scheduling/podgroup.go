@@ -17,6 +17,8 @@ type PodGroupSpec struct {
 
 	// minResources is what minMember members need in all. It is accepted for
 	// compatibility and has no effect: Muster asks the nodes themselves.
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule=`!self.exists(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))`,messageExpression=`self.filter(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))[0] + ' is below 0; legal: quantities ≥ 0'`
 	// +optional
 	MinResources corev1.ResourceList `json:"minResources,omitempty"`
 
