@@ -13,6 +13,14 @@ type Slots int
 // legal.
 type Multiples []Slots
 
+// At returns the multiple of a layer, at least 1.
+func (m Multiples) At(layer int) Slots {
+	if layer >= len(m) {
+		return 1
+	}
+	return max(m[layer], 1)
+}
+
 // Steps returns, by layer index, the step in which the members of a domain at that
 // layer can be counted so that it and every domain below obey their multiples: the
 // least common multiple of the layer's own and all lower ones. Without multiples
@@ -26,9 +34,7 @@ func (m Multiples) Steps(layers int) []Slots {
 	steps := make([]Slots, layers)
 	step := Slots(1)
 	for l := layers - 1; l >= 0; l-- {
-		if l < len(m) && m[l] > 1 {
-			step = lcm(step, m[l])
-		}
+		step = Common(step, m.At(l))
 		steps[l] = step
 	}
 	return steps
@@ -55,7 +61,8 @@ func Sum(t *topology.Tree, node []Slots) []Slots {
 	return Roll(t, node, Multiples(nil).Steps(t.Depth()+1))
 }
 
-func lcm(a, b Slots) Slots {
+// Common is the least common multiple of two counts, which are at least 1.
+func Common(a, b Slots) Slots {
 	x, y := a, b
 	for y != 0 {
 		x, y = y, x%y

@@ -43,3 +43,56 @@ func BenchmarkChoose(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkChooseJob places members that differ on 10,000 nodes in four layers, with
+// eight slots a node and 20 nodes a block.
+func BenchmarkChooseJob(b *testing.B) {
+	var nodes []topology.Node
+	for i := range 10_000 {
+		nodes = append(nodes, topology.Node{Name: fmt.Sprint("node-", i), Path: []string{
+			fmt.Sprint("hall-", i/2000), fmt.Sprint("spine-", i/200), fmt.Sprint("block-", i/20),
+		}})
+	}
+	w := plan.JobWorld{World: plan.World{Tree: topology.Build([]string{"Hall", "Spine", "Block"}, nodes)}}
+	for range nodes {
+		w.Free = append(w.Free, 8)
+	}
+	w.Take = func(_ int, load []offer.Slots, _ int) offer.Slots {
+		left := offer.Slots(8)
+		for _, n := range load {
+			left -= n
+		}
+		return left
+	}
+	workers := plan.Class{Kind: 1}
+	for rank := range 255 {
+		workers.Ranks = append(workers.Ranks, rank+1)
+	}
+	eight := plan.Job{All: plan.Gather{Must: 2, Prefer: []int{3}}, Each: plan.Gather{Must: 3}}
+	for g := range 8 {
+		c := plan.Class{Gang: g}
+		for n := range 32 {
+			c.Ranks = append(c.Ranks, g*32+n)
+		}
+		eight.Classes = append(eight.Classes, c)
+		eight.Gangs = append(eight.Gangs, plan.Gang{Need: 32})
+	}
+	for _, c := range []struct {
+		name string
+		j    plan.Job
+	}{
+		{"launcher and 255 workers", plan.Job{
+			Classes: []plan.Class{{Ranks: []int{0}}, workers}, Gangs: []plan.Gang{{Need: 256}}, All: plan.Gather{Prefer: []int{2, 3}},
+		}},
+		{"eight gangs of 32, each in a block", eight},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if p, refusal := plan.ChooseJob(w, c.j); refusal != nil || len(p.Puts) != 256 {
+					b.Fatal(refusal)
+				}
+			}
+		})
+	}
+}

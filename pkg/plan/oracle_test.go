@@ -134,7 +134,7 @@ func (o oracle) compareDomains(a, b topology.ID) int {
 }
 
 // least leaves those that compare lowest.
-func least(ways []counts, compare func(a, b counts) int) (out []counts) {
+func least[W any](ways []W, compare func(a, b W) int) (out []W) {
 	best := slices.MinFunc(ways, compare)
 	for _, w := range ways {
 		if compare(w, best) == 0 {
@@ -392,17 +392,18 @@ func largestFirst(free []offer.Slots, n offer.Slots) (out []plan.Place) {
 	return out
 }
 
-// TestOrderOfNodes: the order in which nodes came does not matter.
+// TestOrderOfNodes: the order in which nodes came does not matter, nor that of wishes.
 func TestOrderOfNodes(t *testing.T) {
-	worlds.Check(t, 500, nil, func(t *rapid.T, _ worlds.Tally) {
+	worlds.Check(t, 1000, nil, func(t *rapid.T, _ worlds.Tally) {
 		net := worlds.Draw(t, 18)
 		w := drawWorld(t, net)
 		r := drawRequest(t, w)
-		other := w
+		other, same := w, r
 		other.Tree = net.Shuffled(t).Build()
+		same.Prefer = rapid.Permutation(r.Prefer).Draw(t, "wishes")
 		for range 2 {
 			p, refusal := plan.Choose(w, r)
-			q, refused := plan.Choose(other, r)
+			q, refused := plan.Choose(other, same)
 			if fmt.Sprint(p, refusal) != fmt.Sprint(q, refused) {
 				t.Fatalf("%v %v, in another order %v %v", p, refusal, q, refused)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Refusal says why no plan exists: what the gang needs and the most that each
@@ -17,6 +18,15 @@ type Refusal struct {
 	Domains  []Offer
 	Multiple []Multiple // the multiples that were asked for, from the top down
 	Split    bool       // bound members are in several domains of the Must layer
+	// Each is the layer in which each gang must gather on its own, "" if there is none.
+	Each string
+	// SplitGangs are the indexes of gangs whose bound members are in several domains of it.
+	SplitGangs []int
+	// Dependent says that members depend on one another across nodes: the offers are for
+	// each domain as it is now, before the first of them is there.
+	Dependent bool
+	// Cut says that not all ways were tried.
+	Cut bool
 }
 
 // Offer is what one domain can give.
@@ -39,20 +49,60 @@ const (
 )
 
 func (s *Search) refuse() *Refusal {
-	layers := s.Tree.LayerNames()
-	r := &Refusal{Want: max(s.Min, 1), Layer: layers[s.Must], Split: s.split}
-	for _, d := range s.roots {
-		if s.Tree.Named(d) {
-			r.Domains = append(r.Domains, Offer{Path: s.Tree.Path(d), Slots: s.offer[d]})
+	r := s.ground.refuse(s.Must, func(d topology.ID) offer.Slots { return s.size[d] })
+	r.Want = max(s.Min, 1)
+	r.multiples(s.tree, s.Multiple)
+	return r
+}
+
+// refuse says what each domain of the Must layer offers.
+func (g *ground) refuse(must int, offers func(topology.ID) offer.Slots) *Refusal {
+	r := &Refusal{Layer: g.tree.LayerNames()[must], Split: g.split}
+	for _, d := range g.roots {
+		if g.tree.Named(d) {
+			r.Domains = append(r.Domains, Offer{Path: g.tree.Path(d), Slots: offers(d)})
 		}
 	}
 	slices.SortStableFunc(r.Domains, func(a, b Offer) int { return cmp.Compare(b.Slots, a.Slots) })
-	for l, m := range s.Multiple {
-		if m > 1 {
-			r.Multiple = append(r.Multiple, Multiple{Layer: layers[l], Count: m})
+	return r
+}
+
+func (r *Refusal) multiples(t *topology.Tree, multiple offer.Multiples) {
+	for l := range multiple {
+		if m := multiple.At(l); m > 1 {
+			r.Multiple = append(r.Multiple, Multiple{Layer: t.LayerNames()[l], Count: m})
+		}
+	}
+}
+
+// refuse says how many of the members each domain takes, if it is known: the needs of
+// single gangs do not count.
+func (m *mixed) refuse(cut bool) *Refusal {
+	r := m.ground.refuse(m.All.Must, m.most)
+	r.Want, r.Dependent, r.Cut = m.need(), m.Stage != nil, cut
+	r.multiples(m.tree, m.All.Multiple)
+	r.multiples(m.tree, m.Each.Multiple)
+	if m.Each.Must > m.All.Must {
+		r.Each = m.tree.LayerNames()[m.Each.Must]
+	}
+	for g := range m.Gangs {
+		if r.Each != "" && m.splitGang(g) {
+			r.SplitGangs = append(r.SplitGangs, g)
 		}
 	}
 	return r
+}
+
+// most is how many members a domain takes, or where nobody counted them, no more than
+// that.
+func (m *mixed) most(d topology.ID) (n offer.Slots) {
+	if m.table == nil || m.table[d] == nil {
+		return min(m.size[d], m.members())
+	}
+	for _, v := range m.table[d].vecs {
+		n = max(n, m.total(v))
+	}
+	return n
 }
 
 // String is the message that people and tools match on.
@@ -68,8 +118,20 @@ func (r *Refusal) String() string {
 		}
 		fmt.Fprintf(&b, "%s=%d", m.Layer, m.Count)
 	}
+	if r.Each != "" {
+		fmt.Fprintf(&b, "; each gang in one domain of %s", r.Each)
+	}
 	if r.Split {
 		fmt.Fprintf(&b, "; the members already bound are in several domains of %s", r.Layer)
+	}
+	if len(r.SplitGangs) > 0 {
+		fmt.Fprintf(&b, "; the members already bound of %d of the gangs are in several domains of %s", len(r.SplitGangs), r.Each)
+	}
+	if r.Dependent {
+		b.WriteString("; the members depend on one another (affinity, spread), and do not all fit in any order")
+	}
+	if r.Cut {
+		b.WriteString("; not all ways were tried")
 	}
 	return b.String()
 }

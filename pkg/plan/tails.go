@@ -3,53 +3,53 @@ package plan
 import (
 	"slices"
 
-	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// tails knows the curve of domains[i:] together, for every i. Thousands of them would
-// not fit in memory at once, so it keeps every block-th and makes those in between
-// again when the first of them is asked for.
-type tails struct {
-	search  *Search
+// tails knows what domains[i:] take together, for every i. Thousands of such answers
+// would not fit in memory at once, so it keeps every block-th and makes those in
+// between again when the first of them is asked for.
+type tails[T any] struct {
 	domains []topology.ID
-	most    offer.Slots
-	kept    []offer.Curve // kept[b] is domains[b*block:] together
-	open    int           // the block whose curves are at hand
-	at      []offer.Curve // at[i] is domains[open*block+i:] together
+	extend  func(after T, d topology.ID) T // what d and those after it take together
+	kept    []T                            // kept[b] is domains[b*block:] together
+	open    int                            // the block whose answers are at hand
+	at      []T                            // at[i] is domains[open*block+i:] together
 }
 
 // A block of 64 keeps both parts small for the 20,000 nodes that one domain may hold.
 const block = 64
 
-func (s *Search) tailsOf(domains []topology.ID, most offer.Slots) *tails {
-	t := &tails{search: s, domains: domains, most: most, open: -1}
-	t.kept = make([]offer.Curve, len(domains)/block+2)
-	last := offer.Free(0, s.charged+len(s.columns))
+// newTails starts from what no domain at all takes.
+func newTails[T any](domains []topology.ID, none T, extend func(after T, d topology.ID) T) *tails[T] {
+	t := &tails[T]{domains: domains, extend: extend, open: -1}
+	t.kept = make([]T, len(domains)/block+2)
+	last := none
 	for b := range slices.Backward(t.kept) {
-		last = t.extend(b, last)
+		last = t.openBlock(b, last)
 		t.kept[b] = last
 	}
 	return t
 }
 
-// extend returns the curve of a block and what follows it, and remembers those in
+// openBlock returns what a block and those after it take, and remembers those in
 // between.
-func (t *tails) extend(b int, after offer.Curve) offer.Curve {
+func (t *tails[T]) openBlock(b int, after T) T {
 	lo, hi := min(b*block, len(t.domains)), min((b+1)*block, len(t.domains))
-	t.open, t.at = b, make([]offer.Curve, hi-lo+1)
+	t.open, t.at = b, make([]T, hi-lo+1)
 	t.at[hi-lo] = after
 	for i := hi - 1; i >= lo; i-- {
-		after = offer.Merge(after, t.search.at(t.domains[i]), t.most)
+		after = t.extend(after, t.domains[i])
 		t.at[i-lo] = after
 	}
 	return after
 }
 
-// from returns the curve of domains[i:] together.
-func (t *tails) from(i int) offer.Curve {
+// from returns what domains[i:] take together; past the last it is what none takes.
+func (t *tails[T]) from(i int) T {
+	i = min(i, len(t.domains))
 	if b := i / block; b != t.open {
-		t.extend(b, t.kept[b+1])
+		t.openBlock(b, t.kept[b+1])
 	}
 	return t.at[i%block]
 }

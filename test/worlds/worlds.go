@@ -1,11 +1,16 @@
 // Package worlds draws small random networks for tests, and counts what it drew:
-// a property proves nothing about a kind of world that never came up.
+// a property proves nothing about a kind of world that never came up. What it counted it
+// also writes to the file that the environment variable WORLDS names:
+//
+//	WORLDS=/tmp/worlds go test ./pkg/... && cat /tmp/worlds
 package worlds
 
 import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +44,7 @@ func Draw(t *rapid.T, most int) Network {
 	namesakes := rapid.Bool().Draw(t, "namesakes")
 	var grow func(path []string)
 	grow = func(path []string) {
-		for i := range rapid.IntRange(1, width[min(len(path), 2)]).Draw(t, "children") {
+		for i := range 1 + Even(t, width[min(len(path), 2)], "children") {
 			switch {
 			case len(n.Nodes) == most:
 				return
@@ -135,10 +140,33 @@ func Check(t *testing.T, worlds int, kinds []string, property func(t *rapid.T, y
 		all = append(all, fmt.Sprintf("%d %s", y[k], k))
 	}
 	t.Logf("%s", strings.Join(all, ", "))
+	Report(t, y["worlds"], all)
 	for _, k := range kinds {
 		if y[k]*200 < y["worlds"] {
 			t.Errorf("%d of %d worlds are %q: too few to prove anything", y[k], y["worlds"], k)
 		}
+	}
+}
+
+// Report adds a line to the file that WORLDS names, if it names one: go test hides what
+// tests that pass have to say.
+func Report(t *testing.T, worlds int, all []string) {
+	path := os.Getenv("WORLDS")
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return strings.HasSuffix(s, " worlds") })
+	if _, err := fmt.Fprintf(f, "%d worlds in %s %s: %s\n", worlds, filepath.Base(dir), t.Name(), strings.Join(all, ", ")); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -232,6 +260,21 @@ func Holds(t *topology.Tree, d, x topology.ID) bool {
 	}
 	return x == d
 }
+
+// Even draws a number below n, all of them equally often. (IntRange draws small ones
+// more often than others.)
+func Even(t *rapid.T, n int, label string) (i int) {
+	for _, bit := range rapid.SliceOfN(rapid.Bool(), 12, 12).Draw(t, label) {
+		i *= 2
+		if bit {
+			i++
+		}
+	}
+	return i * n >> 12
+}
+
+// Chance is true once in n times.
+func Chance(t *rapid.T, n int, label string) bool { return Even(t, n, label) == n-1 }
 
 // Fill draws the slots of nodes so that there are at most so many ways to choose a
 // count for each node.

@@ -1,0 +1,265 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// sized is a world in which nodes have room, and kinds need some of it. Nodes are
+// written as spine/rack/node=room.
+func sized(needs []offer.Slots, nodes ...string) plan.JobWorld {
+	var all []topology.Node
+	room := map[string]offer.Slots{}
+	for _, n := range nodes {
+		path, size, _ := strings.Cut(n, "=")
+		names := strings.Split(path, "/")
+		name := names[len(names)-1]
+		all = append(all, topology.Node{Name: name, Path: names[:len(names)-1]})
+		for _, digit := range size {
+			room[name] = room[name]*10 + offer.Slots(digit-'0')
+		}
+	}
+	w := plan.JobWorld{World: plan.World{Tree: topology.Build([]string{"Spine", "Rack"}, all)}}
+	for i := range all {
+		w.Free = append(w.Free, room[w.Tree.NodeName(i)]/slices.Min(needs))
+	}
+	w.Take = func(node int, load []offer.Slots, kind int) offer.Slots {
+		left := room[w.Tree.NodeName(node)]
+		for k, n := range load {
+			left -= n * needs[k]
+		}
+		return left / needs[kind]
+	}
+	return w
+}
+
+// drawn writes a plan as node=classes, in its order.
+func drawn(w plan.JobWorld, p *plan.JobPlan) string {
+	if p == nil {
+		return "refused"
+	}
+	var out []string
+	for _, at := range places(p.Puts) {
+		out = append(out, w.Tree.NodeName(at.Node)+"=")
+	}
+	i := -1
+	for n, put := range p.Puts {
+		if n == 0 || put.Node != p.Puts[n-1].Node {
+			i++
+		}
+		out[i] += fmt.Sprint(put.Class)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestJobs(t *testing.T) {
+	gangs := func(sizes ...int) (j plan.Job) {
+		rank := 0
+		for g, n := range sizes {
+			c := plan.Class{Gang: g}
+			for range n {
+				c.Ranks = append(c.Ranks, rank)
+				rank++
+			}
+			j.Classes = append(j.Classes, c)
+			j.Gangs = append(j.Gangs, plan.Gang{Need: offer.Slots(n)})
+		}
+		j.All.Must, j.Each.Must = 1, 2
+		return j
+	}
+	one := []offer.Slots{1}
+	big := []offer.Slots{16, 4}
+	racks := []string{"s/r1/n1=4", "s/r2/n2=3"}
+	bound := func(j plan.Job, gang int, counts ...offer.Slots) plan.Job {
+		j.Gangs[gang].Bound = counts
+		return j
+	}
+	for _, c := range []struct {
+		name string
+		w    plan.JobWorld
+		j    plan.Job
+		want string
+	}{
+		{"16 is the first of 16, 4 and 4", sized(big, "s/r/n1=16", "s/r/n2=8"), plan.Job{
+			Classes: []plan.Class{{Kind: 0, Ranks: []int{0}}, {Kind: 1, Ranks: []int{1, 2}}}, Gangs: []plan.Gang{{Need: 3}},
+		}, "n1=0 n2=11"},
+		{"16 is the second", sized(big, "s/r/n1=16", "s/r/n2=8"), plan.Job{
+			Classes: []plan.Class{{Kind: 1, Ranks: []int{0, 2}}, {Kind: 0, Ranks: []int{1}}}, Gangs: []plan.Gang{{Need: 3}},
+		}, "n1=1 n2=00"},
+		{"16 is the last", sized(big, "s/r/n1=16", "s/r/n2=8"), plan.Job{
+			Classes: []plan.Class{{Kind: 1, Ranks: []int{0, 1}}, {Kind: 0, Ranks: []int{2}}}, Gangs: []plan.Gang{{Need: 3}},
+		}, "n1=1 n2=00"},
+
+		{"gangs of 2, 2 and 3 in racks of 4 and 3", sized(one, racks...), gangs(2, 2, 3), "n1=0011 n2=222"},
+		{"2, 3 and 2", sized(one, racks...), gangs(2, 3, 2), "n1=0022 n2=111"},
+		{"3, 2 and 2", sized(one, racks...), gangs(3, 2, 2), "n1=1122 n2=000"},
+		{"2, 2 and 3 where there is one less", sized(one, "s/r1/n1=4", "s/r2/n2=2"), gangs(2, 2, 3), "refused"},
+		{"7 fit, but not gang by gang", sized(one, "s/r1/n1=5", "s/r2/n2=2"), gangs(3, 3, 1), "refused"},
+
+		{
+			"a gang may be in two racks, not in two spines, though all take the same",
+			sized(one, "s1/r/n1=1", "s2/r/n2=1", "s3/r3/n3=1", "s3/r4/n4=1", "s4/r/n5=1"),
+			plan.Job{Classes: []plan.Class{{Ranks: []int{0, 1}}}, Gangs: []plan.Gang{{Need: 1}}, Each: plan.Gather{Must: 1}},
+			"n3=0 n4=0",
+		},
+		{
+			"late members make up the multiple with the bound one", sized(one, "s/r1/n1=3", "s/r2/n2=9"),
+			func() plan.Job {
+				j := bound(gangs(3), 0, 1, 0)
+				j.All.Multiple = offer.Multiples{0, 0, 4}
+				return j
+			}(), "n1=000",
+		},
+		{
+			"late members make up no multiple", sized(one, "s/r1/n1=9", "s/r2/n2=9"),
+			func() plan.Job {
+				j := bound(gangs(4), 0, 1, 0)
+				j.All.Multiple = offer.Multiples{0, 0, 4}
+				return j
+			}(), "refused",
+		},
+		{"late members go where their gang is", sized(one, "s/r1/n1=9", "s/r2/n2=2"), bound(gangs(2), 0, 0, 1), "n2=00"},
+		{"and nowhere else", sized(one, "s/r1/n1=9", "s/r2/n2=1"), bound(gangs(2), 0, 0, 1), "refused"},
+		{"another gang is free to go", sized(one, "s/r1/n1=9", "s/r2/n2=1"), bound(gangs(1, 2), 0, 0, 1), "n1=11 n2=0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, _ := plan.ChooseJob(c.w, c.j)
+			if got := drawn(c.w, p); got != c.want {
+				t.Errorf("%s, not %s", got, c.want)
+			}
+		})
+	}
+}
+
+// asked counts questions, and is a stage on which each question is about one node, and
+// about how even it is there.
+type asked struct {
+	world plan.JobWorld
+	load  [][]offer.Slots // by node and kind
+	puts  [][2]int
+	count int
+
+	spread bool    // each kind evenly over the spines, which are of equal size
+	in     [][]int // by spine and kind
+}
+
+func (a *asked) Fits(kind, node int) bool {
+	a.count++
+	return a.world.Take(node, a.load[node], kind) > 0 && (!a.spread || a.in[a.spine(node)][kind] == slices.MinFunc(a.in, func(x, y []int) int {
+		return x[kind] - y[kind]
+	})[kind])
+}
+
+func (a *asked) spine(node int) int { return node * len(a.in) / len(a.load) }
+
+func (a *asked) Put(kind, node int) {
+	a.load[node][kind]++
+	a.in[a.spine(node)][kind]++
+	a.puts = append(a.puts, [2]int{kind, node})
+}
+
+func (a *asked) Undo() {
+	last := a.puts[len(a.puts)-1]
+	a.puts = a.puts[:len(a.puts)-1]
+	a.load[last[1]][last[0]]--
+	a.in[a.spine(last[1])][last[0]]--
+}
+
+// TestLargeJobs: 20 kinds of 30 members on 2,000 nodes are too much to try everything.
+// What is asked has a bound, plans hold, and refusals say what they are.
+func TestLargeJobs(t *testing.T) {
+	const kinds, members, nodes = 20, 30, 2000
+	job := func(gangs int, need offer.Slots) (j plan.Job) {
+		j.Gangs = make([]plan.Gang, gangs)
+		for k := range kinds {
+			c := plan.Class{Kind: k, Gang: k % gangs}
+			for n := range members {
+				c.Ranks = append(c.Ranks, k*members+n)
+			}
+			j.Classes = append(j.Classes, c)
+			j.Gangs[c.Gang].Need += need
+		}
+		return j
+	}
+	for _, c := range []struct {
+		name    string
+		room    offer.Slots // of a node; kind k needs k%5+1
+		job     plan.Job
+		each    int
+		staged  bool
+		spread  bool
+		away    int // so many find no place, and need none
+		refused bool
+		cut     bool
+	}{
+		{name: "room for all", room: 8, job: job(1, members)},
+		{name: "room for some", room: 1, job: job(1, members), refused: true},
+		{name: "no room for the largest", room: 4, job: job(1, members), refused: true},
+		{name: "no room for the largest, who may stay away", room: 4, job: job(5, 0), away: 120},
+		{name: "each gang in a rack", room: 16, job: job(20, members), each: 2},
+		{name: "each gang in a rack that is too small", room: 5, job: job(4, members), each: 2, refused: true},
+		{name: "on a stage", room: 8, job: job(1, members), staged: true},
+		{name: "spread over spines", room: 8, job: job(1, members), staged: true, spread: true},
+		{name: "on a stage that is too small", room: 4, job: job(1, members), staged: true, refused: true, cut: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var names []string
+			for i := range nodes {
+				names = append(names, fmt.Sprintf("s%d/r%d/n%d=%d", i*10/nodes, i/20, i, c.room))
+			}
+			var needs []offer.Slots
+			for k := range kinds {
+				needs = append(needs, offer.Slots(k%5+1))
+			}
+			w := sized(needs, names...)
+			a := &asked{world: w, load: make([][]offer.Slots, nodes), spread: c.spread, in: make([][]int, 10)}
+			for s := range a.in {
+				a.in[s] = make([]int, kinds)
+			}
+			for i := range a.load {
+				a.load[i] = make([]offer.Slots, kinds)
+			}
+			w.Take = func(node int, load []offer.Slots, kind int) offer.Slots {
+				a.count++
+				return a.world.Take(node, load, kind)
+			}
+			if c.staged {
+				w.Stage = a
+			}
+			c.job.Each.Must = c.each
+			p, refusal := plan.ChooseJob(w, c.job)
+			t.Logf("%d questions, %v", a.count, refusal)
+			if a.count > 60_000 {
+				t.Errorf("%d questions", a.count)
+			}
+			if (refusal != nil) != c.refused || refusal != nil && refusal.Cut != c.cut || len(a.puts) > 0 {
+				t.Fatalf("%v, %d left on the stage", refusal, len(a.puts))
+			}
+			if p == nil {
+				return
+			}
+			if len(p.Puts) != kinds*members-c.away {
+				t.Errorf("%d members find a place", len(p.Puts))
+			}
+			homes := map[int]topology.ID{}
+			for i, put := range p.Puts {
+				class := c.job.Classes[put.Class]
+				if !a.Fits(class.Kind, put.Node) {
+					t.Fatalf("%d of %d does not fit", i, len(p.Puts))
+				}
+				a.Put(class.Kind, put.Node)
+				home := w.Tree.Ancestor(w.Tree.Node(put.Node), c.each)
+				if had, ok := homes[class.Gang]; ok && had != home {
+					t.Fatalf("gang %d is in two racks", class.Gang)
+				}
+				homes[class.Gang] = home
+			}
+		})
+	}
+}

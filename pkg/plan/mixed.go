@@ -1,0 +1,504 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// mixed looks for the first plan of a job among all that there are. It is the search
+// for like members with a table in place of a curve: what each number of members of
+// each class costs a domain. Tables of children are merged up the tree; what a rule
+// forbids at a layer is left out there.
+type mixed struct {
+	JobWorld
+	Job
+	ground
+	slots     [][]offer.Slots // by kind and node index, what nodes take of one kind alone
+	columns   []column        // of a price
+	untouched []int64         // what they are where nobody is
+	gangs     [][]offer.Slots // by gang and ID, who is bound; nil where nobody is
+	order     []seat          // all members by rank
+	byKind    []int           // classes, those of one kind together, the largest kind last
+
+	tables *tables
+	table  []*table // by ID, made when asked for
+	ruled  map[ruled]*table
+	oneWay []Way // where there is no choice, that on node
+	node   int
+	least  offer.Price // what the world charges for the plan
+	puts   []Put       // of the plan that is being made
+}
+
+// column is what a number of a price counts: the domains of a layer that are touched,
+// by anybody or by each gang.
+type column struct {
+	layer int
+	each  bool
+}
+
+// seat is one member: the n-th of its class.
+type seat struct {
+	class int
+	n     offer.Slots
+}
+
+// ruled is a table to which the rules of a layer were applied.
+type ruled struct {
+	*table
+	layer int
+}
+
+// maxWork bounds the vecs that are looked at, to about a second.
+const maxWork = 1 << 27
+
+func newMixed(w JobWorld, j Job) *mixed {
+	m := &mixed{JobWorld: w, Job: j}
+	m.World.Bound = make([]offer.Slots, w.Tree.NumNodes())
+	m.gangs = make([][]offer.Slots, len(j.Gangs))
+	for g, gang := range j.Gangs {
+		if !slices.ContainsFunc(gang.Bound, func(n offer.Slots) bool { return n > 0 }) {
+			continue
+		}
+		m.gangs[g] = offer.Sum(w.Tree, gang.Bound)
+		for i, n := range gang.Bound {
+			m.World.Bound[i] += n
+		}
+	}
+	m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)
+	for l := j.All.Must + 1; l <= w.Tree.Depth(); l++ { // members share the domain of the other layers
+		if slices.Contains(j.All.Prefer, l) {
+			m.columns = append(m.columns, column{layer: l})
+		}
+		if slices.Contains(j.Each.Prefer, l) && l > j.Each.Must {
+			m.columns = append(m.columns, column{layer: l, each: true})
+		}
+	}
+	m.untouched = make([]int64, len(m.columns))
+	m.rank()
+	m.sortKinds()
+	return m
+}
+
+// rank lists the members by rank.
+func (m *mixed) rank() {
+	rank := map[seat]int{}
+	for c, class := range m.Classes {
+		for n, r := range class.Ranks {
+			s := seat{c, offer.Slots(n)}
+			rank[s] = r
+			m.order = append(m.order, s)
+		}
+	}
+	slices.SortFunc(m.order, func(a, b seat) int { return cmp.Compare(rank[a], rank[b]) })
+}
+
+// sortKinds puts the classes of small kinds first: the last kind on a node is counted,
+// the others are tried out.
+func (m *mixed) sortKinds() {
+	many := make([]int, m.kinds())
+	for c, class := range m.Classes {
+		many[class.Kind] += len(class.Ranks)
+		m.byKind = append(m.byKind, c)
+	}
+	slices.SortStableFunc(m.byKind, func(a, b int) int {
+		x, y := m.Classes[a].Kind, m.Classes[b].Kind
+		return cmp.Or(cmp.Compare(many[x], many[y]), cmp.Compare(x, y))
+	})
+	m.slots = make([][]offer.Slots, len(many))
+	nobody := make([]offer.Slots, len(many))
+	for k := range m.slots {
+		m.slots[k] = make([]offer.Slots, m.Tree.NumNodes())
+		for i := range m.slots[k] {
+			for _, way := range m.ways(i) {
+				m.slots[k][i] = max(m.slots[k][i], way.Take(nobody, k))
+			}
+		}
+	}
+}
+
+// ways lists the ways to make room on a node. The list holds until the next call.
+func (m *mixed) ways(node int) []Way {
+	if m.Ways != nil {
+		return m.Ways(node)
+	}
+	if m.oneWay == nil {
+		m.oneWay = []Way{{
+			Price: make(offer.Price, m.Width),
+			Take:  func(load []offer.Slots, kind int) offer.Slots { return m.Take(m.node, load, kind) },
+		}}
+	}
+	m.node = node
+	return m.oneWay
+}
+
+// choose returns the first plan; exact is false if there are too many to look at.
+func (m *mixed) choose() (p *JobPlan, exact bool) {
+	want := make([]offer.Slots, len(m.Classes))
+	gangOf := make([]int, len(m.Classes))
+	for c, class := range m.Classes {
+		want[c], gangOf[c] = offer.Slots(len(class.Ranks)), class.Gang
+	}
+	codec, ok := newCodec(want)
+	if !ok {
+		return nil, false
+	}
+	m.tables = newTables(codec, m.Width+len(m.columns), gangOf)
+	if len(m.Gangs) > 64 {
+		return nil, false // there is no bit for some in a table's sets of gangs
+	}
+	m.tables.most = maxWork
+	m.table = make([]*table, m.Tree.Len())
+	m.ruled = map[ruled]*table{}
+	if m.split {
+		return nil, true
+	}
+	best, found := vec(0), false
+	for _, d := range m.roots {
+		t := m.at(d)
+		if t == nil {
+			return nil, false
+		}
+		for i, v := range t.vecs {
+			if !m.enough(d, v) {
+				continue
+			}
+			price := t.row(i)[:m.Width]
+			if o := price.Compare(m.least); !found || o < 0 || o == 0 && m.better(v, best) {
+				best, m.least, found = v, price, true
+			}
+		}
+	}
+	if !found {
+		return nil, true
+	}
+	m.tables.most = 0 // all that is asked from here on belongs to the answer
+	d := first(&m.ground, m, best, m.least)
+	fill(&m.ground, m, d, best)
+	return &JobPlan{Domain: d, Puts: m.puts}, true
+}
+
+// enough says whether every gang has the members that it needs, and the domains above
+// a root the multiple that they must.
+func (m *mixed) enough(root topology.ID, v vec) bool {
+	if v == 0 {
+		return false
+	}
+	for g, gang := range m.Gangs {
+		if m.ofGang(v, g) < gang.Need {
+			return false
+		}
+	}
+	for d := root; d != topology.Root; {
+		d = m.tree.Parent(d)
+		if !m.multiples(d, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// better is rule 3, and then the lower ranks.
+func (m *mixed) better(a, b vec) bool {
+	if x, y := m.total(a), m.total(b); x != y {
+		return x > y
+	}
+	for _, s := range m.order {
+		inA, inB := s.n < m.tables.count(a, s.class), s.n < m.tables.count(b, s.class)
+		if inA != inB {
+			return inA
+		}
+	}
+	return false
+}
+
+func (m *mixed) total(v vec) (n offer.Slots) {
+	for c := range m.Classes {
+		n += m.tables.count(v, c)
+	}
+	return n
+}
+
+func (m *mixed) ofGang(v vec, gang int) (n offer.Slots) {
+	for c, class := range m.Classes {
+		if class.Gang == gang {
+			n += m.tables.count(v, c)
+		}
+	}
+	return n
+}
+
+// at returns the table of a domain, nil if that is too much work.
+func (m *mixed) at(d topology.ID) *table {
+	if m.table[d] != nil {
+		return m.table[d]
+	}
+	var t *table
+	if lo, _ := m.Tree.Nodes(d); m.Tree.IsNode(d) {
+		t = m.leaf(lo)
+	} else {
+		t = m.together(slices.Collect(m.Tree.Children(d)), m.tree.Layer(d) < m.Each.Must)
+	}
+	if t == nil {
+		return nil
+	}
+	m.table[d] = m.rule(d, t)
+	return m.table[d]
+}
+
+// together returns the table of several domains, merged in pairs.
+func (m *mixed) together(domains []topology.ID, apart bool) *table {
+	switch n := len(domains); n {
+	case 0:
+		return m.tables.nobody()
+	case 1:
+		return m.at(domains[0])
+	default:
+		a := m.together(domains[:n/2], apart)
+		b := m.together(domains[n/2:], apart)
+		if a == nil || b == nil {
+			return nil
+		}
+		return m.tables.merge(a, b, apart)
+	}
+}
+
+// leaf returns the table of a node, nil if that is too much work: of the ways to make
+// room for a vec, the cheapest.
+func (m *mixed) leaf(node int) *table {
+	ways := m.ways(node)
+	vecs := m.loads(node, ways[0])
+	price := make([]int64, len(vecs)*m.tables.width) // the first way costs nothing
+	if len(ways) > 1 {
+		known := map[vec]bool{}
+		for _, v := range vecs {
+			known[v] = true
+		}
+		for _, way := range ways[1:] {
+			for _, v := range m.loads(node, way) {
+				if !known[v] {
+					known[v] = true
+					vecs, price = append(vecs, v), append(append(price, way.Price...), m.untouched...)
+				}
+			}
+		}
+	}
+	if m.tables.tooMuch() {
+		return nil
+	}
+	return m.tables.intern(vecs, price)
+}
+
+// loads lists the vecs that a node takes: kind by kind, as many of each as it takes
+// beside those before.
+func (m *mixed) loads(node int, way Way) (vecs []vec) {
+	load := make([]offer.Slots, len(m.slots))
+	var add func(i int, v vec, left offer.Slots)
+	add = func(i int, v vec, left offer.Slots) {
+		if i == len(m.byKind) {
+			vecs = append(vecs, v)
+			return
+		}
+		if m.tables.work++; m.tables.tooMuch() {
+			return
+		}
+		c := m.byKind[i]
+		kind := m.Classes[c].Kind
+		if i == 0 || m.Classes[m.byKind[i-1]].Kind != kind {
+			left = m.slots[kind][node]
+			if left > 0 && (v != 0 || m.Ways != nil) {
+				left = way.Take(load, kind)
+			}
+		}
+		for n := range min(left, m.tables.want[c]) + 1 {
+			load[kind] += n
+			add(i+1, v+m.tables.one(c, n), left-n)
+			load[kind] -= n
+		}
+	}
+	add(0, 0, 0)
+	return vecs
+}
+
+// rule leaves out what rules 1 and 2 forbid at the layer of d, and adds to prices what
+// rule 5 counts there. For all domains of a layer in which nobody is bound it is the
+// same.
+func (m *mixed) rule(d topology.ID, t *table) *table {
+	same := ruled{t, m.tree.Layer(d)}
+	if m.boundIn(d) > 0 {
+		return m.ruleHere(d, t)
+	}
+	if m.ruled[same] == nil {
+		m.ruled[same] = m.ruleHere(d, t)
+	}
+	return m.ruled[same]
+}
+
+func (m *mixed) ruleHere(d topology.ID, t *table) *table {
+	var vecs []vec
+	var price []int64
+	for i, v := range t.vecs {
+		if !m.multiples(d, v) || m.tree.Layer(d) == m.Each.Must && !m.gathers(d, v) {
+			continue
+		}
+		vecs = append(vecs, v)
+		price = append(price, t.row(i)...)
+		for c, column := range m.columns {
+			price[len(price)-len(m.columns)+c] += m.touches(d, v, column)
+		}
+	}
+	return m.tables.intern(vecs, price)
+}
+
+// gathers says whether each gang has either nobody in d or everybody: enough members,
+// and all who are bound already.
+func (m *mixed) gathers(d topology.ID, v vec) bool {
+	for g, gang := range m.Gangs {
+		n := m.ofGang(v, g)
+		if n == 0 {
+			continue
+		}
+		if n < gang.Need || m.gangs[g] != nil && m.gangs[g][d] != m.gangs[g][topology.Root] {
+			return false
+		}
+	}
+	return true
+}
+
+// multiples says whether the members in d, if there are new ones, are multiples, and
+// those of each gang.
+func (m *mixed) multiples(d topology.ID, v vec) bool {
+	l := m.tree.Layer(d)
+	if n := m.total(v); n > 0 && (n+m.boundIn(d))%m.All.Multiple.At(l) != 0 {
+		return false
+	}
+	every := m.Each.Multiple.At(l)
+	if every == 1 {
+		return true
+	}
+	for g := range m.Gangs {
+		n := m.ofGang(v, g)
+		if n > 0 && (n+m.boundOf(g, d))%every != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// boundOf is how many members of a gang run in a domain already.
+func (m *mixed) boundOf(gang int, d topology.ID) offer.Slots {
+	if m.gangs[gang] == nil {
+		return 0
+	}
+	return m.gangs[gang][d]
+}
+
+// touches counts d for a column if members newly touch it.
+func (m *mixed) touches(d topology.ID, v vec, c column) (n int64) {
+	switch {
+	case c.layer != m.tree.Layer(d) || v == 0:
+		return 0
+	case !c.each && m.boundIn(d) == 0:
+		return 1
+	case !c.each:
+		return 0
+	}
+	for g := range m.Gangs {
+		if m.ofGang(v, g) > 0 && m.boundOf(g, d) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *mixed) charge(d topology.ID, v vec) (offer.Price, bool) {
+	p, ok := m.price(d, v)
+	if !ok {
+		return nil, false
+	}
+	return p[:m.Width], true
+}
+
+func (m *mixed) touched(d topology.ID, v vec) offer.Price {
+	p, _ := m.price(d, v)
+	return p
+}
+
+func (m *mixed) price(d topology.ID, v vec) (offer.Price, bool) {
+	return priceIn(m.at(d), m.tables.index(v))
+}
+
+func priceIn(t *table, index int) (offer.Price, bool) {
+	i, ok := t.find(index)
+	if !ok {
+		return nil, false
+	}
+	return t.row(i), true
+}
+
+func (m *mixed) takes(domains []topology.ID, v vec) (out []topology.ID) {
+	for _, d := range domains {
+		if _, ok := m.price(d, v); ok {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (m *mixed) rest(domains []topology.ID, _ vec) rest[vec] {
+	apart := m.tree.Layer(m.tree.Parent(domains[0])) < m.Each.Must
+	return after{m.tables, newTails(domains, m.tables.nobody(), func(after *table, d topology.ID) *table {
+		return m.tables.merge(m.at(d), after, apart)
+	})}
+}
+
+// after is the rest of domains as their tables tell it.
+type after struct {
+	*tables
+	tails *tails[*table]
+}
+
+func (a after) price(i int, v vec) (offer.Price, bool) {
+	return priceIn(a.tails.from(i), a.index(v))
+}
+
+func (m *mixed) share(d topology.ID, after func(vec) (offer.Price, bool), v vec, due offer.Price) (most vec) {
+	t := m.at(d)
+	for i, x := range t.vecs {
+		if !m.within(x, v) || !m.better(x, most) {
+			continue
+		}
+		// Gangs that are kept apart are so in what is due; here it must be asked.
+		if m.tree.Layer(d) <= m.Each.Must && t.gangs[i]&m.tables.gangsIn(v-x) != 0 {
+			continue
+		}
+		if p, ok := after(v - x); ok && t.row(i).Add(p).Compare(due) == 0 {
+			most = x
+		}
+	}
+	return most
+}
+
+// within says whether x has no more of any class than v.
+func (m *mixed) within(x, v vec) bool {
+	for c := range m.Classes {
+		if m.tables.count(x, c) > m.tables.count(v, c) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *mixed) minus(v, share vec) vec { return v - share }
+
+func (m *mixed) nobody(v vec) bool { return v == 0 }
+
+func (m *mixed) put(node int, v vec) {
+	for c := range m.Classes {
+		for range m.tables.count(v, c) {
+			m.puts = append(m.puts, Put{Class: c, Node: node})
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// ground is what a search stands on, whoever the members are.
+type ground struct {
+	tree  *topology.Tree
+	roots []topology.ID // all members must be in one of these
+	split bool          // bound members are in several of them already
+
+	// By ID:
+	size    []offer.Slots // offers, rounded to the multiples: what "largest" means
+	room    []offer.Slots // not rounded
+	attract []offer.Slots // nil if nobody attracts
+	bound   []offer.Slots // nil if no member is bound
+}
+
+// newGround prepares what does not depend on who the members are. must is the layer
+// of which they share a domain.
+func newGround(w World, steps []offer.Slots, must int) ground {
+	g := ground{tree: w.Tree, size: offer.Roll(w.Tree, w.Free, steps), room: offer.Sum(w.Tree, w.Free)}
+	if w.Room != nil {
+		g.room = offer.Sum(w.Tree, w.Room)
+	}
+	if w.Attract != nil {
+		g.attract = offer.Sum(w.Tree, w.Attract)
+	}
+	if slices.ContainsFunc(w.Bound, func(n offer.Slots) bool { return n > 0 }) {
+		g.bound = offer.Sum(w.Tree, w.Bound)
+	}
+	g.roots = domainsAt(w.Tree, must)
+	if g.bound != nil {
+		g.roots = slices.DeleteFunc(g.roots, func(d topology.ID) bool { return g.bound[d] == 0 })
+		g.split = len(g.roots) > 1
+	}
+	return g
+}
+
+// domainsAt lists the domains of a layer.
+func domainsAt(t *topology.Tree, layer int) (out []topology.ID) {
+	for d := topology.Root; int(d) < t.Len(); {
+		if t.Layer(d) < layer {
+			d++
+			continue
+		}
+		out = append(out, d)
+		d = t.End(d)
+	}
+	return out
+}
+
+// boundIn is how many members run in a domain already.
+func (g *ground) boundIn(d topology.ID) offer.Slots {
+	if g.bound == nil {
+		return 0
+	}
+	return g.bound[d]
+}
+
+func (g *ground) holdsBound(d topology.ID) bool { return g.boundIn(d) == g.boundIn(topology.Root) }
+
+// chooser answers what the rules ask. N says which members: a number of like ones, or
+// how many of each class.
+type chooser[N any] interface {
+	// charge is what the world takes for n in d; ok is false if d cannot take them.
+	charge(d topology.ID, n N) (p offer.Price, ok bool)
+	// touched is the price of n in d with the wishes counted; nil where none decides.
+	touched(d topology.ID, n N) offer.Price
+}
+
+// first applies rules 4 to 9, but for 8, to the domains that take n for the least that
+// the world charges; rules 1 to 3 have decided what n is.
+func first[N any](g *ground, c chooser[N], n N, least offer.Price) topology.ID {
+	candidates := deepest(g, c, n, least) // 4
+	best := candidates[0]
+	for _, d := range candidates[1:] {
+		if cmp.Or(
+			c.touched(d, n).Compare(c.touched(best, n)), // 5
+			g.compareDomains(d, best),
+		) < 0 {
+			best = d
+		}
+	}
+	return best
+}
+
+// compareDomains is rules 6, 7 and 9 for two domains of one layer.
+func (g *ground) compareDomains(a, b topology.ID) int {
+	return cmp.Or(
+		-g.compareUpwards(g.attract, a, b), // 6
+		g.compareUpwards(g.room, a, b),     // 7
+		cmp.Compare(a, b),                  // 9
+	)
+}
+
+// deepest is rule 4: the deepest domains that take n for the price and hold those
+// already bound.
+func deepest[N any](g *ground, c chooser[N], n N, least offer.Price) (out []topology.ID) {
+	layer := -1
+	for _, root := range g.roots {
+		for d := root; d < g.tree.End(root); {
+			if p, ok := c.charge(d, n); !ok || p.Compare(least) != 0 || !g.holdsBound(d) {
+				d = g.tree.End(d) // nor does any domain below
+				continue
+			}
+			if l := g.tree.Layer(d); l > layer {
+				layer, out = l, out[:0]
+			}
+			if g.tree.Layer(d) == layer {
+				out = append(out, d)
+			}
+			d++
+		}
+	}
+	return out
+}
+
+// compareUpwards compares what two domains of one layer have, then their parents.
+func (g *ground) compareUpwards(have []offer.Slots, a, b topology.ID) int {
+	if have == nil {
+		return 0
+	}
+	for a != b {
+		if o := cmp.Compare(have[a], have[b]); o != 0 {
+			return o
+		}
+		a, b = g.tree.Parent(a), g.tree.Parent(b)
+	}
+	return 0
+}
+
+// filler spreads members over the children of a domain.
+type filler[N any] interface {
+	// price is what n cost in d, charges and wishes.
+	price(d topology.ID, n N) (p offer.Price, ok bool)
+	// takes returns those of some domains, sorted by falling size, that take n at any
+	// price.
+	takes(domains []topology.ID, n N) []topology.ID
+	// rest prepares to ask what members cost in domains[i:] together, as far as n.
+	rest(domains []topology.ID, n N) rest[N]
+	// share is how many of n go to d, as many as possible, if after takes the others
+	// and all of it costs what is due.
+	share(d topology.ID, after func(N) (offer.Price, bool), n N, due offer.Price) N
+	minus(n, share N) N
+	nobody(n N) bool
+	put(node int, n N)
+}
+
+// rest is what members cost in domains[i:] together.
+type rest[N any] interface {
+	price(i int, n N) (p offer.Price, ok bool)
+}
+
+// fill is rule 8: it spreads n over the nodes of d, which must take them, layer by
+// layer: the largest child first, until one child takes the rest; of those that do,
+// the smallest. Each child gets as many as the lowest price allows.
+func fill[N any](g *ground, f filler[N], d topology.ID, n N) {
+	if g.tree.IsNode(d) {
+		lo, _ := g.tree.Nodes(d)
+		f.put(lo, n)
+		return
+	}
+	kids := g.largestFirst(d)
+	rest := f.rest(kids, n)
+	for i, k := range kids {
+		due, _ := rest.price(i, n)
+		if last, ok := smallest(g, f, f.takes(kids[i:], n), n, due); ok {
+			fill(g, f, last, n)
+			return
+		}
+		after := func(n N) (offer.Price, bool) { return rest.price(i+1, n) }
+		if x := f.share(k, after, n, due); !f.nobody(x) {
+			fill(g, f, k, x)
+			n = f.minus(n, x)
+		}
+	}
+}
+
+// largestFirst lists the children of d by falling size.
+func (g *ground) largestFirst(d topology.ID) []topology.ID {
+	kids := slices.Collect(g.tree.Children(d))
+	slices.SortStableFunc(kids, func(a, b topology.ID) int { return cmp.Compare(g.size[b], g.size[a]) })
+	return kids
+}
+
+// smallest returns the first of the smallest domains that take all of n for the price;
+// domains are sorted by falling size.
+func smallest[N any](g *ground, f filler[N], domains []topology.ID, n N, due offer.Price) (best topology.ID, ok bool) {
+	for _, d := range domains {
+		if ok && g.size[d] == g.size[best] {
+			continue
+		}
+		if p, can := f.price(d, n); can && p.Compare(due) == 0 {
+			best, ok = d, true
+		}
+	}
+	return best, ok
+}
