@@ -62,6 +62,9 @@ func (v Victim) cost() Cost {
 	return c
 }
 
+// CostOf returns the cost of one victim.
+func CostOf(v Victim) Cost { return v.cost() }
+
 // costOf returns the cost of some of a node's victims.
 func costOf(victims []Victim, gone []int) (c Cost) {
 	for _, v := range gone {

@@ -16,6 +16,7 @@
 package evict
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -32,6 +33,8 @@ type Victim struct {
 	// Shape says what the pod takes up. Victims of one shape on a node free the same
 	// room; "" is like no other.
 	Shape string
+	// Gang is the number of the victim's gang, counted from 1; 0 if it has none.
+	Gang int
 }
 
 // Eviction is the choice: who leaves, and the plan that follows.
@@ -52,6 +55,12 @@ type Pick struct {
 // Want as find room at no more cost are placed. nodes is by node index; w.Free is
 // not read.
 func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
+	return chooseAbove(w, r, nodes, math.MinInt32)
+}
+
+// chooseAbove is Choose where priorities up to a floor are all the same: somebody of
+// that priority leaves in any case.
+func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32) *Eviction {
 	w.Room = make([]offer.Slots, len(nodes))
 	for i, n := range nodes {
 		w.Room[i] = n.Room
@@ -59,7 +68,7 @@ func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
 	step := r.Multiple.Steps(w.Tree.Depth() + 1)[0]
 	need := (max(r.Min, 1) + step - 1) / step * step
 	s := &search{world: w, request: r, nodes: nodes, need: need}
-	return s.choose()
+	return s.choose(floor)
 }
 
 type search struct {
@@ -72,8 +81,12 @@ type search struct {
 // choose finds the lowest cost, then the lowest ceiling on victims' priority that
 // still reaches it. Under a ceiling the highest priority no longer matters, and what
 // is left of a cost adds up, as prices must.
-func (s *search) choose() *Eviction {
-	ceilings := s.priorities()
+func (s *search) choose(floor int32) *Eviction {
+	var all []Victim
+	for _, n := range s.nodes {
+		all = append(all, n.Victims...)
+	}
+	ceilings := priorities(all, floor)
 	highest := len(ceilings) - 1
 	found := s.under(ceilings[highest])
 	least, ok := found.Charge(s.need)
@@ -92,13 +105,11 @@ func (s *search) choose() *Eviction {
 	return s.evict(found.Plan(found.Most(least)), ceilings[lowest])
 }
 
-// priorities lists the victims' priorities, rising; there is always one.
-func (s *search) priorities() []int32 {
+// priorities lists the victims' priorities from a floor on, rising; there is always one.
+func priorities(victims []Victim, floor int32) []int32 {
 	all := []int32{}
-	for _, n := range s.nodes {
-		for _, v := range n.Victims {
-			all = append(all, v.Priority)
-		}
+	for _, v := range victims {
+		all = append(all, max(v.Priority, floor))
 	}
 	if len(all) == 0 {
 		return []int32{0}

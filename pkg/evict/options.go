@@ -217,8 +217,13 @@ func reversed(s []int) []int {
 // sortByCost sorts indexes of victims by their costs, the younger of equals first.
 func sortByCost(victims []Victim, some []int) {
 	slices.SortFunc(some, func(a, b int) int {
-		return cmp.Or(victims[a].cost().Compare(victims[b].cost()), compareVictims(victims[a], victims[b]))
+		return victims[a].Compare(victims[b])
 	})
+}
+
+// Compare puts the cheaper victim first, then the younger one, then the first by name.
+func (v Victim) Compare(o Victim) int {
+	return cmp.Or(v.cost().Compare(o.cost()), compareVictims(v, o))
 }
 
 func sorted(s []int) []int {

@@ -1,0 +1,510 @@
+package evict_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+	"github.com/muster-scheduler/muster/test/worlds"
+)
+
+// gangWorld is a world in which victims may belong to running gangs.
+type gangWorld struct {
+	world
+	gangs     []evict.Gang
+	elsewhere []evict.Cost // by gang, of members that run on none of the nodes
+}
+
+// mostLeavers bounds the sets that the twin looks at.
+const mostLeavers = 10
+
+// drawGangWorld draws up to ten victims, most of them in up to three gangs of two to four.
+func drawGangWorld(t *rapid.T) gangWorld {
+	w := gangWorld{world: world{World: plan.World{Tree: worlds.Draw(t, 2+worlds.Even(t, 5, "most")).Build()}, unit: 1 + worlds.Even(t, 2, "unit")}}
+	n := w.Tree.NumNodes()
+	w.Bound, w.Attract = make([]offer.Slots, n), make([]offer.Slots, n)
+	if worlds.Chance(t, 8, "bound") {
+		w.Bound[worlds.Even(t, n, "node")] = 1
+	}
+	for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
+		w.gangs = append(w.gangs, evict.Gang{Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
+	}
+	w.hosts = make([]host, n)
+	shaped, uniform := rapid.Bool().Draw(t, "shaped"), rapid.Bool().Draw(t, "gangs have one priority")
+	total := 0
+	for i := range w.hosts {
+		h := &w.hosts[i]
+		h.free = []int{0, 0, 0, 0, 1, 2}[worlds.Even(t, 6, "free")]
+		for range min(worlds.Even(t, 4, "victims"), mostLeavers-total) {
+			v, size := w.drawVictim(t, uniform), 1+worlds.Even(t, 3, "size")
+			v.Name = fmt.Sprint("v", total)
+			if shaped {
+				v.Shape = fmt.Sprint("size ", size)
+			}
+			h.victims, h.size = append(h.victims, v), append(h.size, size)
+			total++
+		}
+	}
+	w.drawElsewhere(t, uniform)
+	return w
+}
+
+var gangPriorities = []int32{1, 5, 9}
+
+// drawGangRequest draws a request that is mostly all but as large as can be.
+func (w *gangWorld) drawGangRequest(t *rapid.T) {
+	w.drawRequest(t)
+	if worlds.Chance(t, 4, "any request") {
+		return
+	}
+	room := offer.Slots(0)
+	for _, n := range w.after(nil).Room {
+		room += n
+	}
+	w.Want = max(1, min(room, 8)-offer.Slots(worlds.Even(t, 4, "less than all")))
+	w.Min = w.Want
+	if worlds.Even(t, 3, "anywhere") > 0 {
+		w.Must, w.Multiple = 0, make(offer.Multiples, len(w.Multiple))
+	}
+}
+
+// drawVictim draws a victim, whose gang has fewer than four without it, and counts it there.
+func (w gangWorld) drawVictim(t *rapid.T, uniform bool) evict.Victim {
+	v := evict.Victim{
+		Gang:     worlds.Even(t, len(w.gangs)+1, "gang"),
+		Priority: gangPriorities[worlds.Even(t, 3, "priority")],
+		Started:  int64(worlds.Even(t, 3, "started")),
+		Violates: worlds.Chance(t, 5, "violates"),
+	}
+	if v.Gang == 0 || w.gangs[v.Gang-1].Cost.Pods == 4 {
+		v.Gang = 0
+		return v
+	}
+	g := &w.gangs[v.Gang-1]
+	if uniform && g.Cost.Pods > 0 {
+		v.Priority = g.Cost.Highest
+	}
+	g.Cost = g.Cost.Add(evict.CostOf(v))
+	return v
+}
+
+// drawElsewhere gives gangs members that run on none of the nodes: every gang has two.
+func (w *gangWorld) drawElsewhere(t *rapid.T, uniform bool) {
+	w.elsewhere = make([]evict.Cost, len(w.gangs))
+	for i := range w.gangs {
+		g := &w.gangs[i]
+		some := 0
+		if g.Cost.Pods < 4 && worlds.Chance(t, 3, "elsewhere") {
+			some = 1 + worlds.Even(t, 4-g.Cost.Pods, "members elsewhere")
+		}
+		for range max(some, 2-g.Cost.Pods) {
+			v := evict.Victim{Priority: gangPriorities[worlds.Even(t, 3, "priority")], Violates: worlds.Chance(t, 5, "violates")}
+			if uniform && g.Cost.Pods > 0 {
+				v.Priority = g.Cost.Highest
+			}
+			g.Cost = g.Cost.Add(evict.CostOf(v))
+			w.elsewhere[i] = w.elsewhere[i].Add(evict.CostOf(v))
+		}
+	}
+}
+
+func (w gangWorld) victim(p evict.Pick) evict.Victim { return w.hosts[p.Node].victims[p.Victim] }
+
+// leavers counts the members of each gang among some victims.
+func (w gangWorld) leavers(gone []evict.Pick) []int {
+	n := make([]int, len(w.gangs))
+	for _, p := range gone {
+		if g := w.victim(p).Gang; g > 0 {
+			n[g-1]++
+		}
+	}
+	return n
+}
+
+// costOf returns what a set costs in which no gang leaves in part, or by no more than it
+// can spare; ok is false of another set.
+func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
+	c = w.cost(gone)
+	here := w.leavers(w.everybody())
+	for g, n := range w.leavers(gone) {
+		if n <= w.gangs[g].Spare {
+			continue
+		}
+		if !w.gangs[g].Whole || n < here[g] {
+			return evict.Cost{}, false
+		}
+		c = c.Add(w.elsewhere[g])
+	}
+	return c, true
+}
+
+// cheapest tries every set of victims and returns those of the lowest cost, and that.
+func (w gangWorld) cheapest(fits func([]evict.Pick) bool) (out [][]evict.Pick, least evict.Cost) {
+	type set struct {
+		gone []evict.Pick
+		cost evict.Cost
+	}
+	var sets []set
+	all := w.everybody()
+	for mask := range 1 << len(all) {
+		var gone []evict.Pick
+		for i, p := range all {
+			if mask>>i&1 == 1 {
+				gone = append(gone, p)
+			}
+		}
+		if cost, ok := w.costOf(gone); ok {
+			sets = append(sets, set{gone, cost})
+		}
+	}
+	slices.SortStableFunc(sets, func(a, b set) int { return compareCosts(a.cost, b.cost) })
+	for _, s := range sets {
+		if len(out) > 0 && s.cost != least {
+			break
+		}
+		if fits(s.gone) {
+			out, least = append(out, s.gone), s.cost
+		}
+	}
+	return out, least
+}
+
+// chooser is one of the functions that are compared with the twin; what it returns may
+// have no plan.
+type chooser func(gangWorld) *evict.Eviction
+
+// compare says whether there is an eviction, and fails if it is not one of the cheapest.
+func (w gangWorld) compare(t *rapid.T, y worlds.Tally, choose chooser, fits func([]evict.Pick) bool) bool {
+	e := choose(w)
+	sets, least := w.cheapest(fits)
+	if (e == nil) != (len(sets) == 0) {
+		t.Fatalf("eviction: %+v, sets: %v\n%s", e, sets, w)
+	}
+	alone := choose(w.alone())
+	y.Count("impossible", alone == nil)
+	y.Count("refused", e == nil && alone != nil)
+	if e == nil {
+		return false
+	}
+	if cost, ok := w.costOf(e.Victims); !ok || cost != least || e.Cost != least {
+		t.Fatalf("%v cost %+v (%+v, legal: %v), %v would cost %+v\n%s", e.Victims, cost, e.Cost, ok, sets[0], least, w)
+	}
+	if !slices.ContainsFunc(sets, func(s []evict.Pick) bool { return slices.Equal(s, e.Victims) }) {
+		t.Fatalf("%v is none of %v\n%s", e.Victims, sets, w)
+	}
+	w.count(y, e, alone, choose)
+	return true
+}
+
+// alone is the world in which there are no gangs.
+func (w gangWorld) alone() gangWorld {
+	w.gangs, w.elsewhere = nil, nil
+	w.hosts = slices.Clone(w.hosts)
+	for i := range w.hosts {
+		w.hosts[i].victims = slices.Clone(w.hosts[i].victims)
+		for v := range w.hosts[i].victims {
+			w.hosts[i].victims[v].Gang = 0
+		}
+	}
+	return w
+}
+
+// here is the world in which gangs have no members elsewhere.
+func (w gangWorld) here() gangWorld {
+	w.gangs = slices.Clone(w.gangs)
+	for g := range w.gangs {
+		w.gangs[g].Cost = evict.Cost{}
+	}
+	for _, p := range w.everybody() {
+		if v := w.victim(p); v.Gang > 0 {
+			w.gangs[v.Gang-1].Cost = w.gangs[v.Gang-1].Cost.Add(evict.CostOf(v))
+		}
+	}
+	w.elsewhere = make([]evict.Cost, len(w.gangs))
+	return w
+}
+
+// gangKinds are the kinds of worlds that compare counts.
+var gangKinds = []string{
+	"impossible", "refused", "nobody leaves", "only pods without gangs leave", "a gang leaves whole", "several gangs leave whole",
+	"gangs leave whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide", "with violations",
+}
+
+// count says what the world was good for; alone is what is chosen where there are no gangs.
+func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose chooser) {
+	whole, spared, avoided := 0, 0, 0
+	broken := w.leavers(alone.Victims)
+	for g, n := range w.leavers(e.Victims) {
+		if spare := w.gangs[g].Spare; n <= spare && broken[g] > spare {
+			avoided++
+		}
+		switch {
+		case n > w.gangs[g].Spare:
+			whole++
+		case n > 0:
+			spared++
+		}
+	}
+	y.Count("nobody leaves", e.Cost.Pods == 0)
+	y.Count("only pods without gangs leave", e.Cost.Pods > 0 && whole+spared == 0)
+	y.Count("a gang leaves whole", whole > 0)
+	y.Count("several gangs leave whole", whole > 1)
+	y.Count("gangs leave whole and in part", whole > 0 && spared > 0)
+	y.Count("a gang spares members", spared > 0)
+	y.Count("a gang is avoided at a higher count", avoided > 0 && e.Cost.Pods > alone.Cost.Pods)
+	y.Count("with violations", e.Cost.Violations > 0)
+	y.Count("members elsewhere decide", !slices.Equal(choose(w.here()).Victims, e.Victims))
+}
+
+func (w gangWorld) String() (out string) {
+	for i, h := range w.hosts {
+		out += fmt.Sprintf("%s has %d, bound %d", w.Tree.Path(w.Tree.Node(i)), h.free, w.Bound[i])
+		for v, victim := range h.victims {
+			out += fmt.Sprintf(", %d of gang %d at %d violates %v", h.size[v], victim.Gang, victim.Priority, victim.Violates)
+		}
+		out += "\n"
+	}
+	return out + fmt.Sprintf("a member needs %d, %+v\ngangs %+v", w.unit, w.Request, w.gangs)
+}
+
+// choose asks ChooseAmongGangs.
+func (w gangWorld) choose() *evict.Eviction {
+	nodes := make([]evict.RawNode, len(w.hosts))
+	for i, h := range w.hosts {
+		nodes[i] = evict.RawNode{Victims: h.victims, Slots: func(gone []int) offer.Slots { return h.slots(w.unit, gone) }}
+	}
+	return evict.ChooseAmongGangs(w.World, w.Request, nodes, w.gangs)
+}
+
+// TestChooseAmongGangs compares with every set of victims there is in which gangs leave
+// whole or by no more than they can spare.
+func TestChooseAmongGangs(t *testing.T) {
+	worlds.Check(t, 2000, gangKinds, func(t *rapid.T, y worlds.Tally) {
+		w := drawGangWorld(t)
+		w.drawGangRequest(t)
+		if w.compare(t, y, gangWorld.choose, func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) }) {
+			w.checkPlan(t, w.choose())
+		}
+	})
+}
+
+// TestNoGangLeaves: the only victim belongs to a gang that can spare nobody and must not
+// leave, so nobody does.
+func TestNoGangLeaves(t *testing.T) {
+	w := gangWorld{world: world{unit: 1, hosts: []host{{size: []int{1}, victims: []evict.Victim{{Name: "v", Gang: 1}}}}}}
+	w.Tree = topology.Build(nil, []topology.Node{{Name: "n1"}})
+	w.Want, w.Min = 1, 1
+	w.gangs = []evict.Gang{{Cost: evict.Cost{Pods: 2}}}
+	if e := w.choose(); e != nil {
+		t.Fatalf("%+v", e)
+	}
+	j := gangJob{Job: plan.Job{Classes: []plan.Class{{Ranks: []int{0}}}, Gangs: []plan.Gang{{Need: 1}}}, units: [2]int{1, 1}}
+	if e, exact := j.choose(w); e != nil || !exact {
+		t.Fatalf("%+v, exact: %v", e, exact)
+	}
+}
+
+// TestManyBranches: three gangs on six nodes, of which many sets come before the cheapest in
+// which they leave whole.
+func TestManyBranches(t *testing.T) {
+	var nodes []topology.Node
+	for i := range 6 {
+		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
+	}
+	w := gangWorld{world: world{unit: 2, hosts: make([]host, 6)}, gangs: make([]evict.Gang, 3), elsewhere: make([]evict.Cost, 3)}
+	w.Tree, w.Want, w.Min, w.Bound = topology.Build(nil, nodes), 7, 7, make([]offer.Slots, 6)
+	for _, v := range []struct{ node, size, gang int }{
+		{0, 1, 3}, {0, 2, 0}, {0, 2, 2}, {1, 2, 1}, {3, 1, 0}, {3, 3, 2}, {4, 2, 2}, {4, 2, 3}, {4, 2, 3}, {5, 2, 1},
+	} {
+		h := &w.hosts[v.node]
+		violates := v.gang == 2 && v.node > 0
+		h.victims = append(h.victims, evict.Victim{Name: fmt.Sprint("v", v.node, len(h.victims)), Gang: v.gang, Priority: 1, Violates: violates})
+		h.size = append(h.size, v.size)
+	}
+	w = w.here()
+	w.elsewhere[0] = evict.Cost{Pods: 1, Highest: 1, Sum: 1}
+	for g := range w.gangs {
+		w.gangs[g].Whole, w.gangs[g].Cost = true, w.gangs[g].Cost.Add(w.elsewhere[g])
+	}
+	_, least := w.cheapest(func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
+	if e := w.choose(); e == nil || e.Cost != least {
+		t.Fatalf("%+v, the least cost is %+v\n%s", e, least, w)
+	}
+}
+
+// TestGangOfHighPriority: where a gang leaves in any case, lower priorities of the others do
+// not matter, only their sum.
+func TestGangOfHighPriority(t *testing.T) {
+	others := []evict.Victim{{Name: "a", Priority: 5}, {Name: "b", Priority: 5}, {Name: "c", Priority: 8}, {Name: "d", Priority: 1}}
+	w := gangWorld{world: world{unit: 4, hosts: []host{
+		{size: []int{8}, victims: []evict.Victim{{Name: "v", Gang: 1, Priority: 9}}},
+		{size: []int{2, 2, 3, 1}, victims: others},
+	}}}
+	w.Tree, w.Want, w.Min = topology.Build(nil, []topology.Node{{Name: "n1"}, {Name: "n2"}}), 3, 3
+	w.gangs = []evict.Gang{{Whole: true, Cost: evict.Cost{Pods: 2, Highest: 9, Sum: 18}}}
+	if e := w.choose(); e == nil || e.Cost != (evict.Cost{Pods: 4, Highest: 9, Sum: 27}) {
+		t.Fatalf("%+v", e)
+	}
+}
+
+// gangJob is a job of two kinds on the nodes of a gangWorld.
+type gangJob struct {
+	plan.Job
+	units [2]int // by kind, what a member needs
+}
+
+// drawGangJob draws up to three members of each of two kinds, in one gang or in two.
+func drawGangJob(t *rapid.T, w gangWorld) gangJob {
+	j := gangJob{units: [2]int{1 + worlds.Even(t, 2, "units"), 2 + worlds.Even(t, 2, "other units")}}
+	j.Gangs = make([]plan.Gang, 1+worlds.Even(t, 2, "gangs of the job"))
+	j.All = plan.Gather{Multiple: make(offer.Multiples, w.Tree.Depth()+1)}
+	j.Each = j.All
+	j.All.Must = worlds.Even(t, 3, "gather") / 2 * worlds.Even(t, w.Tree.Depth()+1, "must")
+	rank := 0
+	for kind := range 2 {
+		c := plan.Class{Gang: min(kind, len(j.Gangs)-1), Kind: kind}
+		for range 1 + worlds.Even(t, 3, "members") {
+			c.Ranks = append(c.Ranks, rank)
+			j.Gangs[c.Gang].Need++
+			rank++
+		}
+		j.Classes = append(j.Classes, c)
+	}
+	for g := range j.Gangs {
+		if worlds.Chance(t, 4, "elastic") {
+			j.Gangs[g].Need = offer.Slots(1 + worlds.Even(t, int(j.Gangs[g].Need), "need"))
+		}
+	}
+	return j
+}
+
+// take is what so many units are enough for beside a load.
+func (j gangJob) take(units offer.Slots, load []offer.Slots, kind int) offer.Slots {
+	for k, n := range load {
+		units -= n * offer.Slots(j.units[k])
+	}
+	return max(units, 0) / offer.Slots(j.units[kind])
+}
+
+// on is the world that the job is placed on.
+func (j gangJob) on(w gangWorld) plan.JobWorld {
+	out := plan.JobWorld{World: plan.World{Tree: w.Tree}}
+	now, never := w.after(nil), w.after(w.everybody())
+	for i := range w.hosts {
+		least := func(units offer.Slots) offer.Slots { return min(j.take(units, nil, 0), j.take(units, nil, 1)) }
+		out.Free = append(out.Free, least(now.Free[i]))
+		out.Room = append(out.Room, least(never.Free[i]))
+	}
+	return out
+}
+
+// choose asks ChooseJobAmongGangs.
+func (j gangJob) choose(w gangWorld) (e *evict.JobEviction, exact bool) {
+	nodes := make([]evict.JobNode, len(w.hosts))
+	for i, h := range w.hosts {
+		nodes[i] = evict.JobNode{Victims: h.victims, Take: func(gone []int, load []offer.Slots, kind int) offer.Slots {
+			return j.take(h.slots(1, gone), load, kind)
+		}}
+	}
+	return evict.ChooseJobAmongGangs(j.on(w), j.Job, nodes, w.gangs)
+}
+
+// fits says whether every gang's members find a place when some have left: it lists how
+// many of each kind a domain can take together, node by node.
+func (j gangJob) fits(w gangWorld, gone []evict.Pick) bool {
+	free := w.after(gone).Free
+	for d := topology.Root; int(d) < w.Tree.Len(); d++ {
+		if w.Tree.Layer(d) != j.All.Must {
+			continue
+		}
+		reach := map[[2]int]bool{{}: true}
+		for i := range w.hosts {
+			if !worlds.Holds(w.Tree, d, w.Tree.Node(i)) {
+				continue
+			}
+			more := map[[2]int]bool{}
+			for had := range reach {
+				for a := range len(j.Classes[0].Ranks) - had[0] + 1 {
+					for b := range len(j.Classes[1].Ranks) - had[1] + 1 {
+						if a*j.units[0]+b*j.units[1] <= int(free[i]) {
+							more[[2]int{had[0] + a, had[1] + b}] = true
+						}
+					}
+				}
+			}
+			reach = more
+		}
+		for n := range reach {
+			if j.enough(n) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enough says whether so many of each kind are what every gang needs.
+func (j gangJob) enough(n [2]int) bool {
+	have := make([]offer.Slots, len(j.Gangs))
+	for c, class := range j.Classes {
+		have[class.Gang] += offer.Slots(n[c])
+	}
+	for g, gang := range j.Gangs {
+		if have[g] < gang.Need {
+			return false
+		}
+	}
+	return true
+}
+
+// checkPlan: the plan holds in the world that the victims have left.
+func (j gangJob) checkPlan(t *rapid.T, w gangWorld, e *evict.JobEviction) {
+	free := w.after(e.Victims).Free
+	var n [2]int
+	for _, p := range e.Plan.Puts {
+		n[p.Class]++
+		free[p.Node] -= offer.Slots(j.units[p.Class])
+		if free[p.Node] < 0 || n[p.Class] > len(j.Classes[p.Class].Ranks) || !worlds.Holds(w.Tree, e.Plan.Domain, w.Tree.Node(p.Node)) {
+			t.Fatalf("%+v does not hold\n%s\n%+v", e.Plan, w, j)
+		}
+	}
+	if !j.enough(n) || w.Tree.Layer(e.Plan.Domain) < j.All.Must {
+		t.Fatalf("%+v is not what %+v asks for\n%s", e.Plan, j, w)
+	}
+}
+
+// TestChooseJobAmongGangs: the same for members of two kinds.
+func TestChooseJobAmongGangs(t *testing.T) {
+	worlds.Check(t, 2000, slices.Concat(gangKinds, []string{"unlike members", "several gangs in the job"}), func(t *rapid.T, y worlds.Tally) {
+		w := drawGangWorld(t)
+		w.unit = 1
+		w.Bound = make([]offer.Slots, len(w.hosts))
+		j := drawGangJob(t, w)
+		var last *evict.JobEviction
+		every := true
+		choose := func(w gangWorld) *evict.Eviction {
+			e, exact := j.choose(w)
+			every = every && exact
+			if last = e; e == nil {
+				return nil
+			}
+			return &evict.Eviction{Cost: e.Cost, Victims: e.Victims}
+		}
+		if choose(w); !every {
+			t.Fatalf("too many ways\n%s\n%+v", w, j)
+		}
+		if !w.compare(t, y, choose, func(gone []evict.Pick) bool { return j.fits(w, gone) }) {
+			return
+		}
+		choose(w)
+		j.checkPlan(t, w, last)
+		y.Count("unlike members", slices.ContainsFunc(last.Plan.Puts, func(p plan.Put) bool { return p.Class != last.Plan.Puts[0].Class }))
+		y.Count("several gangs in the job", len(j.Gangs) > 1)
+	})
+}
