@@ -28,6 +28,23 @@ func (b *Book) Check() error {
 			want[node][pod] = true
 		}
 	}
+	for key, g := range b.groups {
+		if len(g.claim) > 0 && (b.claimant != key || len(g.plan) > 0) {
+			return fmt.Errorf("group %s has a claim out of turn, or beside a plan", key)
+		}
+		for pod, node := range g.claim {
+			if m := b.pods[pod]; m == nil || m.Node != "" || b.groupKey(m.Gang) != key {
+				return fmt.Errorf("claim of %s has %s, which does not wait for it", key, pod)
+			}
+			if want[node] == nil {
+				want[node] = map[string]bool{}
+			}
+			want[node][pod] = true
+		}
+	}
+	if b.claimant != "" && b.groups[b.claimant] == nil {
+		return fmt.Errorf("the claim is %s's, which is not known", b.claimant)
+	}
 	if !maps.EqualFunc(want, b.places, maps.Equal[map[string]bool, map[string]bool]) {
 		return fmt.Errorf("places are %v, the plans say %v", b.places, want)
 	}

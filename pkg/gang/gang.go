@@ -51,7 +51,8 @@ type Member struct {
 	Rank int    // network-topology-index; NoRank if it has none
 	Node string // where it is bound; "" while it waits
 	// Gated members exist for the API but not for the scheduler (scheduling gates).
-	Gated bool
+	Gated    bool
+	Priority int32
 }
 
 // NoRank sorts after every rank.
@@ -74,27 +75,42 @@ type (
 	Left struct{ Pod, UID string }
 	// Planned: the group got a plan. With Reserved set, victims have yet to leave: the
 	// places are kept until then (zero: for ever), and the plan is carried out once
-	// Confirmed.
+	// Confirmed. With InOrder set, members enter the scheduler in the order of Places,
+	// each when the scheduler counts the one before it.
+	// Restored says that a process before this one made the plan.
 	Planned struct {
 		Group    string
 		Places   []Place
 		Reserved bool
+		InOrder  bool
+		Restored bool
 		Until    time.Time
 	}
-	// Confirmed: the reserved places are free now.
-	Confirmed struct{ Group string }
+	// Confirmed: the reserved places are free now. Members enter in turn if there is one.
+	Confirmed struct {
+		Group string
+		Turn  []string
+	}
 	// Assumed: the scheduler has given the member its node and counts it there.
 	Assumed struct{ Pod string }
 	// Held: the member arrived at the barrier (Permit).
 	Held struct{ Pod string }
 	// Released: the member lost its node before it was bound (Unreserve).
 	Released struct{ Pod, Why string }
+	// Waits: the group's reservation was looked at, and its victims have yet to leave.
+	Waits struct{ Group string }
 	// Tried: a plan is looked for in this member's cycle.
 	Tried struct{ Pod string }
 	// Refused: there is no plan for the group.
 	Refused struct{ Group, Why string }
-	// Dropped: the group's plan cannot be carried out.
-	Dropped struct{ Group, Why string }
+	// Claimed: these places are free, and are kept for the group whose turn it is until
+	// there are enough.
+	Claimed struct {
+		Group  string
+		Places []Place
+	}
+	// Dropped: the group's plan cannot be carried out, since Node refused a member.
+	Dropped struct{ Group, Node, Why string }
 	// NodeGone: the node does not exist any more.
 	NodeGone struct{ Node string }
 	// Tick: time passed.
@@ -110,8 +126,10 @@ func (Confirmed) event() {}
 func (Assumed) event()   {}
 func (Held) event()      {}
 func (Released) event()  {}
+func (Waits) event()     {}
 func (Tried) event()     {}
 func (Refused) event()   {}
+func (Claimed) event()   {}
 func (Dropped) event()   {}
 func (NodeGone) event()  {}
 func (Tick) event()      {}
@@ -129,6 +147,7 @@ const (
 	// Overdue says that the victims of the reservation of Gang, a group's key, did not
 	// leave in time.
 	Overdue Verb = "overdue"
+	GoOn    Verb = "go on" // pods that were kept back for half-bound groups may enter
 )
 
 // Effect is something the caller must now do.
@@ -141,12 +160,18 @@ type Effect struct {
 
 // Book holds every gang. The zero value is not usable; call New.
 type Book struct {
+	// Starve is how long a group is refused before it gets a claim; 0 means for ever.
+	Starve time.Duration
+
+	claimant     string          // the group that has the claim, "" if none does
+	resumed      map[string]bool // groups that were half bound at the start and were not tried yet
+	resumeUntil  time.Time       // when others need not wait for them any longer
 	compareNames func(a, b string) int
 	gangs        map[string]*gang
 	pods         map[string]*member
 	groups       map[string]*group          // by group key; what is remembered between events
 	listed       map[string]map[string]bool // gang -> gangs whose Group lists it
-	places       map[string]map[string]bool // node -> pods with a place there that is not assumed
+	places       map[string]map[string]bool // node -> pods with a place there that is not assumed, or a claim to one
 }
 
 type gang struct {
@@ -160,6 +185,7 @@ type member struct {
 	assumed bool // the scheduler counts it on its node
 	held    bool // it waits at the barrier
 	allowed bool // it has passed the barrier and is being bound
+	back    bool // it was sent back from the barrier with others, by no fault of its node
 	tried   bool // it was tried for its group: changes of the cluster are its business
 }
 
@@ -168,10 +194,31 @@ type group struct {
 	plan     map[string]string // pod -> node; a member leaves it when it is bound
 	reserved bool              // victims were evicted for the plan: it survives failures
 	waiting  bool              // it must be checked before it is carried out
+	opened   bool              // the barrier let members of the plan go: the others may follow
 	deadline time.Time         // when holding ends; zero while nobody holds a place
 	retry    time.Time         // when to wake the representative after a failure
 	failures int
 	why      string // the last refusal
+	// turn is the order in which the members of the plan enter; nil if it is none.
+	turn []string
+	// avoid holds the nodes that refused a member where a plan had put it. Plans are made
+	// without them for a while, longer each time.
+	avoid map[string]avoided
+	since time.Time         // when it was first refused; zero once it has a plan
+	claim map[string]string // pod -> node, as in a plan, but not enough of them
+	grown time.Time         // when the claim last got larger
+}
+
+// idle says that nothing of the group need be remembered.
+func (g *group) idle() bool {
+	return g.why == "" && g.retry.IsZero() && g.failures == 0 && len(g.avoid) == 0 && g.since.IsZero() && len(g.claim) == 0
+}
+
+// avoided is what is remembered of a node that refused a member.
+type avoided struct {
+	why   string
+	until time.Time // zero once plans may use the node again
+	times int
 }
 
 // New returns an empty Book. compareNames orders gangs and pods of equal rank.
@@ -183,6 +230,7 @@ func New(compareNames func(a, b string) int) *Book {
 		groups:       map[string]*group{},
 		listed:       map[string]map[string]bool{},
 		places:       map[string]map[string]bool{},
+		resumed:      map[string]bool{},
 	}
 }
 
@@ -201,23 +249,27 @@ func (b *Book) Apply(ev Event, now time.Time) []Effect {
 	case Planned:
 		return b.planned(ev, now)
 	case Confirmed:
-		return b.confirmed(ev.Group, now)
+		return b.confirmed(ev, now)
 	case Assumed:
 		return b.assumed(ev.Pod)
 	case Held:
 		return b.held(ev.Pod, now)
 	case Released:
 		return b.released(ev, now)
+	case Waits:
+		delete(b.resumed, ev.Group)
 	case Tried:
 		if m := b.pods[ev.Pod]; m != nil {
 			m.tried = true
 		}
 	case Refused:
-		return b.refused(ev)
+		return b.refused(ev, now)
+	case Claimed:
+		return b.claimed(ev, now)
 	case Dropped:
-		return b.dropped(ev.Group, ev.Why, now)
+		return b.dropped(ev, now)
 	case NodeGone:
-		return b.nodeGone(ev.Node)
+		return b.nodeGone(ev.Node, now)
 	case Tick:
 		return b.tick(now)
 	}

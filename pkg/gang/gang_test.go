@@ -110,9 +110,10 @@ func TestHoldingEndsInTime(t *testing.T) {
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"))
 	s.do(assumed("ns/a-0"), held("ns/a-0"))
 	require.Empty(t, s.after(9*time.Second))
-	require.Equal(t, []string{"expire ns/a", "reject ns/a-0", "wake ns/a-0"}, s.after(time.Second))
+	require.Equal(t, []string{"expire ns/a", "reject ns/a-0"}, s.after(time.Second))
 	require.Equal(t, 1, mustGroup(t, s, "ns/a-0").InFlight, "it is on its way back, and not to be planned yet")
-	require.Equal(t, []string{"wake ns/a-0"}, s.do(released("ns/a-0")))
+	require.Empty(t, s.do(released("ns/a-0")), "others have their turn first")
+	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Second))
 	require.Zero(t, mustGroup(t, s, "ns/a-0").InFlight)
 }
 
@@ -214,4 +215,80 @@ func mustGroup(t *testing.T, s *story, pod string) *gang.Group {
 	g, ok := s.book.Group(pod)
 	require.True(t, ok)
 	return g
+}
+
+func TestANodeThatRefusedIsAvoidedForAWhile(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
+	fail := func() {
+		s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), released("ns/a-1"), released("ns/a-0"))
+	}
+	fail()
+	require.Equal(t, map[string]string{"n1": "test"}, mustGroup(t, s, "ns/a-0").Avoid, "n0 is not to blame")
+	s.after(time.Second)
+	s.do(gang.Refused{Group: "ns/a", Why: "no room"})
+	require.Contains(t, mustGroup(t, s, "ns/a-0").Avoid, "n1", "a refusal does not bring the node back")
+	require.Empty(t, s.after(28*time.Second))
+	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Second))
+	require.Empty(t, mustGroup(t, s, "ns/a-0").Avoid)
+
+	fail()
+	s.after(2 * time.Second) // the retry after the failure
+	require.Empty(t, s.after(57*time.Second))
+	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Second), "the second time it is avoided twice as long")
+
+	s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), held("ns/a-1"))
+	s.do(seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, "n1"), seen("ns/a-2", 2, ""))
+	require.Empty(t, mustGroup(t, s, "ns/a-2").Avoid)
+}
+
+func TestMembersThatDependOnOneAnotherComeInTurn(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 3), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
+	p := planned("ns/a", "ns/a-2@n2", "ns/a-0@n0", "ns/a-1@n1")
+	p.InOrder = true
+	require.Equal(t, []string{"wake ns/a-2"}, s.do(p))
+	require.Equal(t, "waits for ns/a-2, which must be placed before it", s.admits("ns/a-0"))
+	require.Equal(t, "yes", s.admits("ns/a-2"))
+	require.Equal(t, []string{"wake ns/a-0"}, s.do(assumed("ns/a-2"), held("ns/a-2")))
+	require.Equal(t, []string{"ns/a-2", "ns/a-0", "ns/a-1"}, mustGroup(t, s, "ns/a-0").Turn)
+	require.Equal(t, "yes", s.admits("ns/a-0"))
+	require.Equal(t, "waits for ns/a-0, which must be placed before it", s.admits("ns/a-1"))
+	require.Contains(t, s.do(gang.Left{Pod: "ns/a-0", UID: "ns/a-0"}), "reject ns/a-2", "two are too few")
+}
+
+// TestAStarvingGroupGetsAClaim: one at a time, the most important first, until it has a
+// plan or its claim stands still.
+func TestAStarvingGroupGetsAClaim(t *testing.T) {
+	s := newStory(t)
+	s.book.Starve = time.Minute
+	s.do(declared("ns/a", 1), seen("ns/a-0", 0, ""), declared("ns/b", 2))
+	for _, pod := range []string{"ns/b-0", "ns/b-1"} {
+		m := seen(pod, 0, "")
+		m.Member.Priority = 5
+		s.do(m)
+	}
+	s.do(gang.Refused{Group: "ns/a", Why: "no room"}, gang.Refused{Group: "ns/b", Why: "no room"})
+	require.Empty(t, s.after(59*time.Second))
+	claim := gang.Claimed{Group: "ns/b", Places: []gang.Place{{Pod: "ns/b-0", Node: "n0"}}}
+	s.do(claim)
+	require.False(t, s.book.AnyPlaces(), "it is not its turn")
+	require.Equal(t, []string{"wake ns/b-0"}, s.after(time.Second), "the more important one")
+	require.True(t, mustGroup(t, s, "ns/b-0").Starving)
+	require.False(t, mustGroup(t, s, "ns/a-0").Starving)
+
+	s.do(claim)
+	require.Equal(t, []string{"ns/b-0"}, s.book.PlacesOn("n0"))
+	s.after(2 * time.Minute)
+	s.do(gang.Claimed{Group: "ns/b", Places: []gang.Place{{Pod: "ns/b-0", Node: "n0"}, {Pod: "ns/b-1", Node: "n1"}}})
+	require.Equal(t, []string{"ns/b-1"}, s.book.PlacesOn("n1"))
+	s.after(3*time.Minute - time.Second)
+	require.True(t, s.book.AnyPlaces(), "it has grown since")
+	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Second), "it stood still: the next one")
+	require.False(t, s.book.AnyPlaces())
+
+	s.do(gang.Claimed{Group: "ns/a", Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}}})
+	s.do(planned("ns/a", "ns/a-0@n2"))
+	require.Empty(t, s.book.PlacesOn("n0"), "a plan takes the place of the claim")
+	require.Contains(t, s.after(time.Minute), "wake ns/b-0", "it has waited again for long enough")
 }

@@ -127,6 +127,7 @@ func TestHistories(t *testing.T) {
 				}
 			}
 		}
+		w.book.Starve = 2 * time.Second
 		w.apply(t, declare("ns/a"))
 		w.apply(t, declare("ns/b"))
 		steps := map[string]func(*rapid.T){
@@ -176,6 +177,21 @@ func TestHistories(t *testing.T) {
 					ev.Places = append(ev.Places, gang.Place{Pod: m.Pod, Node: fmt.Sprint("n", i)})
 				}
 				w.apply(t, ev)
+			}),
+			"refuse": act("refuse", func(t *rapid.T) {
+				p := w.draw(t, func(p *truth) bool { return p.Node == "" })
+				if p == nil {
+					return
+				}
+				g, known := w.book.Group(p.Pod)
+				if ok, _ := w.book.Admit(p.Pod); !ok || !known || len(g.Places) > 0 {
+					return
+				}
+				w.apply(t, gang.Refused{Group: g.Key, Why: "test"})
+				if g.Starving {
+					played["claim"]++
+					w.apply(t, gang.Claimed{Group: g.Key, Places: []gang.Place{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}})
+				}
 			}),
 			"confirm": act("confirm", func(t *rapid.T) {
 				if p := w.draw(t, func(p *truth) bool { return p.Node == "" }); p != nil {
@@ -240,15 +256,15 @@ func TestHistories(t *testing.T) {
 			},
 		}
 		// What takes a gang on is drawn more often, or hardly any gang would get there.
-		for _, name := range []string{"come", "plan", "cycle", "bind"} {
+		for _, name := range []string{"come", "plan", "refuse", "cycle", "bind"} {
 			for i := range 3 {
 				steps[fmt.Sprint(name, i)] = steps[name]
 			}
 		}
 		t.Repeat(steps)
 	})
-	for _, name := range []string{"declare", "remove", "come", "go", "plan", "confirm", "cycle", "unreserve", "bind", "time"} {
-		if played[name] < 20 {
+	for _, name := range []string{"declare", "remove", "come", "go", "plan", "refuse", "claim", "confirm", "cycle", "unreserve", "bind", "time"} {
+		if played[name] < 20 && !testing.Short() {
 			t.Errorf("all histories together have %d steps %q: they prove little", played[name], name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 func (b *Book) declare(spec Spec) (out []Effect) {
 	g := b.gang(spec.Name)
 	if g.spec != nil && !slices.Equal(g.spec.Group, spec.Group) {
+		delete(b.resumed, b.groupKey(spec.Name))
 		out = b.forget(b.groupKey(spec.Name), "the GangGroup changed")
 		b.unlist(g.spec)
 	}
@@ -21,6 +22,11 @@ func (b *Book) declare(spec Spec) (out []Effect) {
 			b.listed[other] = map[string]bool{}
 		}
 		b.listed[other][spec.Name] = true
+	}
+	if key := b.groupKey(spec.Name); b.groups[key] != nil && len(b.groups[key].plan) > 0 {
+		if why := b.waitsFor(key); why != "" {
+			out = append(out, b.forget(key, why)...)
+		}
 	}
 	return append(out, b.Review(spec.Name)...)
 }
@@ -41,6 +47,7 @@ func (b *Book) remove(name string) []Effect {
 		return nil
 	}
 	group := b.groupOf(name)
+	delete(b.resumed, b.groupKey(name))
 	out := b.forget(b.groupKey(name), "gang "+name+" was removed")
 	b.unlist(g.spec)
 	g.spec, g.satisfied = nil, false
@@ -79,11 +86,14 @@ func (b *Book) seen(m Member) (out []Effect) {
 // bound takes a member out of its group's plan. Bound elsewhere than planned (by
 // hand, by another scheduler), it makes the rest of the plan void.
 func (b *Book) bound(m *member) (out []Effect) {
-	m.held, m.assumed, m.allowed = false, false, false
+	m.held, m.assumed, m.allowed, m.back = false, false, false, false
 	key := b.groupKey(m.Gang)
 	if g := b.groups[key]; g != nil {
 		node, planned := g.plan[m.Pod]
 		b.unplace(g, m.Pod)
+		b.unclaim(g, m.Pod)
+		g.failures = 0
+		delete(g.avoid, m.Node)
 		if planned && node != m.Node {
 			out = b.forget(key, m.Pod+" was bound to "+m.Node+" instead of "+node)
 		}
@@ -104,6 +114,7 @@ func (b *Book) left(ev Left) (out []Effect) {
 	key := b.groupKey(m.Gang)
 	if g := b.groups[key]; g != nil {
 		b.unplace(g, m.Pod)
+		b.unclaim(g, m.Pod)
 	}
 	delete(b.pods, m.Pod)
 	g := b.gangs[m.Gang]
@@ -111,8 +122,12 @@ func (b *Book) left(ev Left) (out []Effect) {
 	if len(g.members) == 0 {
 		g.satisfied = false
 	}
-	if b.groups[key] != nil && b.waitsFor(key) != "" {
-		out = b.forget(key, m.Pod+" left and the rest is too few")
+	if grp := b.groups[key]; grp != nil {
+		if b.waitsFor(key) != "" {
+			out = b.forget(key, m.Pod+" left and the rest is too few")
+		} else {
+			out = b.wakeNext(grp)
+		}
 	}
 	out = append(out, b.Review(m.Gang)...)
 	b.tidy(m.Gang)
@@ -130,12 +145,23 @@ func (b *Book) Review(name string) (out []Effect) {
 		if len(g.plan) > 0 {
 			return out
 		}
-		*g = group{why: g.why, retry: g.retry, failures: g.failures}
-		if g.why == "" && g.retry.IsZero() && g.failures == 0 {
+		*g = group{why: g.why, retry: g.retry, failures: g.failures, avoid: g.avoid, since: g.since, claim: g.claim, grown: g.grown}
+		if b.representative(key) == nil || b.waitsFor(key) != "" {
+			b.fed(key, g)
+		}
+		if g.idle() {
 			delete(b.groups, key)
 		}
 	}
-	if rep := b.representative(key); rep != nil && b.waitsFor(key) == "" {
+	rep := b.representative(key)
+	if rep == nil && b.groups[key] != nil {
+		b.groups[key].avoid = nil // nobody is left to place
+	}
+	waits := b.waitsFor(key) != ""
+	if rep == nil || waits {
+		delete(b.resumed, key)
+	}
+	if rep != nil && !waits {
 		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 	}
 	return out
@@ -150,6 +176,10 @@ func (b *Book) gang(name string) *gang {
 	}
 	return g
 }
+
+// stays says that the gang was whole and that this is enough: members may follow one by
+// one.
+func (g *gang) stays() bool { return g.satisfied && g.spec.Policy == OnceSatisfied }
 
 func (g *gang) nonStrict() bool { return g.spec != nil && g.spec.NonStrict }
 

@@ -12,16 +12,23 @@ const (
 	lastRetry  = 10 * time.Second
 	// lastFailure is when a reservation is given up: its places look free and are not.
 	lastFailure = 3
+	// A node that refused a member is avoided, twice as long each time.
+	firstAvoided = 30 * time.Second
+	lastAvoided  = 5 * time.Minute
 )
 
 // planned gives the members of a group their places and wakes those that have one.
 func (b *Book) planned(ev Planned, now time.Time) []Effect {
 	g := b.group(ev.Group)
+	if !ev.Restored {
+		delete(b.resumed, ev.Group)
+	}
 	for pod := range g.plan {
 		b.unplace(g, pod)
 	}
-	g.plan = make(map[string]string, len(ev.Places))
-	g.reserved, g.waiting = ev.Reserved, ev.Reserved
+	b.fed(ev.Group, g)
+	g.plan, g.turn = make(map[string]string, len(ev.Places)), nil
+	g.reserved, g.waiting, g.opened = ev.Reserved, ev.Reserved, false
 	g.why, g.deadline = "", ev.Until
 	if !ev.Reserved {
 		g.deadline = now.Add(b.patience(ev.Group))
@@ -32,6 +39,9 @@ func (b *Book) planned(ev Planned, now time.Time) []Effect {
 		}
 		g.plan[p.Pod] = p.Node
 		b.occupy(p.Node, p.Pod)
+		if ev.InOrder {
+			g.turn = append(g.turn, p.Pod)
+		}
 	}
 	out := b.report(ev.Group)
 	if ev.Reserved {
@@ -41,18 +51,24 @@ func (b *Book) planned(ev Planned, now time.Time) []Effect {
 }
 
 // confirmed carries out a reservation.
-func (b *Book) confirmed(key string, now time.Time) []Effect {
+func (b *Book) confirmed(ev Confirmed, now time.Time) []Effect {
+	key := ev.Group
 	g := b.groups[key]
 	if g == nil || !g.waiting {
 		return nil
 	}
+	g.turn = ev.Turn
 	g.waiting = false
+	delete(b.resumed, key)
 	g.deadline = now.Add(b.patience(key))
 	return b.wakePlanned(key)
 }
 
 func (b *Book) wakePlanned(key string) (out []Effect) {
 	g := b.groups[key]
+	if g.turn != nil {
+		return b.wakeNext(g)
+	}
 	for _, m := range b.sorted(key, pending) {
 		if _, ok := g.plan[m.Pod]; ok && !m.assumed {
 			out = append(out, Effect{Verb: Wake, Pod: m.Pod})
@@ -61,12 +77,31 @@ func (b *Book) wakePlanned(key string) (out []Effect) {
 	return out
 }
 
+// next is the member whose turn it is to enter, "" if all have or there is no order.
+func (b *Book) next(g *group) string {
+	for _, pod := range g.turn {
+		if m := b.pods[pod]; m != nil && g.plan[pod] != "" && !m.assumed {
+			return pod
+		}
+	}
+	return ""
+}
+
+// wakeNext lets the next member enter, where they do so in turn.
+func (b *Book) wakeNext(g *group) []Effect {
+	if pod := b.next(g); pod != "" && !g.waiting {
+		return []Effect{{Verb: Wake, Pod: pod}}
+	}
+	return nil
+}
+
 // assumed notes that the scheduler itself counts the member on its node now.
 func (b *Book) assumed(pod string) []Effect {
 	if m := b.pods[pod]; m != nil {
 		m.assumed = true
 		if g := b.groups[b.groupKey(m.Gang)]; g != nil {
 			b.vacate(g.plan[pod], pod)
+			return b.wakeNext(g)
 		}
 	}
 	return nil
@@ -78,18 +113,21 @@ func (b *Book) held(pod string, now time.Time) (out []Effect) {
 	if m == nil || m.Node != "" {
 		return nil
 	}
-	m.held = true
 	key := b.groupKey(m.Gang)
 	g := b.group(key)
+	if g.waiting || g.plan[pod] == "" { // given up while the member was on its way
+		return []Effect{{Verb: Reject, Pod: pod, Why: "the plan of its gang was given up"}}
+	}
+	m.held = true
 	if g.deadline.IsZero() {
 		g.deadline = now.Add(b.patience(key))
 	}
 	for _, name := range gangsOf(key) {
-		if !b.whole(name) {
+		if !b.whole(name) && !g.opened {
 			return nil
 		}
 	}
-	g.failures = 0
+	g.opened = true
 	for _, m := range b.sorted(key, func(m *member) bool { return m.held && !m.allowed }) {
 		m.allowed = true
 		out = append(out, Effect{Verb: Allow, Pod: m.Pod})
@@ -118,7 +156,7 @@ func (b *Book) whole(name string) bool {
 	case WaitingAndRunning:
 		return waiting+running >= g.spec.Min
 	}
-	return g.satisfied || waiting+running >= g.spec.Min
+	return g.stays() || waiting+running >= g.spec.Min
 }
 
 // released takes a member's node back. Of a strict gang, all that wait at the
@@ -128,7 +166,8 @@ func (b *Book) released(ev Released, now time.Time) (out []Effect) {
 	if m == nil || !m.assumed && !m.held {
 		return nil
 	}
-	m.assumed, m.held, m.allowed = false, false, false
+	fault := !m.back
+	m.assumed, m.held, m.allowed, m.back = false, false, false, false
 	key := b.groupKey(m.Gang)
 	g := b.group(key)
 	node, planned := g.plan[m.Pod]
@@ -144,12 +183,41 @@ func (b *Book) released(ev Released, now time.Time) (out []Effect) {
 			out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 		}
 		return out
-	case b.gang(m.Gang).nonStrict():
-		b.unplace(g, m.Pod)
-		b.later(g, now)
-		return b.report(key)
 	}
-	return b.dropped(key, ev.Why, now)
+	if !fault {
+		node = ""
+	}
+	if b.gang(m.Gang).nonStrict() {
+		b.unplace(g, m.Pod)
+		g.refusedBy(node, ev.Why, now)
+		b.later(g, now)
+		return append(b.report(key), b.wakeNext(g)...)
+	}
+	return b.dropped(Dropped{Group: key, Node: node, Why: ev.Why}, now)
+}
+
+// refusedBy notes that a node refused a member.
+func (g *group) refusedBy(node, why string, now time.Time) {
+	if node == "" {
+		return
+	}
+	if g.avoid == nil {
+		g.avoid = map[string]avoided{}
+	}
+	times := g.avoid[node].times
+	g.avoid[node] = avoided{why: why, until: now.Add(min(firstAvoided<<min(times, 10), lastAvoided)), times: times + 1}
+}
+
+// tryAgain says whether some node need not be avoided any longer.
+func (g *group) tryAgain(now time.Time) (any bool) {
+	for node, a := range g.avoid {
+		if !a.until.IsZero() && !now.Before(a.until) {
+			a.until = time.Time{}
+			g.avoid[node] = a
+			any = true
+		}
+	}
+	return any
 }
 
 // inFlight counts the pending members that the scheduler counts on a node although
@@ -165,23 +233,31 @@ func (b *Book) inFlight(key string) (n int) {
 	return n
 }
 
-// nodeGone wakes the representatives of groups that have reserved places there: they
-// must be planned anew. Members on their way to the node find out by themselves.
-func (b *Book) nodeGone(node string) (out []Effect) {
-	done := map[string]bool{}
-	for _, pod := range b.PlacesOn(node) {
-		key := b.groupKey(b.pods[pod].Gang)
-		if g := b.groups[key]; g != nil && g.waiting && !done[key] {
-			done[key] = true
-			out = append(out, Effect{Verb: Wake, Pod: b.representative(key).Pod})
+// nodeGone is about groups that have places there, which must be planned anew: of those
+// with a reservation the representative is woken, other plans are given up.
+func (b *Book) nodeGone(node string, now time.Time) (out []Effect) {
+	for _, key := range slices.Sorted(maps.Keys(b.groups)) {
+		g := b.groups[key]
+		rep := b.representative(key)
+		if rep == nil || !slices.Contains(slices.Collect(maps.Values(g.plan)), node) {
+			continue
 		}
+		if g.waiting {
+			out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
+			continue
+		}
+		out = append(out, b.dropped(Dropped{Group: key, Why: "node " + node + " is gone"}, now)...)
 	}
 	return out
 }
 
 // refused remembers why a group has no plan.
-func (b *Book) refused(ev Refused) []Effect {
+func (b *Book) refused(ev Refused, now time.Time) []Effect {
 	g := b.group(ev.Group)
+	delete(b.resumed, ev.Group)
+	if g.since.IsZero() {
+		g.since = now
+	}
 	if g.why == ev.Why {
 		return nil
 	}
@@ -191,19 +267,21 @@ func (b *Book) refused(ev Refused) []Effect {
 
 // dropped gives a plan up after a failure: who waits at the barrier is rejected, and
 // the representative tries again after a while. A reservation keeps its places.
-func (b *Book) dropped(key, why string, now time.Time) []Effect {
+func (b *Book) dropped(ev Dropped, now time.Time) []Effect {
+	key := ev.Group
 	g := b.groups[key]
 	if g == nil || len(g.plan) == 0 {
 		return nil
 	}
-	out := b.rejectHeld(key, why)
+	g.refusedBy(ev.Node, ev.Why, now)
+	out := b.rejectHeld(key, ev.Why)
 	if g.reserved && g.failures < lastFailure {
 		for pod, node := range g.plan {
 			if m := b.pods[pod]; m != nil && !m.assumed {
 				b.occupy(node, pod)
 			}
 		}
-		g.waiting = true
+		g.waiting, g.opened = true, false
 	} else {
 		out = append(out, b.clearPlan(key)...)
 	}
@@ -219,6 +297,7 @@ func (b *Book) forget(key, why string) []Effect {
 	}
 	out := b.rejectHeld(key, why)
 	out = append(out, b.clearPlan(key)...)
+	b.fed(key, g)
 	return append(out, b.report(key)...)
 }
 
@@ -228,7 +307,7 @@ func (b *Book) Forget(key, why string) []Effect { return b.forget(key, why) }
 
 func (b *Book) rejectHeld(key, why string) (out []Effect) {
 	for _, m := range b.sorted(key, func(m *member) bool { return m.held && !m.allowed }) {
-		m.held = false
+		m.held, m.back = false, true
 		out = append(out, Effect{Verb: Reject, Pod: m.Pod, Why: why})
 	}
 	return out
@@ -243,7 +322,7 @@ func (b *Book) clearPlan(key string) (out []Effect) {
 		}
 		b.unplace(g, pod)
 	}
-	g.plan, g.reserved, g.waiting, g.deadline = nil, false, false, time.Time{}
+	g.plan, g.turn, g.reserved, g.waiting, g.opened, g.deadline = nil, nil, false, false, false, time.Time{}
 	return out
 }
 
@@ -255,14 +334,18 @@ func (b *Book) later(g *group, now time.Time) {
 
 // tick ends waits that took too long and wakes those that were told to come later.
 func (b *Book) tick(now time.Time) (out []Effect) {
+	out = append(b.resumedLongEnough(now), b.starving(now)...)
 	for _, key := range slices.Sorted(maps.Keys(b.groups)) {
 		g := b.groups[key]
 		if !g.deadline.IsZero() && !now.Before(g.deadline) {
-			out = append(out, b.expire(key)...)
+			out = append(out, b.expire(key, now)...)
 			continue
 		}
+		again := g.tryAgain(now) && len(g.plan) == 0
 		if !g.retry.IsZero() && !now.Before(g.retry) {
-			g.retry = time.Time{}
+			g.retry, again = time.Time{}, true
+		}
+		if again {
 			if rep := b.representative(key); rep != nil {
 				out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 			}
@@ -271,15 +354,18 @@ func (b *Book) tick(now time.Time) (out []Effect) {
 	return out
 }
 
-// expire returns every member of a group that waited too long to the queue.
-func (b *Book) expire(key string) (out []Effect) {
+// expire returns every member of a group that waited too long to the queue. Where
+// victims did not leave, another place is sought at once; else the group comes back
+// after a while, as after any failure, so that others have their turn.
+func (b *Book) expire(key string, now time.Time) (out []Effect) {
 	g := b.groups[key]
 	g.deadline = time.Time{}
 	if len(b.sorted(key, func(m *member) bool { return m.held && !m.allowed })) == 0 && len(g.plan) == 0 {
 		return nil
 	}
 	why := "waited " + b.patience(key).String() + " for the gang to be whole"
-	if g.waiting {
+	overdue := g.waiting
+	if overdue {
 		why = "the victims did not leave in time"
 		out = append(out, Effect{Verb: Overdue, Gang: key})
 	}
@@ -287,7 +373,12 @@ func (b *Book) expire(key string) (out []Effect) {
 		out = append(out, Effect{Verb: Expire, Gang: name, Why: why})
 	}
 	out = append(out, b.forget(key, why)...)
-	if rep := b.representative(key); rep != nil && b.waitsFor(key) == "" {
+	rep := b.representative(key)
+	switch {
+	case rep == nil || b.waitsFor(key) != "":
+	case !overdue:
+		b.later(g, now)
+	default:
 		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 	}
 	return out

@@ -19,14 +19,43 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	g := b.groups[key]
 	if g != nil && len(g.plan) > 0 && !g.waiting {
 		if _, ok := g.plan[pod]; ok {
-			return true, ""
+			return b.turn(g, m)
 		}
 		return false, "waits until the plan of its gang is carried out"
+	}
+	if why := b.tooFewWait(key); why != "" {
+		return false, why
 	}
 	if rep := b.representative(key); rep != nil && rep.Pod != pod {
 		return false, "waits for " + rep.Pod + ", which is tried first for the whole gang"
 	}
 	return true, ""
+}
+
+// Turn says whether a member that has a place may go there now, or whom it waits for.
+func (b *Book) Turn(pod string) (ok bool, why string) {
+	m := b.pods[pod]
+	if m == nil {
+		return true, ""
+	}
+	g := b.groups[b.groupKey(m.Gang)]
+	if g == nil {
+		return true, ""
+	}
+	return b.turn(g, m)
+}
+
+func (b *Book) turn(g *group, m *member) (ok bool, why string) {
+	if next := b.next(g); next != "" && next != m.Pod && !m.assumed {
+		return false, "waits for " + next + ", which must be placed before it"
+	}
+	return true, ""
+}
+
+// Assumed says whether the scheduler counts a member on its node.
+func (b *Book) Assumed(pod string) bool {
+	m := b.pods[pod]
+	return m != nil && m.assumed
 }
 
 // Tried says whether a plan was ever looked for in this member's cycle. Those that were
@@ -53,11 +82,34 @@ func (b *Book) waitsFor(key string) string {
 	}
 	for _, name := range names {
 		g := b.gangs[name]
-		if exist, _ := b.count(g); !g.satisfied && exist < g.spec.Min {
-			if len(names) == 1 {
-				return fmt.Sprintf("%d of %d members exist", exist, g.spec.Min)
-			}
-			return fmt.Sprintf("%d of %d members of gang %s exist", exist, g.spec.Min, name)
+		exist, _ := b.count(g)
+		if g.stays() || exist >= g.spec.Min {
+			continue
+		}
+		of := ""
+		if len(names) > 1 {
+			of = " of gang " + name
+		}
+		why := fmt.Sprintf("%d of %d members%s exist", exist, g.spec.Min, of)
+		if gated := len(g.members) - exist; gated > 0 {
+			why += fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler", gated)
+		}
+		return why
+	}
+	return ""
+}
+
+// tooFewWait says why members of a group without a plan need not be tried: those who run
+// do not count for the match policy, and without them there are too few.
+func (b *Book) tooFewWait(key string) string {
+	for _, name := range gangsOf(key) {
+		g := b.gangs[name]
+		if g == nil || g.spec == nil || g.spec.Policy != OnlyWaiting {
+			continue
+		}
+		exist, bound := b.count(g)
+		if waiting := exist - bound; 0 < waiting && waiting < g.spec.Min {
+			return fmt.Sprintf("%d of %d members of gang %s wait: match-policy %s does not count those who run", waiting, g.spec.Min, name, OnlyWaiting)
 		}
 	}
 	return ""
@@ -70,11 +122,17 @@ type Group struct {
 	Pending []Member // by rank
 	Bound   []Member
 	Places  map[string]string // pod -> node; empty without a plan
+	Turn    []string          // the order in which members must take their places; nil if there is none
 	Waiting bool              // the places are reserved, but not confirmed
 	Held    int               // members at the barrier
 	// InFlight members are on their way back to the queue after a plan was given up;
 	// planning must wait for them, since the scheduler counts them on a node.
 	InFlight int
+	Avoid    map[string]string // nodes that refused a member of a plan, and why
+	// Starving says that places are to be kept for the group although there are not
+	// enough; Claim are those that are kept now.
+	Starving bool
+	Claim    map[string]string // pod -> node
 }
 
 // Gang is one gang of a Group.
@@ -107,7 +165,7 @@ func (b *Book) Group(pod string) (*Group, bool) {
 		if _, bound := b.count(g); g.spec.Policy != OnlyWaiting {
 			need = max(0, need-bound)
 		}
-		if g.satisfied {
+		if g.stays() {
 			need = 0
 		}
 		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need})
@@ -123,8 +181,18 @@ func (b *Book) Group(pod string) (*Group, bool) {
 		}
 	}
 	v.InFlight = b.inFlight(v.Key)
+	v.Starving = b.claimant == v.Key
 	if g := b.groups[v.Key]; g != nil {
 		v.Places, v.Waiting = maps.Clone(g.plan), g.waiting
+		for node, a := range g.avoid {
+			if !a.until.IsZero() {
+				if v.Avoid == nil {
+					v.Avoid = map[string]string{}
+				}
+				v.Avoid[node] = a.why
+			}
+		}
+		v.Turn, v.Claim = slices.Clone(g.turn), maps.Clone(g.claim)
 	}
 	return v, true
 }
@@ -182,6 +250,9 @@ func (b *Book) State(name string) State {
 		}
 	}
 	s.Waiting = b.waitsFor(key)
+	if g := b.groups[key]; s.Waiting == "" && (g == nil || len(g.plan) == 0) {
+		s.Waiting = b.tooFewWait(key)
+	}
 	if g := b.groups[key]; g != nil {
 		for pod := range g.plan {
 			if m := b.pods[pod]; m != nil && m.Gang == name {
