@@ -33,6 +33,9 @@ type Options struct {
 	// Wait and Policy are the defaults for gangs that do not say.
 	Wait   time.Duration
 	Policy gang.MatchPolicy
+	// Starve is how long a gang is refused before free places are kept for it; 0 means for
+	// ever.
+	Starve time.Duration
 	Clock  clock.WithTicker
 	// Leading says whether this process schedules; a standby only watches. It is asked
 	// until it says yes: who stops leading exits.
@@ -54,7 +57,8 @@ type Note struct {
 // Cache owns the tree and the book.
 type Cache struct {
 	Options
-	open atomic.Bool // everything was seen once, and this process leads
+	open  atomic.Bool  // everything was seen once, and this process leads
+	asked atomic.Int64 // when Resuming was first asked before that, in Unix nanoseconds
 
 	mu      sync.RWMutex
 	book    *gang.Book
@@ -62,6 +66,7 @@ type Cache struct {
 	gangs   map[string]*record
 	pods    map[string]*v1.Pod // members of gangs
 	nodes   map[string]*v1.Node
+	gone    map[string]bool // nodes that were deleted, as long as the scheduler may not know
 	network network
 	current atomic.Pointer[Topology] // nil after a change
 }
@@ -69,13 +74,16 @@ type Cache struct {
 // New returns an empty Cache. Nothing enters the scheduler before Start has seen
 // everything once.
 func New(o Options) *Cache {
+	book := gang.New(topology.CompareNames)
+	book.Starve = o.Starve
 	return &Cache{
 		Options: o,
-		book:    gang.New(topology.CompareNames),
+		book:    book,
 		serves:  map[string]bool{},
 		gangs:   map[string]*record{},
 		pods:    map[string]*v1.Pod{},
 		nodes:   map[string]*v1.Node{},
+		gone:    map[string]bool{},
 	}
 }
 
@@ -87,6 +95,30 @@ func (c *Cache) Serve(schedulerName string) {
 	c.serves[schedulerName] = true
 }
 
+// patience is how long pods without a gang wait for the cache to open.
+const patience = 10 * time.Second
+
+// Resuming says whether pods without a gang should wait: gangs that were half bound when
+// this process began have not been tried yet, or nobody can know whether there are any.
+// If that takes long (something cannot be listed), they need not.
+func (c *Cache) Resuming() bool {
+	if !c.open.Load() {
+		now := c.Clock.Now().UnixNano()
+		c.asked.CompareAndSwap(0, now)
+		return now-c.asked.Load() < int64(patience)
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Resuming()
+}
+
+// Serves says whether a pod is one for our profiles.
+func (c *Cache) Serves(pod *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.serves[pod.Spec.SchedulerName]
+}
+
 // Handle applies one event now and carries out its effects.
 func (c *Cache) Handle(ev gang.Event) {
 	c.mu.Lock()
@@ -95,8 +127,9 @@ func (c *Cache) Handle(ev gang.Event) {
 	c.do(effects)
 }
 
-// HandleHeld brings a member to the barrier and says whether it may bind at once.
-func (c *Cache) HandleHeld(pod string) (open bool) {
+// HandleHeld brings a member to the barrier and says whether it may bind at once, or
+// why it must go back.
+func (c *Cache) HandleHeld(pod string) (open bool, back string) {
 	c.mu.Lock()
 	effects := c.book.Apply(gang.Held{Pod: pod}, c.Clock.Now())
 	c.mu.Unlock()
@@ -106,10 +139,14 @@ func (c *Cache) HandleHeld(pod string) (open bool) {
 			open = true
 			continue
 		}
+		if e.Verb == gang.Reject && e.Pod == pod {
+			back = e.Why
+			continue
+		}
 		others = append(others, e)
 	}
 	c.do(others)
-	return open
+	return open, back
 }
 
 // Forget gives up a reservation that cannot be kept.
@@ -139,6 +176,9 @@ func (c *Cache) tick(ctx context.Context) {
 			return
 		case <-t.C():
 			c.Handle(gang.Tick{})
+			if !c.open.Load() && c.asked.Load() != 0 && !c.Resuming() {
+				c.do([]gang.Effect{{Verb: gang.GoOn}})
+			}
 		}
 	}
 }
@@ -151,6 +191,13 @@ func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.book.Admit(convert.PodKey(pod))
+}
+
+// Turn says whether a member that has a place may go there now, or whom it waits for.
+func (c *Cache) Turn(pod *v1.Pod) (ok bool, why string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Turn(convert.PodKey(pod))
 }
 
 // Tried says whether a plan was ever looked for in this member's cycle.
@@ -168,6 +215,15 @@ func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
 	return c.book.Place(convert.PodKey(pod))
 }
 
+// HasPlace says whether a pod has a place in a plan.
+func (c *Cache) HasPlace(pod *v1.Pod) bool {
+	if convert.GangOf(pod) == "" {
+		return false
+	}
+	node, _ := c.Place(pod)
+	return node != ""
+}
+
 // AnyPlaces says whether any place is held for somebody whom the scheduler does not
 // count yet.
 func (c *Cache) AnyPlaces() bool {
@@ -177,7 +233,8 @@ func (c *Cache) AnyPlaces() bool {
 }
 
 // PlacesOn returns the members of other groups that have a place on the node which
-// pod must respect: those of equal or higher priority.
+// pod must respect: those of equal or higher priority, and whatever theirs is, those
+// whose gang runs in part already.
 func (c *Cache) PlacesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -186,7 +243,7 @@ func (c *Cache) PlacesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 		if key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if p := c.pods[key]; p != nil && convert.Priority(p) >= convert.Priority(pod) {
+		if p := c.pods[key]; p != nil && (convert.Priority(p) >= convert.Priority(pod) || c.book.Half(key)) {
 			others = append(others, p)
 		}
 	}

@@ -141,9 +141,9 @@ func TestMembersThatAreNotOurs(t *testing.T) {
 	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
 	c.setPod(member("p0"))
 	c.setPod(member("p1", func(p *v1.Pod) { p.Spec.SchedulerName = "another" }))
-	require.Equal(t, "1 of 2 members exist", c.why(t, member("p0")))
+	require.Equal(t, "1 of 2 members exist, and 1 that do not count: they have scheduling gates or another scheduler", c.why(t, member("p0")))
 	c.setPod(member("p2", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}} }))
-	require.Equal(t, "1 of 2 members exist", c.why(t, member("p0")))
+	require.Equal(t, "1 of 2 members exist, and 2 that do not count: they have scheduling gates or another scheduler", c.why(t, member("p0")))
 	c.setPod(member("p2"))
 	require.Empty(t, c.why(t, member("p0")))
 }
@@ -300,4 +300,31 @@ func TestWakingGoesWithoutTheLock(t *testing.T) {
 	c.setPod(member("p0"))
 	c.setPod(member("p1"))
 	require.Contains(t, *effects, gang.Effect{Verb: gang.Wake, Pod: "ns/p0"})
+}
+
+// TestAPlanOnNodesThatAreNotKnownYet: the scheduler may hear of a node first.
+func TestAPlanOnNodesThatAreNotKnownYet(t *testing.T) {
+	c, _, _ := open(t)
+	c.setTopology(topologyOf(spineLayer, nodeLayer))
+	node := func(name, spine string) *v1.Node {
+		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"spine": spine}}}
+	}
+	c.setNode(node("n1", "s1"))
+	c.setNode(node("n2", "s1"))
+	place := func(t *Topology, name string) string {
+		i, ok := t.Tree.NodeIndex(name)
+		if !ok {
+			return ""
+		}
+		return t.Tree.Path(t.Tree.Node(i))
+	}
+	now := c.Topology()
+	require.Same(t, now, c.TopologyOf([]*v1.Node{node("n1", "s1"), node("n2", "s1")}))
+	require.Same(t, now, c.TopologyOf([]*v1.Node{node("n1", "s1")}), "a node more does no harm")
+	come := c.TopologyOf([]*v1.Node{node("n1", "s1"), node("n3", "s2")})
+	require.Equal(t, "s2/n3", place(come, "n3"))
+	require.Empty(t, place(come, "n2"))
+	moved := c.TopologyOf([]*v1.Node{node("n1", "s1"), node("n2", "s2")})
+	require.Equal(t, "s2/n2", place(moved, "n2"))
+	require.Equal(t, "s1/n2", place(c.Topology(), "n2"))
 }

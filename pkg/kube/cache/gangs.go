@@ -21,9 +21,13 @@ import (
 // record is what the cluster says of one gang.
 type record struct {
 	groups map[schema.GroupVersionResource]*sigs.PodGroup // both kinds have one shape
-	pods   map[string]*v1.Pod                             // members, finished ones too
+	pods   map[string]*v1.Pod                             // members
+	done   map[string]*v1.Pod                             // those that have succeeded or failed
 	gather *scheduling.GatherSpec
-	notes  []string // bad values for which a default is used
+	say    map[string]string // the annotations that describe the gang
+	by     string            // the member that they come from where there is no PodGroup
+	notes  []string          // bad values for which a default is used
+	told   map[string]bool   // notes that people were told
 }
 
 // podGroup returns the PodGroup that declares the gang; of two, Koordinator's.
@@ -40,10 +44,17 @@ func (r *record) podGroup() (*sigs.PodGroup, schema.GroupVersionResource) {
 func (c *Cache) record(name string) *record {
 	r := c.gangs[name]
 	if r == nil {
-		r = &record{groups: map[schema.GroupVersionResource]*sigs.PodGroup{}, pods: map[string]*v1.Pod{}}
+		r = &record{groups: map[schema.GroupVersionResource]*sigs.PodGroup{}, pods: map[string]*v1.Pod{}, done: map[string]*v1.Pod{}}
 		c.gangs[name] = r
 	}
 	return r
+}
+
+// tidy drops a record of which nothing is left. c.mu is held.
+func (c *Cache) tidy(name string, r *record) {
+	if len(r.pods)+len(r.done)+len(r.groups) == 0 {
+		delete(c.gangs, name)
+	}
 }
 
 // setPodGroup notes that a PodGroup exists in this state, or with nil that it does not.
@@ -51,7 +62,8 @@ func (c *Cache) setPodGroup(gvr schema.GroupVersionResource, name string, pg *si
 	c.mu.Lock()
 	r := c.record(name)
 	var effects []gang.Effect
-	if old := r.groups[gvr]; old != nil && (pg == nil || pg.UID != old.UID) {
+	old := r.groups[gvr]
+	if old != nil && (pg == nil || pg.UID != old.UID) {
 		delete(r.groups, gvr) // a PodGroup made anew under an old name is a new gang
 		effects = c.redeclare(name)
 		r = c.record(name)
@@ -61,6 +73,11 @@ func (c *Cache) setPodGroup(gvr schema.GroupVersionResource, name string, pg *si
 		effects = append(effects, c.redeclare(name)...)
 	}
 	notes := c.takeNotes(name)
+	if pg != nil && (old == nil || !maps.Equal(old.Annotations, pg.Annotations)) {
+		for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
+			notes = append(notes, c.podNotes(r.pods[key], r)...)
+		}
+	}
 	c.mu.Unlock()
 	c.do(effects)
 	c.tell(notes)
@@ -82,25 +99,39 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	r.pods[key], c.pods[key] = pod, pod
 	var effects []gang.Effect
 	var notes []Note
-	if convert.ByAnnotation(pod) && (old == nil || !maps.Equal(old.Annotations, pod.Annotations)) {
-		effects = c.redeclare(name)
-		notes = c.takeNotes(name)
+	if old == nil || !maps.Equal(old.Annotations, pod.Annotations) {
+		if r.describedBy(pod) {
+			effects = c.redeclare(name)
+			notes = c.takeNotes(name)
+		}
+		notes = append(notes, c.podNotes(pod, r)...)
 	}
 	now := c.Clock.Now()
 	if convert.Finished(pod) {
 		effects = append(effects, c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, now)...)
 	} else {
-		m, err := convert.Member(pod)
+		m, _ := convert.Member(pod) // what is wrong with it is in the notes
 		m.Gated = m.Gated || !c.serves[pod.Spec.SchedulerName]
-		if err != nil && old == nil {
-			notes = append(notes, Note{About: pod, Warning: true, Reason: "InvalidTopologyIndex", Message: err.Error()})
-		}
 		effects = append(effects, c.book.Apply(gang.Seen{Member: m}, now)...)
+		effects = append(effects, c.voidNomination(pod)...)
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: name})
 	c.mu.Unlock()
 	c.do(effects)
 	c.tell(notes)
+}
+
+// voidNomination takes back a nominated node that stands for no place: one of a plan
+// that was given up, which others would go on to respect. c.mu is held.
+func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
+	key := convert.PodKey(pod)
+	if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == "" || !c.open.Load() || c.book.Assumed(key) {
+		return nil
+	}
+	if node, _ := c.book.Place(key); node == pod.Status.NominatedNodeName {
+		return nil
+	}
+	return []gang.Effect{{Verb: gang.Clear, Pod: key}}
 }
 
 // dropPod notes that a pod is gone.
@@ -117,12 +148,10 @@ func (c *Cache) dropPod(pod *v1.Pod) {
 		delete(c.pods, key)
 	}
 	effects := c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())
-	if convert.ByAnnotation(pod) {
+	if r.by == key {
 		effects = append(effects, c.redeclare(name)...)
 	}
-	if len(r.pods) == 0 && len(r.groups) == 0 {
-		delete(c.gangs, name)
-	}
+	c.tidy(name, r)
 	c.mu.Unlock()
 	c.do(effects)
 }
@@ -132,9 +161,7 @@ func (c *Cache) redeclare(name string) []gang.Effect {
 	r := c.record(name)
 	spec, ok := c.spec(name, r)
 	if !ok {
-		if len(r.pods) == 0 && len(r.groups) == 0 {
-			delete(c.gangs, name)
-		}
+		c.tidy(name, r)
 		return c.book.Apply(gang.Removed{Gang: name}, c.Clock.Now())
 	}
 	return c.book.Apply(gang.Declared{Spec: spec}, c.Clock.Now())
@@ -154,12 +181,18 @@ func (c *Cache) redeclareAll() (effects []gang.Effect) {
 // spec reads what is declared of a gang. c.mu is held.
 func (c *Cache) spec(name string, r *record) (gang.Spec, bool) {
 	s := gang.Spec{Name: name, Min: 1, Wait: c.Wait, Policy: c.Policy}
-	r.gather, r.notes = nil, nil
-	var say map[string]string
+	r.gather, r.notes, r.say, r.by = nil, nil, map[string]string{}, ""
 	if pg, _ := r.podGroup(); pg != nil {
-		say = pg.Annotations
+		r.saySo(pg.Annotations)
+		if pod := r.first(speaks); pod != nil {
+			r.by = convert.PodKey(pod)
+			r.saySo(pod.Annotations)
+		}
 		s.Created = pg.CreationTimestamp.Time
 		s.Min = max(1, int(pg.Spec.MinMember))
+		if pg.Spec.MinMember < 0 { // without a value it is 0, and the default 1
+			r.notes = append(r.notes, fmt.Sprintf("spec.minMember: %d is not legal; legal: an integer ≥ 1; 1 is used", pg.Spec.MinMember))
+		}
 		if t := pg.Spec.ScheduleTimeoutSeconds; t != nil && *t > 0 {
 			s.Wait = time.Duration(*t) * time.Second
 		}
@@ -168,30 +201,81 @@ func (c *Cache) spec(name string, r *record) (gang.Spec, bool) {
 		if pod == nil {
 			return s, false
 		}
-		say = pod.Annotations
+		r.by = convert.PodKey(pod)
+		r.saySo(pod.Annotations)
 		s.Created = pod.CreationTimestamp.Time
-		n, err := scheduling.ParseMinAvailable(say[scheduling.AnnotationMinAvailable])
+		n, err := scheduling.ParseMinAvailable(r.say[scheduling.AnnotationMinAvailable])
 		if err != nil {
 			s.Problem = err.Error()
 		}
 		s.Min = max(1, n)
 	}
-	c.read(say, r, &s)
+	c.read(r.say, r, &s)
 	return s, true
+}
+
+// describing are the annotations that describe a gang, wherever they stand; those of
+// own only on the members of a gang without PodGroup.
+var (
+	describing = []string{
+		scheduling.AnnotationTopologySpec, scheduling.AnnotationGroups, scheduling.AnnotationMode,
+		scheduling.AnnotationMatchPolicy, scheduling.AnnotationWaitingTime,
+	}
+	own = []string{scheduling.AnnotationMinAvailable, scheduling.AnnotationTotalNumber}
+)
+
+// saySo adds what is not said yet.
+func (r *record) saySo(annotations map[string]string) {
+	for _, key := range slices.Concat(describing, own) {
+		if v, ok := annotations[key]; ok {
+			if _, said := r.say[key]; !said {
+				r.say[key] = v
+			}
+		}
+	}
+}
+
+// speaks says whether a pod has something to say of its gang.
+func speaks(pod *v1.Pod) bool {
+	return slices.ContainsFunc(describing, func(key string) bool { _, ok := pod.Annotations[key]; return ok })
+}
+
+// describedBy says whether the gang's description may change with this member.
+func (r *record) describedBy(pod *v1.Pod) bool {
+	if !convert.ByAnnotation(pod) && !speaks(pod) {
+		return false
+	}
+	key := convert.PodKey(pod)
+	if r.say == nil || r.by == "" || r.by == key || topology.CompareNames(key, r.by) < 0 {
+		return true
+	}
+	if _, err := scheduling.ParseMinAvailable(r.say[scheduling.AnnotationMinAvailable]); err != nil && convert.ByAnnotation(pod) {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(describing, own), func(k string) bool {
+		_, says := pod.Annotations[k]
+		_, said := r.say[k]
+		return says && !said
+	})
 }
 
 // declarer returns the member that describes a gang without a PodGroup: the first by
 // name with a legal min-available, else the first.
-func (r *record) declarer() (first *v1.Pod) {
-	for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
-		pod := r.pods[key]
-		if !convert.ByAnnotation(pod) {
-			continue
+func (r *record) declarer() *v1.Pod {
+	legal := r.first(func(pod *v1.Pod) bool {
+		_, err := scheduling.ParseMinAvailable(pod.Annotations[scheduling.AnnotationMinAvailable])
+		return err == nil && convert.ByAnnotation(pod)
+	})
+	return cmp.Or(legal, r.first(convert.ByAnnotation))
+}
+
+// first returns the first member by name for which is holds.
+func (r *record) first(is func(*v1.Pod) bool) (first *v1.Pod) {
+	name := ""
+	for key, pod := range r.pods {
+		if (first == nil || topology.CompareNames(key, name) < 0) && is(pod) {
+			first, name = pod, key
 		}
-		if _, err := scheduling.ParseMinAvailable(pod.Annotations[scheduling.AnnotationMinAvailable]); err == nil {
-			return pod
-		}
-		first = cmp.Or(first, pod)
 	}
 	return first
 }
@@ -225,6 +309,13 @@ func (c *Cache) read(say map[string]string, r *record, s *gang.Spec) {
 			s.Policy = gang.MatchPolicy(policy)
 		}
 	}
+	if v, ok := say[scheduling.AnnotationTotalNumber]; ok {
+		n, err := scheduling.ParseTotalNumber(v)
+		if err == nil && n < s.Min {
+			err = fmt.Errorf("%s: %q is not legal; legal: at least min-available, %d", scheduling.AnnotationTotalNumber, v, s.Min)
+		}
+		note(err)
+	}
 	if v, ok := say[scheduling.AnnotationWaitingTime]; ok {
 		wait, err := scheduling.ParseWaitingTime(v)
 		if note(err); err == nil {
@@ -242,29 +333,6 @@ func (c *Cache) read(say map[string]string, r *record, s *gang.Spec) {
 	}
 	if r.gather != nil {
 		problem(c.network.check(r.gather))
-	}
-}
-
-// takeNotes returns the notes on a gang that people have not been told. c.mu is held.
-func (c *Cache) takeNotes(name string) (notes []Note) {
-	r := c.gangs[name]
-	if r == nil {
-		return nil
-	}
-	pg, _ := r.podGroup()
-	for _, n := range r.notes {
-		if pg != nil {
-			notes = append(notes, Note{About: pg, Warning: true, Reason: "InvalidAnnotation", Message: n})
-		} else if pod := r.declarer(); pod != nil {
-			notes = append(notes, Note{About: pod, Warning: true, Reason: "InvalidAnnotation", Message: n})
-		}
-	}
-	return notes
-}
-
-func (c *Cache) tell(notes []Note) {
-	for _, n := range notes {
-		c.Note(n)
 	}
 }
 
@@ -304,37 +372,40 @@ func (c *Cache) Group(pod *v1.Pod) (*Group, error) {
 		if r.gather == nil {
 			continue
 		}
-		if out.Gather != nil && !slices.Equal(r.gather.Rules, out.Gather.Rules) {
+		if out.Gather != nil && !slices.Equal(sortedRules(r.gather), sortedRules(out.Gather)) {
 			return nil, fmt.Errorf("TopologySpecConflict: gangs %s and %s of one GangGroup carry different %s",
 				from, member.Name, scheduling.AnnotationTopologySpec)
 		}
 		out.Gather, from = r.gather, member.Name
 	}
-	if len(g.Gangs) > 1 && out.Gather != nil {
-		for _, rule := range out.Gather.Rules {
-			if rule.Scope == scheduling.ScopePodGroup {
-				return nil, fmt.Errorf("%s: scope PodGroup in a GangGroup of several gangs is not supported yet; legal: GangGroup",
-					scheduling.AnnotationTopologySpec)
-			}
-		}
-	}
 	return out, nil
 }
 
-// Order is a member's place in the queue: its gang's creation, the gang and the rank.
+// sortedRules are the rules in one order: theirs has no meaning.
+func sortedRules(g *scheduling.GatherSpec) []scheduling.GatherRule {
+	return slices.SortedFunc(slices.Values(g.Rules), func(a, b scheduling.GatherRule) int {
+		return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Scope, b.Scope))
+	})
+}
+
+// Order is a member's place in the queue: its gang's creation, the gang and the rank;
+// before them all, gangs that were half bound when this process began.
 type Order struct {
+	Resumed bool
 	Created time.Time
 	Gang    string
 	Rank    int
+	Pod     string
 }
 
 // Order returns the place of a gang's member in the queue.
 func (c *Cache) Order(pod *v1.Pod) Order {
 	name := convert.GangOf(pod)
 	m, _ := convert.Member(pod)
-	o := Order{Created: pod.CreationTimestamp.Time, Gang: name, Rank: m.Rank}
+	o := Order{Created: pod.CreationTimestamp.Time, Gang: name, Rank: m.Rank, Pod: m.Pod}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	o.Resumed = c.book.Resumed(name)
 	if r := c.gangs[name]; r != nil {
 		if pg, _ := r.podGroup(); pg != nil {
 			o.Created = pg.CreationTimestamp.Time

@@ -51,6 +51,8 @@ type Topology struct {
 	Object *koordinator.ClusterNetworkTopology
 	// Problem says why Object's spec is not what Tree is built from; "" if it is.
 	Problem string
+
+	layers []convert.Layer
 }
 
 // Topology returns the network as it is now. The tree is built on the first call
@@ -70,10 +72,60 @@ func (c *Cache) Topology() *Topology {
 	}
 	t := &Topology{
 		Tree:   topology.Build(convert.LayerNames(c.network.layers), nodes),
-		Object: c.network.object, Problem: c.network.problem,
+		Object: c.network.object, Problem: c.network.problem, layers: c.network.layers,
 	}
 	c.current.Store(t)
 	return t
+}
+
+// TopologyOf is Topology for a plan on just these nodes, with these labels, but for those
+// that were deleted. The scheduler is told of nodes before this cache or after it: a
+// gang can be woken by a change that is not in the tree yet, or not in the snapshot, and
+// nothing would wake it again.
+func (c *Cache) TopologyOf(nodes []*v1.Node) *Topology {
+	t := c.Topology()
+	nodes = c.notGone(nodes)
+	if !slices.ContainsFunc(nodes, func(n *v1.Node) bool { return !t.knows(n) }) {
+		return t
+	}
+	leaves := make([]topology.Node, len(nodes))
+	for i, n := range nodes {
+		leaves[i] = convert.Node(n.Name, n.Labels, t.layers)
+	}
+	own := *t
+	own.Tree = topology.Build(convert.LayerNames(t.layers), leaves)
+	return &own
+}
+
+// notGone leaves out nodes that were deleted, and forgets those that nobody has any more.
+func (c *Cache) notGone(nodes []*v1.Node) []*v1.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.gone) == 0 {
+		return nodes
+	}
+	still := map[string]bool{}
+	left := slices.DeleteFunc(slices.Clone(nodes), func(n *v1.Node) bool {
+		still[n.Name] = c.gone[n.Name]
+		return c.gone[n.Name]
+	})
+	maps.DeleteFunc(c.gone, func(name string, _ bool) bool { return !still[name] })
+	return left
+}
+
+// knows says whether the node is where its labels say.
+func (t *Topology) knows(n *v1.Node) bool {
+	i, ok := t.Tree.NodeIndex(n.Name)
+	if !ok {
+		return false
+	}
+	d := t.Tree.Node(i)
+	for _, name := range slices.Backward(convert.Node(n.Name, n.Labels, t.layers).Path) {
+		if d = t.Tree.Parent(d); t.Tree.Name(d) != name {
+			return false
+		}
+	}
+	return true
 }
 
 // setTopology notes the ClusterNetworkTopology, or with nil that there is none.
@@ -115,19 +167,41 @@ func (c *Cache) setNode(node *v1.Node) {
 	c.mu.Lock()
 	old := c.nodes[node.Name]
 	c.nodes[node.Name] = node
+	delete(c.gone, node.Name)
 	changed := old == nil || !maps.Equal(old.Labels, node.Labels)
+	var effects []gang.Effect
 	if changed {
 		c.current.Store(nil)
+		if old != nil {
+			effects = c.gangsOn(node.Name)
+		}
 	}
 	c.mu.Unlock()
 	if changed {
+		c.do(effects)
 		c.topologyChanged()
 	}
+}
+
+// gangsOn has the gangs reported that have members on a node: the domain that they are
+// in may have another name now. c.mu is held.
+func (c *Cache) gangsOn(node string) (out []gang.Effect) {
+	gangs := map[string]bool{}
+	for _, pod := range c.pods {
+		if pod.Spec.NodeName == node {
+			gangs[convert.GangOf(pod)] = true
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(gangs), topology.CompareNames) {
+		out = append(out, gang.Effect{Verb: gang.Report, Gang: name})
+	}
+	return out
 }
 
 func (c *Cache) dropNode(name string) {
 	c.mu.Lock()
 	delete(c.nodes, name)
+	c.gone[name] = true
 	c.current.Store(nil)
 	effects := c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now())
 	c.mu.Unlock()

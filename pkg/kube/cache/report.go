@@ -21,6 +21,7 @@ type Report struct {
 	Resource schema.GroupVersionResource
 	Speaker  *v1.Pod  // a member to tell instead where there is no PodGroup, one that waits if any does; may be nil
 	Owners   []string // namespace/name of the members' controllers
+	Members  int      // all of them
 	// Members by phase; finished ones count.
 	Running, Succeeded, Failed int
 	// Domain is the path of the deepest named domain that holds all bound members; ""
@@ -37,7 +38,7 @@ func (c *Cache) Report(name string) (Report, bool) {
 	if r == nil {
 		return Report{}, false
 	}
-	out := Report{State: c.book.State(name)}
+	out := Report{State: c.book.State(name), Members: len(r.pods)}
 	out.PodGroup, out.Resource = r.podGroup()
 	owners := map[string]bool{}
 	domain := topology.ID(-1)
@@ -66,6 +67,16 @@ func (c *Cache) Report(name string) (Report, bool) {
 			domain = tree.Common(domain, tree.Node(i))
 		}
 	}
+	for _, pod := range r.done {
+		if o := metav1.GetControllerOf(pod); o != nil {
+			owners[convert.Key(pod.Namespace, o.Name)] = true
+		}
+		if pod.Status.Phase == v1.PodSucceeded {
+			out.Succeeded++
+		} else {
+			out.Failed++
+		}
+	}
 	for ; domain > topology.Root && !tree.Named(domain); domain = tree.Parent(domain) {
 	}
 	if domain > topology.Root {
@@ -80,6 +91,30 @@ func (c *Cache) Gangs() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.SortedFunc(maps.Keys(c.gangs), topology.CompareNames)
+}
+
+// Bound says whether a member has a node for the API server, and not only a place that
+// is being taken.
+func (c *Cache) Bound(pod *v1.Pod) bool {
+	p := c.Pod(convert.PodKey(pod))
+	return p != nil && p.Spec.NodeName != ""
+}
+
+// Running returns the members of a gang that have a node and are not done, and how many
+// of them it needs: none if nothing declares it.
+func (c *Cache) Running(name string) (pods []*v1.Pod, least int) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.gangs[name]
+	if r == nil {
+		return nil, 0
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
+		if p := r.pods[key]; p.Spec.NodeName != "" && !convert.Finished(p) {
+			pods = append(pods, p)
+		}
+	}
+	return pods, c.book.State(name).Min
 }
 
 // Pending returns the members of a gang that wait for a node.

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,12 +25,14 @@ import (
 	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Source is where the objects come from.
 type Source struct {
-	Core    informers.SharedInformerFactory
-	Dynamic dynamic.Interface
+	Core     informers.SharedInformerFactory
+	Finished toolscache.SharedIndexInformer // see NewFinished; nil leaves finished members out
+	Dynamic  dynamic.Interface
 	// Served says whether the API server serves a custom resource now.
 	Served func(schema.GroupVersionResource) (bool, error)
 }
@@ -64,10 +67,16 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 	if err != nil {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
-	go func() {
-		w := &watcher{cache: c, src: src, synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced}}
-		w.run(ctx)
-	}()
+	w := &watcher{cache: c, src: src, synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced}}
+	if src.Finished != nil {
+		done, err := src.Finished.AddEventHandler(handler(c.setDone, c.dropDone))
+		if err != nil {
+			return fmt.Errorf("watching finished pods: %w", err)
+		}
+		w.synced["finished pods"] = done.HasSynced
+		go src.Finished.RunWithContext(ctx)
+	}
+	go w.run(ctx)
 	go c.tick(ctx)
 	return nil
 }
@@ -234,12 +243,19 @@ func (c *Cache) podGroupHandlers(ctx context.Context, gvr schema.GroupVersionRes
 func (c *Cache) ready() {
 	c.open.Store(true)
 	c.mu.Lock()
+	c.book.Resume(c.Clock.Now())
 	effects := c.restore()
 	for _, name := range c.book.Gangs() {
 		effects = append(effects, c.book.Review(name)...)
 	}
+	for _, key := range slices.SortedFunc(maps.Keys(c.pods), topology.CompareNames) {
+		effects = append(effects, c.voidNomination(c.pods[key])...)
+	}
+	effects = append(effects, gang.Effect{Verb: gang.GoOn})
+	notes := c.allNotes()
 	c.mu.Unlock()
 	c.do(effects)
+	c.tell(notes)
 	c.topologyChanged()
 }
 
@@ -262,7 +278,7 @@ func (c *Cache) restore() (effects []gang.Effect) {
 			}
 			if len(places) > 0 && len(places) >= g.Need() {
 				now := c.Clock.Now()
-				ev := gang.Planned{Group: g.Key, Places: places, Reserved: true, Until: now.Add(c.Leave)}
+				ev := gang.Planned{Group: g.Key, Places: places, Reserved: true, Restored: true, Until: now.Add(c.Leave)}
 				effects = append(effects, c.book.Apply(ev, now)...)
 				// Nothing need happen any more: the victims may have left meanwhile.
 				effects = append(effects, gang.Effect{Verb: gang.Wake, Pod: g.Pending[0].Pod})

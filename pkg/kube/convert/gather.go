@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -12,33 +14,30 @@ import (
 // Selector returns a pod's network-topology-selector, "" if it has none.
 func Selector(pod *v1.Pod) string { return pod.Annotations[scheduling.AnnotationTopologySelector] }
 
-// Request returns what a gang with this gather spec asks for. Layers that the tree
+// Gather returns what a gather spec asks of the members of all gangs together, and of
+// those of each gang on its own; of one gang that is the same. Layers that the tree
 // does not have are left out; whether they may be missing was decided before.
-func Request(g *scheduling.GatherSpec, tree *topology.Tree, want, need int) plan.Request {
-	r := plan.Request{
-		Want: offer.Slots(want), Min: offer.Slots(max(1, need)),
-		Multiple: make(offer.Multiples, tree.Depth()+1),
-	}
+func Gather(g *scheduling.GatherSpec, tree *topology.Tree, gangs int) (all, each plan.Gather) {
+	all.Multiple = make(offer.Multiples, tree.Depth()+1)
+	each.Multiple = make(offer.Multiples, tree.Depth()+1)
 	if g == nil {
-		return r
+		return all, each
 	}
-	prefer := make([]bool, tree.Depth()+1)
 	for _, rule := range g.Rules {
 		layer, ok := tree.LayerIndex(rule.Layer)
 		if !ok {
 			continue
 		}
+		into := &all
+		if rule.Scope == scheduling.ScopePodGroup && gangs > 1 {
+			into = &each
+		}
 		if rule.Strategy == scheduling.MustGather {
-			r.Must = max(r.Must, layer)
-		} else {
-			prefer[layer] = true
+			into.Must = max(into.Must, layer)
+		} else if !slices.Contains(into.Prefer, layer) {
+			into.Prefer = append(into.Prefer, layer)
 		}
-		r.Multiple[layer] = offer.Slots(rule.PodCountMultiple)
+		into.Multiple[layer] = offer.Common(into.Multiple.At(layer), offer.Slots(rule.PodCountMultiple))
 	}
-	for layer, yes := range prefer {
-		if yes {
-			r.Prefer = append(r.Prefer, layer)
-		}
-	}
-	return r
+	return all, each
 }

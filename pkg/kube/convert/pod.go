@@ -54,7 +54,7 @@ func Finished(pod *v1.Pod) bool {
 func Member(pod *v1.Pod) (gang.Member, error) {
 	m := gang.Member{
 		Gang: GangOf(pod), Pod: PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank,
-		Node: pod.Spec.NodeName, Gated: len(pod.Spec.SchedulingGates) > 0,
+		Node: pod.Spec.NodeName, Gated: len(pod.Spec.SchedulingGates) > 0, Priority: Priority(pod),
 	}
 	index, ok := pod.Annotations[scheduling.AnnotationTopologyIndex]
 	if !ok {

@@ -63,6 +63,9 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 // Pods counts as present, or as gone, besides what the scheduler's snapshot holds.
 type Pods []fwk.PodInfo
 
+// Member is what is counted.
+func (c *Counter) Member() fwk.PodInfo { return c.member }
+
 // Count returns how many members the node takes beside those others, and if it is
 // none, the Filters' reasons.
 func (c *Counter) Count(ctx context.Context, node fwk.NodeInfo, others Pods) (offer.Slots, []string) {

@@ -31,10 +31,12 @@ func profile(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) framework.Framewor
 	p := cfg.Profiles[0]
 	p.Plugins.MultiPoint.Enabled = keepStateless(p.Plugins.MultiPoint.Enabled)
 	client := fake.NewClientset()
+	snapshot := internalcache.NewSnapshot(pods, nodes)
 	f, err := frameworkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &p,
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(informers.NewSharedInformerFactory(client, 0)),
-		frameworkruntime.WithSnapshotSharedLister(internalcache.NewSnapshot(pods, nodes)),
+		frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithMutableSnapshotLister(snapshot),
 	)
 	require.NoError(t, err)
 	return f

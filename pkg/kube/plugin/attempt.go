@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // attempt is one try to place a group on one snapshot of the cluster.
@@ -28,91 +30,171 @@ type attempt struct {
 	net   *cache.Topology
 	nodes []fwk.NodeInfo // by node index of net's tree; nil where there is none, or one to avoid
 
-	counters map[string]*fit.Counter // by template
-	world    plan.World
-	request  plan.Request
-	counted  bool
+	kinds     []kind
+	kindOf    map[string]int // by member
+	all, each plan.Gather
+	world     plan.World
+	counted   bool
+	answers   []map[string]offer.Slots // by node index, what the Filters said before
+}
+
+// kind is members that need the same.
+type kind struct {
+	pod     *v1.Pod // the first of them
+	counter *fit.Counter
+	slots   []offer.Slots // by node index
+}
+
+// outcome is what an attempt has found.
+type outcome struct {
+	places  []gang.Place
+	inOrder bool // members must come in the order of the places
 }
 
 func (p *Plugin) newAttempt(group *cache.Group, nodes []fwk.NodeInfo) *attempt {
-	net := p.Cache.Topology()
-	a := &attempt{Plugin: p, group: group, net: net, nodes: make([]fwk.NodeInfo, net.Tree.NumNodes()), counters: map[string]*fit.Counter{}}
+	objects := make([]*v1.Node, len(nodes))
+	for i, n := range nodes {
+		objects[i] = n.Node()
+	}
+	net := p.Cache.TopologyOf(objects)
+	a := &attempt{Plugin: p, group: group, net: net, nodes: make([]fwk.NodeInfo, net.Tree.NumNodes())}
 	for _, n := range nodes {
-		if i, ok := net.Tree.NodeIndex(n.Node().Name); ok && !p.victims.avoid(group.Key, n) {
+		if i, ok := net.Tree.NodeIndex(n.Node().Name); ok && !a.avoids(n) {
 			a.nodes[i] = n
 		}
 	}
 	return a
 }
 
+// avoids says whether the group must not go to a node: it refused a member although a
+// plan had put it there, or holds a victim that did not leave in time.
+func (a *attempt) avoids(n fwk.NodeInfo) bool {
+	_, refused := a.group.Avoid[n.Node().Name]
+	return refused || a.victims.avoid(a.group.Key, n)
+}
+
 // plan chooses places for the group's pending members. The error is the message for
 // the user.
-func (a *attempt) plan(ctx context.Context) ([]gang.Place, error) {
+func (a *attempt) plan(ctx context.Context) (outcome, error) {
 	lacks, err := a.count(ctx)
 	if err != nil {
-		return nil, err
+		return outcome{}, err
 	}
-	chosen, refusal := plan.Choose(a.world, a.request)
-	if refusal != nil {
-		if len(a.counters) > 1 {
-			return nil, errors.New(refusal.String() + " (the members differ: each is counted as the neediest of them)" + lacks.String())
+	found, refusal, err := a.choose(ctx, nil)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case refusal != nil:
+		return outcome{}, errors.New(refusal.String() + lacks.String() + a.avoided())
+	}
+	return found, nil
+}
+
+// choose plans as if the pods that are gone, by node index, had left; nil means nobody.
+func (a *attempt) choose(ctx context.Context, gone [][]*v1.Pod) (outcome, *plan.Refusal, error) {
+	dependent := a.dependent()
+	if !dependent && a.alike() {
+		w := a.world
+		if gone != nil {
+			w.Free = a.freeWithout(ctx, gone)
 		}
-		return nil, errors.New(refusal.String() + lacks.String())
-	}
-	places := a.assign(chosen)
-	if len(a.counters) > 1 {
-		if why := a.verify(ctx, places); why != "" {
-			return nil, errors.New("the members differ, and the plan found for them does not pass the Filters: " + why)
+		p, refusal := plan.Choose(w, a.request())
+		if refusal != nil {
+			return outcome{}, refusal, nil
 		}
+		return outcome{places: a.assign(p)}, nil, nil
 	}
-	return places, nil
+	return a.chooseJob(ctx, dependent, gone)
+}
+
+// alike says whether the members differ in nothing that a plan must know: neither in
+// what they need nor in whom they gather with, nor where some of them are already.
+func (a *attempt) alike() bool {
+	if len(a.kinds) > 1 || a.each.Must > 0 || len(a.each.Prefer) > 0 || maxMultiple(a.each) > 1 {
+		return false
+	}
+	return len(a.group.Bound) == 0 || maxMultiple(a.all) == 1
+}
+
+func maxMultiple(g plan.Gather) (most offer.Slots) {
+	for l := range g.Multiple {
+		most = max(most, g.Multiple.At(l))
+	}
+	return max(most, 1)
+}
+
+// dependent says whether members may depend on one another across nodes.
+func (a *attempt) dependent() bool {
+	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Dependent(len(a.kinds) == 1) })
+}
+
+// request is what like members ask for.
+func (a *attempt) request() plan.Request {
+	return plan.Request{
+		Want: offer.Slots(len(a.group.Pending)), Min: offer.Slots(max(1, a.group.Need())),
+		Must: a.all.Must, Prefer: a.all.Prefer, Multiple: a.all.Multiple,
+	}
 }
 
 // count asks the Filters what each node takes and reads the request off the group.
 func (a *attempt) count(ctx context.Context) (lacks, error) {
 	tree := a.net.Tree
-	a.request = convert.Request(a.group.Gather, tree, len(a.group.Pending), a.group.Need())
-	a.world = plan.World{Tree: tree, Free: make([]offer.Slots, tree.NumNodes()), Bound: make([]offer.Slots, tree.NumNodes())}
-	for _, m := range a.group.Bound {
-		if i, ok := tree.NodeIndex(m.Node); ok {
-			a.world.Bound[i]++
-		}
-	}
+	a.all, a.each = convert.Gather(a.group.Gather, tree, len(a.group.Gangs))
+	a.world = plan.World{Tree: tree, Bound: a.bound("")}
 	a.attract()
-	for _, pod := range a.templates() {
-		if _, err := a.counter(ctx, pod); err != nil {
-			return lacks{}, err
-		}
+	if err := a.sortKinds(ctx); err != nil {
+		return lacks{}, err
+	}
+	for k := range a.kinds {
+		a.kinds[k].slots = make([]offer.Slots, tree.NumNodes())
 	}
 	reasons := make([][]string, len(a.nodes))
-	a.each(ctx, func(i int, n fwk.NodeInfo) {
-		a.world.Free[i], reasons[i] = a.countNode(ctx, n)
+	a.onEach(ctx, func(i int, n fwk.NodeInfo) {
+		others := a.others(n)
+		for _, kind := range a.kinds {
+			slots, why := kind.counter.Count(ctx, n, others)
+			kind.slots[i] = slots
+			reasons[i] = append(reasons[i], why...)
+		}
 	})
-	a.counted = true
+	a.world.Free = a.least()
+	a.counted, a.answers = true, make([]map[string]offer.Slots, len(a.nodes))
 	return histogram(a.nodes, reasons), nil
 }
 
-// countNode returns how many members a node takes, whichever they are: the least of
-// any template. For members that need the same that is exact. For unlike members it
-// never promises too much as long as needs add up, since any mix of k members needs
-// no more of anything than k of the neediest.
-func (a *attempt) countNode(ctx context.Context, n fwk.NodeInfo) (least offer.Slots, reasons []string) {
+// least is how many members each node takes whichever they are: those of the neediest
+// kind, but for kinds that fit nowhere as long as others are not there.
+func (a *attempt) least() []offer.Slots {
+	least := make([]offer.Slots, len(a.nodes))
 	first := true
-	for _, c := range a.counters {
-		slots, why := c.Count(ctx, n, a.others(n))
-		status := slots < least || first
-		if status {
-			least, first = slots, false
+	for _, k := range a.kinds {
+		if !slices.ContainsFunc(k.slots, func(n offer.Slots) bool { return n > 0 }) && a.dependent() {
+			continue
 		}
-		if slots == 0 {
-			reasons = append(reasons, why...)
+		for i, n := range k.slots {
+			if first || n < least[i] {
+				least[i] = n
+			}
 		}
+		first = false
 	}
-	return least, reasons
+	return least
 }
 
-// each calls do for every node of the snapshot, in parallel.
-func (a *attempt) each(ctx context.Context, do func(i int, n fwk.NodeInfo)) {
+// bound counts, by node index, the members of a gang that run already; of all gangs
+// if it is "".
+func (a *attempt) bound(gangName string) []offer.Slots {
+	out := make([]offer.Slots, a.net.Tree.NumNodes())
+	for _, m := range a.group.Bound {
+		if i, ok := a.net.Tree.NodeIndex(m.Node); ok && (gangName == "" || m.Gang == gangName) {
+			out[i]++
+		}
+	}
+	return out
+}
+
+// onEach calls do for every node of the snapshot, in parallel.
+func (a *attempt) onEach(ctx context.Context, do func(i int, n fwk.NodeInfo)) {
 	a.profile.Parallelizer().Until(ctx, len(a.nodes), func(i int) {
 		if a.nodes[i] != nil {
 			do(i, a.nodes[i])
@@ -120,30 +202,29 @@ func (a *attempt) each(ctx context.Context, do func(i int, n fwk.NodeInfo)) {
 	}, Name)
 }
 
-// templates returns one pending member of each kind, by rank.
-func (a *attempt) templates() (pods []*v1.Pod) {
-	seen := map[string]bool{}
+// sortKinds finds out which pending members need the same.
+func (a *attempt) sortKinds(ctx context.Context) error {
+	if a.kindOf != nil {
+		return nil
+	}
+	a.kindOf = make(map[string]int, len(a.group.Pending))
+	known := map[string]int{}
 	for _, m := range a.group.Pending {
 		pod := a.group.Pods[m.Pod]
-		if key := convert.Template(pod); !seen[key] {
-			seen[key] = true
-			pods = append(pods, pod)
+		key := convert.Template(pod)
+		k, ok := known[key]
+		if !ok {
+			c, err := fit.NewCounter(ctx, a.profile, pod)
+			if err != nil {
+				return err
+			}
+			k = len(a.kinds)
+			known[key] = k
+			a.kinds = append(a.kinds, kind{pod: pod, counter: c})
 		}
+		a.kindOf[m.Pod] = k
 	}
-	return pods
-}
-
-func (a *attempt) counter(ctx context.Context, pod *v1.Pod) (*fit.Counter, error) {
-	key := convert.Template(pod)
-	if c := a.counters[key]; c != nil {
-		return c, nil
-	}
-	c, err := fit.NewCounter(ctx, a.profile, pod)
-	if err != nil {
-		return nil, err
-	}
-	a.counters[key] = c
-	return c, nil
+	return nil
 }
 
 // others returns what must be counted on a node besides the snapshot: places planned
@@ -160,8 +241,8 @@ func (a *attempt) others(n fwk.NodeInfo) (pods fit.Pods) {
 	}
 	for _, info := range a.profile.NominatedPodsForNode(n.Node().Name) {
 		p := info.GetPod()
-		if seen[string(p.UID)] || convert.GangOf(p) != "" || convert.Priority(p) < convert.Priority(speaker) {
-			continue // gangs' nominations stand for places, and those are counted already
+		if seen[string(p.UID)] || a.Cache.HasPlace(p) || a.Cache.SameGroup(p, speaker) || convert.Priority(p) < convert.Priority(speaker) {
+			continue // places are counted already, and the group's own are not in its way
 		}
 		pods = append(pods, info)
 	}
@@ -187,18 +268,13 @@ func (a *attempt) attract() {
 	}
 	a.world.Attract = make([]offer.Slots, len(a.nodes))
 	for i, n := range a.nodes {
-		if n == nil {
-			continue
-		}
-		for _, p := range n.GetPods() {
-			if convert.Selector(p.GetPod()) == want {
-				a.world.Attract[i]++
-			}
+		if n != nil {
+			a.world.Attract[i] = attracting(n, want)
 		}
 	}
 }
 
-// assign gives the members their places in rank order: first those that make each
+// assign gives like members their places in rank order: first those that make each
 // gang whole, then further ones, lowest ranks first, as many as were placed.
 func (a *attempt) assign(p *plan.Plan) []gang.Place {
 	chosen := a.chosen(int(p.Count()))
@@ -246,75 +322,104 @@ func (a *attempt) missing() string {
 	return ""
 }
 
-// placesFit says why the reserved places cannot be taken now; "" if they can.
-func (a *attempt) placesFit(ctx context.Context) string {
-	var places []gang.Place
+// apart says why the reserved places no longer obey the gang's MustGather rules, which
+// can be when the tree has changed; "" if they do.
+func (a *attempt) apart() string {
+	all, each := convert.Gather(a.group.Gather, a.net.Tree, len(a.group.Gangs))
+	var everybody []string
+	gangs := map[string][]string{}
 	for _, m := range a.group.Pending {
 		if node := a.group.Places[m.Pod]; node != "" {
-			places = append(places, gang.Place{Pod: m.Pod, Node: node})
+			everybody = append(everybody, node)
+			gangs[m.Gang] = append(gangs[m.Gang], node)
 		}
 	}
-	return a.verify(ctx, places)
+	for _, m := range a.group.Bound {
+		everybody = append(everybody, m.Node)
+		if gangs[m.Gang] != nil { // those who got no new place stay where they are
+			gangs[m.Gang] = append(gangs[m.Gang], m.Node)
+		}
+	}
+	why := a.apartAt(everybody, all.Must)
+	for _, name := range slices.Sorted(maps.Keys(gangs)) {
+		why = cmp.Or(why, a.apartAt(gangs[name], each.Must))
+	}
+	return why
 }
 
-// verify puts the members on their nodes one after the other and says which does not
-// pass the Filters; "" if all do.
-func (a *attempt) verify(ctx context.Context, places []gang.Place) string {
+// apartAt says that nodes are not in one domain of a layer.
+func (a *attempt) apartAt(nodes []string, layer int) string {
+	tree := a.net.Tree
+	domain := topology.ID(-1)
+	for _, n := range nodes {
+		i, ok := tree.NodeIndex(n)
+		switch {
+		case ok && domain < 0:
+			domain = tree.Node(i)
+		case ok:
+			domain = tree.Common(domain, tree.Node(i))
+		}
+	}
+	if domain < 0 || tree.Layer(domain) >= layer {
+		return ""
+	}
+	return "the reserved places are no longer in one domain of " + tree.LayerNames()[layer]
+}
+
+// placesFit says why the reserved places cannot be taken now; "" if they can. Where it
+// matters it says in which order.
+func (a *attempt) placesFit(ctx context.Context) (turn []string, why string) {
+	if err := a.sortKinds(ctx); err != nil {
+		return nil, err.Error()
+	}
+	if a.dependent() {
+		return a.placesFitTogether(ctx)
+	}
+	return nil, a.placesFitAlone(ctx)
+}
+
+// placesFitAlone is placesFit for members that do not depend on one another.
+func (a *attempt) placesFitAlone(ctx context.Context) string {
 	there := map[string]fit.Pods{}
-	for _, at := range places {
-		i, ok := a.net.Tree.NodeIndex(at.Node)
+	for _, m := range a.group.Pending {
+		name := a.group.Places[m.Pod]
+		if name == "" {
+			continue
+		}
+		i, ok := a.net.Tree.NodeIndex(name)
 		if !ok || a.nodes[i] == nil {
-			return "node " + at.Node + " is gone"
+			return "node " + name + " is gone"
 		}
-		pod := a.group.Pods[at.Pod]
-		c, err := a.counter(ctx, pod)
+		if _, ok := there[name]; !ok {
+			there[name] = a.others(a.nodes[i])
+		}
+		if s := a.kinds[a.kindOf[m.Pod]].counter.Fits(ctx, a.nodes[i], there[name]); !s.IsSuccess() {
+			return fmt.Sprintf("%s on %s: %s", m.Pod, name, s.Message())
+		}
+		info, err := framework.NewPodInfo(a.group.Pods[m.Pod])
 		if err != nil {
 			return err.Error()
 		}
-		if _, ok := there[at.Node]; !ok {
-			there[at.Node] = a.others(a.nodes[i])
-		}
-		if s := c.Fits(ctx, a.nodes[i], there[at.Node]); !s.IsSuccess() {
-			return fmt.Sprintf("%s on %s: %s", at.Pod, at.Node, s.Message())
-		}
-		info, err := framework.NewPodInfo(pod)
-		if err != nil {
-			return err.Error()
-		}
-		there[at.Node] = append(there[at.Node], info)
+		there[name] = append(there[name], info)
 	}
 	return ""
 }
 
-// lacks counts what nodes without a slot are short of.
-type lacks struct {
-	nodes  int
-	counts map[string]int
-}
-
-func histogram(nodes []fwk.NodeInfo, reasons [][]string) lacks {
-	l := lacks{counts: map[string]int{}}
-	for i, n := range nodes {
-		if n == nil {
-			continue
-		}
-		l.nodes++
-		for _, r := range slices.Compact(slices.Sorted(slices.Values(reasons[i]))) {
-			l.counts[r]++
-		}
-	}
-	return l
-}
-
-// String is how kube-scheduler words it, after a comma; "" if nothing is lacking.
-func (l lacks) String() string {
-	if len(l.counts) == 0 {
+// avoided says which nodes were left out since they refused a member before; "" if
+// none were.
+func (a *attempt) avoided() string {
+	const listed = 3
+	names := slices.Sorted(maps.Keys(a.group.Avoid))
+	if len(names) == 0 {
 		return ""
 	}
 	var parts []string
-	for r, n := range l.counts {
-		parts = append(parts, fmt.Sprintf("%d %s", n, r))
+	for _, n := range names[:min(len(names), listed)] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", n, a.group.Avoid[n]))
 	}
-	slices.Sort(parts)
-	return fmt.Sprintf(", 0/%d nodes are available: %s", l.nodes, strings.Join(parts, ", "))
+	more := ""
+	if len(names) > listed {
+		more = fmt.Sprintf(" and %d more", len(names)-listed)
+	}
+	return ", left out for this attempt: " + strings.Join(parts, ", ") + more
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.sayGang(e.Gang, true, "ScheduleTimeout", e.Why)
 		case gang.Overdue:
 			s.victims.overdue(e.Gang)
+		case gang.GoOn:
+			s.goOn()
 		case cache.TopologyChanged:
 			s.Writer.DoAfter("topology", s.options.Settle, s.writeTopology)
 		}
@@ -49,6 +52,39 @@ func (s *Shared) do(effects []gang.Effect) {
 	if len(wake) > 0 {
 		s.handle.Activate(logger, wake)
 	}
+}
+
+// delayed are the pods that were kept back while half-bound gangs were to be tried.
+type delayed struct {
+	mu   sync.Mutex
+	pods map[string]*v1.Pod
+}
+
+func (d *delayed) add(pod *v1.Pod) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pods == nil {
+		d.pods = map[string]*v1.Pod{}
+	}
+	d.pods[convert.PodKey(pod)] = pod
+}
+
+// goOn lets the pods in that were kept back, if nothing keeps them any longer.
+func (s *Shared) goOn() {
+	s.delayed.mu.Lock()
+	pods := s.delayed.pods
+	if len(pods) == 0 || s.Cache.Resuming() {
+		s.delayed.mu.Unlock()
+		return
+	}
+	s.delayed.pods = nil
+	s.delayed.mu.Unlock()
+	s.handle.Activate(klog.Background(), pods)
+	// Once more for one that was on its way back to the queue just now.
+	s.Writer.DoAfter("delayed pods", time.Second, func(context.Context) error {
+		s.handle.Activate(klog.Background(), pods)
+		return nil
+	})
 }
 
 // waiting calls do with a pod that waits in Permit, and says whether it does.
@@ -160,6 +196,7 @@ func (s *Shared) writeGang(ctx context.Context, name string) error {
 	r, ok := s.Cache.Report(name)
 	if !ok {
 		s.told.forget(name)
+		s.told.forget("members of " + name)
 		return nil
 	}
 	if !s.Cache.Open() {
@@ -172,12 +209,53 @@ func (s *Shared) writeGang(ctx context.Context, name string) error {
 	default:
 		s.sayGang(name, true, c.Reason, c.Message)
 	}
+	if members := "members of " + name; s.options.Settle >= 0 && s.told.news(members, gatedNow(r)) {
+		s.Writer.DoAfter(members, memberSettle*s.options.Settle, func(context.Context) error { s.tellGated(name); return nil })
+	}
 	if r.PodGroup == nil {
 		return nil
 	}
 	n := status.Counts{Bound: r.Bound, Running: r.Running, Succeeded: r.Succeeded, Failed: r.Failed, Owners: r.Owners, Domain: r.Domain}
 	is := status.PodGroup(r.PodGroup.Status, r.State, n, metav1.NewTime(s.options.Clock.Now()))
 	return s.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, is)
+}
+
+// gatedNow is what the members of a gang are to be told, and how many there are: one more
+// must be told, too.
+func gatedNow(r cache.Report) string {
+	if r.Waiting == "" {
+		return ""
+	}
+	return fmt.Sprint(r.Waiting, " ", r.Members)
+}
+
+// memberSettle is how many times longer than its gang's status that of a gated member
+// waits for further changes: while members come one by one, nothing is said to each.
+const memberSettle = 10
+
+// tellGated writes to the members of a gang that cannot be planned what they wait for,
+// and once it can be, to those that were told so whom they wait for now. What comes of
+// the attempts is not written to each: that is on the one that is tried, and on the
+// PodGroup.
+func (s *Shared) tellGated(name string) {
+	r, ok := s.Cache.Report(name)
+	if !ok || !s.Cache.Open() {
+		return
+	}
+	for _, pod := range s.Cache.Pending(name) {
+		if len(pod.Spec.SchedulingGates) > 0 || !s.Cache.Serves(pod) || r.Waiting == "" && !saysGated(pod) {
+			continue
+		}
+		if ok, why := s.Cache.Admit(pod); !ok {
+			s.writePod(convert.PodKey(pod), status.Waiting{Message: why, Gated: true})
+		}
+	}
+}
+
+func saysGated(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled && c.Reason == v1.PodReasonSchedulingGated
+	})
 }
 
 // sayGang records an event on the PodGroup, or on a member of a gang without one.

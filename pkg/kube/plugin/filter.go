@@ -4,6 +4,7 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -26,8 +27,16 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if len(others) == 0 {
 		return nil
 	}
+	// The scheduler may have put pods there that are nominated for the node.
+	there := map[types.UID]bool{}
+	for _, info := range node.GetPods() {
+		there[info.GetPod().UID] = true
+	}
 	var beside fit.Pods
 	for _, o := range others {
+		if there[o.UID] {
+			continue
+		}
 		if info, err := framework.NewPodInfo(o); err == nil {
 			beside = append(beside, info)
 		}

@@ -33,8 +33,15 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nod
 
 // Permit is the barrier: members wait here until every gang of the group is whole.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	if convert.GangOf(pod) == "" || p.Cache.HandleHeld(convert.PodKey(pod)) {
+	if convert.GangOf(pod) == "" {
 		return nil, 0
+	}
+	open, back := p.Cache.HandleHeld(convert.PodKey(pod))
+	switch {
+	case open:
+		return nil, 0
+	case back != "":
+		return fwk.NewStatus(fwk.Unschedulable, back), 0
 	}
 	return fwk.NewStatus(fwk.Wait, "waits for the rest of its gang"), longest
 }

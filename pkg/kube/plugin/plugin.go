@@ -5,6 +5,7 @@
 //	prefilter.go   PreFilter: the plan of the whole gang, then one node for each member
 //	filter.go      Filter: no other node for a planned member, no planned place for others
 //	postfilter.go  PostFilter: eviction and reservation
+//	score.go       PreScore, Score: pods without a gang go where others attract them
 //	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
 //
 // It decides nothing about placement (plan, evict) and keeps no state of its own but
@@ -67,6 +68,7 @@ type Shared struct {
 	handle  fwk.Handle // of the first profile: queue and waiting pods are the same for all
 	victims victims
 	told    told
+	delayed delayed
 }
 
 // Plugin is the plugin of one profile.
@@ -85,6 +87,8 @@ var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
 	_ fwk.FilterPlugin      = (*Plugin)(nil)
 	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
+	_ fwk.PreScorePlugin    = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
 	_ fwk.ReservePlugin     = (*Plugin)(nil)
 	_ fwk.PermitPlugin      = (*Plugin)(nil)
 	_ fwk.PostBindPlugin    = (*Plugin)(nil)
@@ -149,10 +153,15 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 		}
 		source.Dynamic, source.Served = dyn, served(h.ClientSet().Discovery())
 	}
+	finished, err := cache.NewFinished(h.ClientSet())
+	if err != nil {
+		return nil, err
+	}
+	source.Finished = finished
 	s := &Shared{options: o, handle: h, Writer: status.NewWriter(h.ClientSet(), source.Dynamic)}
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
-		Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.note,
+		Starve: args.StarvationTimeout, Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.note,
 	})
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -46,6 +47,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if convert.GangOf(pod) == "" {
+		if p.Cache.Resuming() {
+			p.delayed.add(pod)
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were half bound when this scheduler began")
+		}
 		if !p.Cache.AnyPlaces() {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
@@ -67,7 +72,7 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // findNode returns the member's node, or why it has none.
 func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) *cycle {
 	if node, confirmed := p.Cache.Place(pod); confirmed && node != "" {
-		return &cycle{node: node}
+		return p.take(pod, "")
 	}
 	// PreEnqueue is no hard gate: pods from the backoff queue pass it by.
 	if ok, why := p.Cache.Admit(pod); !ok {
@@ -92,19 +97,29 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		c = p.tryPlan(ctx, a, pod)
 	}
 	status.ObservePlan(c.node != "", time.Since(began))
+	p.goOn()
 	return c
 }
 
 // tryPlan makes a plan for the whole group and puts it into the book.
 func (p *Plugin) tryPlan(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
-	places, err := a.plan(ctx)
+	found, err := a.plan(ctx)
 	if err != nil {
 		return &cycle{why: err.Error(), failed: a} // PostFilter files the refusal
 	}
-	p.Cache.Handle(gang.Planned{Group: a.group.Key, Places: places})
+	p.Cache.Handle(gang.Planned{Group: a.group.Key, Places: found.places, InOrder: found.inOrder})
+	return p.take(pod, "the gang is planned without this member: there is no room for it")
+}
+
+// take sends a member to its place in a plan that is being carried out. It may have
+// none, or have to wait for others to be placed before it.
+func (p *Plugin) take(pod *v1.Pod, without string) *cycle {
 	node, _ := p.Cache.Place(pod)
-	if node == "" { // planned without this one: more members than there is room for
-		return &cycle{why: "the gang is planned without this member: there is no room for it"}
+	if node == "" {
+		return &cycle{why: without}
+	}
+	if ok, why := p.Cache.Turn(pod); !ok {
+		return &cycle{why: why}
 	}
 	return &cycle{node: node}
 }
@@ -112,22 +127,19 @@ func (p *Plugin) tryPlan(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
 // tryReserved carries a reservation out if its places are free now, and waits on if
 // victims are still there. It returns nil if the gang must be planned anew.
 func (p *Plugin) tryReserved(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
-	why := a.missing()
+	why := cmp.Or(a.missing(), a.apart())
 	if why == "" {
-		refusal := a.placesFit(ctx)
+		turn, refusal := a.placesFit(ctx)
 		if refusal == "" {
 			p.victims.forget(a.group.Key)
-			p.Cache.Handle(gang.Confirmed{Group: a.group.Key})
-			node, _ := p.Cache.Place(pod)
-			if node == "" {
-				return &cycle{why: "the gang's places are reserved for other members"}
-			}
-			return &cycle{node: node}
+			p.Cache.Handle(gang.Confirmed{Group: a.group.Key, Turn: turn})
+			return p.take(pod, "the gang's places are reserved for other members")
 		}
 		if p.victims.leaving(a) {
 			if _, err := a.plan(ctx); err != nil {
 				refusal = err.Error() // how the cluster looks to the gang without its reservation
 			}
+			p.Cache.Handle(gang.Waits{Group: a.group.Key})
 			return &cycle{why: refusal, failed: a, waiting: true}
 		}
 		why = "the reserved places are taken: " + refusal

@@ -18,14 +18,18 @@ import (
 // pods the time they entered the queue), then gang and rank, so that members stand
 // together.
 func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
+	x, y := p.order(a), p.order(b)
+	if x.Resumed != y.Resumed {
+		return x.Resumed
+	}
 	if x, y := a.GetPriority(), b.GetPriority(); x != y {
 		return x > y
 	}
-	x, y := p.order(a), p.order(b)
 	return cmp.Or(
 		x.Created.Compare(y.Created),
 		topology.CompareNames(x.Gang, y.Gang),
 		cmp.Compare(x.Rank, y.Rank),
+		topology.CompareNames(x.Pod, y.Pod),
 	) < 0
 }
 
@@ -82,10 +86,14 @@ func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.Queueing
 }
 
 // SignPod makes members unsignable: a node hint for one of them would fight the plan.
-// Other pods are not touched.
+// So are pods that others attract: each one that is bound changes the scores of the
+// next, on all nodes around it. Other pods are not touched.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if convert.GangOf(pod) != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are placed by their plan")
+	}
+	if attracted(pod) != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with a network-topology-selector attract the next one")
 	}
 	return nil, nil
 }

@@ -164,6 +164,16 @@ type Waiting struct {
 	Node *string
 	// Message becomes the PodScheduled condition's; "" leaves it as it is.
 	Message string
+	// Gated says that the pod waits for others to exist, and not for room: autoscalers
+	// must not add nodes for it.
+	Gated bool
+}
+
+func (w Waiting) reason() string {
+	if w.Gated {
+		return v1.PodReasonSchedulingGated
+	}
+	return v1.PodReasonUnschedulable
 }
 
 // Pod writes a waiting pod's nominated node and condition, in one request.
@@ -175,7 +185,7 @@ func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, say Waiting) error {
 	}
 	if say.Message != "" {
 		changed = podutil.UpdatePodCondition(status, &v1.PodCondition{
-			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: Clip(say.Message),
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: say.reason(), Message: Clip(say.Message),
 			ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, v1.PodScheduled),
 		}) || changed
 	}

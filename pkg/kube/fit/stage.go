@@ -1,0 +1,163 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Stage is the scheduler's snapshot with members put on nodes to see who fits then. It
+// is for members that depend on one another across nodes (pod affinity, topology
+// spread): PreFilters are run anew after every change, as they will be in the members'
+// own cycles. The snapshot is as it was once the stage is closed, and no cycle may go
+// on before.
+type Stage struct {
+	ctx     context.Context
+	profile framework.Framework
+	pods    fwk.MutableSnapshotSharedLister
+	kinds   []*v1.Pod
+	nodes   []string
+	seen    []seen // by kind; as it is now
+	puts    []put
+	err     error
+}
+
+// seen is what PreFilter said of a kind.
+type seen struct {
+	done    bool
+	state   fwk.CycleState
+	result  *fwk.PreFilterResult
+	refused bool
+}
+
+type put struct {
+	pod  *v1.Pod
+	node string
+}
+
+// NewStage sets a stage for one member of each kind, on nodes by index. It must be
+// closed.
+func NewStage(ctx context.Context, profile framework.Framework, kinds []*v1.Pod, nodes []string) (*Stage, error) {
+	pods := profile.MutableSnapshotSharedLister()
+	if err := pods.StartMutations(); err != nil {
+		return nil, err
+	}
+	return &Stage{
+		ctx: context.WithValue(ctx, asking{}, true), profile: profile, pods: pods,
+		kinds: kinds, nodes: nodes, seen: make([]seen, len(kinds)),
+	}, nil
+}
+
+// Close restores the snapshot. The error is that of any call.
+func (s *Stage) Close() error { return errors.Join(s.err, s.pods.EndMutations()) }
+
+// Add puts a pod there that counts besides the snapshot.
+func (s *Stage) Add(node string, pod fwk.PodInfo) {
+	s.note(s.pods.AddPod(pod, node))
+}
+
+// Remove has a pod leave.
+func (s *Stage) Remove(pod *v1.Pod) {
+	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), pod, pod.Spec.NodeName))
+}
+
+// Fits says whether a member of a kind passes the Filters on a node now.
+func (s *Stage) Fits(kind, node int) bool {
+	look := s.look(kind)
+	if s.err != nil || look.refused || !look.result.AllNodes() && !look.result.NodeNames.Has(s.nodes[node]) {
+		return false
+	}
+	n, err := s.pods.NodeInfos().Get(s.nodes[node])
+	if err != nil {
+		return false
+	}
+	return s.profile.RunFilterPlugins(s.ctx, look.state, s.kinds[kind], n).IsSuccess()
+}
+
+// look runs the PreFilters of a kind if something has changed since.
+func (s *Stage) look(kind int) seen {
+	if s.seen[kind].done {
+		return s.seen[kind]
+	}
+	look := seen{done: true, state: framework.NewCycleState()}
+	result, status, _ := s.profile.RunPreFilterPlugins(s.ctx, look.state, s.kinds[kind])
+	look.result, look.refused = result, !status.IsSuccess()
+	if look.refused && !status.IsRejected() {
+		s.note(status.AsError())
+	}
+	s.seen[kind] = look
+	return look
+}
+
+// Put puts a member of a kind on a node.
+func (s *Stage) Put(kind, node int) {
+	pod := *s.kinds[kind]
+	pod.UID = types.UID(fmt.Sprintf("%s-%d", pod.UID, len(s.puts)))
+	pod.Spec.NodeName = s.nodes[node]
+	info, err := framework.NewPodInfo(&pod)
+	if err == nil {
+		err = s.pods.AddPod(info, s.nodes[node])
+	}
+	s.note(err)
+	s.puts = append(s.puts, put{&pod, s.nodes[node]})
+}
+
+// Undo takes the last member that was put back.
+func (s *Stage) Undo() {
+	last := s.puts[len(s.puts)-1]
+	s.puts = s.puts[:len(s.puts)-1]
+	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), last.pod, last.node))
+}
+
+// note remembers the first error, and that what was seen is no longer true.
+func (s *Stage) note(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+	for k := range s.seen {
+		s.seen[k].done = false
+	}
+}
+
+// local are the plugins whose answer for a node depends on that node alone.
+var local = map[string]bool{
+	"NodeAffinity": true, "NodeName": true, "NodePorts": true, "NodeResourcesFit": true, "NodeUnschedulable": true,
+	"NodeVolumeLimits": true, "TaintToleration": true, "VolumeBinding": true, "VolumeZone": true, "DynamicResources": true,
+	"NodeDeclaredFeatures": true, "GangScheduling": true, "DeferredPodScheduling": true, "Coscheduling": true,
+}
+
+// Dependent says whether members that this counter counts may depend on others across
+// nodes: a plugin that looks beyond one node has something to say about them. alone
+// says that all members are of this kind.
+func (c *Counter) Dependent(alone bool) bool {
+	if c.refused != nil {
+		return false
+	}
+	skipped := c.state.GetSkipFilterPlugins()
+	for _, p := range c.profile.ListPlugins().PreFilter.Enabled {
+		switch {
+		case local[p.Name] || skipped.Has(p.Name):
+		case p.Name == "InterPodAffinity" && alone && onlyApartOnHosts(c.member):
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// onlyApartOnHosts says that a pod's own terms only keep others like it off its node:
+// that can be counted node by node.
+func onlyApartOnHosts(pod fwk.PodInfo) bool {
+	for _, t := range pod.GetRequiredAntiAffinityTerms() {
+		if t.TopologyKey != v1.LabelHostname {
+			return false
+		}
+	}
+	return len(pod.GetRequiredAffinityTerms()) == 0
+}
