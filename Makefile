@@ -16,7 +16,7 @@ LDFLAGS   := -X k8s.io/component-base/version.gitVersion=$(K8S) \
              -X k8s.io/component-base/version.gitCommit=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test e2e check race bench generate generate-check lint image clean
+.PHONY: help build demo test e2e sim check race bench generate generate-check lint image clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,10 @@ demo: build ## both documented examples on a local control plane
 	@$(BIN)/musterctl demo
 
 test: build control-plane ## unit tests, properties, scenarios, and e2e on the local control plane
-	$(GO) test -timeout 20m $$($(GO) list ./... | grep -v /test/e2e)
+	@echo "go test, without e2e"
+	@worlds=$$(mktemp); WORLDS=$$worlds $(GO) test -timeout 20m $$($(GO) list ./... | grep -v /test/e2e); ok=$$?; \
+	  echo "random worlds, by property and kind:"; cut -c1-300 $$worlds; \
+	  awk '{n += $$1} END {print n+0 " worlds in all"}' $$worlds; rm -f $$worlds; exit $$ok
 	$(MAKE) --no-print-directory e2e
 
 .PHONY: control-plane
@@ -42,6 +45,11 @@ control-plane: $(BIN)/musterctl
 
 e2e: build control-plane ## the scheduler as a process on the local control plane, or on E2E_KUBECONFIG
 	$(GO) test -count=1 -timeout 30m -v ./test/e2e/...
+
+# With SEED one world, without it 200 from a seed drawn by lot; WORLDS says how many.
+sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… says how many
+	$(GO) test -count=1 -timeout 60m -v -run '^TestWorlds$$' ./pkg/kube/simulate \
+	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200))
 
 check: ## formatting, vet, staticcheck, the arrows between packages, pure tests: seconds
 	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests); \

@@ -48,7 +48,8 @@ Each --then file is applied once everything before it has settled: what exists i
 replaced, what has a metadata.deletionTimestamp goes.
 
 The exit code is 0 when the simulation has settled, whatever it decided; 1 when it has
-not, with what it was waiting for; 2 when a file cannot be read.`,
+not, with what it was waiting for; 2 when a file cannot be read or holds what an API
+server would refuse.`,
 		Example: `  kubectl get nodes,pods,priorityclasses,clusternetworktopologies,podgroups -A -o yaml |
     musterctl simulate -f - --then new-job.yaml
   musterctl simulate -f cluster/ -f job.yaml --victims-stay -o json`,

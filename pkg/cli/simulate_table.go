@@ -12,7 +12,7 @@ import (
 const tableWidth = 100
 
 // simulateTable shows a result to people: gangs, then the pods that were not there
-// before, then who had to go.
+// before, then what is wrong with objects, then who had to go.
 func simulateTable(r *simulate.Result) string {
 	var out strings.Builder
 	if len(r.Gangs) > 0 {
@@ -45,6 +45,15 @@ func simulateTable(r *simulate.Result) string {
 		notes = append(notes, indented(p.Message, 2))
 	}
 	if len(rows) > 1 {
+		writeRows(&out, rows, notes)
+		out.WriteByte('\n')
+	}
+	if len(r.Warnings) > 0 {
+		rows, notes := [][]string{{"WARNING", "REASON"}}, []string{""}
+		for _, w := range r.Warnings {
+			rows = append(rows, []string{w.Object, w.Reason})
+			notes = append(notes, indented(w.Message, 4))
+		}
 		writeRows(&out, rows, notes)
 		out.WriteByte('\n')
 	}

@@ -35,6 +35,22 @@ func TestSimulateTable(t *testing.T) {
 	}
 }
 
+// TestSimulateWarnings: what is wrong with an object is shown, though its gang starts.
+func TestSimulateWarnings(t *testing.T) {
+	code, stdout, stderr := simulate(t, "-f", "cluster.yaml", "-f", "warnings.yaml")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, `
+WARNING             REASON
+Pod default/b-0     InvalidTopologyIndex
+    gang.scheduling.koordinator.sh/network-topology-index: "first" is not legal; legal: an
+    integer ≥ 0
+PodGroup default/b  InvalidAnnotation
+    gang.scheduling.koordinator.sh/mode: "strict" is not legal; legal: Strict, NonStrict; the
+    default is used
+
+`)
+}
+
 func TestSimulateNotes(t *testing.T) {
 	code, stdout, stderr := simulate(t, "-f", "notes.yaml", "-o", "json")
 	require.Zero(t, code)
@@ -76,6 +92,7 @@ func TestSimulateExits(t *testing.T) {
 		"empty folder":   {[]string{"-f", t.TempDir()}, 2, ": no *.yaml, *.yml or *.json in this folder"},
 		"bad document":   {[]string{"-f", "cluster.yaml", "-f", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: mapping values are not allowed in this context"},
 		"bad then":       {[]string{"-f", "cluster.yaml", "--then", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: "},
+		"refused":        {[]string{"-f", "refused.yaml"}, 2, `Error: refused.yaml: document 2, line 4: PodGroup.scheduling.sigs.k8s.io "b" is invalid: spec.minMember: Invalid value: 0: spec.minMember in body should be greater than or equal to 1`},
 		"not admitted":   {[]string{"-f", "class.yaml"}, 2, "Error: class.yaml: document 1, line 1: no PriorityClass with name none was found"},
 		"no config":      {[]string{"-f", "cluster.yaml", "--config", "nowhere.yaml"}, 2, "Error: --config: open nowhere.yaml: no such file or directory"},
 		"bad config":     {[]string{"-f", "cluster.yaml", "--config", "cluster.yaml"}, 2, "Error: scheduler configuration: "},

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -54,17 +55,24 @@ func (a *api) gone() map[types.UID]*v1.Pod {
 	return maps.Clone(a.evicted)
 }
 
-// clients returns clients of this API.
-func (a *api) clients() (kubernetes.Interface, dynamic.Interface) {
+// clients returns clients of this API, for a process that ends with ctx: what it asks
+// for after that has no effect.
+func (a *api) clients(ctx context.Context) (kubernetes.Interface, dynamic.Interface) {
+	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if err := ctx.Err(); err != nil {
+			return true, nil, err
+		}
+		return a.react(action)
+	}
 	typed := &fake.Clientset{}
-	typed.AddReactor("*", "*", a.react)
+	typed.AddReactor("*", "*", react)
 	typed.AddWatchReactor("*", a.reactWatch)
 	custom := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList",
 		sigs.PodGroups:                       "PodGroupList",
 		x.PodGroups:                          "PodGroupList",
 	})
-	custom.PrependReactor("*", "*", a.react)
+	custom.PrependReactor("*", "*", react)
 	custom.PrependWatchReactor("*", a.reactWatch)
 	return typed, custom
 }

@@ -32,6 +32,11 @@ type kind struct {
 	// custom makes the Go type of a custom resource, which the server holds
 	// unstructured; nil for those of Kubernetes.
 	custom func() runtime.Object
+	// crd refuses what an API server would refuse. With lax only what cannot be read is
+	// refused: a cluster may have an older CRD, and what the scheduler makes of a bad
+	// ClusterNetworkTopology can be seen.
+	crd func() (*crd, error)
+	lax bool
 }
 
 // kinds by group and kind; any version that Kubernetes can convert is read. They are
@@ -45,6 +50,7 @@ var kinds, kindOrder = kindTable([]namedKind{
 	{"ClusterNetworkTopology", kind{
 		resource: koordinator.ClusterNetworkTopologies,
 		custom:   func() runtime.Object { return &koordinator.ClusterNetworkTopology{} },
+		crd:      readCRD("scheduling.koordinator.sh_clusternetworktopologies.yaml"), lax: true,
 	}},
 	{"Node", kind{resource: corev1.SchemeGroupVersion.WithResource("nodes")}},
 	{"CSINode", kind{resource: storagev1.SchemeGroupVersion.WithResource("csinodes")}},
@@ -60,8 +66,14 @@ var kinds, kindOrder = kindTable([]namedKind{
 	{"ReplicaSet", kind{resource: appsv1.SchemeGroupVersion.WithResource("replicasets"), namespaced: true}},
 	{"StatefulSet", kind{resource: appsv1.SchemeGroupVersion.WithResource("statefulsets"), namespaced: true}},
 	{"PodDisruptionBudget", kind{resource: policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), namespaced: true}},
-	{"PodGroup", kind{resource: sigs.PodGroups, namespaced: true, custom: func() runtime.Object { return &sigs.PodGroup{} }}},
-	{"PodGroup", kind{resource: x.PodGroups, namespaced: true, custom: func() runtime.Object { return &x.PodGroup{} }}},
+	{"PodGroup", kind{
+		resource: sigs.PodGroups, namespaced: true, custom: func() runtime.Object { return &sigs.PodGroup{} },
+		crd: readCRD("scheduling.sigs.k8s.io_podgroups.yaml"),
+	}},
+	{"PodGroup", kind{
+		resource: x.PodGroups, namespaced: true, custom: func() runtime.Object { return &x.PodGroup{} },
+		crd: readCRD("scheduling.x-k8s.io_podgroups.yaml"),
+	}},
 	{"Pod", kind{resource: pods, namespaced: true}},
 })
 

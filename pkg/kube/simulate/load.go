@@ -275,7 +275,7 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 	}
 	gvk := head.GroupVersionKind()
 	k := kinds[gvk.GroupKind()]
-	if k == nil || k.custom == nil && !converts(gvk) {
+	if k == nil || k.custom == nil && !converts(gvk) || k.custom != nil && gvk.Version != k.resource.Version {
 		if s.skipped == nil {
 			s.skipped = map[string]int{}
 		}
@@ -309,8 +309,17 @@ func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.
 	if k.custom == nil {
 		return s.decodeCore(raw, gvk, k)
 	}
+	crd, err := k.crd()
+	if err != nil {
+		return nil, err
+	}
 	o := k.custom()
 	unknown, err := kjson.UnmarshalStrict(raw, o)
+	if err != nil || !k.lax {
+		if why := crd.refuse(gvk, raw); why != nil {
+			return nil, why
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -95,6 +95,10 @@ apiVersion: scheduling.k8s.io/v1beta1
 kind: PodGroup
 metadata: {name: g}
 ---
+apiVersion: scheduling.sigs.k8s.io/v1
+kind: PodGroup
+metadata: {name: g}
+---
 apiVersion: policy/v9
 kind: PodDisruptionBudget
 metadata: {name: b}
@@ -113,6 +117,7 @@ spec: {minMembers: 3}
 		"skipped 2 × batch/v1 Job: not read by a scheduler",
 		"skipped 1 × policy/v9 PodDisruptionBudget: not read by a scheduler",
 		"skipped 1 × scheduling.k8s.io/v1beta1 PodGroup: not read by a scheduler",
+		"skipped 1 × scheduling.sigs.k8s.io/v1 PodGroup: not read by a scheduler",
 		`ignored Pod: unknown field "spec.nodeNam" (1 ×)`,
 		`ignored PodGroup: unknown field "spec.minMembers" (1 ×)`,
 	}, s.Notes())
@@ -132,8 +137,9 @@ func TestLoadErrors(t *testing.T) {
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 3}\n": "in.yaml: document 1, line 1: ",
 		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1}\n" +
 			"- apiVersion: v1\n  kind: Node\n  metadata: {name: m}\n  status: {capacity: {cpu: many}}\n": "in.yaml: document 1, line 7: ",
-		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: [\n":                         "in.yaml: document 1, line 6: did not find expected node content",
-		"apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: four}\n": "in.yaml: document 1, line 1: ",
+		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: [\n":                           "in.yaml: document 1, line 6: did not find expected node content",
+		"apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: four}\n":   "in.yaml: document 1, line 1: PodGroup.scheduling.sigs.k8s.io \"g\" is invalid: spec.minMember: ",
+		first + "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 0}\n": "in.yaml: document 2, line 5: PodGroup.scheduling.x-k8s.io \"g\" is invalid: spec.minMember: ",
 	} {
 		s := &Set{}
 		err := s.Add("in.yaml", []byte(text))
@@ -142,6 +148,18 @@ func TestLoadErrors(t *testing.T) {
 		require.Contains(t, err.Error(), want, "%s", text)
 		require.True(t, strings.HasPrefix(err.Error(), want), "%s: got %s", text, err)
 	}
+}
+
+// TestLoadDump: what kubectl prints of a PodGroup is taken, whatever its status says.
+func TestLoadDump(t *testing.T) {
+	s := load(t, `
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: g, creationTimestamp: null}
+spec: {minMember: 1, minResources: null, scheduleTimeoutSeconds: null}
+status: {scheduleStartTime: null}
+`)
+	require.Len(t, s.objects, 1)
 }
 
 // TestLoadDefaults: fields that the API server would default may be missing.

@@ -8,8 +8,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
@@ -22,6 +25,12 @@ type Result struct {
 	Pods    []Pod    `json:"pods"`
 	Gangs   []Gang   `json:"gangs"`
 	Evicted []string `json:"evicted"` // namespace/name
+	// Warnings say what is wrong with objects as they were written.
+	Warnings []Event `json:"warnings,omitempty"`
+	// Events are all that was told of any object; by object, reason and message.
+	Events []Event `json:"-"`
+	// Topology is the condition of the ClusterNetworkTopology, if it has one.
+	Topology *metav1.Condition `json:"-"`
 }
 
 // State is how far a pod or a gang is.
@@ -64,6 +73,8 @@ type Gang struct {
 	// Bound and Min count members.
 	Bound int `json:"-"`
 	Min   int `json:"-"`
+	// Status is what stands in the PodGroup, if there is one.
+	Status *scheduling.PodGroupStatus `json:"-"`
 }
 
 // result reads the cluster as it is.
@@ -92,6 +103,9 @@ func (s *simulation) result() *Result {
 			r.Gangs = append(r.Gangs, toldOf(name, report))
 		}
 	}
+	r.Topology = s.topologyCondition()
+	r.Events = s.recorder.all()
+	r.Warnings = warnings(r.Events)
 	slices.SortFunc(r.Pods, func(a, b Pod) int {
 		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
 	})
@@ -120,7 +134,8 @@ func (s *simulation) why(pod *v1.Pod) string {
 		return fmt.Sprintf("no profile serves schedulerName %q (served: %s)", pod.Spec.SchedulerName,
 			strings.Join(slices.Sorted(maps.Keys(s.scheduler.Profiles)), ", "))
 	}
-	if _, c := podutil.GetPodCondition(&pod.Status, v1.PodScheduled); c != nil && c.Message != "" {
+	// Who was tried before a lower rank came has that in its message, whatever came of it.
+	if _, c := podutil.GetPodCondition(&pod.Status, v1.PodScheduled); c != nil && c.Message != "" && !strings.Contains(c.Message, "which is tried first") {
 		return c.Message
 	}
 	if len(pod.Spec.SchedulingGates) > 0 {
@@ -152,9 +167,21 @@ func (s *simulation) why(pod *v1.Pod) string {
 	return ""
 }
 
+// topologyCondition returns the condition Ready of the ClusterNetworkTopology.
+func (s *simulation) topologyCondition() *metav1.Condition {
+	t := s.shared.Cache.Topology()
+	if t.Object == nil {
+		return nil
+	}
+	return meta.FindStatusCondition(t.Object.Status.Conditions, status.Ready)
+}
+
 func toldOf(name string, report cache.Report) Gang {
 	g := Gang{Bound: report.Bound, Min: report.Min, Domain: report.Domain}
 	g.Namespace, g.Name = convert.SplitKey(name)
+	if report.PodGroup != nil {
+		g.Status = &report.PodGroup.Status
+	}
 	c := status.Condition(report.State, report.Domain)
 	g.Message = c.Message
 	switch c.Reason {

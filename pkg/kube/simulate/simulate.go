@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -94,6 +95,7 @@ type simulation struct {
 	cluster   *cluster
 	clock     *clocktesting.FakeClock
 	observer  observer
+	recorder  recorder
 	informers informers.SharedInformerFactory
 	scheduler *scheduler.Scheduler
 	shared    *plugin.Shared
@@ -102,7 +104,7 @@ type simulation struct {
 	turn  chan struct{}
 	asked atomic.Int64
 	given int64
-	late  late
+	late  *late
 	ended chan struct{}
 
 	binding  atomic.Int64
@@ -124,37 +126,45 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
 		}},
 		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,
-
-		turn:  make(chan struct{}),
-		ended: make(chan struct{}),
 	}
 	pods, err := s.cluster.apply(first)
 	if err != nil {
 		return nil, nil, err
 	}
 	s.until(s.cluster.fresh.Add(-time.Second))
-	if err := s.build(ctx, cfg); err != nil {
+	if err := s.boot(ctx, cfg); err != nil {
 		return nil, nil, &ConfigError{err}
 	}
+	return s, pods, nil
+}
+
+// boot starts a scheduler process, which ends with ctx and knows only what is in the
+// cluster.
+func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
+	s.asked.Store(0)
+	s.given, s.late, s.turn, s.ended, s.shared = 0, &late{}, make(chan struct{}), make(chan struct{}), nil
+	if err := s.build(ctx, cfg); err != nil {
+		return err
+	}
 	if s.shared == nil {
-		return nil, nil, &ConfigError{errors.New("no profile runs the plugin " + plugin.Name)}
+		return errors.New("no profile runs the plugin " + plugin.Name)
 	}
 	s.informers.StartWithContext(ctx)
 	go func() {
 		defer close(s.ended)
 		s.scheduler.Run(ctx)
 	}()
-	return s, pods, nil
+	return nil
 }
 
 // build makes the scheduler.
 func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
-	typed, custom := s.cluster.clients()
+	typed, custom := s.cluster.clients(ctx)
 	s.informers = scheduler.NewInformerFactory(typed, 0, nil)
 	registry := frameworkruntime.Registry{plugin.Name: plugin.NewFactory(plugin.Options{
 		Dynamic: custom, Clock: s.clock, Settle: -1, Started: func(shared *plugin.Shared) { s.shared = shared },
 	})}
-	recorder := func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }
+	recorder := func(string) events.EventRecorderLogger { return &s.recorder }
 	sched, err := scheduler.New(ctx, typed, s.informers, nil, recorder,
 		scheduler.WithComponentConfigVersion(cfg.APIVersion),
 		scheduler.WithProfiles(cfg.Profiles...),
@@ -169,15 +179,18 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	}
 	s.late.PodActivator = sched.SchedulingQueue
 	for name, p := range sched.Profiles {
-		p.SetPodActivator(&s.late)
+		p.SetPodActivator(s.late)
 		sched.Profiles[name] = &profile{p, &s.binding}
 	}
-	take := sched.NextEntity
+	take, late, turn := sched.NextEntity, s.late, s.turn // of this process; its loop may outlive it a little
 	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
-		s.late.own(goroutine())
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		late.own(goroutine())
 		s.asked.Add(1)
 		select {
-		case <-s.turn:
+		case <-turn:
 			return take(logger)
 		case <-ctx.Done():
 			return nil, nil
@@ -256,24 +269,33 @@ func (s *simulation) settle(ctx context.Context) error {
 			changes, since = now, s.clock.Now()
 		}
 		switch {
-		case s.busy():
-			if err := sleep(ctx, time.Millisecond); err != nil {
-				return &UnsettledError{s.waiting()}
-			}
-		case len(s.scheduler.SchedulingQueue.PodsInActiveQ()) > 0:
-			s.cluster.hold()
-			s.late.hold()
-			select {
-			case s.turn <- struct{}{}:
-				s.given++
-			case <-ctx.Done(): // quiet says so
-			}
+		case s.work(ctx):
 		case s.clock.Since(since) >= s.patience:
 			return nil
 		default:
 			s.clock.Step(stepBy)
 		}
 	}
+}
+
+// work lets the scheduler take one pod, or waits a moment for what goes on in real time.
+// It says whether there was anything to do. When ctx ends, quiet says so.
+func (s *simulation) work(ctx context.Context) bool {
+	switch {
+	case s.busy():
+		_ = sleep(ctx, time.Millisecond)
+	case len(s.scheduler.SchedulingQueue.PodsInActiveQ()) > 0:
+		s.cluster.hold()
+		s.late.hold()
+		select {
+		case s.turn <- struct{}{}:
+			s.given++
+		case <-ctx.Done():
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 // ready says whether the scheduler has seen everything once.
@@ -295,7 +317,10 @@ func (s *simulation) quiet(ctx context.Context) error {
 	}
 	s.cluster.release()
 	s.late.release()
-	return s.observer.wait(ctx)
+	if err := s.observer.wait(ctx); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -343,6 +368,9 @@ func (s *simulation) waiting() (what []string) {
 func (s *simulation) stop(cancel func()) {
 	cancel()
 	<-s.ended
+	for _, p := range s.scheduler.Profiles {
+		p.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Reject(plugin.Name, "the scheduler stops") }) // else they wait on
+	}
 	s.informers.Shutdown()
 	// The plugin's own goroutines end by themselves, in no time.
 	ctx, done := context.WithTimeout(context.Background(), time.Second)

@@ -200,6 +200,22 @@ func TestInputErrors(t *testing.T) {
 	require.ErrorAs(t, err, &input)
 }
 
+// TestWarnings: what is wrong with objects is told beside what became of them, and not
+// what is said of gangs anyway.
+func TestWarnings(t *testing.T) {
+	_, r := run(t, Options{}, node("m1", 4),
+		document(`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g, annotations: {gang.scheduling.koordinator.sh/mode: x}}, spec: {minMember: 3}}`)+
+			document(`{apiVersion: v1, kind: Pod, metadata: {name: g-0, labels: {pod-group.scheduling.sigs.k8s.io: g}, annotations: {gang.scheduling.koordinator.sh/network-topology-index: x}},
+  spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i}]}}`))
+	var told []string
+	for _, e := range r.Warnings {
+		told = append(told, e.Object+" "+e.Reason)
+	}
+	require.Equal(t, []string{"Pod default/g-0 InvalidTopologyIndex", "PodGroup default/g InvalidAnnotation"}, told)
+	require.Equal(t, "1 of 3 members exist", r.Gangs[0].Status.Conditions[0].Message)
+	require.Contains(t, r.Events, Event{Object: "PodGroup default/g", Type: "Warning", Reason: "Waiting", Message: "1 of 3 members exist", Times: 1})
+}
+
 func TestUnsettled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

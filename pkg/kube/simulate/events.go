@@ -1,0 +1,75 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/reference"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Event is what the scheduler told about an object, as "kubectl describe" shows it.
+type Event struct {
+	Object  string `json:"object"` // Kind namespace/name, or Kind name
+	Type    string `json:"-"`      // Normal, Warning
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Times says how often it was told.
+	Times int `json:"-"`
+}
+
+// recorder keeps the events of a simulation.
+type recorder struct {
+	mu     sync.Mutex
+	events map[Event]int // without Times
+}
+
+// Eventf implements events.EventRecorder. As in a cluster, nobody hears of an object that
+// does not say what it is.
+func (r *recorder) Eventf(about, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	ref, err := reference.GetReference(scheme.Scheme, about)
+	if err != nil {
+		return
+	}
+	object := ref.Kind + " " + ref.Name
+	if ref.Namespace != "" {
+		object = ref.Kind + " " + ref.Namespace + "/" + ref.Name
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.events == nil {
+		r.events = map[Event]int{}
+	}
+	r.events[Event{Object: object, Type: kind, Reason: reason, Message: fmt.Sprintf(note, args...)}]++
+}
+
+// WithLogger implements events.EventRecorderLogger.
+func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
+
+// all lists the events by object, reason and message.
+func (r *recorder) all() (out []Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for e, times := range r.events {
+		e.Times = times
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b Event) int {
+		return cmp.Or(topology.CompareNames(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return out
+}
+
+// warnings picks the events that say what is wrong with an object as it was written.
+// What became of its gang stands with the gang.
+func warnings(all []Event) []Event {
+	return slices.DeleteFunc(slices.Clone(all), func(e Event) bool { return !strings.HasPrefix(e.Reason, "Invalid") })
+}

@@ -1,0 +1,259 @@
+package simulate
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// judgeEnd is asked when all changes are long past: whoever fits is bound, and nobody
+// holds a place for nothing.
+func (w *world) judgeEnd() error {
+	for _, p := range w.sorted() {
+		if p.Spec.NodeName != "" || w.members[p.Name] != "" || convert.Finished(p) {
+			continue
+		}
+		for _, name := range w.ready() {
+			if left := w.free(name).minus(w.reserved(name, nil, convert.Priority(p))); !left.less(needs(p)) {
+				return wrong("idle pod", "%s waits, and %s has room for it", p.Name, name)
+			}
+		}
+		w.counts[podsLeft]++
+	}
+	for _, group := range w.groups() {
+		if held := w.heldOf(group); held > 0 {
+			return wrong("restless", "%d members of %s hold places again and again", held, groupKey(group))
+		}
+		if err := w.judgeWaiting(group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready lists the nodes that take pods, by name.
+func (w *world) ready() (names []string) {
+	for name, n := range w.nodes {
+		if !n.Spec.Unschedulable {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// judgeWaiting: a group that waits does not fit, neither now nor if everybody left whom
+// it may evict.
+func (w *world) judgeWaiting(group []string) error {
+	f, ok := w.fitting(group)
+	if !ok {
+		return nil
+	}
+	lowest, never := int32(1<<30), false
+	for _, g := range f.gangs {
+		for _, p := range g.pending {
+			lowest = min(lowest, convert.Priority(p))
+			never = never || convert.NeverPreempts(p)
+		}
+	}
+	for _, name := range w.ready() {
+		f.nodes = append(f.nodes, name)
+		f.free = append(f.free, w.free(name).minus(w.reserved(name, group, lowest)))
+	}
+	switch fits, sure := f.fits(); {
+	case fits:
+		return wrong("idle gang", "%s waits and fits: %s", groupKey(group), f.how())
+	case !sure:
+		w.counts[tooManyWays]++
+		return nil
+	}
+	if never {
+		w.counts[gangsUnfit]++
+		return nil
+	}
+	for i, name := range f.nodes {
+		for _, p := range w.pods {
+			if p.Spec.NodeName == name && !done(p) && w.members[p.Name] == "" && convert.Priority(p) < lowest && !convert.Protected(p) {
+				f.free[i] = f.free[i].plus(needs(p))
+			}
+		}
+	}
+	switch fits, sure := f.fits(); {
+	case fits:
+		return wrong("idle gang", "%s waits and would fit if others left: %s", groupKey(group), f.how())
+	case !sure:
+		w.counts[tooManyWays]++
+	default:
+		w.counts[gangsUnfit]++
+	}
+	return nil
+}
+
+// fitting is the question whether a group fits, for one that could be placed.
+func (w *world) fitting(group []string) (*fitting, bool) {
+	f := &fitting{world: w}
+	any := false
+	for _, name := range group {
+		g := w.gangs[name]
+		if !w.declared(g) {
+			return nil, false
+		}
+		f.rules = g.rules
+		pending, bound := w.membersOf(name)
+		if len(pending)+len(bound) < g.min {
+			return nil, false // it may have been whole once: then others are let in that are not judged here
+		}
+		need := max(0, g.min-len(bound))
+		if g.policy == "only-waiting" {
+			need = g.min
+		}
+		if len(pending) < need {
+			return nil, false
+		}
+		any = any || len(pending) > 0
+		f.gangs = append(f.gangs, fittingGang{need: need, pending: pending, bound: bound})
+	}
+	if !any {
+		return nil, false
+	}
+	for _, r := range f.rules {
+		known := r.layer == scheduling.NodeTopologyLayer || slices.Contains(w.layers, r.layer)
+		switch {
+		case r.must && !w.good, w.good && !known:
+			return nil, false // it is rejected
+		case r.multiple > 1 && slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.bound) > 0 }):
+			return nil, false // what a multiple means for late members is not judged
+		}
+	}
+	if !w.good && len(f.rules) > 0 && w.exists {
+		f.rules = slices.DeleteFunc(slices.Clone(f.rules), func(r ruleSpec) bool {
+			return r.layer != scheduling.NodeTopologyLayer && !slices.Contains(w.layers, r.layer)
+		})
+	}
+	return f, true
+}
+
+// fitting asks whether the pending members of some gangs can be placed: by trying.
+type fitting struct {
+	*world
+	rules []ruleSpec
+	gangs []fittingGang
+	nodes []string
+	free  []room
+
+	at    map[*v1.Pod]string
+	tries int
+}
+
+type fittingGang struct {
+	need           int
+	pending, bound []*v1.Pod
+}
+
+// mostTries bounds the search; a world in which it is reached is not judged.
+const mostTries = 300_000
+
+// fits says whether there is a way, and whether that is sure.
+func (f *fitting) fits() (fits, sure bool) {
+	f.at, f.tries = map[*v1.Pod]string{}, 0
+	fits = f.place(0, 0, 0, 0)
+	return fits, fits || f.tries < mostTries
+}
+
+func (f *fitting) how() (out string) {
+	for _, g := range f.gangs {
+		for _, p := range g.pending {
+			if n := f.at[p]; n != "" {
+				out += " " + p.Name + " " + n
+			}
+		}
+	}
+	return out
+}
+
+// place tries all nodes, and none, for one pending member after the other. Of members
+// that are alike the later ones come to later nodes, or to none.
+func (f *fitting) place(gang, member, placed, all int) bool {
+	if f.tries++; f.tries >= mostTries {
+		return false
+	}
+	if gang == len(f.gangs) {
+		return all > 0 && f.obeys(true)
+	}
+	g := f.gangs[gang]
+	if member == len(g.pending) {
+		return placed >= g.need && f.place(gang+1, 0, 0, all)
+	}
+	if placed+len(g.pending)-member < g.need {
+		return false
+	}
+	p := g.pending[member]
+	first := 0
+	if member > 0 && needs(g.pending[member-1]) == needs(p) {
+		if before := f.at[g.pending[member-1]]; before != "" {
+			first = slices.Index(f.nodes, before)
+		} else {
+			first = len(f.nodes)
+		}
+	}
+	for i := first; i < len(f.nodes); i++ {
+		if f.free[i].less(needs(p)) {
+			continue
+		}
+		f.free[i] = f.free[i].minus(needs(p))
+		f.at[p] = f.nodes[i]
+		ok := f.obeys(false) && f.place(gang, member+1, placed+1, all+1)
+		f.free[i] = f.free[i].plus(needs(p))
+		if ok {
+			return true
+		}
+		delete(f.at, p)
+	}
+	return f.place(gang, member+1, placed, all)
+}
+
+// obeys asks the rules of those that are placed so far, or of all.
+func (f *fitting) obeys(all bool) bool {
+	for _, r := range f.rules {
+		total := map[string]int{}
+		for _, g := range f.gangs {
+			own := map[string]int{}
+			for _, p := range g.bound {
+				if f.world.nodes[p.Spec.NodeName] != nil {
+					own[f.domain(p.Spec.NodeName, r.layer)]++
+				}
+			}
+			for _, p := range g.pending {
+				if n := f.at[p]; n != "" {
+					own[f.domain(n, r.layer)]++
+				}
+			}
+			for d, n := range own {
+				total[d] += n
+			}
+			if r.each && !r.allows(own, all) {
+				return false
+			}
+		}
+		if !r.each && !r.allows(total, all) {
+			return false
+		}
+	}
+	return true
+}
+
+// allows asks one rule of the members by domain.
+func (r ruleSpec) allows(by map[string]int, all bool) bool {
+	if r.must && len(by) > 1 {
+		return false
+	}
+	for _, n := range by {
+		if all && n%r.multiple != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,437 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+func (r room) less(want room) bool { return r.cpu < want.cpu || r.gpu < want.gpu }
+func (r room) plus(o room) room    { return room{r.cpu + o.cpu, r.gpu + o.gpu} }
+func (r room) minus(o room) room   { return room{r.cpu - o.cpu, r.gpu - o.gpu} }
+
+func amount(l v1.ResourceList) room {
+	q := l[gpu]
+	return room{int(l.Cpu().Value()), int(q.Value())}
+}
+
+func needs(p *v1.Pod) room { return amount(resource.PodRequests(p, resource.PodResourcesOptions{})) }
+
+func done(p *v1.Pod) bool { return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed }
+
+// free is what the pods that are on a node leave of it, but for those that are left out.
+func (w *world) free(node string, but ...*v1.Pod) room {
+	n := w.nodes[node]
+	if n == nil {
+		return room{}
+	}
+	r := amount(n.Status.Allocatable)
+	for _, p := range w.pods {
+		if p.Spec.NodeName == node && !done(p) && !slices.Contains(but, p) {
+			r = r.minus(needs(p))
+		}
+	}
+	return r
+}
+
+// domain is a node's place at a layer, down from the top. A node that does not say
+// shares its domain only with those of the same next lower name.
+func (w *world) domain(node string, layer string) string {
+	path := ""
+	for i, l := range w.layers {
+		path += "/" + w.nameAt(node, i)
+		if l == layer {
+			return path
+		}
+	}
+	if layer == scheduling.NodeTopologyLayer {
+		return node
+	}
+	return ""
+}
+
+func (w *world) nameAt(node string, layer int) string {
+	for i, l := range w.layers[layer:] {
+		if v := w.nodes[node].Labels[labelOf[l]]; v != "" {
+			if i == 0 {
+				return v
+			}
+			return "?" + l + v
+		}
+	}
+	return "?" + node
+}
+
+// judgeBindings: nodes are not overfull, a gang that gathers has gathered, and nobody
+// starts without the rest.
+func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
+	gangs := map[string]bool{}
+	for node, pods := range fresh {
+		if r := w.free(node); w.nodes[node] != nil && r.less(room{}) {
+			return wrong("overfull", "node %s lacks %s", node, room{-r.cpu, -r.gpu})
+		}
+		for _, p := range pods {
+			if g := w.members[p.Name]; g != "" {
+				gangs[g] = true
+			}
+		}
+	}
+	for name := range gangs {
+		group := w.groupOf(name)
+		for _, other := range group {
+			if g := w.gangs[other]; g != nil && !w.whole[other] {
+				pending, bound := w.membersOf(other)
+				return wrong("in part", "%s: members of %s were bound, %d of %d of %s are (%d wait)", groupKey(group), name, len(bound), g.min, other, len(pending))
+			}
+		}
+		if w.moved[groupKey(group)] || w.gangs[name] == nil {
+			continue
+		}
+		if err := w.judgeGather(group, gangs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgeGather asks the MustGather rules of the members that run. Gangs of which nobody
+// is new may have been torn apart by new labels.
+func (w *world) judgeGather(group []string, fresh map[string]bool) error {
+	for _, rule := range w.gangs[group[0]].rulesOrNil() {
+		if !rule.must {
+			continue
+		}
+		all := map[string]bool{}
+		for _, name := range group {
+			each := map[string]bool{}
+			_, bound := w.membersOf(name)
+			for _, p := range bound {
+				if w.nodes[p.Spec.NodeName] != nil {
+					each[w.domain(p.Spec.NodeName, rule.layer)] = true
+					all[w.domain(p.Spec.NodeName, rule.layer)] = true
+				}
+			}
+			if rule.each && fresh[name] && len(each) > 1 {
+				return wrong("gather", "%s is in %d domains of %s", name, len(each), rule.layer)
+			}
+		}
+		if !rule.each && len(all) > 1 {
+			return wrong("gather", "%s is in %d domains of %s", groupKey(group), len(all), rule.layer)
+		}
+	}
+	return nil
+}
+
+func (g *gangSpec) rulesOrNil() []ruleSpec {
+	if g == nil {
+		return nil
+	}
+	return g.rules
+}
+
+// judgeEvictions: only less important pods that are not protected, each once, and only
+// where somebody takes their place.
+func (w *world) judgeEvictions() error {
+	by := map[string][]*v1.Pod{}
+	w.s.recorder.mu.Lock()
+	for e, n := range w.s.recorder.events {
+		if e.Reason != "Preempted" || n == w.told[e] {
+			continue
+		}
+		w.told[e] = n
+		_, name, _ := strings.Cut(e.Object, "/")
+		w.stirPod(name)
+		who, ok := strings.CutPrefix(e.Message, "Preempted by gang ")
+		if !ok {
+			w.counts[podEvictions]++
+			continue
+		}
+		who, _, _ = strings.Cut(who, " on node ")
+		victim := w.pods["default/"+name]
+		if strings.Contains(e.Message, "in kube-scheduler memory") {
+			w.counts[memoryEvictions]++
+			continue
+		}
+		if victim == nil {
+			for _, p := range w.s.cluster.evicted {
+				if p.Name == name {
+					victim = p
+				}
+			}
+		}
+		by[who] = append(by[who], victim)
+	}
+	w.s.recorder.mu.Unlock()
+	for who, gone := range by {
+		if err := w.judgeVictims(strings.Split(strings.ReplaceAll(who, "default/", ""), ","), gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
+	slices.SortFunc(gone, func(a, b *v1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	w.counts[gangEvictions]++
+	var names []string
+	for _, p := range gone {
+		names = append(names, p.Name)
+	}
+	w.say(groupKey(group) + " evicts " + strings.Join(names, " "))
+	var members []*v1.Pod
+	lowest := int32(1 << 30)
+	for _, name := range group {
+		pending, _ := w.membersOf(name)
+		for _, p := range pending {
+			lowest = min(lowest, convert.Priority(p))
+			if convert.NeverPreempts(p) {
+				return wrong("eviction", "%s evicts although %s never does", groupKey(group), p.Name)
+			}
+		}
+		members = append(members, pending...)
+	}
+	places, _ := w.placesOf(group)
+	var uids []types.UID
+	for _, v := range gone {
+		uids = append(uids, v.UID)
+		w.asked[v.UID]++
+		w.counts[gangVictims]++
+		switch {
+		case w.asked[v.UID] > 1:
+			return wrong("eviction", "%s is evicted a second time", v.Name)
+		case convert.Priority(v) >= lowest:
+			return wrong("eviction", "%s of priority %d is evicted for %s of priority %d", v.Name, convert.Priority(v), groupKey(group), lowest)
+		case convert.Protected(v):
+			return wrong("eviction", "%s is evicted although it is protected", v.Name)
+		}
+		if w.members[v.Name] != "" {
+			continue // it leaves with its gang, whose places need not all be used
+		}
+		left := w.free(v.Spec.NodeName, w.leaving()...)
+		for _, m := range members {
+			if places[convert.PodKey(m)] == v.Spec.NodeName {
+				left = left.minus(needs(m))
+			}
+		}
+		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
+		if !left.less(needs(v)) {
+			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
+		}
+	}
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change {
+		for _, uid := range last.gone {
+			for _, p := range w.pods {
+				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
+					return wrong("eviction", "%s evicts %v while %s, which it evicted before, leaves", groupKey(group), names, p.Name)
+				}
+			}
+		}
+	}
+	w.last[groupKey(group)] = eviction{change: w.change, gone: uids}
+	return nil
+}
+
+// leaving are the pods that are on their way out.
+func (w *world) leaving() (out []*v1.Pod) {
+	for _, p := range w.pods {
+		if p.DeletionTimestamp != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// reserved is what is held on a node for others than the group who matter as much: the
+// places of gangs, and pods that are nominated or wait in Permit.
+func (w *world) reserved(node string, group []string, priority int32) (r room) {
+	counted := map[types.UID]bool{}
+	w.permits(func(p fwk.WaitingPod) {
+		if pod := p.GetPod(); w.permitNode(pod) == node {
+			counted[pod.UID] = true
+			r = r.plus(needs(pod))
+		}
+	})
+	for _, p := range w.pods {
+		if p.Spec.NodeName != "" || counted[p.UID] || convert.Priority(p) < priority || slices.Contains(group, w.members[p.Name]) {
+			continue
+		}
+		at := p.Status.NominatedNodeName
+		if w.members[p.Name] != "" {
+			at, _ = w.s.shared.Cache.Place(p)
+		}
+		if at == node {
+			r = r.plus(needs(p))
+		}
+	}
+	return r
+}
+
+// permitNode is where a pod is that waits in Permit.
+func (w *world) permitNode(pod *v1.Pod) string {
+	node, _ := w.s.shared.Cache.Place(pod)
+	return node
+}
+
+// hold is a pod that waits in Permit.
+type hold struct {
+	fwk.WaitingPod
+	since time.Time
+}
+
+// judgeIdle: nobody waits in Permit for longer than the gang says.
+func (w *world) judgeIdle() (err error) {
+	now := w.s.clock.Now()
+	held := map[types.UID]hold{}
+	w.permits(func(p fwk.WaitingPod) {
+		pod := p.GetPod()
+		h := w.held[pod.UID]
+		if h.WaitingPod != p {
+			h = hold{p, now}
+			w.counts[placesKept]++
+		}
+		held[pod.UID] = h
+		longest := 0
+		for _, name := range w.groupOf(w.members[pod.Name]) {
+			if g := w.gangs[name]; g != nil {
+				longest = max(longest, g.timeout)
+			}
+		}
+		if waits := now.Sub(h.since); waits > time.Duration(longest)*time.Second+10*time.Second {
+			err = wrong("held", "%s waits in Permit since %s", pod.Name, waits)
+		}
+	})
+	w.held = held
+	return err
+}
+
+// judgeSettled is asked when nothing more happens by itself.
+func (w *world) judgeSettled() error {
+	for key := range w.moved {
+		group := strings.Split(key, ",")
+		if places, _ := w.placesOf(group); len(places) == 0 && w.heldOf(group) == 0 {
+			delete(w.moved, key)
+		}
+	}
+	for _, p := range w.sorted() {
+		at := p.Status.NominatedNodeName
+		if at == "" || w.members[p.Name] == "" {
+			continue
+		}
+		if p.Spec.NodeName != "" || convert.Finished(p) {
+			return wrong("nomination", "%s is nominated to %s and does not wait", p.Name, at)
+		}
+		if place, _ := w.s.shared.Cache.Place(p); place != at {
+			return wrong("nomination", "%s is nominated to %s, its place is %q", p.Name, at, place)
+		}
+	}
+	profile := w.s.scheduler.Profiles["muster-scheduler"]
+	for name := range w.nodes {
+		for _, info := range profile.NominatedPodsForNode(name) {
+			p := info.GetPod()
+			if w.members[p.Name] == "" {
+				continue
+			}
+			if is := w.pods[convert.PodKey(p)]; is == nil || is.UID != p.UID || is.Status.NominatedNodeName != name {
+				return wrong("nomination", "the scheduler counts %s on %s for nothing", p.Name, name)
+			}
+		}
+	}
+	for _, group := range w.groups() {
+		places, waiting := w.placesOf(group)
+		if len(places) > 0 {
+			w.counts[placesAwaited]++
+		}
+		for pod, node := range places {
+			if waiting && w.pods[pod].Status.NominatedNodeName != node {
+				return wrong("nomination", "%s has a place on %s and is nominated to %q", pod, node, w.pods[pod].Status.NominatedNodeName)
+			}
+			if waiting && w.nodes[node] == nil {
+				return wrong("nomination", "%s is nominated to %s, which is gone", pod, node)
+			}
+		}
+		if waiting && !slices.ContainsFunc(w.leaving(), func(p *v1.Pod) bool {
+			for _, node := range places {
+				if p.Spec.NodeName == node {
+					return true
+				}
+			}
+			return false
+		}) {
+			return wrong("waits for nobody", "%s has places reserved where nobody leaves", groupKey(group))
+		}
+	}
+	for _, group := range w.groups() {
+		if err := w.judgeMultiples(group); err != nil {
+			return err
+		}
+	}
+	return w.judgeStatus()
+}
+
+// judgeMultiples asks podCountMultiple of strict gangs to which nothing has happened
+// since they were planned.
+func (w *world) judgeMultiples(group []string) error {
+	if g := w.gangs[group[0]]; g == nil || g.nonStrict || w.stirred[groupKey(group)] || !w.good {
+		return nil
+	}
+	for _, rule := range w.gangs[group[0]].rules {
+		if rule.multiple == 1 {
+			continue
+		}
+		all := map[string]int{}
+		for _, name := range group {
+			each := map[string]int{}
+			_, bound := w.membersOf(name)
+			for _, p := range bound {
+				each[w.domain(p.Spec.NodeName, rule.layer)]++
+				all[w.domain(p.Spec.NodeName, rule.layer)]++
+			}
+			if rule.each && !rule.allows(each, true) {
+				return wrong("multiple", "%s has %v members in domains of %s", name, each, rule.layer)
+			}
+			if len(bound) > 0 {
+				w.counts[multiplesKept]++
+			}
+		}
+		if !rule.each && !rule.allows(all, true) {
+			return wrong("multiple", "%s has %v members in domains of %s", groupKey(group), all, rule.layer)
+		}
+	}
+	return nil
+}
+
+// judgeStatus: PodGroups say how many members have a node.
+func (w *world) judgeStatus() error {
+	all, _ := w.s.cluster.list(sigs.PodGroups, "", nil)
+	for _, o := range all {
+		u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return err
+		}
+		pg := &sigs.PodGroup{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u, pg); err != nil {
+			return err
+		}
+		n := 0
+		for _, p := range w.pods {
+			done := p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+			if w.members[p.Name] == pg.Name && p.Spec.NodeName != "" && (done || !convert.Finished(p)) {
+				n++
+			}
+		}
+		if int(pg.Status.Scheduled) != n {
+			return wrong("status", "PodGroup %s says %d are scheduled, %d are", pg.Name, pg.Status.Scheduled, n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,590 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// fault is a rule that a history breaks.
+type fault struct{ rule, what string }
+
+func (f *fault) Error() string { return "[" + f.rule + "] " + f.what }
+
+func wrong(rule, format string, args ...any) error { return &fault{rule, fmt.Sprintf(format, args...)} }
+
+// world is a simulation in which a history happens, and what the judge knows of it: all
+// of it is read off the cluster or the history, but for the places that the scheduler
+// holds for gangs.
+type world struct {
+	s      *simulation
+	ctx    context.Context
+	cfg    *schedulerconfig.KubeSchedulerConfiguration
+	cancel func()
+
+	counts map[string]int // events that happened, and what came of them
+	trace  []string       // what the scheduler did
+	turns  int            // of the processes that are over
+
+	gangs   map[string]*gangSpec // that are declared, by key
+	members map[string]string    // gang, by pod
+	layers  []string             // in effect
+	good    bool                 // the topology exists and is valid
+	exists  bool                 // the topology exists
+
+	seen    int64
+	nodes   map[string]*v1.Node
+	pods    map[string]*v1.Pod // by key
+	nodeOf  map[types.UID]string
+	whole   map[string]bool     // gangs that were whole since they last had no member
+	moved   map[string]bool     // group: the ground moved under a plan that is being carried out
+	stirred map[string]bool     // groups whose members, specs or nodes changed after the first was bound
+	told    map[Event]int       // evictions
+	asked   map[types.UID]int   // victims
+	last    map[string]eviction // by group
+	held    map[types.UID]hold  // who waits in Permit
+	change  int                 // events so far
+}
+
+// eviction is when a group had somebody leave last.
+type eviction struct {
+	change int
+	gone   []types.UID
+}
+
+// play has a history happen and returns the first rule that is broken.
+func play(ctx context.Context, h history) (w *world, err error) {
+	w = &world{
+		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
+		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
+		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]eviction{}, held: map[types.UID]hold{},
+	}
+	if w.cfg, err = readConfig(nil); err != nil {
+		return w, err
+	}
+	life, cancel := context.WithCancel(ctx)
+	w.cancel = cancel
+	if w.s, _, err = start(life, Options{VictimsStay: true}, &Set{}); err != nil {
+		cancel()
+		return w, err
+	}
+	defer func() { w.s.stop(w.cancel) }()
+	if err := w.s.open(ctx); err != nil {
+		return w, err
+	}
+	for i, e := range h {
+		w.change = i
+		done, err := w.happen(e)
+		if err != nil {
+			return w, fmt.Errorf("event %d, %s: %w", i, e, err)
+		}
+		if done {
+			w.counts[e.kind]++
+		}
+	}
+	return w, nil
+}
+
+// happen does one event and says whether there was anything to do.
+func (w *world) happen(e event) (bool, error) {
+	switch e.kind {
+	case turnsGiven:
+		return true, w.run(until{turns: e.n})
+	case timePassed:
+		return true, w.run(until{time: time.Duration(e.n) * time.Second, by: 2 * time.Second})
+	case settledDown:
+		return true, w.settle()
+	case longTimeLeft:
+		return true, w.end()
+	case restarted:
+		return true, w.restart()
+	}
+	done, err := w.write(e)
+	if err != nil || !done {
+		return done, err
+	}
+	return true, w.look()
+}
+
+// end lets time pass until nobody has anything to wait for.
+func (w *world) end() error {
+	for {
+		if err := w.run(until{time: longTime, by: 7 * time.Second}); err != nil {
+			return err
+		}
+		if err := w.settle(); err != nil {
+			return err
+		}
+		if len(w.leaving()) == 0 {
+			return w.judgeEnd()
+		}
+	}
+}
+
+// longTime is more than anything waits for: for victims that do not leave, for a node
+// that refused a member.
+const longTime = 420 * time.Second
+
+// write changes the cluster as a user or a controller does.
+func (w *world) write(e event) (bool, error) {
+	switch e.kind {
+	case nodePut:
+		if old := w.nodes[e.node.name]; old != nil && (old.Labels["spine"] != e.node.spine || old.Labels["block"] != e.node.block) {
+			w.stir()
+		}
+		return true, w.put(e.node.object())
+	case nodeDeleted:
+		w.stir()
+		return w.remove("Node", e.name, nil)
+	case nodeCleared:
+		return w.clear(e.name)
+	case gangPut, gangAnew:
+		return w.putGang(e)
+	case gangDeleted:
+		g := w.gangs[e.name]
+		if g == nil || g.byPods {
+			return false, nil
+		}
+		w.stirGang(e.name)
+		delete(w.gangs, e.name)
+		return w.remove("PodGroup", e.name, nil)
+	case gangMin:
+		g := w.gangs[e.name]
+		if g == nil || g.byPods || g.min == e.n {
+			return false, nil
+		}
+		w.stirGang(e.name)
+		changed := *g
+		changed.min = e.n
+		w.gangs[e.name] = &changed
+		return true, w.put(changed.object())
+	case memberPut, podPut:
+		return w.putPod(e.pod)
+	case podDeleted:
+		w.stirPod(e.name)
+		return w.remove("Pod", e.name, func(o runtime.Object) runtime.Object {
+			if pod := o.(*v1.Pod); pod.Spec.NodeName != "" && pod.Status.Phase == v1.PodRunning {
+				return terminating(pod, w.s.clock.Now())
+			}
+			return nil
+		})
+	case podFinished:
+		pod := w.pods["default/"+e.name]
+		if pod == nil || pod.Spec.NodeName == "" || convert.Finished(pod) {
+			return false, nil
+		}
+		w.stirPod(e.name)
+		return w.remove("Pod", e.name, func(o runtime.Object) runtime.Object {
+			out := o.(*v1.Pod).DeepCopy()
+			out.Status.Phase = v1.PodSucceeded
+			return out
+		})
+	case topologySet:
+		return w.setTopology(e.layers)
+	}
+	return false, errors.New("unknown event")
+}
+
+// put makes or replaces an object.
+func (w *world) put(text string) error {
+	set := &Set{}
+	if err := set.Add("history", []byte(text)); err != nil {
+		return err
+	}
+	pods, err := w.s.cluster.apply(set)
+	if err != nil {
+		return err
+	}
+	return w.s.come(w.ctx, pods)
+}
+
+// remove takes an object away, or leaves of it what is said.
+func (w *world) remove(kind, name string, left func(runtime.Object) runtime.Object) (done bool, err error) {
+	gvr, k := pods, key{"default", name}
+	switch kind {
+	case "Node":
+		gvr, k = v1.SchemeGroupVersion.WithResource("nodes"), key{name: name}
+	case "PodGroup":
+		gvr = sigs.PodGroups
+	case "ClusterNetworkTopology":
+		gvr, k = koordinator.ClusterNetworkTopologies, key{name: name}
+	}
+	_, err = w.s.cluster.change(gvr, k, func(old runtime.Object) (runtime.Object, error) {
+		done = old != nil
+		if !done || left == nil {
+			return nil, nil
+		}
+		return left(old), nil
+	})
+	if err != nil {
+		return done, err
+	}
+	return done, w.s.quiet(w.ctx)
+}
+
+// clear deletes the pods of a node that is gone.
+func (w *world) clear(node string) (done bool, err error) {
+	if w.nodes[node] != nil {
+		return false, nil
+	}
+	for _, p := range w.sorted() {
+		if p.Spec.NodeName == node {
+			w.stirPod(p.Name)
+			done = true
+			if _, err := w.remove("Pod", p.Name, nil); err != nil {
+				return true, err
+			}
+		}
+	}
+	return done, nil
+}
+
+func (w *world) putGang(e event) (bool, error) {
+	g := *e.gang
+	if e.kind == gangAnew {
+		if w.gangs[g.name] == nil || g.byPods {
+			return false, nil
+		}
+		w.stirGang(g.name)
+		if _, err := w.remove("PodGroup", g.name, nil); err != nil {
+			return true, err
+		}
+	}
+	w.gangs[g.name] = &g
+	if g.byPods {
+		return true, nil
+	}
+	return true, w.put(g.object())
+}
+
+func (w *world) putPod(p *podSpec) (bool, error) {
+	if w.pods["default/"+p.name] != nil {
+		return false, nil
+	}
+	var g *gangSpec
+	if p.gang != "" {
+		// A gang whose PodGroup was deleted is named all the same.
+		if g = w.gangs[p.gang]; g == nil {
+			g = &gangSpec{name: p.gang}
+		}
+		w.members[p.name] = p.gang
+		if _, bound := w.membersOf(p.gang); len(bound) > 0 {
+			w.stirGang(p.gang)
+		}
+	}
+	if p.node != "" && w.free(p.node).less(p.room) {
+		return false, nil
+	}
+	return true, w.put(p.object(g))
+}
+
+func (w *world) setTopology(layers []string) (bool, error) {
+	w.stir()
+	w.exists, w.good = layers != nil, layers != nil && !slices.Contains(layers, invalidLayer)
+	if w.good || layers == nil {
+		w.layers = layers
+	}
+	if layers == nil {
+		return w.remove("ClusterNetworkTopology", "default", nil)
+	}
+	return true, w.put(topologyObject(layers))
+}
+
+// restart kills the scheduler and starts another one.
+func (w *world) restart() error {
+	w.turns += int(w.s.given)
+	if slices.ContainsFunc(w.groups(), func(g []string) bool { return w.heldOf(g) > 0 }) {
+		w.counts[restartedMidway]++
+	}
+	w.s.stop(w.cancel)
+	if w.exists && !w.good {
+		w.layers = nil // nobody knows the last good ones
+	}
+	clear(w.held)
+	clear(w.moved)
+	clear(w.last)
+	life, cancel := context.WithCancel(w.ctx)
+	w.cancel = cancel
+	if err := w.s.boot(life, w.cfg); err != nil {
+		return err
+	}
+	if err := w.s.open(w.ctx); err != nil {
+		return err
+	}
+	return w.look()
+}
+
+// until says when run has done enough: after so many turns, after so much time, or when
+// nothing has changed for so long that the scheduler has tried everything again.
+type until struct {
+	turns   int
+	time    time.Duration
+	by      time.Duration // steps of time; a second if it is 0
+	settled bool
+}
+
+// run lets the scheduler work and time pass. The judge looks after each turn.
+func (w *world) run(u until) error {
+	given, began := w.s.given, w.s.clock.Now()
+	changes, since := w.s.cluster.changes(), began
+	for {
+		if err := w.s.quiet(w.ctx); err != nil {
+			return &UnsettledError{w.s.waiting()}
+		}
+		if err := w.look(); err != nil {
+			return err
+		}
+		if now := w.s.cluster.changes(); now != changes {
+			changes, since = now, w.s.clock.Now()
+		}
+		turns, passed := int(w.s.given-given), w.s.clock.Since(began)
+		if most := 200 + 20*len(w.pods) + int(passed/time.Second); turns > most {
+			return wrong("restless", "%d turns in %s and no end", turns, passed)
+		}
+		if passed > time.Hour {
+			return wrong("restless", "nothing has settled in %s", passed)
+		}
+		switch {
+		case u.turns > 0 && turns >= u.turns:
+			return nil
+		case w.s.work(w.ctx):
+			continue
+		}
+		if err := w.judgeIdle(); err != nil {
+			return err
+		}
+		switch {
+		case w.kubelet():
+		case u.turns > 0, u.time > 0 && passed >= u.time, u.settled && w.s.clock.Since(since) >= w.s.patience:
+			return nil
+		default:
+			w.s.clock.Step(cmp.Or(u.by, stepBy))
+		}
+	}
+}
+
+func (w *world) settle() error {
+	if err := w.run(until{settled: true, by: 3 * time.Second}); err != nil {
+		return err
+	}
+	return w.judgeSettled()
+}
+
+// kubelet lets pods go that had their time to leave, and says whether any did.
+func (w *world) kubelet() (any bool) {
+	now := w.s.clock.Now()
+	for _, p := range w.sorted() {
+		if p.DeletionTimestamp == nil {
+			continue
+		}
+		at := p.DeletionTimestamp.Time
+		if p.Annotations[stuck] != "" {
+			at = at.Add(longTime - time.Minute)
+		}
+		if now.Before(at) {
+			continue
+		}
+		_, _ = w.s.cluster.change(pods, key{p.Namespace, p.Name}, func(runtime.Object) (runtime.Object, error) { return nil, nil })
+		any = true
+	}
+	return any
+}
+
+// look reads the cluster and judges what is new.
+func (w *world) look() error {
+	if now := w.s.cluster.changes(); now == w.seen {
+		return nil
+	} else {
+		w.seen = now
+	}
+	w.nodes, w.pods = map[string]*v1.Node{}, map[string]*v1.Pod{}
+	all, _ := w.s.cluster.list(v1.SchemeGroupVersion.WithResource("nodes"), "", nil)
+	for _, o := range all {
+		n := o.(*v1.Node)
+		w.nodes[n.Name] = n
+	}
+	all, _ = w.s.cluster.list(pods, "", nil)
+	fresh := map[string][]*v1.Pod{} // by node
+	for _, o := range all {
+		p := o.(*v1.Pod)
+		w.pods[convert.PodKey(p)] = p
+		was, known := w.nodeOf[p.UID]
+		w.nodeOf[p.UID] = p.Spec.NodeName
+		if known && was == "" && p.Spec.NodeName != "" {
+			fresh[p.Spec.NodeName] = append(fresh[p.Spec.NodeName], p)
+			w.say("bound " + p.Name + " to " + p.Spec.NodeName)
+			w.counts[podsBound]++
+		}
+	}
+	w.noteWhole()
+	if err := w.judgeBindings(fresh); err != nil {
+		return err
+	}
+	return w.judgeEvictions()
+}
+
+func (w *world) say(what string) {
+	w.trace = append(w.trace, fmt.Sprintf("%s %s", w.s.clock.Since(epoch).Round(time.Millisecond), what))
+}
+
+func (w *world) sorted() []*v1.Pod {
+	return slices.SortedFunc(maps.Values(w.pods), func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// stir notes that the ground moves under all plans that are being carried out. Those
+// that wait for victims are checked again before.
+func (w *world) stir() {
+	for _, g := range w.groups() {
+		if places, waiting := w.placesOf(g); len(places) > 0 && !waiting || w.heldOf(g) > 0 {
+			w.moved[groupKey(g)] = true
+		}
+		w.stirGang(g[0])
+	}
+}
+
+// stirGang notes that a group which has begun to run is no longer what was planned.
+func (w *world) stirGang(name string) {
+	group := w.groupOf(name)
+	places, _ := w.placesOf(group)
+	began := len(places) > 0 || w.heldOf(group) > 0
+	for _, other := range group {
+		_, bound := w.membersOf(other)
+		began = began || len(bound) > 0
+	}
+	if began {
+		w.stirred[groupKey(group)] = true
+	}
+}
+
+func (w *world) stirPod(name string) {
+	if g := w.members[name]; g != "" {
+		w.stirGang(g)
+	}
+}
+
+// groupOf returns the gangs that start with this one, by name.
+func (w *world) groupOf(name string) []string {
+	seen := map[string]bool{name: true}
+	for changed := true; changed; {
+		changed = false
+		for _, g := range w.gangs {
+			in := seen[g.name] || slices.ContainsFunc(g.group, func(o string) bool { return seen[o] })
+			if !in || !w.declared(g) {
+				continue
+			}
+			for _, o := range append([]string{g.name}, g.group...) {
+				if !seen[o] {
+					seen[o], changed = true, true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// declared says whether anything declares a gang: its PodGroup, or one of its pods.
+func (w *world) declared(g *gangSpec) bool {
+	return g != nil && (!g.byPods || slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool { return w.members[p.Name] == g.name }))
+}
+
+func groupKey(names []string) string { return strings.Join(names, ",") }
+
+// groups lists the groups of which any pod exists.
+func (w *world) groups() (out [][]string) {
+	done := map[string]bool{}
+	for _, p := range w.sorted() {
+		name := w.members[p.Name]
+		if name == "" || done[name] {
+			continue
+		}
+		group := w.groupOf(name)
+		for _, o := range group {
+			done[o] = true
+		}
+		out = append(out, group)
+	}
+	return out
+}
+
+// members of a gang that are not done, by name: those that wait, and those that run.
+func (w *world) membersOf(name string) (pending, bound []*v1.Pod) {
+	for _, p := range w.sorted() {
+		switch {
+		case w.members[p.Name] != name || convert.Finished(p):
+		case p.Spec.NodeName == "":
+			pending = append(pending, p)
+		default:
+			bound = append(bound, p)
+		}
+	}
+	return pending, bound
+}
+
+// placesOf returns the nodes that the scheduler holds for members of a group, and
+// whether it waits for victims.
+func (w *world) placesOf(group []string) (places map[string]string, waiting bool) {
+	places = map[string]string{}
+	for _, name := range group {
+		pending, _ := w.membersOf(name)
+		for _, p := range pending {
+			if node, confirmed := w.s.shared.Cache.Place(p); node != "" {
+				places[convert.PodKey(p)] = node
+				waiting = waiting || !confirmed
+			}
+		}
+	}
+	return places, waiting
+}
+
+// permits calls do with every pod that waits in Permit.
+func (w *world) permits(do func(fwk.WaitingPod)) {
+	if p := w.s.scheduler.Profiles["muster-scheduler"]; p != nil {
+		p.IterateOverWaitingPods(do)
+	}
+}
+
+func (w *world) heldOf(group []string) (n int) {
+	w.permits(func(p fwk.WaitingPod) {
+		if slices.Contains(group, w.members[p.GetPod().Name]) {
+			n++
+		}
+	})
+	return n
+}
+
+func (w *world) noteWhole() {
+	for _, g := range w.gangs {
+		pending, bound := w.membersOf(g.name)
+		switch {
+		case len(pending)+len(bound) == 0:
+			delete(w.whole, g.name)
+		case len(bound) >= g.min:
+			if !w.whole[g.name] {
+				w.counts[gangsWhole]++
+			}
+			w.whole[g.name] = true
+		}
+	}
+}
+
+// result is what came of it, for comparison.
+func (w *world) result() string {
+	out, _ := json.Marshal(w.s.result())
+	return strings.Join(w.trace, "\n") + "\n" + string(out)
+}
