@@ -140,16 +140,23 @@ type kind struct {
 	keep      func(*unstructured.Unstructured) bool // what is not the scripts'; nil means nothing
 }
 
-const ownNamespace = "muster-system"
+const (
+	ownNamespace   = "muster-system"
+	otherNamespace = "muster-e2e" // for gangs that are not all in one
+)
 
 // kinds are in the order in which they are deleted.
 var kinds = []kind{
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}, "", isNotOurs},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, "", isNotOurs},
 	{v1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, nil},
+	{v1.SchemeGroupVersion.WithResource("pods"), otherNamespace, nil},
 	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, ownNamespace, nil},
 	{v1.SchemeGroupVersion.WithResource("configmaps"), ownNamespace, isNotOurs},
 	{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, metav1.NamespaceDefault, nil},
 	{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, ownNamespace, nil},
 	{sigs.PodGroups, metav1.NamespaceDefault, nil},
+	{sigs.PodGroups, otherNamespace, nil},
 	{x.PodGroups, metav1.NamespaceDefault, nil},
 	{koordinator.ClusterNetworkTopologies, "", nil},
 	{v1.SchemeGroupVersion.WithResource("nodes"), "", func(u *unstructured.Unstructured) bool {

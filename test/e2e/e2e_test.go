@@ -22,6 +22,9 @@
 //	identity FILE USER             a kubeconfig for somebody else
 //	scheduler start|run [-as NAME] [-config FILE] [-kubeconfig FILE] FLAG...
 //	scheduler stop|kill [-as NAME] SIGTERM or SIGKILL, and wait for the end
+//	extender FILE                  a configuration with an extender that agrees to everything
+//	delay POD...                   about a pod it answers from now on
+//	proceed POD...                 only when this was called
 //	get [-as NAME] PATH            asks the scheduler's secure port
 //	log [-as NAME] TEXT            the scheduler's log contains it now
 //	evictions N [POD...]           so many pods, and which, were evicted since "cluster"
@@ -34,11 +37,14 @@
 //	wait-message POD TEXT          in the pod's condition PodScheduled
 //	wait-evicted POD...            Terminating, with the reason PreemptionByScheduler
 //	wait-gone POD...
+//	wait-delayed POD...            the extender was asked and has not answered
 //	wait-condition KIND/NAME TYPE=STATUS/REASON [TEXT]
 //	wait-event KIND/NAME REASON [TEXT]
 //	wait-status FILE               of ClusterNetworkTopology default, without conditions
 //	wait-log [-as NAME] TEXT       for half a minute: what is wrong must be said in time
 //	wait-metric [-as NAME] TEXT
+//
+// POD and NAME of KIND/NAME are in namespace default, NAMESPACE/POD is in another.
 //
 // Files are looked for in the script's folder, which also holds copies of fixtures/ and
 // manifests/. A failed script ends with what the cluster looked like. E2E_DETAILS=1
@@ -62,12 +68,7 @@ func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	h := &harness{
-		scheduler: schedulerBinary(t),
-		kubectl:   kubectlBinary(t),
-		home:      t.TempDir(),
-	}
-	h.shared = h.sharedCluster(t)
+	h := newHarness(t)
 	deadline, _ := t.Deadline()
 	testscript.RunT(&oneByOne{t}, testscript.Params{
 		Dir:                "testdata",
@@ -83,6 +84,16 @@ type harness struct {
 	scheduler, kubectl string // programs
 	home               string // where kubectl keeps what it has learnt of clusters
 	shared             *cluster
+}
+
+func newHarness(t *testing.T) *harness {
+	h := &harness{
+		scheduler: schedulerBinary(t),
+		kubectl:   kubectlBinary(t),
+		home:      t.TempDir(),
+	}
+	h.shared = h.sharedCluster(t)
+	return h
 }
 
 // setup prepares one script.

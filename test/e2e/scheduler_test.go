@@ -127,25 +127,35 @@ func (s *script) launch(name string, args []string) (*scheduler, error) {
 		}
 		connection = "--config=" + config
 	}
+	program := s.ts.MkAbs(fmt.Sprintf("%s-%s-%d", s.ts.Name(), name, len(s.schedulers)))
+	p, err := s.harness.launch(s.cluster, program, kubeconfig, append([]string{connection}, args...))
+	if err != nil {
+		return nil, err
+	}
+	p.name = name
+	return p, nil
+}
+
+// launch starts the binary under the name of a program, which is also what its log is
+// called.
+func (h *harness) launch(c *cluster, program, kubeconfig string, args []string) (*scheduler, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	args = append([]string{
-		connection, "--leader-elect=false", "--v=2",
+		"--leader-elect=false", "--v=2",
 		"--bind-address=127.0.0.1", "--secure-port=" + port,
 		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 	}, args...)
-	p := &scheduler{name: name, address: "127.0.0.1:" + port}
-	// A name of its own is what its log is called.
-	program := s.ts.MkAbs(fmt.Sprintf("%s-%s-%d", s.ts.Name(), name, len(s.schedulers)))
-	if err := os.Symlink(s.harness.scheduler, program); err != nil {
+	p := &scheduler{name: filepath.Base(program), address: "127.0.0.1:" + port}
+	if err := os.Symlink(h.scheduler, program); err != nil {
 		return nil, err
 	}
-	if s.cluster.local == nil {
+	if c.local == nil {
 		return p, p.start(program, args)
 	}
-	process, err := s.cluster.local.Launch(context.Background(), program, args...)
+	process, err := c.local.Launch(context.Background(), program, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ type script struct {
 	cluster    *cluster
 	history    *history
 	schedulers []*scheduler
+	extender   *extender
 }
 
 // command is one command of the script language. Its error fails the script.
@@ -46,10 +47,11 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"hold": (*script).hold, "release": (*script).release,
 		"identity": (*script).identity, "scheduler": (*script).scheduler, "get": (*script).get, "log": (*script).log,
 		"evictions": (*script).evictions, "same": (*script).same,
+		"extender": (*script).useExtender, "delay": (*script).delay, "proceed": (*script).proceed, "wait-delayed": (*script).waitDelayed,
 		"wait-bound": (*script).waitBound, "wait-nominated": (*script).waitNominated,
 		"wait-message": (*script).waitMessage, "wait-evicted": (*script).waitEvicted, "wait-gone": (*script).waitGone,
 		"wait-condition": (*script).waitCondition, "wait-event": (*script).waitEvent, "wait-status": (*script).waitStatus,
-		"wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
+		"wait-denied": (*script).waitDenied, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
 	}
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, do := range all {
@@ -297,7 +299,7 @@ func (s *script) same(ctx context.Context, args []string) error {
 	}
 	found := map[string][]string{}
 	for _, name := range args[1:] {
-		pod, err := s.pods().Get(ctx, name, metav1.GetOptions{})
+		pod, err := s.pod(ctx, name)
 		if err != nil {
 			return brokenError{err}
 		}

@@ -66,6 +66,20 @@ func (s *script) pods() corev1.PodInterface {
 	return s.cluster.client.CoreV1().Pods(metav1.NamespaceDefault)
 }
 
+// inNamespace takes the namespace off a name: NAME is in the default one, NAMESPACE/NAME
+// in another.
+func inNamespace(name string) (namespace, rest string) {
+	if namespace, rest, ok := strings.Cut(name, "/"); ok {
+		return namespace, rest
+	}
+	return metav1.NamespaceDefault, name
+}
+
+func (s *script) pod(ctx context.Context, name string) (*v1.Pod, error) {
+	namespace, name := inNamespace(name)
+	return s.cluster.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
 // awaitPods waits for something that each of some pods must show. Each argument is a
 // pod's name, and what is wanted of it after a "=" or as the next argument.
 func (s *script) awaitPods(ctx context.Context, args []string, look func(pod *v1.Pod, want string) (seen string, ok bool, err error)) error {
@@ -73,7 +87,7 @@ func (s *script) awaitPods(ctx context.Context, args []string, look func(pod *v1
 		all, seen := true, []string{}
 		for _, arg := range args {
 			name, want, _ := strings.Cut(arg, "=")
-			pod, err := s.pods().Get(ctx, name, metav1.GetOptions{})
+			pod, err := s.pod(ctx, name)
 			if apierrors.IsNotFound(err) {
 				pod, err = nil, nil
 			}
@@ -190,7 +204,8 @@ func (s *script) object(ctx context.Context, what string) (*unstructured.Unstruc
 	if gvr == koordinator.ClusterNetworkTopologies {
 		return s.cluster.dynamic.Resource(gvr).Get(ctx, name, metav1.GetOptions{})
 	}
-	return s.cluster.dynamic.Resource(gvr).Namespace(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+	namespace, name := inNamespace(name)
+	return s.cluster.dynamic.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
 func (s *script) waitCondition(ctx context.Context, args []string) error {
@@ -276,6 +291,32 @@ func (s *script) waitStatus(ctx context.Context, args []string) error {
 			return string(unlike), false, nil
 		}
 		return "the status is that of " + args[0], true, nil
+	})
+}
+
+// waitDenied waits until the API server would not take a file: policies hold a little
+// after they were applied.
+func (s *script) waitDenied(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return usage("wait-denied FILE TEXT")
+	}
+	return s.await(ctx, func() (string, bool, error) {
+		_, stderr, err := s.cluster.run(ctx, s.harness, s.ts.MkAbs("."), "apply", "--dry-run=server", "-f", args[0])
+		if err == nil {
+			return "it is taken", false, nil
+		}
+		return stderr, strings.Contains(stderr, args[1]), nil
+	})
+}
+
+// waitApplied applies a file as soon as the API server takes it.
+func (s *script) waitApplied(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return usage("wait-applied FILE")
+	}
+	return s.await(ctx, func() (string, bool, error) {
+		stdout, stderr, err := s.cluster.run(ctx, s.harness, s.ts.MkAbs("."), "apply", "-f", args[0])
+		return stdout + stderr, err == nil, nil
 	})
 }
 

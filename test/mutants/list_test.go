@@ -5,7 +5,13 @@ const (
 	natural = "pkg/topology/natural.go"
 	offers  = "pkg/offer/offer.go"
 	curve   = "pkg/offer/curve.go"
+	order   = "pkg/plan/order.go"
 	search  = "pkg/plan/search.go"
+	jobs    = "pkg/plan/job.go"
+	mixed   = "pkg/plan/mixed.go"
+	table   = "pkg/plan/table.go"
+	staged  = "pkg/plan/staged.go"
+	memory  = "pkg/plan/memory.go"
 	tails   = "pkg/plan/tails.go"
 	refusal = "pkg/plan/refusal.go"
 	choose  = "pkg/evict/evict.go"
@@ -40,7 +46,7 @@ func isDigit`, `		return c
 
 func isDigit`, "TestCompareNames"},
 
-	{"a multiple is its own step", offers, `step = lcm(step, m[l])`, `step = m[l]`, "TestRoll TestPictures"},
+	{"a multiple is its own step", offers, `step = Common(step, m.At(l))`, `step = m.At(l)`, "TestRoll TestPictures"},
 	{"a multiple holds below its layer", offers, `for l := layers - 1; l >= 0; l-- {`, `for l := 0; l < layers; l++ {`, "TestRoll TestPictures"},
 	{"sums are not rounded", offers, `		sum[d] -= sum[d] % steps[t.Layer(d)]
 `, `		_ = steps
@@ -55,10 +61,10 @@ func isDigit`, "TestCompareNames"},
 	for i, n := range c.upTo {
 		row := slices.Clone`, "TestCurves"},
 
-	{"the must layer is one too high", search, `if s.Tree.Layer(d) < s.Must {`, `if s.Tree.Layer(d)+1 < s.Must {`, "TestChoose TestPictures"},
-	{"bound members bind nobody", search, `return s.bound[d] == 0 })`, `return false })`, "TestChoose TestPictures"},
-	{"split gangs are placed", search, `s.split = len(s.roots) > 1`, `s.split = false`, "TestChoose TestPictures"},
-	{"more than wanted", search, `n = max(n, min(s.offer[d], s.limit()))`, `n = max(n, s.offer[d])`, "TestChoose TestPictures"},
+	{"the must layer is one too high", order, `if t.Layer(d) < layer {`, `if t.Layer(d)+1 < layer {`, "TestChoose TestChooseJob TestPictures"},
+	{"bound members bind nobody", order, `return g.bound[d] == 0 })`, `return false })`, "TestChoose TestChooseJob TestPictures"},
+	{"split gangs are placed", order, `g.split = len(g.roots) > 1`, `g.split = false`, "TestChoose TestChooseJob TestPictures"},
+	{"more than wanted", search, `n = max(n, min(s.size[d], s.limit()))`, `n = max(n, s.size[d])`, "TestChoose TestPictures"},
 	{"the least that suffices is placed", search, `func (s *Search) limit() offer.Slots { return s.Want`, `func (s *Search) limit() offer.Slots { return max(s.Min, s.steps[0])`, "TestChoose TestPictures"},
 	{"a wrong count for the cluster", search, `	return n - n%s.steps[0]
 }
@@ -67,41 +73,174 @@ func isDigit`, "TestCompareNames"},
 }
 
 // limit`, "TestChoose"},
-	{"the shallowest domain", search, `l > deepest {`, `deepest < 0 || l < deepest {`, "TestChoose TestPictures"},
-	{"any domain that fits", search, `if s.Tree.Layer(d) == deepest {`, `if true {`, "TestChoose TestPictures"},
-	{"away from those already bound", search, `p.Compare(least) != 0 || !s.holdsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose TestPictures"},
+	{"the shallowest domain", order, `l > layer {`, `layer < 0 || l < layer {`, "TestChoose TestChooseJob TestPictures"},
+	{"any domain that fits", order, `if g.tree.Layer(d) == layer {`, `if true {`, "TestChoose TestChooseJob TestPictures"},
+	{"away from those already bound", order, `p.Compare(least) != 0 || !g.holdsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose TestChooseJob TestPictures"},
 	{"wishes from the bottom up", search, `		s.columns = append(s.columns, l)
 `, `		s.columns = append([]int{l}, s.columns...)
 `, "TestWishes"},
-	{"wishes are not compared", search, `if cmp.Or(s.compareTouched(d, best, n), s.compareDomains(d, best)) < 0 {`, `if s.compareDomains(d, best) < 0 {`, "TestWishes TestPictures"},
+	{"wishes are not compared", order, `			c.touched(d, n).Compare(c.touched(best, n)), // 5
+`, ``, "TestWishes TestChooseJob TestPictures"},
 	{"wishes for the domain's own layer", search, `if l > r.Must {`, `if l >= r.Must+2 {`, "TestChoose"},
-	{"bound members' domains are new", search, `i >= 0 && (s.bound == nil || s.bound[d] == 0) {`, `i >= 0 {`, "TestChoose TestPictures"},
-	{"repelled by friends", search, `-s.compareUpwards(s.attract, a, b),`, `s.compareUpwards(s.attract, a, b),`, "TestChoose TestPictures"},
-	{"the emptiest domain", search, `		s.compareUpwards(s.room, a, b),`, `		-s.compareUpwards(s.room, a, b),`, "TestChoose TestPictures"},
-	{"room before friends", search, `		-s.compareUpwards(s.attract, a, b),
-		s.compareUpwards(s.room, a, b),`, `		s.compareUpwards(s.room, a, b),
-		-s.compareUpwards(s.attract, a, b),`, "TestChoose TestPictures"},
-	{"parents do not decide", search, `	for a != b {
+	{"bound members' domains are new", search, `i >= 0 && s.boundIn(d) == 0 {`, `i >= 0 {`, "TestChoose TestPictures"},
+	{"repelled by friends", order, `-g.compareUpwards(g.attract, a, b),`, `g.compareUpwards(g.attract, a, b),`, "TestChoose TestChooseJob TestPictures"},
+	{"the emptiest domain", order, `		g.compareUpwards(g.room, a, b), `, `		-g.compareUpwards(g.room, a, b), `, "TestChoose TestChooseJob TestPictures"},
+	{"room before friends", order, `		-g.compareUpwards(g.attract, a, b), // 6
+		g.compareUpwards(g.room, a, b),     // 7`, `		g.compareUpwards(g.room, a, b),
+		-g.compareUpwards(g.attract, a, b),`, "TestChoose TestChooseJob TestPictures"},
+	{"parents do not decide", order, `	for a != b {
 		if o`, `	if a != b {
-		if o`, "TestChoose TestPictures"},
-	{"rounded slots are compared", search, `s.room = offer.Sum(w.Tree, s.Room)`, `s.room = s.offer`, "TestPictures"},
-	{"the last by name", search, `		cmp.Compare(a, b),
-	)`, `		cmp.Compare(b, a),
-	)`, "TestChoose TestPictures"},
-	{"smallest first", search, `return cmp.Compare(s.offer[b], s.offer[a]) })`, `return cmp.Compare(s.offer[a], s.offer[b]) })`, "TestChoose TestPictures"},
-	{"the largest is the last one, too", search, `		if ok && s.offer[d] == s.offer[best] {
+		if o`, "TestChoose TestChooseJob TestPictures"},
+	{"rounded slots are compared", order, `room: offer.Sum(w.Tree, w.Free)}`, `room: offer.Roll(w.Tree, w.Free, steps)}`, "TestPictures"},
+	{"the last by name", order, `		cmp.Compare(a, b),     `, `		cmp.Compare(b, a),     `, "TestChoose TestChooseJob TestPictures"},
+	{"smallest first", order, `return cmp.Compare(g.size[b], g.size[a]) })`, `return cmp.Compare(g.size[a], g.size[b]) })`, "TestChoose TestChooseJob TestPictures"},
+	{"the largest is the last one, too", order, `		if ok && g.size[d] == g.size[best] {
 			continue`, `		if ok {
-			continue`, "TestChoose TestPictures"},
-	{"the last of equals takes the rest", search, `if ok && s.offer[d] == s.offer[best] {`, `if false {`, "TestChoose TestPictures"},
-	{"as few as possible each", search, `		if p, ok := others.Price(n - x); ok && price`, `		if p, ok := others.Price(n - x); most == 0 && ok && price`, "TestChoose"},
+			continue`, "TestChoose TestChooseJob TestPictures"},
+	{"the last of equals takes the rest", order, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose TestChooseJob TestPictures"},
+	{"as few as possible each", search, `		if p, ok := after(n - x); ok && price`, `		if p, ok := after(n - x); most == 0 && ok && price`, "TestChoose"},
 	{"wishes do not hold inside", search, `price.Add(p).Compare(due) == 0 {
 			most = x`, `price.Add(p).Compare(due) >= 0 {
 			most = x`, "TestChoose TestPictures"},
-	{"a tail of its own", tails, `t.extend(b, t.kept[b+1])`, `t.extend(b, t.kept[b])`, "TestManyChildren"},
+	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyChildren"},
 	{"the block's tail for all of it", tails, `return t.at[i%block]`, `return t.at[0]`, "TestChoose"},
+
+	{"all members gather where each gang does", mixed, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)`, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Each.Must)`, "TestChooseJob TestJobs"},
+	{"size by the multiples of each", mixed, `newGround(m.World, j.All.Multiple.Steps(`, `newGround(m.World, j.Each.Multiple.Steps(`, "TestChooseJob"},
+	{"wishes of each before those of all", mixed, `	for l := j.All.Must + 1; l <= w.Tree.Depth(); l++ { // members share the domain of the other layers
+		if slices.Contains(j.All.Prefer, l) {
+			m.columns = append(m.columns, column{layer: l})
+		}
+		if slices.Contains(j.Each.Prefer, l) && l > j.Each.Must {
+			m.columns = append(m.columns, column{layer: l, each: true})
+		}
+`, `	for l := j.All.Must + 1; l <= w.Tree.Depth(); l++ { // members share the domain of the other layers
+		if slices.Contains(j.Each.Prefer, l) && l > j.Each.Must {
+			m.columns = append(m.columns, column{layer: l, each: true})
+		}
+		if slices.Contains(j.All.Prefer, l) {
+			m.columns = append(m.columns, column{layer: l})
+		}
+`, "TestJobWishes"},
+	{"the first class is the lowest rank", mixed, `return cmp.Compare(rank[a], rank[b])`, `return cmp.Compare(a.class, b.class)`, "TestChooseJob"},
+	{"any number of members is enough", mixed, `		if m.ofGang(v, g) < gang.Need {`, `		if false && m.ofGang(v, g) < gang.Need {`, "TestChooseJob TestJobs"},
+	{"the domains above need no multiples", mixed, `		d = m.tree.Parent(d)
+		if !m.multiples(d, v) {`, `		d = m.tree.Parent(d)
+		if false {`, "TestChooseJob"},
+	{"lower ranks before more members", mixed, `if x, y := m.total(a), m.total(b); x != y {`, `if x, y := m.total(a), m.total(b); x != y && (x == 0 || y == 0) {`, "TestChooseJob"},
+	{"higher ranks first", mixed, `			return inA
+`, `			return inB
+`, "TestChooseJob"},
+	{"a node takes each kind as if it were alone", mixed, `			if left > 0 && (v != 0 || m.Ways != nil) {`, `			if false {`, "TestChooseJob TestJobs"},
+	{"gangs of one kind share no slots", mixed, `add(i+1, v+m.tables.one(c, n), left-n)`, `add(i+1, v+m.tables.one(c, n), left)`, "TestChooseJob TestJobs"},
+	{"multiples are for nobody", mixed, `		if !m.multiples(d, v) || m.tree`, `		if m.tree`, "TestChooseJob TestJobs"},
+	{"gangs gather one layer up", mixed, `m.tree.Layer(d) == m.Each.Must && !m.gathers(d, v) {`, `m.tree.Layer(d) == m.Each.Must-1 && !m.gathers(d, v) {`, "TestChooseJob"},
+	{"gangs need not gather with their bound", mixed, `n < gang.Need || m.gangs[g] != nil && m.gangs[g][d] != m.gangs[g][topology.Root] {`, `n < gang.Need {`, "TestChooseJob TestJobs"},
+	{"bound members do not count", mixed, `(n+m.boundIn(d))%m.All.Multiple.At(l) != 0 {`, `n%m.All.Multiple.At(l) != 0 {`, "TestChooseJob TestJobs"},
+	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundOf(g, d))%every != 0 {`, `n > 0 && n%every != 0 {`, "TestChooseJob"},
+	{"old domains are new for gangs", mixed, `		if m.ofGang(v, g) > 0 && m.boundOf(g, d) == 0 {`, `		if m.ofGang(v, g) > 0 {`, "TestChooseJob"},
+	{"old domains are new for all", mixed, `	case !c.each && m.boundIn(d) == 0:`, `	case !c.each:`, "TestChooseJob"},
+	{"one rule for all layers", mixed, `same := ruled{t, m.tree.Layer(d)}`, `same := ruled{t, 0}`, "TestChooseJob"},
+	{"one rule whoever is bound", mixed, `	if m.boundIn(d) > 0 {
+		return m.ruleHere(d, t)
+	}
+`, ``, "TestChooseJob"},
+	{"as few as possible each, of a job", mixed, `!m.better(x, most) {`, `most != 0 && m.better(x, most) {`, "TestChooseJob"},
+	{"wishes do not hold inside a job", mixed, `t.row(i).Add(p).Compare(due) == 0 {`, `t.row(i).Add(p).Compare(due) >= 0 {`, "TestChooseJob"},
+	{"gangs come apart inside", mixed, `		if m.tree.Layer(d) <= m.Each.Must && t.gangs[i]&m.tables.gangsIn(v-x) != 0 {`, `		if false {`, "TestChooseJob"},
+	{"gangs may be in two domains", table, `if !ok || apart && a.gangs[i]&b.gangs[k] != 0 {`, `if !ok {`, "TestChooseJob"},
+	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, apart}] = t`, `	ts.merged[pair{a, b, true}], ts.merged[pair{a, b, false}] = t, t`, "TestJobs"},
+	{"more members than there are", table, `	return sum, (c.limit-sum)&c.spare == c.spare`, `	return sum, true`, "TestChooseJob"},
+	{"a sum keeps the first price", table, `} else if !lessSum(a.row(i), b.row(k), row) {`, `} else {`, "TestChooseJob"},
+	{"tables of one price are one", table, `		for _, p := range row(o.at) {
+			ts.key`, `		for _, p := range row(ts.order[0].at) {
+			ts.key`, "TestChooseJob"},
+	{"a sum of two prices is compared from the right", table, `	for i := range r {
+		if s := p[i] + q[i]; s != r[i] {`, `	for i := range slices.Backward(r) {
+		if s := p[i] + q[i]; s != r[i] {`, "TestChooseJob"},
+	{"no stage is asked", jobs, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobOnStage"},
+	{"members are left on the stage", jobs, `	for range order {
+		m.Stage.Undo()
+	}
+`, ``, "TestJobOnStage"},
+	{"members pass in any order", jobs, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobOnStage"},
+	{"nobody makes room for others", jobs, `	case w.Stage != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobOnStage"},
+	{"a refusal by tables is final", jobs, `	case exact && w.Stage == nil && p == nil:`, `	case exact && p == nil:`, "TestJobOnStage"},
+	{"nobody hopes", staged, `	s.hopeful, s.cut = true, false
+`, ``, "TestJobOnStage"},
+	{"all or nothing", staged, `			return s.everyTarget()
+`, `			return s.everyTarget()[:1]
+`, "TestChooseJobOneByOne TestJobOnStage"},
+	{"those who fit nowhere stay", staged, `!s.hopeful && now[c] > int(slots)`, `s.hopeful && now[c] > int(slots)`, "TestLargeJobs"},
+	{"a class goes on where another stopped", staged, `	return p.Node, p.Class == class
+`, `	return p.Node, true
+`, "TestChooseJobOneByOne"},
+	{"nobody comes back to the first node", staged, `s.turns[begin:], s.turns[:begin]}`, `s.turns[begin:]}`, "TestBackToTheFirstNode"},
+	{"neighbours before far nodes", staged, `near[:min(2, len(near))], s.turns`, `near, s.turns`, "TestLargeJobs"},
+	{"one class after the other", staged, `		if !s.dependent {
+			return false
+		}
+	}
+	return false
+}
+
+// candidates`, `		return false
+	}
+	return false
+}
+
+// candidates`, "TestJobOnStage"},
+	{"gangs gather anywhere", staged, `		return s.homes[g] == home
+`, `		return true
+`, "TestChooseJobOneByOne TestJobOnStage TestLargeJobs"},
+	{"homes are not looked over", staged, `	if s.dependent || s.Each.Must == 0 {
+		return true
+	}
+`, `	if s != nil {
+		return true
+	}
+`, "TestLargeJobs"},
+	{"sets of members are known wherever they are", memory, `uint64(what)<<32 + uint64(node) + 1`, `uint64(what)<<32 + 1`, "TestJobOnStage"},
+	{"failure is forgotten", staged, `	if s.failed[s.set.with(class, node)] {`, `	if false {`, "TestRefusalsOnStage"},
+	{"nobody is left out", staged, `	if len(targets) > 1 || s.dependent && len(targets) == 1 {`, `	if false {`, "TestElasticOnStage"},
+	{"only the scarcest come first", staged, `	for _, order := range s.orders() {`, `	for _, order := range s.orders()[:1] {`, "TestElasticOnStage"},
+	{"those left out are not needed", staged, ` && s.needed(now) && s.legal()`, ` && s.legal()`, "TestJobOnStage"},
+	{"those left out make up no multiple", staged, ` && s.needed(now) && s.legal()`, ` && s.needed(now)`, "TestJobOnStage"},
+	{"any better set is left untried", staged, `return !s.before(t, part) })
+`, `return true })
+`, "TestJobOnStage"},
+	{"answers hold whoever is there", memory, `	m.set = m.set.with(kind, node)
+`, ``, "TestJobOnStage"},
+	{"nobody leaves the other stage", memory, `	for range m.there[same:] {
+		m.stage.Undo()
+	}
+`, ``, "TestJobOnStage TestLargeJobs"},
+	{"every question is asked", memory, `	fits, ok := m.answers[q]
+`, `	fits, ok := false, false
+`, "TestRefusalsOnStage"},
+	{"a gang leaves home when its last member does", staged, `	s.left[class]++
+	s.homes[g] = home
+`, `	s.left[class]++
+	_, s.homes[g] = home, homeless
+`, "TestChooseJobOneByOne"},
+	{"one by one, multiples are for nobody", staged, `		return s.legal()
+`, `		return true
+`, "TestChooseJobOneByOne TestJobOnStage"},
+	{"one by one, split gangs are placed", staged, `		if sums[g][topology.Root] > 0 && s.splitGang(g) {`, `		if false {`, "TestChooseJobOneByOne TestJobOnStage"},
+	{"one by one, bound members do not count", staged, `if all > 0 && (all+s.boundIn(d))%s.All.Multiple.At(l) != 0 {`, `if all > 0 && all%s.All.Multiple.At(l) != 0 {`, "TestChooseJobOneByOne TestJobOnStage"},
+	{"the domain without those bound", staged, `	for !s.holdsBound(p.Domain) {
+		p.Domain = s.tree.Parent(p.Domain)
+	}
+`, ``, "TestChooseJobOneByOne TestJobOnStage"},
+	{"no end of tries", staged, `triesInAll    = 40_000`, `triesInAll    = 400_000`, "TestLargeJobs"},
+	{"no end of questions", staged, `askedInAll    = 4_000`, `askedInAll    = 40_000`, "TestRefusalsOnStage"},
+	{"nobody says that there were more ways", refusal, `m.Stage != nil, cut
+`, `m.Stage != nil, false
+`, "TestLargeJobs"},
+
 	{"eleven domains", refusal, `i == listed ||`, `i == listed+1 ||`, "TestPictures"},
 	{"worst first", refusal, `return cmp.Compare(b.Slots, a.Slots) })`, `return cmp.Compare(a.Slots, b.Slots) })`, "TestChoose TestPictures"},
-	{"unnamed domains are listed", refusal, `if s.Tree.Named(d) {`, `if true {`, "TestChoose TestPictures"},
+	{"unnamed domains are listed", refusal, `if g.tree.Named(d) {`, `if true {`, "TestChoose TestPictures"},
 	{"long messages", refusal, `listedBytes = 768`, `listedBytes = 76800`, "TestPictures"},
 
 	{"room now, not room as if all had gone", choose, `w.Room[i] = n.Room`, `w.Room[i] = n.free()`, "TestChoose TestPictures"},

@@ -1,0 +1,423 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+// ledger follows all pods, in the order in which the API server changes them, and
+// writes down what must not be at any time.
+type ledger struct {
+	nodes map[string]place
+
+	mu      sync.Mutex
+	pods    map[string]*v1.Pod
+	used    map[string]int64        // millicores, by node
+	victims map[types.UID]*victim   // all that were evicted
+	places  map[string]string       // the nodes that members of jobs were nominated for last, until they are bound
+	wrong   []string                // what must not be
+	story   []string                // what has happened
+	steps   int                     // bindings, nominations and evictions until now
+	alarms  map[int]chan<- struct{} // closed at these numbers of steps
+	counts  map[string]int          // of each kind of step
+}
+
+// victim is a pod that was evicted.
+type victim struct {
+	name, node string
+	priority   int32
+	job        string          // that it was a member of, "" if of none
+	by         map[string]bool // the jobs that were nominated for its node then
+	used       bool            // a job of higher priority has come to its node since
+	overtaken  bool            // a job of higher priority has taken a place of those for whom it left
+}
+
+// jobOf is the job of a member, whose name is JOB-TEAM-NUMBER; "" for other pods.
+func jobOf(pod *v1.Pod) string {
+	job, _, _ := strings.Cut(pod.Labels[scheduling.LabelPodGroup], "-")
+	return job
+}
+
+func newLedger(nodes []*v1.Node) *ledger {
+	l := &ledger{
+		nodes: map[string]place{}, pods: map[string]*v1.Pod{}, used: map[string]int64{}, victims: map[types.UID]*victim{},
+		places: map[string]string{}, alarms: map[int]chan<- struct{}{}, counts: map[string]int{},
+	}
+	for _, n := range nodes {
+		l.nodes[n.Name] = placeOf(n)
+	}
+	return l
+}
+
+// follow watches until ctx ends. After an interruption it looks at what there is.
+func (l *ledger) follow(ctx context.Context, pods corev1.PodInterface) {
+	_ = poll(ctx, func() (bool, error) {
+		list, err := pods.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, nil //nolint:nilerr // the API server is away
+		}
+		l.replace(list.Items)
+		w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		if err != nil {
+			return false, nil //nolint:nilerr // likewise
+		}
+		defer w.Stop()
+		for event := range w.ResultChan() {
+			pod, ok := event.Object.(*v1.Pod)
+			if !ok {
+				break
+			}
+			l.apply(event.Type, pod)
+		}
+		return false, nil
+	})
+}
+
+func (l *ledger) apply(what watch.EventType, pod *v1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if what == watch.Deleted {
+		l.gone(pod.Name)
+		return
+	}
+	l.seen(pod)
+}
+
+// replace takes what there is for what there was: first who is gone, then who is there.
+func (l *ledger) replace(pods []v1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	there := map[string]bool{}
+	for i := range pods {
+		there[pods[i].Name] = true
+	}
+	for name := range maps.Clone(l.pods) {
+		if !there[name] {
+			l.gone(name)
+		}
+	}
+	for i := range pods {
+		l.seen(&pods[i])
+	}
+}
+
+func (l *ledger) gone(name string) {
+	old := l.pods[name]
+	if old == nil {
+		return
+	}
+	if node := old.Spec.NodeName; node != "" {
+		if evicted(old) && l.victims[old.UID] == nil {
+			l.evict(old, node)
+		}
+		l.used[node] -= sizeOf(old)
+		l.tell("%s is gone from %s", name, node)
+	}
+	delete(l.pods, name)
+	delete(l.places, name)
+}
+
+func (l *ledger) seen(pod *v1.Pod) {
+	old := l.pods[pod.Name]
+	if old == nil {
+		old = &v1.Pod{}
+	}
+	l.pods[pod.Name] = pod
+	if node := pod.Spec.NodeName; node != "" && old.Spec.NodeName == "" {
+		l.boundTo(pod, node)
+	}
+	if node := pod.Status.NominatedNodeName; node != "" && node != old.Status.NominatedNodeName && pod.Spec.NodeName == "" {
+		l.step("nominations")
+		l.tell("%s is nominated for %s", pod.Name, node)
+		if jobOf(pod) != "" {
+			l.places[pod.Name] = node
+		}
+		l.overtake(node)
+	}
+	if node := old.Status.NominatedNodeName; node != "" && pod.Status.NominatedNodeName == "" && pod.Spec.NodeName == "" {
+		l.tell("%s is no longer nominated for %s", pod.Name, node)
+	}
+	// A pod that was only told that it is to leave stays if the API server goes then.
+	if evicted(pod) && pod.DeletionTimestamp != nil && l.victims[pod.UID] == nil {
+		l.evict(pod, pod.Spec.NodeName)
+	}
+}
+
+func (l *ledger) evict(pod *v1.Pod, node string) {
+	v := &victim{name: pod.Name, node: node, priority: priorityOf(pod), job: jobOf(pod), by: map[string]bool{}}
+	l.victims[pod.UID] = v
+	l.step("evictions")
+	l.tell("%s is evicted from %s", pod.Name, node)
+	for name, at := range l.places {
+		if p := l.pods[name]; at == node && priorityOf(p) > v.priority {
+			v.by[jobOf(p)] = true
+		}
+	}
+	for name := range l.places {
+		if v.by[jobOf(l.pods[name])] {
+			l.overtake(l.places[name])
+		}
+	}
+}
+
+// overtake notes for whom there is no longer a place on a node since others of higher
+// priority have come, or will: those victims were not evicted for nothing, but for
+// somebody who was overtaken.
+func (l *ledger) overtake(node string) {
+	type guest struct {
+		job      string
+		priority int32
+		size     int64
+		waits    bool
+	}
+	var guests []guest
+	for name, p := range l.pods {
+		staying := p.Spec.NodeName == node && p.DeletionTimestamp == nil && !evicted(p)
+		if waits := p.Spec.NodeName == "" && l.places[name] == node; staying || waits {
+			guests = append(guests, guest{jobOf(p), priorityOf(p), sizeOf(p), waits})
+		}
+	}
+	for _, g := range guests {
+		above, all := false, int64(0)
+		for _, other := range guests {
+			if other.priority >= g.priority {
+				all += other.size
+				above = above || other.priority > g.priority
+			}
+		}
+		if !g.waits || !above || all <= wholeNode {
+			continue
+		}
+		for _, v := range l.victims {
+			if v.by[g.job] {
+				v.overtaken = true
+			}
+		}
+	}
+}
+
+func (l *ledger) boundTo(pod *v1.Pod, node string) {
+	l.used[node] += sizeOf(pod)
+	l.tell("%s is bound to %s", pod.Name, node)
+	if l.used[node] > wholeNode {
+		l.wrong = append(l.wrong, fmt.Sprintf("%s is overfull with %dm: %v", node, l.used[node], l.on(node)))
+	}
+	if pod.Labels[scheduling.LabelPodGroup] == "" {
+		return
+	}
+	delete(l.places, pod.Name)
+	l.overtake(node)
+	l.step("bindings")
+	for _, v := range l.victims {
+		if v.node == node && v.priority < priorityOf(pod) {
+			v.used = true
+		}
+	}
+}
+
+// on lists who is on a node.
+func (l *ledger) on(node string) (names []string) {
+	for name, p := range l.pods {
+		if p.Spec.NodeName == node {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// tell adds a line to the story.
+func (l *ledger) tell(format string, args ...any) {
+	l.story = append(l.story, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// note adds what others have done.
+func (l *ledger) note(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell("%s", what)
+}
+
+// step counts what the scheduler has done.
+func (l *ledger) step(kind string) {
+	l.steps++
+	l.counts[kind]++
+	if c := l.alarms[l.steps]; c != nil {
+		close(c)
+		delete(l.alarms, l.steps)
+	}
+}
+
+// after returns a channel that is closed after so many more steps.
+func (l *ledger) after(steps int) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := make(chan struct{})
+	l.alarms[l.steps+steps] = c
+	return c
+}
+
+// membersOf counts the members of a job that are there, and those that are bound.
+func (l *ledger) membersOf(j *job) (there, bound int) {
+	for _, t := range j.teams {
+		for _, name := range t.members() {
+			if p := l.pods[name]; p != nil {
+				there++
+				if p.Spec.NodeName != "" {
+					bound++
+				}
+			}
+		}
+	}
+	return there, bound
+}
+
+// whole lists the jobs that run.
+func (l *ledger) whole(jobs []*job) (out []*job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range jobs {
+		if _, bound := l.membersOf(j); bound == j.size() {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// unsettled says what is not yet as it must be in the end; "" if nothing.
+func (l *ledger) unsettled(jobs []*job) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(l.pods)) {
+		p := l.pods[name]
+		if p.DeletionTimestamp != nil {
+			out = append(out, name+" is leaving")
+		}
+		if p.Spec.NodeName == "" && p.Status.NominatedNodeName != "" {
+			out = append(out, name+" is nominated for "+p.Status.NominatedNodeName)
+		}
+		if p.Spec.NodeName == "" && p.Labels[scheduling.LabelPodGroup] == "" {
+			if _, ok := newRooms(l.nodes, l.used).all().take(team{half: 1}); ok && sizeOf(p) == halfNode {
+				out = append(out, name+" waits although there is room")
+			}
+		}
+	}
+	for _, j := range jobs {
+		if j.finished {
+			continue
+		}
+		there, bound := l.membersOf(j)
+		switch {
+		case l.evicted(j):
+			if there > 0 {
+				out = append(out, fmt.Sprintf("%v is evicted in part: %d of %d are there", j, there, j.size()))
+			}
+		case !j.submitted.Load() || there < j.size():
+			out = append(out, fmt.Sprintf("%v: %d of %d members exist", j, there, j.size()))
+		case bound == j.size():
+		case bound > 0:
+			out = append(out, fmt.Sprintf("%v is bound in part: %d of %d", j, bound, j.size()))
+		case l.roomFor(j).fits(j):
+			out = append(out, fmt.Sprintf("%v waits although it fits", j))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// evicted says whether members of a job were evicted.
+func (l *ledger) evicted(j *job) bool {
+	for _, v := range l.victims {
+		if v.job == j.name {
+			return true
+		}
+	}
+	return false
+}
+
+// evictedJobs counts them.
+func (l *ledger) evictedJobs(jobs []*job) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range jobs {
+		if !j.finished && l.evicted(j) {
+			n++
+		}
+	}
+	return n
+}
+
+// roomFor is what a job finds free: the places of pods that it may evict, too. For
+// unlike members gangs need not be considered: that is too much to try.
+func (l *ledger) roomFor(j *job) rooms {
+	used := maps.Clone(l.used)
+	priority := priorityOf(l.pods[j.teams[0].members()[0]])
+	for _, p := range l.pods {
+		if p.Spec.NodeName != "" && priorityOf(p) < priority && p.Labels[scheduling.LabelDisablePreemptible] == "" &&
+			(jobOf(p) == "" || j.alike()) {
+			used[p.Spec.NodeName] -= sizeOf(p)
+		}
+	}
+	return newRooms(l.nodes, used)
+}
+
+// apart says how a running job breaks its rule; "" if it does not.
+func (l *ledger) apart(j *job) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	spines := map[string]bool{}
+	for _, t := range j.teams {
+		blocks := map[string]bool{}
+		for _, name := range t.members() {
+			p := l.pods[name]
+			if p == nil || p.Spec.NodeName == "" {
+				continue
+			}
+			at := l.nodes[p.Spec.NodeName]
+			spines[at.spine], blocks[at.block] = true, true
+		}
+		if len(blocks) > 1 && (j.rule == oneBlock || j.rule == teamBlocks) {
+			return fmt.Sprintf("team %s of %v is in blocks %v", t.name, j, slices.Sorted(maps.Keys(blocks)))
+		}
+	}
+	if len(spines) > 1 && j.rule >= oneSpine {
+		return fmt.Sprintf("%v is in spines %v", j, slices.Sorted(maps.Keys(spines)))
+	}
+	return ""
+}
+
+// faults lists what was wrong at any time, and evictions that were good for nothing.
+func (l *ledger) faults() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := slices.Clone(l.wrong)
+	used := map[string]bool{} // jobs of which one victim's node was of use: a gang leaves whole
+	for _, v := range l.victims {
+		if v.used || v.overtaken {
+			used[v.job] = true
+		}
+	}
+	for _, v := range l.victims {
+		switch {
+		case v.used, v.job != "" && used[v.job]:
+		case v.overtaken:
+			l.counts["overtaken"]++
+		default:
+			out = append(out, fmt.Sprintf("%s was evicted from %s, and no gang of higher priority came", v.name, v.node))
+		}
+	}
+	return out
+}
