@@ -292,3 +292,41 @@ func TestAStarvingGroupGetsAClaim(t *testing.T) {
 	require.Empty(t, s.book.PlacesOn("n0"), "a plan takes the place of the claim")
 	require.Contains(t, s.after(time.Minute), "wake ns/b-0", "it has waited again for long enough")
 }
+
+// TestHalfBoundGroupsComeFirstForAWhile: after a restart each is tried once before all
+// others, who do not wait for longer than ten seconds, nor for groups that cannot be tried.
+func TestHalfBoundGroupsComeFirstForAWhile(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 3), seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
+	s.do(declared("ns/b", 3), seen("ns/b-0", 0, "n1"), seen("ns/b-1", 1, ""))
+	s.do(declared("ns/c", 1), seen("ns/c-0", 0, ""))
+	s.book.Resume(s.now)
+	require.True(t, s.book.Resumed("ns/a"))
+	require.False(t, s.book.Resumed("ns/b"), "a member of it is missing: nobody can try it")
+	require.False(t, s.book.Resumed("ns/c"))
+
+	require.NotContains(t, s.after(10*time.Second-1), "go on")
+	require.True(t, s.book.Resuming())
+	require.Contains(t, s.after(1), "go on", "nobody tried it in time")
+	require.False(t, s.book.Resuming())
+	require.NotContains(t, s.after(time.Minute), "go on")
+
+	s.book.Resume(s.now)
+	require.True(t, s.book.Resuming())
+	s.do(gang.Refused{Group: "ns/a", Why: "no room"})
+	require.False(t, s.book.Resuming(), "it was tried")
+}
+
+// TestARestoredReservationGetsItsTurnWhenItIsConfirmed: nominations do not say in which
+// order members depend on one another.
+func TestARestoredReservationGetsItsTurnWhenItIsConfirmed(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
+	p := reserved("ns/a", "ns/a-0@n0", "ns/a-1@n0")
+	p.Restored, p.Until = true, s.now.Add(time.Minute)
+	s.do(p)
+	require.Nil(t, mustGroup(t, s, "ns/a-0").Turn)
+	require.Equal(t, []string{"wake ns/a-1"}, s.do(gang.Confirmed{Group: "ns/a", Turn: []string{"ns/a-1", "ns/a-0"}}))
+	require.Equal(t, "waits for ns/a-1, which must be placed before it", s.admits("ns/a-0"))
+	require.Equal(t, []string{"wake ns/a-0"}, s.do(assumed("ns/a-1"), held("ns/a-1")))
+}
