@@ -16,7 +16,7 @@ LDFLAGS   := -X k8s.io/component-base/version.gitVersion=$(K8S) \
              -X k8s.io/component-base/version.gitCommit=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test e2e sim check race bench generate generate-check lint image clean
+.PHONY: help build demo test e2e sim check race bench bench-quick bench-core generate generate-check lint image clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +61,13 @@ check: ## formatting, vet, staticcheck, the arrows between packages, pure tests:
 race: ## all tests but e2e with the race detector
 	$(GO) test -race -short ./pkg/... ./cmd/...
 
-bench: ## benchmarks of the core
+bench: build ## pods a second beside the stock scheduler and plain binding requests: table, bench.json, bench.svg
+	$(GO) run ./test/perf -rounds 3 -json bench.json -svg bench.svg
+
+bench-quick: build ## the same on 1,024 nodes, in about two minutes
+	$(GO) run ./test/perf -nodes 1024 -shapes 32x8,8x64 -running=false -contenders floor,stock,stock-pinned,muster
+
+bench-core: ## benchmarks of the core
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/...
 
 generate: ## deepcopy functions and CRDs from pkg/apis

@@ -204,6 +204,10 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 // Kubectl is the path of a kubectl of the API server's version.
 func (c *Cluster) Kubectl() string { return c.kubectl }
 
+// KWOK is what makes nodes Ready and pods run. While it is paused, pods stay Pending
+// after they are bound, and nodes stay as they are.
+func (c *Cluster) KWOK() *Process { return c.kwok }
+
 // Config may do everything, and its clients are not slowed down.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 

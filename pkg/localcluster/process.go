@@ -111,3 +111,12 @@ func (p *Process) failure() error {
 	}
 	return fmt.Errorf("%s ended: %v\n%s", p.cmd.Path, p.err, tail(output))
 }
+
+// Group is the process group of the program and its children.
+func (p *Process) Group() int { return p.cmd.Process.Pid }
+
+// Pause stops the program and its children where they are (SIGSTOP) until Resume.
+func (p *Process) Pause() error { return syscall.Kill(-p.Group(), syscall.SIGSTOP) }
+
+// Resume lets a paused program go on (SIGCONT).
+func (p *Process) Resume() error { return syscall.Kill(-p.Group(), syscall.SIGCONT) }

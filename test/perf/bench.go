@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/manifests"
+	"github.com/muster-scheduler/muster/pkg/localcluster"
+)
+
+// bench is one control plane with its nodes and who watches it.
+type bench struct {
+	cluster *localcluster.Cluster
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	stock   string // path of kube-scheduler
+	muster  string // path of muster-scheduler
+	nodes   int
+	spines  map[string]string // by node
+	timeout time.Duration
+	drains  int
+}
+
+var musterGroups = schema.GroupVersionResource{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+
+// clients is how many requests the bench has under way when it makes things.
+const clients = 32
+
+// start brings up a control plane that serves what every contender needs.
+func start(ctx context.Context, o options, count int) (*bench, error) {
+	programs, err := localcluster.Binaries(ctx, os.Stderr, localcluster.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := localcluster.Start(ctx, localcluster.Options{
+		Progress:        os.Stderr,
+		APIFeatureGates: topologyGates,
+		RuntimeConfig:   "scheduling.k8s.io/v1beta1=true",
+		APIServerArgs:   []string{"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false"},
+		CRDs:            manifests.CRDs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{
+		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, nodes: count,
+		spines: map[string]string{}, timeout: o.timeout,
+	}
+	if err := b.prepare(ctx, o); err != nil {
+		return nil, errors.Join(err, cluster.Stop())
+	}
+	return b, nil
+}
+
+func (b *bench) prepare(ctx context.Context, o options) (err error) {
+	config := b.cluster.Config()
+	config.QPS, config.Burst = -1, 0
+	config.ContentType = runtime.ContentTypeProtobuf
+	if b.client, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	plain := b.cluster.Config()
+	plain.QPS, plain.Burst = -1, 0
+	if b.dynamic, err = dynamic.NewForConfig(plain); err != nil {
+		return err
+	}
+	topology, err := os.Open(filepath.Join(o.root, "test/fixtures/clusternetworktopology.yaml"))
+	if err != nil {
+		return err
+	}
+	defer topology.Close()
+	if err := b.cluster.Apply(ctx, topology); err != nil {
+		return err
+	}
+	all := nodes(b.nodes)
+	for _, n := range all {
+		b.spines[n.Name] = n.Labels[localcluster.SpineLabel]
+	}
+	began := time.Now()
+	if err := b.cluster.AddNodes(ctx, all); err != nil {
+		return err
+	}
+	progress("%d nodes in %d spines, %s", len(all), len(all)/nodesPerSpine, time.Since(began).Round(time.Second))
+	// From here on the API server serves the contender alone: no heartbeats, no pods that
+	// begin to run.
+	return b.cluster.KWOK().Pause()
+}
+
+// launch starts a contender's scheduler and waits until it has bound a first pod.
+func (b *bench) launch(ctx context.Context, c contender) (*localcluster.Process, error) {
+	file := filepath.Join(b.cluster.Dir(), c.name+".yaml")
+	if err := os.WriteFile(file, []byte(c.config(b.cluster.Kubeconfig())), 0o644); err != nil {
+		return nil, err
+	}
+	path := b.stock
+	if c.program == musterProgram {
+		path = b.muster
+	}
+	args := []string{"--config=" + file, "--secure-port=0"}
+	if c.gates != "" {
+		args = append(args, "--feature-gates="+c.gates)
+	}
+	p, err := b.cluster.Launch(ctx, path, args...)
+	if err != nil {
+		return nil, err
+	}
+	first := Shape{Gangs: 1, Pods: 1, GPUs: 1}
+	if _, err := b.drain(ctx, c, first, p, false); err != nil {
+		p.Stop()
+		return nil, fmt.Errorf("%s does not bind a first pod: %w; its log ends with\n%s", c.name, err, lastLines(p.Log()))
+	}
+	return p, nil
+}
+
+// create makes the gangs' objects and then all pods.
+func (b *bench) create(ctx context.Context, c contender, s Shape, gangs []string, pods []*v1.Pod) error {
+	if c.group != nil {
+		if err := inParallel(ctx, len(gangs), func(i int) error { return b.createGroup(ctx, c.group(gangs[i], s)) }); err != nil {
+			return err
+		}
+	}
+	return inParallel(ctx, len(pods), func(i int) error {
+		p := pods[i]
+		p.Spec.SchedulerName = c.profile
+		if c.profile == "" {
+			p.Spec.SchedulerName = "nobody"
+		}
+		if c.dress != nil {
+			c.dress(p, i, s)
+		}
+		_, err := b.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (b *bench) createGroup(ctx context.Context, group runtime.Object) error {
+	switch g := group.(type) {
+	case *schedulingv1beta1.PodGroup:
+		_, err := b.client.SchedulingV1beta1().PodGroups(g.Namespace).Create(ctx, g, metav1.CreateOptions{})
+		return err
+	case *unstructured.Unstructured:
+		_, err := b.dynamic.Resource(musterGroups).Namespace(g.GetNamespace()).Create(ctx, g, metav1.CreateOptions{})
+		return err
+	}
+	return fmt.Errorf("cannot create a %T", group)
+}
+
+// clean removes what a drain made, and returns when the pods are gone.
+func (b *bench) clean(ctx context.Context, c contender, drain string) error {
+	now := int64(0)
+	of := metav1.ListOptions{LabelSelector: perfLabel + "=" + drain}
+	list, err := b.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, of)
+	if err != nil {
+		return err
+	}
+	err = inParallel(ctx, len(list.Items), func(i int) error {
+		return b.client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	})
+	if err != nil || c.group == nil {
+		return err
+	}
+	all := metav1.ListOptions{}
+	if c.program == musterProgram {
+		return b.dynamic.Resource(musterGroups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
+	}
+	return b.client.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
+}
+
+// inParallel does n things and returns the first error.
+func inParallel(ctx context.Context, n int, do func(i int) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var first error
+	var once sync.Once
+	workqueue.ParallelizeUntil(ctx, clients, n, func(i int) {
+		if err := do(i); err != nil {
+			once.Do(func() { first = err; cancel() })
+		}
+	})
+	if first != nil {
+		return first
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/localcluster"
+)
+
+// contender is a way to bind a backlog.
+type contender struct {
+	name string
+	// program is the scheduler's; none binds by itself.
+	program string
+	gates   string // --feature-gates
+	profile string // schedulerName
+	whole   bool   // gangs start whole or not at all
+	gathers bool   // gangs stay in one spine
+	only    func(Shape) bool
+	// dress makes a pod one of the contender's; i counts through the backlog.
+	dress func(p *v1.Pod, i int, s Shape)
+	// group makes what a gang needs besides its pods; nil is nothing.
+	group func(gang string, s Shape) runtime.Object
+}
+
+const (
+	musterProgram = "muster-scheduler"
+	stockProgram  = string(localcluster.Scheduler)
+	nativeGates   = "GenericWorkload=true"
+	topologyGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+	musterProfile = "muster-scheduler"
+	stockProfile  = v1.DefaultSchedulerName
+)
+
+// contenders are measured in this order. The first two are what the others are
+// compared with.
+var contenders = []contender{
+	{name: "floor"},
+	{name: "stock", program: stockProgram, profile: stockProfile},
+	{name: "stock-pinned", program: stockProgram, profile: stockProfile, dress: pin},
+	{
+		name: "stock-gang", program: stockProgram, profile: stockProfile, gates: nativeGates,
+		whole: true, dress: join, group: nativeGroup(false),
+	},
+	{
+		name: "stock-gang-topology", program: stockProgram, profile: stockProfile, gates: topologyGates,
+		whole: true, gathers: true, dress: join, group: nativeGroup(true),
+		only: func(s Shape) bool { return !s.Prefer }, // its constraints are required ones
+	},
+	{
+		name: "muster", program: musterProgram, profile: musterProfile,
+		whole: true, gathers: true, dress: label, group: musterGroup,
+	},
+}
+
+// pin leaves a pod one node to go to: what a cycle costs that looks at one node only.
+func pin(p *v1.Pod, i int, s Shape) {
+	p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+			MatchFields: []v1.NodeSelectorRequirement{{
+				Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{nodeOf(i, s)},
+			}},
+		}}},
+	}}
+}
+
+// nodeOf spreads a backlog over the first nodes, each filled before the next.
+func nodeOf(i int, s Shape) string { return fmt.Sprintf("node-%d", i/(gpusPerNode/s.GPUs)) }
+
+func join(p *v1.Pod, _ int, _ Shape) {
+	gang := p.Labels[gangLabel]
+	p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &gang}
+}
+
+func nativeGroup(topology bool) func(string, Shape) runtime.Object {
+	return func(gang string, s Shape) runtime.Object {
+		g := &schedulingv1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: gang},
+			Spec: schedulingv1beta1.PodGroupSpec{
+				SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+					Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(s.Pods)},
+				},
+			},
+		}
+		if topology {
+			g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+				Topology: []schedulingv1beta1.TopologyConstraint{{Key: localcluster.SpineLabel}},
+			}
+		}
+		return g
+	}
+}
+
+func label(p *v1.Pod, _ int, _ Shape) { p.Labels[podGroupsLabel] = p.Labels[gangLabel] }
+
+func musterGroup(gang string, s Shape) runtime.Object {
+	strategy := "MustGather"
+	if s.Prefer {
+		strategy = "PreferGather"
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+		"kind":       "PodGroup",
+		"metadata": map[string]any{
+			"namespace": metav1.NamespaceDefault,
+			"name":      gang,
+			"annotations": map[string]any{
+				"gang.scheduling.koordinator.sh/network-topology-spec": fmt.Sprintf(
+					`{"gatherStrategy":[{"layer":"SpineLayer","strategy":%q}]}`, strategy),
+			},
+		},
+		"spec": map[string]any{"minMember": int64(s.Pods)},
+	}}
+}
+
+// config is the scheduler's configuration: as shipped, but clients are not slowed down,
+// and nobody waits for a lease.
+func (c contender) config(kubeconfig string) string {
+	return fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: %q, qps: 100000, burst: 100000}
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: %s
+`, kubeconfig, c.profile)
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/muster-scheduler/muster/pkg/localcluster"
+)
+
+// Result is one drain: a backlog, from letting the scheduler go until the last bind.
+type Result struct {
+	Contender string  `json:"contender"`
+	Shape     Shape   `json:"shape"`
+	Nodes     int     `json:"nodes"`
+	Running   bool    `json:"running"` // pods were created while the scheduler ran
+	Seconds   float64 `json:"seconds"`
+	PodsPerS  float64 `json:"podsPerSecond"`
+	// P50 and P99 of the gangs: from the start (of the drain; when pods come while the
+	// scheduler runs, from the gang's last pod) until its last bind, in seconds.
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	// Writes per pod, by "VERB resource".
+	Writes   map[string]float64 `json:"writesPerPod"`
+	CPU      float64            `json:"cpuSeconds"`
+	PeakMB   float64            `json:"peakMB"`
+	RSSMB    float64            `json:"rssMB"`
+	Failures []string           `json:"failures,omitempty"`
+}
+
+// drain creates a backlog and has it bound. Without running, the scheduler is stopped
+// while the backlog is made. p is nil for the contender without a scheduler.
+func (b *bench) drain(ctx context.Context, c contender, s Shape, p *localcluster.Process, running bool) (*Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	b.drains++
+	name := fmt.Sprintf("d%d", b.drains)
+	gangs := s.gangs(name)
+	pods := s.pods(name, gangs)
+
+	seen, err := b.watch(ctx, name, len(pods))
+	if err != nil {
+		return nil, err
+	}
+	defer seen.stop()
+	create := func() error { return b.create(ctx, c, s, gangs, pods) }
+	if !running {
+		if p != nil {
+			if err := p.Pause(); err != nil {
+				return nil, err
+			}
+		}
+		if err := create(); err != nil {
+			return nil, err
+		}
+		if err := seen.all(ctx, seen.created); err != nil {
+			return nil, fmt.Errorf("not all pods were created: %w", err)
+		}
+	}
+	before, err := b.measure(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	switch {
+	case running:
+		err = create()
+	case p != nil:
+		err = p.Resume()
+	default:
+		err = b.bindAll(ctx, pods, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := seen.all(ctx, seen.bound); err != nil {
+		return nil, fmt.Errorf("%s, %s: %d of %d pods are bound: %w", c.name, s, seen.count(), len(pods), err)
+	}
+	r := &Result{Contender: c.name, Shape: s, Nodes: b.nodes, Running: running}
+	r.times(began, seen, running)
+	after, err := b.measure(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	r.usage(before, after)
+	r.Failures = b.check(c, s, seen)
+	return r, b.clean(ctx, c, name)
+}
+
+// bindAll posts one binding after another, as many at a time as the bench's clients.
+func (b *bench) bindAll(ctx context.Context, pods []*v1.Pod, s Shape) error {
+	return inParallel(ctx, len(pods), func(i int) error {
+		return b.client.CoreV1().Pods(pods[i].Namespace).Bind(ctx, &v1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: pods[i].Name},
+			Target:     v1.ObjectReference{Kind: "Node", Name: nodeOf(i, s)},
+		}, metav1.CreateOptions{})
+	})
+}
+
+// seen is what the watch has shown of a drain's pods.
+type seen struct {
+	events  watch.Interface
+	want    int
+	places  map[string]place
+	created chan struct{} // closed when all pods exist
+	bound   chan struct{} // closed when all pods are bound
+	ended   chan struct{}
+	err     error
+}
+
+type place struct {
+	gang, node  string
+	came, bound time.Time
+}
+
+// watch begins to watch a drain's pods.
+func (b *bench) watch(ctx context.Context, drain string, want int) (*seen, error) {
+	of := metav1.ListOptions{LabelSelector: perfLabel + "=" + drain}
+	api := b.client.CoreV1().Pods(metav1.NamespaceDefault)
+	none, err := api.List(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	// The API server ends watches of those that read too slowly, and does so on a busy machine.
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, none.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = of.LabelSelector
+			return api.Watch(ctx, o)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &seen{
+		events: events, want: want, places: map[string]place{},
+		created: make(chan struct{}), bound: make(chan struct{}), ended: make(chan struct{}),
+	}
+	go s.run()
+	return s, nil
+}
+
+func (s *seen) run() {
+	defer close(s.ended)
+	bound := 0
+	for event := range s.events.ResultChan() {
+		pod, ok := event.Object.(*v1.Pod)
+		if !ok {
+			s.err = fmt.Errorf("watch pods: %v", event.Object)
+			return
+		}
+		if event.Type == watch.Deleted {
+			continue
+		}
+		at, known := s.places[pod.Name]
+		if !known {
+			at = place{gang: pod.Labels[gangLabel], came: time.Now()}
+		}
+		if at.node == "" && pod.Spec.NodeName != "" {
+			at.node, at.bound = pod.Spec.NodeName, time.Now()
+			bound++
+		}
+		s.places[pod.Name] = at
+		if !known && len(s.places) == s.want {
+			close(s.created)
+		}
+		if bound == s.want {
+			close(s.bound)
+			return
+		}
+	}
+	s.err = errors.New("watch pods: it ended")
+}
+
+// all waits for one of the two moments.
+func (s *seen) all(ctx context.Context, moment <-chan struct{}) error {
+	select {
+	case <-moment:
+		return nil
+	default:
+	}
+	select {
+	case <-moment:
+		return nil
+	case <-s.ended:
+		select {
+		case <-moment:
+			return nil
+		default:
+		}
+		return s.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *seen) stop() { s.events.Stop(); <-s.ended }
+
+// count stops the watch and counts the pods that are bound.
+func (s *seen) count() (bound int) {
+	s.stop()
+	for _, at := range s.places {
+		if at.node != "" {
+			bound++
+		}
+	}
+	return bound
+}
+
+// times fills in what clocks say; all pods are bound.
+func (r *Result) times(began time.Time, s *seen, running bool) {
+	last := began
+	ends, starts := map[string]time.Time{}, map[string]time.Time{}
+	for _, at := range s.places {
+		if at.bound.After(last) {
+			last = at.bound
+		}
+		if at.bound.After(ends[at.gang]) {
+			ends[at.gang] = at.bound
+		}
+		if at.came.After(starts[at.gang]) {
+			starts[at.gang] = at.came
+		}
+	}
+	r.Seconds = last.Sub(began).Seconds()
+	r.PodsPerS = float64(len(s.places)) / r.Seconds
+	var waits []float64
+	for gang, end := range ends {
+		from := began
+		if running {
+			from = starts[gang]
+		}
+		waits = append(waits, max(end.Sub(from).Seconds(), 0))
+	}
+	slices.Sort(waits)
+	r.P50, r.P99 = quantile(waits, 0.5), quantile(waits, 0.99)
+}
+
+// quantile returns the smallest value that so large a part of the sorted values does
+// not exceed.
+func quantile(sorted []float64, part float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	i := int(part * float64(len(sorted)))
+	return sorted[min(i, len(sorted)-1)]
+}
+
+// check says what is wrong with the places: nodes with too many pods, and gangs that
+// left the spine that their contender promises. All pods are bound.
+func (b *bench) check(c contender, s Shape, all *seen) (wrong []string) {
+	perNode, spines := map[string]int{}, map[string]map[string]bool{}
+	for _, at := range all.places {
+		perNode[at.node]++
+		if spines[at.gang] == nil {
+			spines[at.gang] = map[string]bool{}
+		}
+		spines[at.gang][b.spines[at.node]] = true
+	}
+	for node, n := range perNode {
+		if n > gpusPerNode/s.GPUs {
+			wrong = append(wrong, fmt.Sprintf("%s has %d pods", node, n))
+		}
+	}
+	for gang, in := range spines {
+		if c.gathers && !s.Prefer && len(in) > 1 {
+			wrong = append(wrong, fmt.Sprintf("gang %s is in %d spines", gang, len(in)))
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}

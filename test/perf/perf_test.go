@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseShape(t *testing.T) {
+	for text, want := range map[string]Shape{
+		"32x32":   {Gangs: 32, Pods: 32, GPUs: 8},
+		"256x8x1": {Gangs: 256, Pods: 8, GPUs: 1},
+		"2x2048p": {Gangs: 2, Pods: 2048, GPUs: 8, Prefer: true},
+	} {
+		s, err := parseShape(text)
+		require.NoError(t, err)
+		require.Equal(t, want, s)
+	}
+	for _, text := range []string{"", "3", "0x1", "1x2x9", "1x2x3x4", "axb", "1x2xp"} {
+		_, err := parseShape(text)
+		require.ErrorContains(t, err, "want GANGSxPODS[xGPUS][p]", text)
+	}
+}
+
+func TestFits(t *testing.T) {
+	require.True(t, Shape{Gangs: 16, Pods: 128, GPUs: 8}.fits(16*nodesPerSpine))
+	require.False(t, Shape{Gangs: 17, Pods: 128, GPUs: 8}.fits(16*nodesPerSpine))
+	require.False(t, Shape{Gangs: 2, Pods: 65, GPUs: 8}.fits(nodesPerSpine), "two halves of a spine are too small")
+	require.True(t, Shape{Gangs: 1, Pods: 256, GPUs: 8, Prefer: true}.fits(2*nodesPerSpine))
+	require.False(t, Shape{Gangs: 1, Pods: 256, GPUs: 8}.fits(2*nodesPerSpine))
+}
+
+// TestCheck: a drain that breaks a promise must not pass for a fast one.
+func TestCheck(t *testing.T) {
+	b := &bench{spines: map[string]string{"node-0": "spine-0", "node-1": "spine-1"}}
+	all := &seen{places: map[string]place{"a-0": {gang: "a", node: "node-0"}, "a-1": {gang: "a", node: "node-1"}}}
+	s := Shape{Gangs: 1, Pods: 2, GPUs: 8}
+	require.Equal(t, []string{"gang a is in 2 spines"}, b.check(contender{gathers: true}, s, all))
+	require.Empty(t, b.check(contender{}, s, all))
+	all.places["a-1"] = place{gang: "a", node: "node-0"}
+	require.Equal(t, []string{"node-0 has 2 pods"}, b.check(contender{gathers: true}, s, all))
+}
+
+func TestTimes(t *testing.T) {
+	began := time.Now()
+	after := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+	all := &seen{places: map[string]place{
+		"a-0": {gang: "a", came: after(0), bound: after(2)},
+		"a-1": {gang: "a", came: after(1), bound: after(3)},
+		"b-0": {gang: "b", came: after(2), bound: after(10)},
+		"b-1": {gang: "b", came: after(1), bound: after(4)},
+	}}
+	var r Result
+	r.times(began, all, false)
+	require.InDelta(t, 10, r.Seconds, 0.001)
+	require.InDelta(t, 0.4, r.PodsPerS, 0.001)
+	require.InDelta(t, 10, r.P99, 0.001)
+	r.times(began, all, true)
+	require.InDelta(t, 8, r.P99, 0.001, "from its last pod on")
+}
+
+func TestReport(t *testing.T) {
+	shape := Shape{Gangs: 2, Pods: 2, GPUs: 8}
+	r := Report{[]*Result{
+		{Contender: "floor", Shape: shape, Nodes: 128, PodsPerS: 1000},
+		{Contender: "stock", Shape: shape, Nodes: 128, PodsPerS: 200},
+		{Contender: "muster", Shape: shape, Nodes: 128, PodsPerS: 700, Failures: []string{"gang a is in 2 spines"}},
+	}}
+	var out bytes.Buffer
+	require.NoError(t, r.table(&out))
+	require.Regexp(t, `muster +700 +3\.50 +0\.70 .*WRONG: gang a is in 2 spines \(1 in all\)`, out.String())
+	path := filepath.Join(t.TempDir(), "bench.svg")
+	require.NoError(t, r.writeSVG(path))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `width="350" height="12" fill="#2f6fba"`)
+}
+
+func TestReadUsage(t *testing.T) {
+	var u usage
+	require.ErrorContains(t, u.read(-1), "has ended")
+	require.InDelta(t, 12.5, megabytes("Name:\tx\nVmHWM:\t   12800 kB\n", "VmHWM:"), 0.001)
+}
