@@ -8,11 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients, queues and the election
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -25,7 +28,18 @@ kube-scheduler with the plugin Coscheduling in every profile; all flags and the
 KubeSchedulerConfiguration are kube-scheduler's. Without --config it serves pods
 with spec.schedulerName muster-scheduler.`
 
-func main() { os.Exit(cli.Run(newCommand())) }
+func main() {
+	runtime.Must(saveNominations())
+	os.Exit(cli.Run(newCommand()))
+}
+
+// saveNominations leaves out, unless --feature-gates says otherwise, that every member's
+// node is written to its status while it waits for the others of a gang that is planned:
+// that is a write per pod, and all of them before the first binding. The nodes of gangs that wait
+// for victims are written all the same. See docs/decisions/0011-nominations.md.
+func saveNominations() error {
+	return utilfeature.DefaultMutableFeatureGate.OverrideDefault(features.NominatedNodeNameForExpectation, false)
+}
 
 func newCommand() *cobra.Command {
 	manage, leader := true, &leadership{}
