@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,13 +38,7 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	seed := uint64(1)
-	if s := os.Getenv(seedEnv); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := chosenSeed(t)
 	h := newHarness(t)
 	election := []string{
 		"--leader-elect", "--leader-elect-resource-namespace=" + ownNamespace, "--leader-elect-lease-duration=5s",
