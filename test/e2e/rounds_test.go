@@ -185,10 +185,7 @@ func (p *preemptionRounds) createBudget(ctx context.Context, r *round, b int) er
 			pods++
 		}
 	}
-	allowed := pods
-	if r.budgets[b].exhausted {
-		allowed = 0
-	}
+	allowed := min(pods, r.budgets[b].allowed)
 	least := intstr.FromInt(pods - allowed)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: r.budgets[b].name}, Spec: policyv1.PodDisruptionBudgetSpec{
 		MinAvailable: &least, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{budgetLabel: r.budgets[b].name}},
@@ -508,7 +505,7 @@ func (p *preemptionRounds) count(r *round, a *audit, gone []int) {
 	defer p.mu.Unlock()
 	p.counts["drawn: "+r.wish]++
 	running := slices.ContainsFunc(r.residents, func(v resident) bool { return v.team >= 0 })
-	budget := slices.ContainsFunc(r.residents, func(v resident) bool { return v.budget >= 0 && r.budgets[v.budget].exhausted })
+	budget := slices.ContainsFunc(r.residents, func(v resident) bool { return v.budget >= 0 })
 	switch {
 	case len(r.sets) == 0:
 		p.counts["impossible"]++
