@@ -2,7 +2,9 @@ package evict_test
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -74,5 +76,97 @@ func BenchmarkEvict(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkDomains makes room for 512 members on 5,000 nodes, in one of 1, 10 or 100
+// domains in which they must gather. Each node is full of 8 victims of ten priorities, and
+// two members fit into the place of one, so that a hundredth of the cluster has room for
+// all. Beside what is measured elsewhere, victims belong to running gangs of 8, which
+// leave whole.
+//
+// choose is what the scheduler asks, questions to nodes included; consider is what it
+// takes to explain the answer.
+func BenchmarkDomains(b *testing.B) {
+	const size, each = 5_000, 8
+	for _, c := range []struct {
+		name    string
+		domains int
+		shape   string
+		gangs   bool
+	}{
+		{"1 domain", 1, "pod", false},
+		{"10 domains", 10, "pod", false},
+		{"100 domains", 100, "pod", false},
+		{"unlike victims/1 domain", 1, "", false},
+		{"unlike victims/10 domains", 10, "", false},
+		{"unlike victims/100 domains", 100, "", false},
+		{"gangs/1 domain", 1, "pod", true},
+		{"gangs/10 domains", 10, "pod", true},
+		{"gangs/100 domains", 100, "pod", true},
+	} {
+		var leaves []topology.Node
+		for i := range size {
+			leaves = append(leaves, topology.Node{Name: fmt.Sprint("node-", i), Path: []string{
+				fmt.Sprint("spine-", i*c.domains/size), fmt.Sprint("block-", i/10),
+			}})
+		}
+		w := plan.World{Tree: topology.Build([]string{"Spine", "Block"}, leaves)}
+		r := plan.Request{Want: 512, Min: 512, Must: 1, Prefer: []int{2}}
+		nodes := make([]evict.RawNode, size)
+		var gangs []evict.Gang
+		for i := range nodes {
+			for v := range each {
+				n := (i*each + v) * 2654435761 % 1009
+				victim := evict.Victim{Name: fmt.Sprint(v), Priority: int32(n % 10), Started: int64(n), Violates: n%17 == 0, Shape: c.shape}
+				if c.gangs && v == 0 {
+					if i%each == 0 {
+						gangs = append(gangs, evict.Gang{Whole: true})
+					}
+					victim.Gang, victim.Priority = len(gangs), int32(len(gangs)%10)
+					gangs[len(gangs)-1].Cost = gangs[len(gangs)-1].Cost.Add(evict.CostOf(victim))
+				}
+				nodes[i].Victims = append(nodes[i].Victims, victim)
+			}
+			nodes[i].Slots = func(gone []int) offer.Slots { return offer.Slots(2 * len(gone)) }
+		}
+		var found *evict.Eviction
+		b.Run(c.name+"/choose", func(b *testing.B) {
+			b.ReportAllocs()
+			defer processor(b)()
+			for b.Loop() {
+				if found = evict.ChooseAmongGangs(w, r, nodes, gangs); found == nil {
+					b.Fatal("no eviction")
+				}
+			}
+		})
+		if found == nil {
+			continue
+		}
+		b.Run(c.name+"/consider", func(b *testing.B) {
+			b.ReportAllocs()
+			defer processor(b)()
+			for b.Loop() {
+				if choice := evict.ConsiderAmongGangs(w, r, nodes, gangs, found, nil); len(choice.Considered) != c.domains {
+					b.Fatal(choice)
+				}
+			}
+		})
+	}
+}
+
+// processor reports what the processors spent on it, which does not depend on what else
+// runs on the machine.
+func processor(b *testing.B) func() {
+	spent := func() time.Duration {
+		var use syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+	}
+	before := spent()
+	return func() {
+		b.ReportMetric(float64((spent()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 	}
 }

@@ -59,10 +59,11 @@ func (v Victim) cost() Cost {
 	if v.Violates {
 		c.Violations = 1
 	}
+	c.Violations += outright(v.Budgets)
 	return c
 }
 
-// CostOf returns the cost of one victim.
+// CostOf returns the cost of one victim, whoever else leaves.
 func CostOf(v Victim) Cost { return v.cost() }
 
 // costOf returns the cost of some of a node's victims.

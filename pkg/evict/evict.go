@@ -29,12 +29,16 @@ type Victim struct {
 	Name     string
 	Priority int32
 	Started  int64 // Unix nanoseconds; the larger, the younger
-	Violates bool  // a disruption budget forbids it
+	Violates bool  // a disruption budget forbids it, whoever else leaves
 	// Shape says what the pod takes up. Victims of one shape on a node free the same
 	// room; "" is like no other.
 	Shape string
 	// Gang is the number of the victim's gang, counted from 1; 0 if it has none.
 	Gang int
+	// Budgets are the disruption budgets that it counts towards. Only ChooseAmongGangs and
+	// ChooseJobAmongGangs know what several victims do to one; to others a budget that
+	// allows anybody allows everybody.
+	Budgets []Budget
 }
 
 // Eviction is the choice: who leaves, and the plan that follows.
@@ -55,19 +59,20 @@ type Pick struct {
 // Want as find room at no more cost are placed. nodes is by node index; w.Free is
 // not read.
 func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
-	return chooseAbove(w, r, nodes, math.MinInt32)
+	return chooseAbove(w, r, nodes, math.MinInt32, nil, nil)
 }
 
 // chooseAbove is Choose where priorities up to a floor are all the same: somebody of
-// that priority leaves in any case.
-func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32) *Eviction {
+// that priority leaves in any case. Searches that share a memory differ on the changed
+// nodes only, which are in rising order.
+func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32, m *memory, changed []int) *Eviction {
 	w.Room = make([]offer.Slots, len(nodes))
 	for i, n := range nodes {
 		w.Room[i] = n.Room
 	}
 	step := r.Multiple.Steps(w.Tree.Depth() + 1)[0]
 	need := (max(r.Min, 1) + step - 1) / step * step
-	s := &search{world: w, request: r, nodes: nodes, need: need}
+	s := &search{world: w, request: r, nodes: nodes, need: need, memory: m, changed: changed}
 	return s.choose(floor)
 }
 
@@ -76,6 +81,39 @@ type search struct {
 	request plan.Request
 	nodes   []Node
 	need    offer.Slots
+	memory  *memory // nil if the search is the only one
+	changed []int
+}
+
+// memory is what searches share that differ on a few nodes: by ceiling, what the nodes of
+// the first of them charge, and curves of domains.
+type memory struct {
+	nodes []Node
+	under map[int32]remembered
+}
+
+type remembered struct {
+	charges []offer.Curve
+	kept    plan.Kept
+}
+
+func newMemory(nodes []Node) *memory { return &memory{nodes, map[int32]remembered{}} }
+
+func (m *memory) at(ceiling int32) remembered {
+	r, ok := m.under[ceiling]
+	if !ok {
+		r = remembered{charges(m.nodes, ceiling), plan.Kept{}}
+		m.under[ceiling] = r
+	}
+	return r
+}
+
+func charges(nodes []Node, ceiling int32) []offer.Curve {
+	out := make([]offer.Curve, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.charge(ceiling)
+	}
+	return out
 }
 
 // choose finds the lowest cost, then the lowest ceiling on victims' priority that
@@ -121,11 +159,17 @@ func priorities(victims []Victim, floor int32) []int32 {
 // under prepares the search for a place where nodes charge for their victims, and
 // those above the ceiling stay.
 func (s *search) under(ceiling int32) *plan.Search {
-	charges := make([]offer.Curve, len(s.nodes))
-	for i, n := range s.nodes {
-		charges[i] = n.charge(ceiling)
+	if s.memory == nil {
+		return plan.NewSearch(s.world, s.request, priceWidth, charges(s.nodes, ceiling))
 	}
-	return plan.NewSearch(s.world, s.request, priceWidth, charges)
+	before := s.memory.at(ceiling)
+	now := slices.Clone(before.charges)
+	for _, i := range s.changed {
+		now[i] = s.nodes[i].charge(ceiling)
+	}
+	search := plan.NewSearch(s.world, s.request, priceWidth, now)
+	search.Keep(before.kept, s.changed)
+	return search
 }
 
 // evict lets the victims go that stand in the way of a plan, and plans as if they

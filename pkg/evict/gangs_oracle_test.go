@@ -2,6 +2,7 @@ package evict_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -18,14 +19,28 @@ import (
 type gangWorld struct {
 	world
 	gangs     []evict.Gang
-	elsewhere []evict.Cost // by gang, of members that run on none of the nodes
+	elsewhere []evict.Cost     // by gang, of members that run on none of the nodes
+	away      [][]evict.Budget // by gang, what those count towards
+	budgets   []evict.Budget
 }
 
 // mostLeavers bounds the sets that the twin looks at.
 const mostLeavers = 10
 
-// drawGangWorld draws up to ten victims, most of them in up to three gangs of two to four.
-func drawGangWorld(t *rapid.T) gangWorld {
+// drawSharedWorld draws up to ten victims, most of them in up to three gangs of two to four,
+// and in half of the worlds many of them in one budget or two.
+func drawSharedWorld(t *rapid.T) gangWorld {
+	var budgets []evict.Budget
+	if rapid.Bool().Draw(t, "budgets") {
+		for i := range 1 + worlds.Even(t, 2, "more budgets") {
+			allowed := []int{0, 1, 1, 2, 2, 3}[worlds.Even(t, 6, "allowed")]
+			budgets = append(budgets, evict.Budget{Name: fmt.Sprint("budget", i), Allowed: allowed})
+		}
+	}
+	return drawGangs(t, budgets)
+}
+
+func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 	w := gangWorld{world: world{World: plan.World{Tree: worlds.Draw(t, 2+worlds.Even(t, 5, "most")).Build()}, unit: 1 + worlds.Even(t, 2, "unit")}}
 	n := w.Tree.NumNodes()
 	w.Bound, w.Attract = make([]offer.Slots, n), make([]offer.Slots, n)
@@ -35,6 +50,7 @@ func drawGangWorld(t *rapid.T) gangWorld {
 	for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
 		w.gangs = append(w.gangs, evict.Gang{Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
 	}
+	w.budgets = budgets
 	w.hosts = make([]host, n)
 	shaped, uniform := rapid.Bool().Draw(t, "shaped"), rapid.Bool().Draw(t, "gangs have one priority")
 	total := 0
@@ -81,6 +97,7 @@ func (w gangWorld) drawVictim(t *rapid.T, uniform bool) evict.Victim {
 		Priority: gangPriorities[worlds.Even(t, 3, "priority")],
 		Started:  int64(worlds.Even(t, 3, "started")),
 		Violates: worlds.Chance(t, 5, "violates"),
+		Budgets:  w.drawBudgets(t),
 	}
 	if v.Gang == 0 || w.gangs[v.Gang-1].Cost.Pods == 4 {
 		v.Gang = 0
@@ -90,13 +107,23 @@ func (w gangWorld) drawVictim(t *rapid.T, uniform bool) evict.Victim {
 	if uniform && g.Cost.Pods > 0 {
 		v.Priority = g.Cost.Highest
 	}
-	g.Cost = g.Cost.Add(evict.CostOf(v))
+	g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 	return v
+}
+
+// drawBudgets draws the budgets of one victim.
+func (w gangWorld) drawBudgets(t *rapid.T) (out []evict.Budget) {
+	for _, b := range w.budgets {
+		if worlds.Even(t, 2, "in the budget") == 0 {
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // drawElsewhere gives gangs members that run on none of the nodes: every gang has two.
 func (w *gangWorld) drawElsewhere(t *rapid.T, uniform bool) {
-	w.elsewhere = make([]evict.Cost, len(w.gangs))
+	w.elsewhere, w.away = make([]evict.Cost, len(w.gangs)), make([][]evict.Budget, len(w.gangs))
 	for i := range w.gangs {
 		g := &w.gangs[i]
 		some := 0
@@ -104,12 +131,12 @@ func (w *gangWorld) drawElsewhere(t *rapid.T, uniform bool) {
 			some = 1 + worlds.Even(t, 4-g.Cost.Pods, "members elsewhere")
 		}
 		for range max(some, 2-g.Cost.Pods) {
-			v := evict.Victim{Priority: gangPriorities[worlds.Even(t, 3, "priority")], Violates: worlds.Chance(t, 5, "violates")}
+			v := evict.Victim{Priority: gangPriorities[worlds.Even(t, 3, "priority")], Violates: worlds.Chance(t, 5, "violates"), Budgets: w.drawBudgets(t)}
 			if uniform && g.Cost.Pods > 0 {
 				v.Priority = g.Cost.Highest
 			}
-			g.Cost = g.Cost.Add(evict.CostOf(v))
-			w.elsewhere[i] = w.elsewhere[i].Add(evict.CostOf(v))
+			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
+			w.elsewhere[i], w.away[i] = w.elsewhere[i].Add(evict.CostOf(v)), append(w.away[i], v.Budgets...)
 		}
 	}
 }
@@ -131,6 +158,12 @@ func (w gangWorld) leavers(gone []evict.Pick) []int {
 // can spare; ok is false of another set.
 func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 	c = w.cost(gone)
+	count := map[string]int{}
+	for _, p := range gone {
+		for _, b := range w.victim(p).Budgets {
+			count[b.Name]++
+		}
+	}
 	here := w.leavers(w.everybody())
 	for g, n := range w.leavers(gone) {
 		if n <= w.gangs[g].Spare {
@@ -140,6 +173,14 @@ func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 			return evict.Cost{}, false
 		}
 		c = c.Add(w.elsewhere[g])
+		for _, b := range w.away[g] {
+			if b.Allowed > 0 { // what violates others is in the cost
+				count[b.Name]++
+			}
+		}
+	}
+	for _, b := range w.budgets {
+		c.Violations += max(0, count[b.Name]-b.Allowed)
 	}
 	return c, true
 }
@@ -198,13 +239,63 @@ func (w gangWorld) compare(t *rapid.T, y worlds.Tally, choose chooser, fits func
 	if !slices.ContainsFunc(sets, func(s []evict.Pick) bool { return slices.Equal(s, e.Victims) }) {
 		t.Fatalf("%v is none of %v\n%s", e.Victims, sets, w)
 	}
+	w.checkUse(t, e.Victims, fits)
 	w.count(y, e, alone, choose)
+	y.Count("equal costs", len(sets) > 1)
 	return true
+}
+
+// checkOrder: of all sets of the lowest cost, none leads to a better domain, and none to the
+// same plan with younger victims.
+func (w gangWorld) checkOrder(t *rapid.T, y worlds.Tally, e *evict.Eviction) {
+	if p, _ := plan.Choose(w.after(e.Victims), w.Request); !reflect.DeepEqual(p, e.Plan) {
+		t.Fatalf("%+v, not %+v\n%s", e.Plan, p, w)
+	}
+	rank := w.rank(w.after(e.Victims), e.Plan)
+	whole := w.leavers(e.Victims)
+	byPlan, byAge, within, otherwise := false, false, false, false
+	sets, _ := w.cheapest(func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
+	for _, s := range sets {
+		after := w.after(s)
+		p, _ := plan.Choose(after, w.Request)
+		order := slices.Compare(w.rank(after, p), rank)
+		if order < 0 {
+			t.Fatalf("%v lead to %v, the better %v to %v\n%s", e.Victims, rank, s, w.rank(after, p), w)
+		}
+		other := !slices.Equal(w.leavers(s), whole)
+		byPlan = byPlan || order > 0 && other
+		if order == 0 {
+			o := plan.Compare(after, w.Request, p, e.Plan)
+			if o == 0 {
+				o = slices.CompareFunc(w.byAge(s), w.byAge(e.Victims), younger)
+			}
+			within, otherwise = within || !slices.Equal(s, e.Victims), otherwise || o < 0
+		}
+		if slices.Equal(p.Places, e.Plan.Places) {
+			age := slices.CompareFunc(w.byAge(s), w.byAge(e.Victims), younger)
+			if age < 0 {
+				t.Fatalf("%v are younger than %v\n%s", s, e.Victims, w)
+			}
+			byAge = byAge || age > 0 && other
+		}
+	}
+	y.Count("decided by the plan among branches", byPlan)
+	y.Count("decided by age among branches", byAge)
+	y.Count("decided within the domain", within)
+	y.Count("filled in another order", otherwise) // where sizes are not as if everybody had gone
+}
+
+func (w gangWorld) byAge(gone []evict.Pick) (out []evict.Victim) {
+	for _, p := range gone {
+		out = append(out, w.victim(p))
+	}
+	slices.SortFunc(out, younger)
+	return out
 }
 
 // alone is the world in which there are no gangs.
 func (w gangWorld) alone() gangWorld {
-	w.gangs, w.elsewhere = nil, nil
+	w.gangs, w.elsewhere, w.away = nil, nil, nil
 	w.hosts = slices.Clone(w.hosts)
 	for i := range w.hosts {
 		w.hosts[i].victims = slices.Clone(w.hosts[i].victims)
@@ -215,18 +306,46 @@ func (w gangWorld) alone() gangWorld {
 	return w
 }
 
+// unshared is the world in which budgets that allow anybody allow everybody.
+func (w gangWorld) unshared() gangWorld {
+	w.budgets = slices.Clone(w.budgets)
+	all := func(some []evict.Budget) []evict.Budget {
+		some = slices.Clone(some)
+		for i := range some {
+			if some[i].Allowed > 0 {
+				some[i].Allowed = 99
+			}
+		}
+		return some
+	}
+	w.budgets = all(w.budgets)
+	w.gangs, w.away = slices.Clone(w.gangs), slices.Clone(w.away)
+	for g := range w.gangs {
+		w.gangs[g].Budgets, w.away[g] = all(w.gangs[g].Budgets), all(w.away[g])
+	}
+	w.hosts = slices.Clone(w.hosts)
+	for i := range w.hosts {
+		w.hosts[i].victims = slices.Clone(w.hosts[i].victims)
+		for v := range w.hosts[i].victims {
+			w.hosts[i].victims[v].Budgets = all(w.hosts[i].victims[v].Budgets)
+		}
+	}
+	return w
+}
+
 // here is the world in which gangs have no members elsewhere.
 func (w gangWorld) here() gangWorld {
 	w.gangs = slices.Clone(w.gangs)
 	for g := range w.gangs {
-		w.gangs[g].Cost = evict.Cost{}
+		w.gangs[g].Cost, w.gangs[g].Budgets = evict.Cost{}, nil
 	}
 	for _, p := range w.everybody() {
 		if v := w.victim(p); v.Gang > 0 {
-			w.gangs[v.Gang-1].Cost = w.gangs[v.Gang-1].Cost.Add(evict.CostOf(v))
+			g := &w.gangs[v.Gang-1]
+			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), slices.Concat(g.Budgets, v.Budgets)
 		}
 	}
-	w.elsewhere = make([]evict.Cost, len(w.gangs))
+	w.elsewhere, w.away = make([]evict.Cost, len(w.gangs)), make([][]evict.Budget, len(w.gangs))
 	return w
 }
 
@@ -234,6 +353,7 @@ func (w gangWorld) here() gangWorld {
 var gangKinds = []string{
 	"impossible", "refused", "nobody leaves", "only pods without gangs leave", "a gang leaves whole", "several gangs leave whole",
 	"gangs leave whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide", "with violations",
+	"equal costs", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
 }
 
 // count says what the world was good for; alone is what is chosen where there are no gangs.
@@ -259,6 +379,16 @@ func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose choose
 	y.Count("a gang spares members", spared > 0)
 	y.Count("a gang is avoided at a higher count", avoided > 0 && e.Cost.Pods > alone.Cost.Pods)
 	y.Count("with violations", e.Cost.Violations > 0)
+	if len(w.budgets) > 0 {
+		free := choose(w.unshared())
+		dearer, _ := w.costOf(free.Victims)
+		y.Count("a shared budget decides", dearer.Compare(e.Cost) > 0)
+		y.Count("a shared budget is exceeded", e.Cost != free.Cost && slices.Equal(e.Victims, free.Victims))
+		near := w
+		near.away = make([][]evict.Budget, len(w.gangs))
+		cost, _ := near.costOf(e.Victims)
+		y.Count("members elsewhere exceed a budget", cost != e.Cost)
+	}
 	y.Count("members elsewhere decide", !slices.Equal(choose(w.here()).Victims, e.Victims))
 }
 
@@ -266,7 +396,7 @@ func (w gangWorld) String() (out string) {
 	for i, h := range w.hosts {
 		out += fmt.Sprintf("%s has %d, bound %d", w.Tree.Path(w.Tree.Node(i)), h.free, w.Bound[i])
 		for v, victim := range h.victims {
-			out += fmt.Sprintf(", %d of gang %d at %d violates %v", h.size[v], victim.Gang, victim.Priority, victim.Violates)
+			out += fmt.Sprintf(", %d of gang %d at %d violates %v %v since %d", h.size[v], victim.Gang, victim.Priority, victim.Violates, victim.Budgets, victim.Started)
 		}
 		out += "\n"
 	}
@@ -275,22 +405,90 @@ func (w gangWorld) String() (out string) {
 
 // choose asks ChooseAmongGangs.
 func (w gangWorld) choose() *evict.Eviction {
-	nodes := make([]evict.RawNode, len(w.hosts))
-	for i, h := range w.hosts {
-		nodes[i] = evict.RawNode{Victims: h.victims, Slots: func(gone []int) offer.Slots { return h.slots(w.unit, gone) }}
-	}
-	return evict.ChooseAmongGangs(w.World, w.Request, nodes, w.gangs)
+	return evict.ChooseAmongGangs(w.World, w.Request, w.raw(), w.gangs)
 }
 
 // TestChooseAmongGangs compares with every set of victims there is in which gangs leave
 // whole or by no more than they can spare.
 func TestChooseAmongGangs(t *testing.T) {
-	worlds.Check(t, 2000, gangKinds, func(t *rapid.T, y worlds.Tally) {
-		w := drawGangWorld(t)
+	kinds := slices.Concat(gangKinds, []string{"decided by the plan among branches", "decided by age among branches"})
+	worlds.Check(t, 6000, kinds, func(t *rapid.T, y worlds.Tally) {
+		w := drawSharedWorld(t)
 		w.drawGangRequest(t)
 		if w.compare(t, y, gangWorld.choose, func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) }) {
-			w.checkPlan(t, w.choose())
+			e := w.choose()
+			w.checkPlan(t, e)
+			w.checkOrder(t, y, e)
 		}
+	})
+}
+
+// checkUse: no victim, and no gang that leaves whole, is evicted for nothing.
+func (w gangWorld) checkUse(t *rapid.T, gone []evict.Pick, fits func([]evict.Pick) bool) {
+	try := func(stays func(evict.Pick) bool) {
+		less := slices.DeleteFunc(slices.Clone(gone), stays)
+		if _, legal := w.costOf(less); legal && len(less) < len(gone) && fits(less) {
+			t.Fatalf("%v leave, but %v are enough\n%s", gone, less, w)
+		}
+	}
+	for _, p := range gone {
+		try(func(other evict.Pick) bool { return other == p })
+	}
+	for g := range w.gangs {
+		try(func(p evict.Pick) bool { return w.victim(p).Gang == g+1 })
+	}
+}
+
+// checkFew compares what is found in a few branches: it is a set that holds, nobody leaves
+// for nothing, and there is one if there is any. It may be dearer.
+func (w gangWorld) checkFew(t *rapid.T, y worlds.Tally, e *evict.Eviction, fits func([]evict.Pick) bool) {
+	sets, least := w.cheapest(fits)
+	y.Count("impossible", len(sets) == 0)
+	y.Count("possible", len(sets) > 0)
+	if (e == nil) != (len(sets) == 0) {
+		t.Fatalf("eviction: %+v, sets: %v\n%s", e, sets, w)
+	}
+	if e == nil {
+		return
+	}
+	if cost, ok := w.costOf(e.Victims); !ok || cost != e.Cost {
+		t.Fatalf("%v cost %+v, not %+v, legal: %v\n%s", e.Victims, cost, e.Cost, ok, w)
+	}
+	w.checkUse(t, e.Victims, fits)
+	y.Count("the cheapest", e.Cost == least)
+	y.Count("dearer", e.Cost != least)
+	y.Count("more pods", e.Cost.Pods > least.Pods)
+	y.Count("more violations", e.Cost.Violations > least.Violations)
+}
+
+const fewBranches = 3
+
+// TestFewBranches: the search gives up after three branches.
+func TestFewBranches(t *testing.T) {
+	worlds.Check(t, 2000, []string{"impossible", "the cheapest", "dearer"}, func(t *rapid.T, y worlds.Tally) {
+		w := drawSharedWorld(t)
+		w.drawGangRequest(t)
+		e := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, fewBranches)
+		w.checkFew(t, y, e, func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
+		if e != nil {
+			w.checkPlan(t, e)
+		}
+	})
+}
+
+// TestFewBranchesJob: the same for members of two kinds.
+func TestFewBranchesJob(t *testing.T) {
+	worlds.Check(t, 1000, []string{"impossible", "the cheapest"}, func(t *rapid.T, y worlds.Tally) {
+		w := drawSharedWorld(t)
+		w.unit, w.Bound = 1, make([]offer.Slots, len(w.hosts))
+		j := drawGangJob(t, w)
+		e, _ := evict.ChooseJobAmongGangsWithin(j.on(w), j.Job, j.nodes(w), w.gangs, fewBranches)
+		var like *evict.Eviction
+		if e != nil {
+			like = &evict.Eviction{Cost: e.Cost, Victims: e.Victims}
+			j.checkPlan(t, w, e)
+		}
+		w.checkFew(t, y, like, func(gone []evict.Pick) bool { return j.fits(w, gone) })
 	})
 }
 
@@ -335,6 +533,94 @@ func TestManyBranches(t *testing.T) {
 	_, least := w.cheapest(func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
 	if e := w.choose(); e == nil || e.Cost != least {
 		t.Fatalf("%+v, the least cost is %+v\n%s", e, least, w)
+	}
+}
+
+// TestGangStaysInPart: when the search gives up, a gang leaves whole of which less is enough.
+func TestGangStaysInPart(t *testing.T) {
+	var nodes []topology.Node
+	for i := range 4 {
+		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
+	}
+	w := gangWorld{world: world{unit: 2, hosts: make([]host, 4)}}
+	w.Tree, w.Want, w.Min = topology.Build(nil, nodes), 5, 5
+	w.gangs = []evict.Gang{
+		{Spare: 1, Whole: true, Cost: evict.Cost{Pods: 3, Highest: 1, Sum: 3}},
+		{Whole: true, Cost: evict.Cost{Pods: 3, Highest: 1, Sum: 3}},
+	}
+	w.hosts[1].free = 1
+	for _, v := range []struct{ node, size, gang int }{{0, 1, 0}, {0, 2, 1}, {0, 2, 1}, {1, 1, 0}, {1, 3, 0}, {1, 2, 2}, {2, 2, 2}} {
+		h := &w.hosts[v.node]
+		h.victims = append(h.victims, evict.Victim{Name: fmt.Sprint("v", v.node, len(h.victims)), Gang: v.gang, Priority: 1})
+		h.size = append(h.size, v.size)
+	}
+	for _, most := range []int{1, 2, 3, evict.MostBranches} {
+		e := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, most)
+		if e == nil {
+			t.Fatalf("nothing in %d branches", most)
+		}
+		if n := w.leavers(e.Victims); n[0] > 1 {
+			t.Errorf("%v leave after %d branches, %d of the first gang", e.Victims, most, n[0])
+		}
+	}
+}
+
+// TestYoungestOfAnotherBranch: the youngest victims for a plan are in a branch in which
+// another plan comes first.
+func TestYoungestOfAnotherBranch(t *testing.T) {
+	never, nor := evict.Budget{Name: "never"}, evict.Budget{Name: "nor"}
+	w := gangWorld{world: world{unit: 2, hosts: make([]host, 2)}}
+	w.Tree, w.Want, w.Min = topology.Build(nil, []topology.Node{{Name: "n1"}, {Name: "n2"}}), 3, 3
+	w.Bound = make([]offer.Slots, 2)
+	w.gangs = []evict.Gang{{Whole: true, Cost: evict.Cost{Pods: 2}}, {Spare: 1, Whole: true, Cost: evict.Cost{Violations: 4, Pods: 3, Highest: 1, Sum: 3}}}
+	for _, v := range []struct {
+		node, size, gang int
+		started          int64
+		budgets          []evict.Budget
+	}{
+		{0, 1, 0, 0, []evict.Budget{never, nor}},
+		{0, 3, 0, 0, []evict.Budget{never, nor}},
+		{0, 1, 2, 0, []evict.Budget{never, nor}},
+		{1, 3, 0, 0, []evict.Budget{never, nor}},
+		{1, 1, 2, 0, []evict.Budget{never}},
+		{1, 2, 2, 1, []evict.Budget{never}},
+	} {
+		h := &w.hosts[v.node]
+		name := fmt.Sprint("v", v.node, len(h.victims))
+		h.victims = append(h.victims, evict.Victim{Name: name, Gang: v.gang, Priority: 1, Started: v.started, Budgets: v.budgets})
+		h.size = append(h.size, v.size)
+	}
+	want := []evict.Pick{{Node: 0, Victim: 1}, {Node: 1, Victim: 0}, {Node: 1, Victim: 2}}
+	if e := w.choose(); e == nil || !slices.Equal(e.Victims, want) {
+		t.Fatalf("%+v\n%s", e, w)
+	}
+}
+
+// TestCrowdedBudget: the cheaper half of the victims share a budget that allows three.
+func TestCrowdedBudget(t *testing.T) {
+	var nodes []topology.Node
+	w := gangWorld{world: world{unit: 1}}
+	for i := range 60 {
+		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
+		v := evict.Victim{Name: fmt.Sprint("v", i), Priority: 1, Budgets: []evict.Budget{{Name: "crowd", Allowed: 3}}}
+		if i >= 30 {
+			v.Priority, v.Budgets = 5, nil
+		}
+		w.hosts = append(w.hosts, host{victims: []evict.Victim{v}, size: []int{1}})
+	}
+	w.Tree = topology.Build(nil, nodes)
+	for _, c := range []struct {
+		want offer.Slots
+		cost evict.Cost
+	}{
+		{3, evict.Cost{Pods: 3, Highest: 1, Sum: 3}},
+		{10, evict.Cost{Pods: 10, Highest: 5, Sum: 3 + 7*5}},
+		{40, evict.Cost{Violations: 7, Pods: 40, Highest: 5, Sum: 10 + 30*5}},
+	} {
+		w.Want, w.Min = c.want, c.want
+		if e := w.choose(); e == nil || e.Cost != c.cost {
+			t.Errorf("%+v for %d members, not %+v", e, c.want, c.cost)
+		}
 	}
 }
 
@@ -404,15 +690,20 @@ func (j gangJob) on(w gangWorld) plan.JobWorld {
 	return out
 }
 
-// choose asks ChooseJobAmongGangs.
-func (j gangJob) choose(w gangWorld) (e *evict.JobEviction, exact bool) {
+// nodes are the nodes of a world as the job sees them.
+func (j gangJob) nodes(w gangWorld) []evict.JobNode {
 	nodes := make([]evict.JobNode, len(w.hosts))
 	for i, h := range w.hosts {
 		nodes[i] = evict.JobNode{Victims: h.victims, Take: func(gone []int, load []offer.Slots, kind int) offer.Slots {
 			return j.take(h.slots(1, gone), load, kind)
 		}}
 	}
-	return evict.ChooseJobAmongGangs(j.on(w), j.Job, nodes, w.gangs)
+	return nodes
+}
+
+// choose asks ChooseJobAmongGangs.
+func (j gangJob) choose(w gangWorld) (e *evict.JobEviction, exact bool) {
+	return evict.ChooseJobAmongGangs(j.on(w), j.Job, j.nodes(w), w.gangs)
 }
 
 // fits says whether every gang's members find a place when some have left: it lists how
@@ -482,7 +773,7 @@ func (j gangJob) checkPlan(t *rapid.T, w gangWorld, e *evict.JobEviction) {
 // TestChooseJobAmongGangs: the same for members of two kinds.
 func TestChooseJobAmongGangs(t *testing.T) {
 	worlds.Check(t, 2000, slices.Concat(gangKinds, []string{"unlike members", "several gangs in the job"}), func(t *rapid.T, y worlds.Tally) {
-		w := drawGangWorld(t)
+		w := drawSharedWorld(t)
 		w.unit = 1
 		w.Bound = make([]offer.Slots, len(w.hosts))
 		j := drawGangJob(t, w)

@@ -73,8 +73,9 @@ func (n *Node) keep(sets [][]int, most offer.Slots, slots func([]int) offer.Slot
 	ages := ages(n.Victims)
 	for i, gone := range sets {
 		options[i].Option = Option{Slots: most, Gone: gone, Cost: costOf(n.Victims, gone)}
-		for _, v := range gone {
-			options[i].age = append(options[i].age, ages[v])
+		options[i].age = make([]int, len(gone))
+		for k, v := range gone {
+			options[i].age[k] = ages[v]
 		}
 		slices.Sort(options[i].age)
 	}
@@ -110,13 +111,13 @@ func (n Node) cheapest(members offer.Slots, ceiling int32) Option {
 
 // charge is what members cost here without victims above the ceiling.
 func (n Node) charge(ceiling int32) offer.Curve {
-	c := offer.Free(n.free(), priceWidth)
-	for _, o := range n.Options {
-		if o.Cost.under(ceiling) {
-			c = c.Step(o.Slots, o.Cost.price())
+	return offer.Stairs(n.free(), priceWidth, func(yield func(offer.Slots, offer.Price) bool) {
+		for _, o := range n.Options {
+			if o.Cost.under(ceiling) && !yield(o.Slots, o.Cost.price()) {
+				return
+			}
 		}
-	}
-	return c
+	})
 }
 
 // everySet returns all sets of victims that can be best, but the empty one: of each

@@ -220,7 +220,7 @@ func TestChoose(t *testing.T) {
 		"impossible", "nobody", "one victim", "several victims", "with multiples", "with bound members", "in part",
 		"with violations", "decided by the highest", "decided by the sum", "decided by the plan", "decided by age",
 	}
-	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 6000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawWorld(t, worlds.Draw(t, rapid.SampledFrom([]int{1, 3, 5, 8}).Draw(t, "most")))
 		e := evict.Choose(w.World, w.Request, w.nodes())
 		sets := w.cheapest()

@@ -46,12 +46,14 @@ func Free(n Slots, width int) Curve {
 // Made says whether the curve was made at all; a zero Curve says nothing.
 func (c Curve) Made() bool { return c.upTo != nil }
 
-// Step returns the curve with one more step, which must be dearer than the others;
-// a step that is not enough for more members is left out.
-func (c Curve) Step(upTo Slots, price Price) Curve {
-	out := Curve{width: c.width, upTo: slices.Clone(c.upTo), price: slices.Clone(c.price)}
-	out.add(upTo, price)
-	return out
+// Stairs returns Free with more steps, each dearer than those before; one that is not
+// enough for more members is left out.
+func Stairs(n Slots, width int, steps func(yield func(Slots, Price) bool)) Curve {
+	c := Free(n, width)
+	for upTo, price := range steps {
+		c.add(upTo, price)
+	}
+	return c
 }
 
 // add is Step in place, for a curve that nobody else has seen.

@@ -73,8 +73,10 @@ func TestRoll(t *testing.T) {
 type flight map[offer.Slots]offer.Price
 
 func drawCurve(t *rapid.T, width int) (offer.Curve, flight) {
-	c := offer.Free(offer.Slots(rapid.IntRange(0, 3).Draw(t, "free")), width)
-	price := make(offer.Price, width)
+	free := offer.Slots(rapid.IntRange(0, 3).Draw(t, "free"))
+	var steps []offer.Slots
+	var prices []offer.Price
+	upTo, price := free, make(offer.Price, width)
 	for range rapid.IntRange(0, 3).Draw(t, "steps") {
 		price = slices.Clone(price)
 		i := rapid.IntRange(0, width-1).Draw(t, "column")
@@ -82,8 +84,13 @@ func drawCurve(t *rapid.T, width int) (offer.Curve, flight) {
 		for j := i + 1; j < width; j++ {
 			price[j] = int64(rapid.IntRange(-3, 3).Draw(t, "price"))
 		}
-		c = c.Step(c.Most()+offer.Slots(rapid.IntRange(0, 3).Draw(t, "more")), price)
+		upTo += offer.Slots(rapid.IntRange(0, 3).Draw(t, "more"))
+		steps, prices = append(steps, upTo), append(prices, price)
 	}
+	c := offer.Stairs(free, width, func(yield func(offer.Slots, offer.Price) bool) {
+		for i := 0; i < len(steps) && yield(steps[i], prices[i]); i++ {
+		}
+	})
 	f := flight{}
 	for n := range c.Most() + 1 {
 		f[n], _ = c.Price(n)

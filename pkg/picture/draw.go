@@ -48,6 +48,12 @@ func (k Kind) String() string {
 	if k.Budget {
 		s += " pdb"
 	}
+	if b := k.Share; b.Name != "" {
+		s += fmt.Sprintf(" pdb=%s:%d", b.Name, b.Allowed)
+	}
+	if g := k.Gang; g.Name != "" {
+		s += fmt.Sprintf(" gang=%s:%d", g.Name, g.Min)
+	}
 	return s
 }
 

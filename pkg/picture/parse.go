@@ -134,6 +134,10 @@ func (p *parser) kind(letter string, words []string) error {
 		switch {
 		case w == "pdb":
 			k.Budget = true
+		case key == "pdb":
+			k.Share.Name, k.Share.Allowed, err = named(value)
+		case key == "gang":
+			k.Gang.Name, k.Gang.Min, err = named(value)
 		case key == "priority":
 			var n int64
 			n, err = strconv.ParseInt(value, 10, 32)
@@ -149,6 +153,16 @@ func (p *parser) kind(letter string, words []string) error {
 	}
 	p.pods[letter] = k
 	return nil
+}
+
+// named reads NAME:NUMBER.
+func named(value string) (name string, n int, err error) {
+	name, number, _ := strings.Cut(value, ":")
+	n, err = strconv.Atoi(number)
+	if name == "" || err != nil || n < 1 {
+		return "", 0, fmt.Errorf("%q: want a name, a colon and a number from 1 on", value)
+	}
+	return name, n, nil
 }
 
 // parseMarks reads the marks of one node.

@@ -7,6 +7,7 @@
 //	           node-2 (ab)(ab)..
 //	  -        node-3 24.8#
 //	a: priority=500 started=7 pdb
+//	b: gang=old:4 pdb=web:1
 //
 // Indentation is the tree; the line of a lowest domain holds its nodes, each followed
 // by its marks, and may be continued on deeper lines. A domain without a name is
@@ -24,7 +25,9 @@
 //
 // The first line may name the layers from the top down; without it they are the three
 // above. Last come the letters that are not ordinary: an ordinary victim has priority
-// 1000, started at time 0, and no disruption budget protects it.
+// 1000, started at time 0, belongs to no gang, and no disruption budget protects it.
+// With gang=old:4 the letter's pods are members of the running gang old, which needs four;
+// with pdb they may not leave, with pdb=web:1 one of those under the budget web may.
 //
 // What is drawn can be read again. The package knows the core's types, and nothing of
 // pods or files.
@@ -66,6 +69,15 @@ type Kind struct {
 	Priority int32
 	Started  int64
 	Budget   bool // a disruption budget forbids evicting them
+	// Share is a budget that allows some to leave; without a name there is none.
+	Share evict.Budget
+	Gang  Gang // that they run in; without a name there is none
+}
+
+// Gang is a running gang and how many members it needs.
+type Gang struct {
+	Name string
+	Min  int
 }
 
 var ordinary = Kind{Priority: 1000}
@@ -100,25 +112,58 @@ func (c *Cluster) World() plan.World {
 // evict.NewNode.
 func (c *Cluster) Victims(most offer.Slots) []evict.Node {
 	out := make([]evict.Node, len(c.Nodes))
+	nodes, _ := c.Running()
+	for i, n := range nodes {
+		out[i] = evict.NewNode(n.Victims, most, n.Slots)
+	}
+	return out
+}
+
+// Running is what an eviction is made on that knows gangs, by node index.
+func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
+	nodes = make([]evict.RawNode, len(c.Nodes))
+	numbers := map[string]int{}
 	for i, marks := range c.Nodes {
 		letters := marks.letters()
-		victims := make([]evict.Victim, len(letters))
+		nodes[i].Victims = make([]evict.Victim, len(letters))
 		for v, l := range letters {
-			k := c.Kind(l)
-			victims[v] = evict.Victim{
-				Name: l, Priority: k.Priority, Started: k.Started, Violates: k.Budget, Shape: marks.shape(l),
+			victim := c.victim(marks, l)
+			if g := c.Kind(l).Gang; g.Name != "" {
+				if numbers[g.Name] == 0 {
+					gangs = append(gangs, evict.Gang{Spare: -g.Min, Whole: true})
+					numbers[g.Name] = len(gangs)
+				}
+				victim.Gang = numbers[g.Name]
+				gang := &gangs[victim.Gang-1]
+				gang.Spare++
+				gang.Cost, gang.Budgets = gang.Cost.Add(evict.CostOf(victim)), append(gang.Budgets, victim.Budgets...)
 			}
+			nodes[i].Victims[v] = victim
 		}
-		out[i] = evict.NewNode(victims, most, func(gone []int) (free offer.Slots) {
+		nodes[i].Slots = func(gone []int) (free offer.Slots) {
 			for _, m := range marks.without(gone) {
 				if m == Free {
 					free++
 				}
 			}
 			return free
-		})
+		}
 	}
-	return out
+	for i := range gangs {
+		gangs[i].Spare = max(gangs[i].Spare, 0)
+	}
+	return nodes, gangs
+}
+
+func (c *Cluster) victim(marks Marks, letter string) evict.Victim {
+	k := c.Kind(letter)
+	v := evict.Victim{
+		Name: letter, Priority: k.Priority, Started: k.Started, Violates: k.Budget, Shape: marks.shape(letter),
+	}
+	if k.Share.Name != "" {
+		v.Budgets = []evict.Budget{k.Share}
+	}
+	return v
 }
 
 // Letter names a victim of Victims.

@@ -68,9 +68,14 @@ func TestReadWhatIsDrawn(t *testing.T) {
 			c.Nodes = append(c.Nodes, m)
 		}
 		if rapid.Bool().Draw(t, "declared") {
-			c.Pods["a"] = picture.Kind{
+			k := picture.Kind{
 				Priority: rapid.Int32().Draw(t, "priority"), Started: rapid.Int64().Draw(t, "started"), Budget: rapid.Bool().Draw(t, "pdb"),
 			}
+			if rapid.Bool().Draw(t, "in a gang") {
+				k.Gang = picture.Gang{Name: "g", Min: rapid.IntRange(1, 9).Draw(t, "min")}
+				k.Share = evict.Budget{Name: "b", Allowed: rapid.IntRange(1, 9).Draw(t, "allowed")}
+			}
+			c.Pods["a"] = k
 		}
 		text := c.String()
 		again, err := picture.Parse(text)

@@ -55,6 +55,15 @@ type ruled struct {
 const maxWork = 1 << 27
 
 func newMixed(w JobWorld, j Job) *mixed {
+	m := newOutline(w, j)
+	m.untouched = make([]int64, len(m.columns))
+	m.rank()
+	m.sortKinds()
+	return m
+}
+
+// newOutline prepares what does not depend on how many members nodes take of which kind.
+func newOutline(w JobWorld, j Job) *mixed {
 	m := &mixed{JobWorld: w, Job: j}
 	m.World.Bound = make([]offer.Slots, w.Tree.NumNodes())
 	m.gangs = make([][]offer.Slots, len(j.Gangs))
@@ -76,9 +85,6 @@ func newMixed(w JobWorld, j Job) *mixed {
 			m.columns = append(m.columns, column{layer: l, each: true})
 		}
 	}
-	m.untouched = make([]int64, len(m.columns))
-	m.rank()
-	m.sortKinds()
 	return m
 }
 

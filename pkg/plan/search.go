@@ -27,6 +27,38 @@ type Search struct {
 	charged int           // how many numbers of a price the world charges
 	columns []int         // the layers of the others
 	places  []Place       // of the plan that is being made
+
+	kept    Kept
+	changed []int // nodes on which the search differs from the others that use kept
+}
+
+// Kept are curves that several searches share, of one world and one request, whose
+// charges differ on a few nodes. The zero value keeps nothing; make one with make.
+type Kept map[span]offer.Curve
+
+// span is so many domains, from the first on, of one parent; none is the first alone.
+type span struct {
+	first topology.ID
+	more  int
+}
+
+// Keep has a search take curves from kept, and leave them there, for domains in which
+// none of the changed nodes is; they are by node index, in rising order.
+func (s *Search) Keep(kept Kept, changed []int) { s.kept, s.changed = kept, changed }
+
+// keeping makes a curve of domains, unless another search has.
+func (s *Search) keeping(first, last topology.ID, more int, compute func() offer.Curve) offer.Curve {
+	lo, _ := s.Tree.Nodes(first)
+	_, hi := s.Tree.Nodes(last)
+	if i, _ := slices.BinarySearch(s.changed, lo); s.kept == nil || i < len(s.changed) && s.changed[i] < hi {
+		return compute()
+	}
+	c, ok := s.kept[span{first, more}]
+	if !ok {
+		c = compute()
+		s.kept[span{first, more}] = c
+	}
+	return c
 }
 
 // NewSearch prepares a search. If there are charges, by node index, members cost what
@@ -117,9 +149,13 @@ func (s *Search) touched(d topology.ID, n offer.Slots) offer.Price {
 
 // at returns the curve of a domain.
 func (s *Search) at(d topology.ID) offer.Curve {
-	if s.curve[d].Made() {
-		return s.curve[d]
+	if !s.curve[d].Made() {
+		s.curve[d] = s.keeping(d, d, 0, func() offer.Curve { return s.newCurve(d) })
 	}
+	return s.curve[d]
+}
+
+func (s *Search) newCurve(d topology.ID) offer.Curve {
 	width := s.charged + len(s.columns)
 	c := offer.Free(0, width)
 	switch lo, _ := s.Tree.Nodes(d); {
@@ -134,7 +170,6 @@ func (s *Search) at(d topology.ID) offer.Curve {
 	if i := slices.Index(s.columns, s.Tree.Layer(d)); i >= 0 && s.boundIn(d) == 0 {
 		c = c.Charge(s.charged + i)
 	}
-	s.curve[d] = c
 	return c
 }
 
@@ -147,7 +182,9 @@ func (s *Search) together(domains []topology.ID) offer.Curve {
 	case 1:
 		return s.at(domains[0])
 	default:
-		return offer.Merge(s.together(domains[:n/2]), s.together(domains[n/2:]), s.limit())
+		return s.keeping(domains[0], domains[n-1], n, func() offer.Curve {
+			return offer.Merge(s.together(domains[:n/2]), s.together(domains[n/2:]), s.limit())
+		})
 	}
 }
 

@@ -120,7 +120,8 @@ func (s *scene) place(r plan.Request, keep bool) string {
 }
 
 func (s *scene) evict(r plan.Request, keep bool) string {
-	e := evict.Choose(s.World(), r, s.Victims(r.Want))
+	nodes, gangs := s.Running()
+	e := evict.ChooseAmongGangs(s.World(), r, nodes, gangs)
 	if e == nil {
 		return "no eviction makes a plan"
 	}
