@@ -111,6 +111,8 @@ type (
 	}
 	// Dropped: the group's plan cannot be carried out, since Node refused a member.
 	Dropped struct{ Group, Node, Why string }
+	// Kept: a victim of the group's reservation stays on Node, since nobody may evict it.
+	Kept struct{ Group, Node, Why string }
 	// NodeGone: the node does not exist any more.
 	NodeGone struct{ Node string }
 	// Tick: time passed.
@@ -131,6 +133,7 @@ func (Tried) event()     {}
 func (Refused) event()   {}
 func (Claimed) event()   {}
 func (Dropped) event()   {}
+func (Kept) event()      {}
 func (NodeGone) event()  {}
 func (Tick) event()      {}
 
@@ -268,6 +271,8 @@ func (b *Book) Apply(ev Event, now time.Time) []Effect {
 		return b.claimed(ev, now)
 	case Dropped:
 		return b.dropped(ev, now)
+	case Kept:
+		return b.kept(ev, now)
 	case NodeGone:
 		return b.nodeGone(ev.Node, now)
 	case Tick:

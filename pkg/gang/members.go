@@ -127,6 +127,9 @@ func (b *Book) left(ev Left) (out []Effect) {
 			out = b.forget(key, m.Pod+" left and the rest is too few")
 		} else {
 			out = b.wakeNext(grp)
+			if rep := b.representative(key); grp.waiting && rep != nil { // who may speak for the group now
+				out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
+			}
 		}
 	}
 	out = append(out, b.Review(m.Gang)...)

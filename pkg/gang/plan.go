@@ -289,6 +289,21 @@ func (b *Book) dropped(ev Dropped, now time.Time) []Effect {
 	return append(out, b.report(key)...)
 }
 
+// kept gives a reservation up that waits for a victim that stays, and sends the
+// representative for a plan without that node.
+func (b *Book) kept(ev Kept, now time.Time) []Effect {
+	g := b.groups[ev.Group]
+	if g == nil || !g.waiting {
+		return nil
+	}
+	g.refusedBy(ev.Node, ev.Why, now)
+	out := b.forget(ev.Group, ev.Why)
+	if rep := b.representative(ev.Group); rep != nil && b.waitsFor(ev.Group) == "" {
+		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
+	}
+	return out
+}
+
 // forget gives a plan up for good, reserved or not.
 func (b *Book) forget(key, why string) []Effect {
 	g := b.groups[key]

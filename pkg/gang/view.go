@@ -208,6 +208,12 @@ func (b *Book) Place(pod string) (node string, confirmed bool) {
 	return "", false
 }
 
+// Reserved says whether a group's places are reserved, and not confirmed.
+func (b *Book) Reserved(key string) bool {
+	g := b.groups[key]
+	return g != nil && g.waiting
+}
+
 // PlacesOn returns the pods that have a place on a node and are not counted there
 // by the scheduler yet.
 func (b *Book) PlacesOn(node string) []string {

@@ -44,6 +44,9 @@ type Options struct {
 	Do func([]gang.Effect)
 	// Note tells people about an object; it must not block.
 	Note func(Note)
+	// Leaves says whether a pod was asked to leave, which need not be seen yet; nil means
+	// that nobody is. It must not call the cache.
+	Leaves func(*v1.Pod) bool
 }
 
 // Note is an event to be.
@@ -213,6 +216,13 @@ func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.book.Place(convert.PodKey(pod))
+}
+
+// Reserved says whether a group waits with a reservation for its victims to leave.
+func (c *Cache) Reserved(group string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Reserved(group)
 }
 
 // HasPlace says whether a pod has a place in a plan.

@@ -100,9 +100,28 @@ func (c *Cache) Bound(pod *v1.Pod) bool {
 	return p != nil && p.Spec.NodeName != ""
 }
 
-// Running returns the members of a gang that have a node and are not done, and how many
-// of them it needs: none if nothing declares it.
+// Counted says whether a member has a node, or the scheduler counts it on one.
+func (c *Cache) Counted(pod *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	key := convert.PodKey(pod)
+	p := c.pods[key]
+	return p != nil && p.UID == pod.UID && (p.Spec.NodeName != "" || c.book.Assumed(key))
+}
+
+// Running returns the members of a gang that have a node and are neither done nor asked to
+// leave, and how many of them it needs: none if nothing declares it.
 func (c *Cache) Running(name string) (pods []*v1.Pod, least int) {
+	return c.stay(name, func(p *v1.Pod) bool { return p.Spec.NodeName != "" })
+}
+
+// Placed returns Running's and those that are about to run: the scheduler counts them on a
+// node.
+func (c *Cache) Placed(name string) (pods []*v1.Pod, least int) {
+	return c.stay(name, func(p *v1.Pod) bool { return p.Spec.NodeName != "" || c.book.Assumed(convert.PodKey(p)) })
+}
+
+func (c *Cache) stay(name string, there func(*v1.Pod) bool) (pods []*v1.Pod, least int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r := c.gangs[name]
@@ -110,7 +129,7 @@ func (c *Cache) Running(name string) (pods []*v1.Pod, least int) {
 		return nil, 0
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
-		if p := r.pods[key]; p.Spec.NodeName != "" && !convert.Finished(p) {
+		if p := r.pods[key]; there(p) && !convert.Finished(p) && (c.Leaves == nil || !c.Leaves(p)) {
 			pods = append(pods, p)
 		}
 	}

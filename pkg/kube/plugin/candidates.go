@@ -1,14 +1,14 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -22,6 +22,15 @@ type candidates struct {
 	gangs []evict.Gang
 	whole [][]*v1.Pod // by gang, all that run
 	any   bool
+
+	limits map[string][]budget // by namespace
+}
+
+// budget is a PodDisruptionBudget and who counts towards it.
+type budget struct {
+	evict.Budget
+	selects labels.Selector
+	leaves  map[string]metav1.Time // by name: the API server has let these go already
 }
 
 // onNode are the candidates of one node, and those that leave anyway: they count as gone
@@ -45,7 +54,7 @@ func (n onNode) without(out []int) []*v1.Pod {
 // than every pending member and is not protected; one of a running gang leaves with all
 // of it, or is one that it can spare.
 func (a *attempt) candidates(ctx context.Context) *candidates {
-	c := &candidates{attempt: a, here: make([]onNode, len(a.nodes))}
+	c := &candidates{attempt: a, here: make([]onNode, len(a.nodes)), limits: a.listBudgets()}
 	ceiling := convert.Priority(a.lowest())
 	mayEvict := func(pod *v1.Pod) bool { return convert.Priority(pod) < ceiling && !convert.Protected(pod) }
 	gangs := c.listGangs(mayEvict)
@@ -60,7 +69,7 @@ func (a *attempt) candidates(ctx context.Context) *candidates {
 				here.leaving = append(here.leaving, pod)
 			case !mayEvict(pod), name != "" && (!known || !c.Cache.Bound(pod)):
 			default:
-				victim := a.victim(pod)
+				victim := c.victim(pod)
 				victim.Gang = g
 				here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
 			}
@@ -95,7 +104,8 @@ func (c *candidates) listGangs(mayEvict func(*v1.Pod) bool) map[string]int {
 				continue
 			}
 			for _, p := range running {
-				g.Cost = g.Cost.Add(evict.CostOf(c.victim(p)))
+				v := c.victim(p)
+				g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 			}
 			c.gangs, c.whole = append(c.gangs, g), append(c.whole, running)
 			numbers[name] = len(c.gangs)
@@ -192,25 +202,49 @@ func (c *candidates) translate(to *candidates, picks []evict.Pick) []evict.Pick 
 	return out
 }
 
-func (a *attempt) victim(pod *v1.Pod) evict.Victim {
+func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 	return evict.Victim{
 		Name: convert.PodKey(pod), Priority: convert.Priority(pod),
-		Started: convert.Started(pod), Violates: a.violates(pod), Shape: convert.Template(pod),
+		Started: convert.Started(pod), Budgets: c.budgetsOf(pod), Shape: convert.Template(pod),
 	}
 }
 
-// violates says whether a disruption budget forbids to evict the pod.
-func (a *attempt) violates(pod *v1.Pod) bool {
-	budgets, err := a.budgets.PodDisruptionBudgets(pod.Namespace).List(labels.Everything())
-	if err != nil || len(budgets) == 0 {
-		return false
-	}
-	info, err := framework.NewPodInfo(pod)
+// listBudgets lists the disruption budgets by namespace. Like the scheduler's own
+// preemption it takes one without a selector, or with one that is empty or wrong, for one
+// that selects nobody.
+func (a *attempt) listBudgets() map[string][]budget {
+	all, err := a.budgets.List(labels.Everything())
 	if err != nil {
-		return false
+		return nil
 	}
-	violating, _ := preemption.FilterVictimsWithPDBViolation([]preemption.Victim{preemption.NewPodVictim(info, nil, nil)}, budgets)
-	return len(violating) > 0
+	budgets := map[string][]budget{}
+	for _, b := range all {
+		selects, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || selects.Empty() {
+			continue
+		}
+		budgets[b.Namespace] = append(budgets[b.Namespace], budget{
+			Budget:  evict.Budget{Name: b.Namespace + "/" + b.Name, Allowed: max(0, int(b.Status.DisruptionsAllowed))},
+			selects: selects, leaves: b.Status.DisruptedPods,
+		})
+	}
+	for _, some := range budgets {
+		slices.SortFunc(some, func(x, y budget) int { return cmp.Compare(x.Name, y.Name) })
+	}
+	return budgets
+}
+
+// budgetsOf lists the budgets that a pod counts towards.
+func (c *candidates) budgetsOf(pod *v1.Pod) (out []evict.Budget) {
+	if len(pod.Labels) == 0 {
+		return nil
+	}
+	for _, b := range c.limits[pod.Namespace] {
+		if _, leaves := b.leaves[pod.Name]; !leaves && b.selects.Matches(labels.Set(pod.Labels)) {
+			out = append(out, b.Budget)
+		}
+	}
+	return out
 }
 
 // countWithout is how many members a node takes, whichever they are, when some pods have

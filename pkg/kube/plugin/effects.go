@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -266,10 +267,8 @@ func (s *Shared) sayGang(name string, warning bool, reason, message string) {
 	}
 	var about runtime.Object
 	var uid types.UID
-	switch {
-	case r.PodGroup != nil:
-		pg := r.PodGroup.DeepCopy()
-		pg.APIVersion, pg.Kind = r.Resource.GroupVersion().String(), "PodGroup"
+	switch pg := s.podGroup(name); {
+	case pg != nil:
 		about, uid = pg, pg.UID
 	case r.Speaker != nil:
 		about, uid = r.Speaker, r.Speaker.UID
@@ -280,6 +279,17 @@ func (s *Shared) sayGang(name string, warning bool, reason, message string) {
 		return
 	}
 	s.note(cache.Note{About: about, Warning: warning, Reason: reason, Message: message})
+}
+
+// podGroup returns the PodGroup of a gang as events need it; nil if it has none.
+func (s *Shared) podGroup(name string) *sigs.PodGroup {
+	r, ok := s.Cache.Report(name)
+	if !ok || r.PodGroup == nil {
+		return nil
+	}
+	pg := r.PodGroup.DeepCopy()
+	pg.APIVersion, pg.Kind = r.Resource.GroupVersion().String(), "PodGroup"
+	return pg
 }
 
 // note records an event.

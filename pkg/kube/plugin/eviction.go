@@ -11,31 +11,52 @@ import (
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
+// solution is who leaves, what follows, and why.
+type solution struct {
+	outcome
+	gone []*v1.Pod
+	why  *evict.Choice // nil if there were too many ways to compare
+}
+
 // evict looks for victims and for the plan that follows when they have left. If there
 // is none the message says why.
 func (a *attempt) evict(ctx context.Context) (found outcome, gone []*v1.Pod, message string) {
 	c := a.candidates(ctx)
+	var e *solution
+	exact := true
 	if !a.dependent() && a.alike() {
-		choice := evict.ChooseAmongGangs(a.world, a.request(), c.raw(ctx), c.gangs)
-		if choice == nil {
-			return outcome{}, nil, c.noHelp()
-		}
-		return outcome{places: a.assign(choice.Plan)}, c.victims(choice.Victims), ""
+		e = c.evictLike(ctx)
+	} else if e, exact = c.evictExactly(ctx); !exact {
+		e = c.evictForJob(ctx)
 	}
-	found, gone, ok, exact := c.evictExactly(ctx)
-	if !exact {
-		found, gone, ok = c.evictForJob(ctx)
-	}
-	if !ok {
+	if e == nil {
 		return outcome{}, nil, c.noHelp()
 	}
-	return found, gone, ""
+	if len(e.gone) > 0 {
+		a.explain(ctx, e)
+	}
+	return e.outcome, e.gone, ""
+}
+
+// evictLike looks for the first eviction for members that need the same.
+func (c *candidates) evictLike(ctx context.Context) *solution {
+	raw, r := c.raw(ctx), c.request()
+	found := evict.ChooseAmongGangs(c.world, r, raw, c.gangs)
+	if found == nil {
+		return nil
+	}
+	e := &solution{outcome: outcome{places: c.assign(found.Plan)}, gone: c.victims(found.Victims)}
+	if len(e.gone) > 0 {
+		choice := evict.ConsiderAmongGangs(c.world, r, raw, c.gangs, found, c.patience())
+		e.why = &choice
+	}
+	return e
 }
 
 // evictExactly looks for the first eviction for members that differ. exact is false if
 // there are too many ways, or if members depend on one another and the plan does not
 // pass.
-func (c *candidates) evictExactly(ctx context.Context) (found outcome, gone []*v1.Pod, ok, exact bool) {
+func (c *candidates) evictExactly(ctx context.Context) (e *solution, exact bool) {
 	job, classes := c.job()
 	w := plan.JobWorld{World: c.world}
 	w.Room = make([]offer.Slots, len(c.nodes))
@@ -52,16 +73,23 @@ func (c *candidates) evictExactly(ctx context.Context) (found outcome, gone []*v
 			return c.take(ctx, question{node: i, kind: kind, load: load, gone: here.without(out)})
 		}}
 	}
-	choice, exact := evict.ChooseJobAmongGangs(w, job, nodes, c.gangs)
-	if choice == nil {
-		return outcome{}, nil, false, exact && !c.dependent()
+	found, exact := evict.ChooseJobAmongGangs(w, job, nodes, c.gangs)
+	if found == nil {
+		return nil, exact && !c.dependent()
 	}
-	gone = c.victims(choice.Victims)
-	if !c.dependent() {
-		return outcome{places: c.assignJob(choice.Plan, classes)}, gone, true, true
+	e = &solution{gone: c.victims(found.Victims)}
+	if c.dependent() {
+		var refusal *plan.Refusal
+		var err error
+		e.outcome, refusal, err = c.choose(ctx, c.gone(found.Victims))
+		return e, refusal == nil && err == nil
 	}
-	found, refusal, err := c.choose(ctx, c.gone(choice.Victims))
-	return found, gone, true, refusal == nil && err == nil
+	e.places = c.assignJob(found.Plan, classes)
+	if len(e.gone) > 0 {
+		choice := evict.ConsiderJobAmongGangs(w, job, nodes, c.gangs, found, c.patience())
+		e.why = &choice
+	}
+	return e, true
 }
 
 // mostPutBack bounds the plans that are made to find out who may stay.
@@ -72,7 +100,7 @@ const mostPutBack = 64
 // neediest, or from all that there are, and keeps everyone without whose leaving there
 // is a plan, the dearest first: so no victim is needless, though another set may be
 // cheaper.
-func (c *candidates) evictForJob(ctx context.Context) (outcome, []*v1.Pod, bool) {
+func (c *candidates) evictForJob(ctx context.Context) *solution {
 	needed := *c.attempt
 	group := *c.group
 	group.Pending = c.chosen(max(c.group.Need(), 1))
@@ -89,15 +117,15 @@ func (c *candidates) evictForJob(ctx context.Context) (outcome, []*v1.Pod, bool)
 	}
 	if !plans(out) {
 		if out = alone.translate(c, alone.everybody()); !plans(out) {
-			return outcome{}, nil, false
+			return nil
 		}
 	}
 	out = c.keep(out, plans)
 	found, refusal, err := c.choose(ctx, c.gone(out))
 	if refusal != nil || err != nil {
-		return outcome{}, nil, false
+		return nil
 	}
-	return found, c.victims(out), true
+	return &solution{outcome: found, gone: c.victims(out)}
 }
 
 // keep lets victims stay without whom there is a plan all the same: half of them at

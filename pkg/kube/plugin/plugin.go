@@ -5,6 +5,8 @@
 //	prefilter.go   PreFilter: the plan of the whole gang, then one node for each member
 //	filter.go      Filter: no other node for a planned member, no planned place for others
 //	postfilter.go  PostFilter: eviction and reservation
+//	execution.go   the eviction itself, in the background
+//	ordinary.go    PostFilter of pods without a gang: DefaultPreemption, with gangs as victims
 //	score.go       PreScore, Score: pods without a gang go where others attract them
 //	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
 //
@@ -18,12 +20,14 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -78,6 +82,8 @@ type Plugin struct {
 	profile  framework.Framework
 	executor *preemption.Executor
 	budgets  policylisters.PodDisruptionBudgetLister
+	pods     corelisters.PodLister
+	ordinary ordinary
 }
 
 var (
@@ -120,11 +126,15 @@ func NewFactory(o Options) frameworkruntime.PluginFactory {
 			}
 		}
 		shared.Cache.Serve(h.ProfileName())
-		return &Plugin{
+		p := &Plugin{
 			Shared: shared, args: args, profile: profile,
 			executor: preemption.NewExecutor(h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
 			budgets:  h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
-		}, nil
+			pods:     h.SharedInformerFactory().Core().V1().Pods().Lister(),
+		}
+		p.ordinary.plugin = p
+		p.executor.PreemptPod = p.gently(p.executor.PreemptPod)
+		return p, nil
 	}
 }
 
@@ -162,6 +172,7 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
 		Starve: args.StarvationTimeout, Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.note,
+		Leaves: func(pod *v1.Pod) bool { return s.victims.leaves(pod, o.Clock.Now()) },
 	})
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err

@@ -56,6 +56,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 // EventsToRegister lists what can make room for a gang that was refused, or change
 // what its members need. Gangs, PodGroups and the topology wake members themselves.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	p.guard() // the profile is complete now
 	events := []fwk.ClusterEvent{
 		{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel},
 		// Not every update of the pod itself: what is written about it must not wake it.
@@ -73,7 +74,18 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	for i, e := range events {
 		out[i] = fwk.ClusterEventWithHint{Event: e, QueueingHintFn: p.worthTrying}
 	}
-	return out, nil
+	bound := fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}
+	return append(out, fwk.ClusterEventWithHint{Event: bound, QueueingHintFn: p.worthEvicting}), nil
+}
+
+// worthEvicting lets a gang try again when a member of a less important one was bound: as
+// long as that was on its way, it was no victim.
+func (p *Plugin) worthEvicting(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+	other, ok := now.(*v1.Pod)
+	if !ok || convert.GangOf(pod) == "" || convert.GangOf(other) == "" || convert.Priority(other) >= convert.Priority(pod) {
+		return fwk.QueueSkip, nil
+	}
+	return p.worthTrying(logger, pod, before, now)
 }
 
 // worthTrying lets events of the cluster wake only the member that was tried for its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,4 +194,23 @@ func (w *Writer) Pod(ctx context.Context, pod *v1.Pod, say Waiting) error {
 		return nil
 	}
 	return schedutil.PatchPodStatus(ctx, w.client, pod.Name, pod.Namespace, &pod.Status, status)
+}
+
+// Spare takes back that a pod is about to be evicted, if the scheduler said so whose
+// messages begin with prefix, and the pod is not being deleted.
+func (w *Writer) Spare(ctx context.Context, pod *v1.Pod, prefix string) error {
+	is, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil || is.UID != pod.UID || is.DeletionTimestamp != nil {
+		return err
+	}
+	_, c := podutil.GetPodCondition(&is.Status, v1.DisruptionTarget)
+	if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonPreemptionByScheduler || !strings.HasPrefix(c.Message, prefix) {
+		return nil
+	}
+	status := is.Status.DeepCopy()
+	podutil.UpdatePodCondition(status, &v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: c.Reason, Message: prefix + "not evicted after all",
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&is.Status, is.Generation, v1.DisruptionTarget),
+	})
+	return schedutil.PatchPodStatus(ctx, w.client, is.Name, is.Namespace, &is.Status, status)
 }
