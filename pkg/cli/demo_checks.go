@@ -115,6 +115,11 @@ func whileLeaving(list string) []check {
 	}
 }
 
+// saysWhy expects the event that says why there is an eviction where it is.
+func saysWhy(out string) []check {
+	return []check{contains("the event compares the spines and names the rule", out, saysChoice)}
+}
+
 func conditionOf(p v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == kind {

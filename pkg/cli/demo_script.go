@@ -59,6 +59,10 @@ const (
 	saysAttempts = "preemption already attempted by default/hp-training-pod-0 with message " + saysWaiting
 )
 
+// saysChoice is Muster's own: why it evicts in spine-1.
+const saysChoice = "evicts in spine-1: binpack, fewest slots as if all possible victims had gone. " +
+	"spine-1: 1 pod of priority 1000; spine-0: 1 pod of priority 1000; spine-2: impossible"
+
 // longestMessage is what a message may have, in bytes.
 const longestMessage = 1024
 
@@ -148,7 +152,9 @@ func example2() []step {
 		lookInto(whileLeaving, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
 		look(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),
 		podGroup(gang, "", "", "PreScheduling"),
-		say("Why spine-1, why node-5?"),
+		say("Why spine-1, why node-5? The scheduler tells it in an event on the PodGroup:"),
+		look(saysWhy, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup", "-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
+		say("In slots:"),
 		explain(explainEviction, &before, "want=4 must=SpineLayer"),
 
 		say(fmt.Sprintf("The victim takes %d seconds to leave. Until then the nominated nodes are reserved for the gang.", int(demoLeaveDelay.Seconds()))),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -252,7 +253,8 @@ func explainEviction(c *picture.Cluster, request string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e := evict.Choose(c.World(), r, c.Victims(r.Want))
+	victims := c.Victims(r.Want)
+	e := evict.Choose(c.World(), r, victims)
 	if e == nil {
 		return "", fmt.Errorf("no eviction makes a plan")
 	}
@@ -261,29 +263,42 @@ func explainEviction(c *picture.Cluster, request string) (string, error) {
 		empty = empty.Mark(letter, picture.Free)
 	}
 	sums, all := freeSlots(c), freeSlots(empty)
+	choice := evict.Consider(c.World(), r, victims, e)
+	won := choice.Considered[0].Domain
+	slices.SortFunc(choice.Considered, func(a, b evict.Considered) int { return cmp.Compare(a.Domain, b.Domain) })
 	rows := [][]string{{"domain", "free now", "with all victims gone", fmt.Sprintf("evictions for %d", r.Want)}}
-	for d := topology.Root; int(d) < c.Tree.Len(); d++ {
-		if c.Tree.Layer(d) != r.Must {
-			continue
-		}
+	for _, d := range choice.Considered {
 		evictions := "never enough"
-		if only := evict.Choose(c.World(), r, onlyWithin(c, d).Victims(r.Want)); only != nil {
-			evictions = fmt.Sprint(only.Cost.Pods)
+		if d.Outcome == evict.Possible {
+			evictions = fmt.Sprint(d.Cost.Pods)
 		}
-		if d == c.Tree.Ancestor(e.Plan.Domain, r.Must) {
+		if d.Domain == won {
 			evictions += "   <- chosen"
 		}
-		rows = append(rows, []string{c.Tree.Path(d), fmt.Sprint(sums[d]), fmt.Sprint(all[d]), evictions})
+		rows = append(rows, []string{pathOrCluster(c.Tree, d.Domain), fmt.Sprint(sums[d.Domain]), fmt.Sprint(all[d.Domain]), evictions})
 	}
 	var gone []string
 	for _, v := range e.Victims {
 		gone = append(gone, c.Tree.NodeName(v.Node))
 	}
-	return inColumns(rows) + "\n" + wrap(fmt.Sprintf(
-		"Fewest evictions win. Between equals binpack decides, as if all possible victims had gone: %s has the fewest slots. "+
-			"So the pod on %s leaves, and nobody else.", c.Tree.Path(c.Tree.Ancestor(e.Plan.Domain, r.Must)), strings.Join(gone, ", ")),
-		0, demoWidth) + "\n", nil
+	return inColumns(rows) + "\n" + wrap(fmt.Sprintf("%s So the pod on %s leaves, and nobody else.",
+		sayRule(choice.Rule, pathOrCluster(c.Tree, won)), strings.Join(gone, ", ")), 0, demoWidth) + "\n", nil
 }
+
+// sayRule says what decided between the domain that won and the next best.
+func sayRule(rule evict.Rule, won string) string {
+	switch rule {
+	case evict.Alone:
+		return "Nowhere else is any eviction enough."
+	case evict.ByPods:
+		return fmt.Sprintf("Fewest evictions win: %s needs the fewest.", won)
+	case evict.ByBinpack:
+		return fmt.Sprintf("Fewest evictions win. Between equals binpack decides, as if all possible victims had gone: %s has the fewest slots.", won)
+	}
+	return fmt.Sprintf("%s wins by this rule: %s.", won, rule)
+}
+
+func pathOrCluster(t *topology.Tree, d topology.ID) string { return cmp.Or(t.Path(d), "the cluster") }
 
 // victimLetters lists the marks of possible victims.
 func victimLetters(c *picture.Cluster) (out []string) {
@@ -294,14 +309,6 @@ func victimLetters(c *picture.Cluster) (out []string) {
 			}
 		}
 	}
-	return out
-}
-
-// onlyWithin returns the cluster with room in one domain only.
-func onlyWithin(c *picture.Cluster, d topology.ID) *picture.Cluster {
-	out := &picture.Cluster{Tree: c.Tree, Nodes: make([]picture.Marks, len(c.Nodes)), Pods: c.Pods}
-	lo, hi := c.Tree.Nodes(d)
-	copy(out.Nodes[lo:hi], c.Nodes[lo:hi])
 	return out
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -12,7 +13,8 @@ import (
 const tableWidth = 100
 
 // simulateTable shows a result to people: gangs, then the pods that were not there
-// before, then what is wrong with objects, then who had to go.
+// before, then what is wrong with objects, then why there was an eviction where it was,
+// then how many had to go.
 func simulateTable(r *simulate.Result) string {
 	var out strings.Builder
 	if len(r.Gangs) > 0 {
@@ -57,8 +59,49 @@ func simulateTable(r *simulate.Result) string {
 		writeRows(&out, rows, notes)
 		out.WriteByte('\n')
 	}
+	writeEvictions(&out, r.Gangs)
 	fmt.Fprintf(&out, "%s evicted, %s that ran before untouched.\n", countPods(len(r.Evicted)), countPods(ran))
 	return out.String()
+}
+
+// mostConsidered bounds the domains that are shown of an eviction.
+const mostConsidered = 5
+
+// writeEvictions shows what evictions would have cost elsewhere.
+func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
+	rows, notes := [][]string{{"EVICTION FOR", "DOMAIN", "BUDGETS", "PODS", "HIGHEST", "SUM"}}, []string{""}
+	for _, g := range gangs {
+		if g.Eviction == nil {
+			continue
+		}
+		won := cmp.Or(g.Eviction.Won, "the cluster")
+		note := indented(fmt.Sprintf("%s won: %s", won, g.Eviction.Why()), 2)
+		add := func(cells ...string) {
+			row := append([]string{g.Namespace + "/" + g.Name}, cells...)
+			rows, notes = append(rows, append(row, make([]string, len(rows[0])-len(row))...)), append(notes, note)
+		}
+		for i, c := range g.Eviction.Considered {
+			domain := cmp.Or(c.Domain, "the cluster")
+			switch {
+			case i == mostConsidered:
+				add(fmt.Sprintf("and %d more", len(g.Eviction.Considered)-i))
+			case i > mostConsidered:
+			case c.Untried:
+				add(domain, "not all ways were tried")
+			case !c.Possible:
+				add(domain, "impossible")
+			default:
+				add(domain, fmt.Sprint(c.Violations), fmt.Sprint(c.Pods), fmt.Sprint(c.HighestPriority), fmt.Sprint(c.Sum))
+			}
+		}
+		if len(g.Eviction.Considered) == 0 {
+			add(won)
+		}
+	}
+	if len(rows) > 1 {
+		writeRows(out, rows, notes)
+		out.WriteByte('\n')
+	}
 }
 
 func countPods(n int) string {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/klog/v2"
 
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -26,10 +27,33 @@ type Event struct {
 	Times int `json:"-"`
 }
 
-// recorder keeps the events of a simulation.
+// recorder keeps the events of a simulation, and why gangs have evicted.
 type recorder struct {
 	mu     sync.Mutex
-	events map[Event]int // without Times
+	events map[Event]int                 // without Times
+	why    map[string]plugin.Explanation // by gang, of its last eviction
+}
+
+var _ plugin.Witness = (*recorder)(nil)
+
+// Evicts implements plugin.Witness.
+func (r *recorder) Evicts(gang string, why plugin.Explanation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.why == nil {
+		r.why = map[string]plugin.Explanation{}
+	}
+	r.why[gang] = why
+}
+
+// eviction is why a gang has evicted where it has; nil if it has not.
+func (r *recorder) eviction(gang string) *plugin.Explanation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if why, ok := r.why[gang]; ok {
+		return &why
+	}
+	return nil
 }
 
 // Eventf implements events.EventRecorder. As in a cluster, nobody hears of an object that

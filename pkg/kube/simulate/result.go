@@ -70,6 +70,8 @@ type Gang struct {
 	State     State  `json:"state"`
 	Domain    string `json:"domain"`
 	Message   string `json:"message"`
+	// Eviction says why the gang has evicted where it has; if more than once, the last time.
+	Eviction *plugin.Explanation `json:"eviction,omitempty"`
 	// Bound and Min count members.
 	Bound int `json:"-"`
 	Min   int `json:"-"`
@@ -100,7 +102,9 @@ func (s *simulation) result() *Result {
 	}
 	for _, name := range s.shared.Cache.Gangs() {
 		if report, ok := s.shared.Cache.Report(name); ok {
-			r.Gangs = append(r.Gangs, toldOf(name, report))
+			g := toldOf(name, report)
+			g.Eviction = s.recorder.eviction(name)
+			r.Gangs = append(r.Gangs, g)
 		}
 	}
 	r.Topology = s.topologyCondition()

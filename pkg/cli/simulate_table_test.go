@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+)
+
+// TestTableOfEvictions: why gangs evict where they do, with five domains at the most.
+func TestTableOfEvictions(t *testing.T) {
+	many := &plugin.Explanation{Won: "s0", Rule: evict.ByPods, Considered: []plugin.ConsideredDomain{
+		{Domain: "s0", Possible: true, EvictionCost: &plugin.EvictionCost{Pods: 1, HighestPriority: 7, Sum: 7}},
+		{Domain: "s1", Possible: true, EvictionCost: &plugin.EvictionCost{Violations: 2, Pods: 12, HighestPriority: 7, Sum: 30}},
+		{Domain: "s2", Untried: true},
+	}}
+	for i := range 5 {
+		many.Considered = append(many.Considered, plugin.ConsideredDomain{Domain: fmt.Sprint("t", i)})
+	}
+	require.Equal(t, `GANG  STATE      BOUND  DOMAIN
+d/a   Scheduled  2/2
+d/b   Scheduled  2/2
+d/c   Scheduled  2/2
+
+EVICTION FOR  DOMAIN       BUDGETS                  PODS  HIGHEST  SUM
+d/a           s0           0                        1     7        7
+d/a           s1           2                        12    7        30
+d/a           s2           not all ways were tried
+d/a           t0           impossible
+d/a           t1           impossible
+d/a           and 3 more
+    s0 won: fewest pods
+d/c           the cluster
+    the cluster won: not all ways were tried
+
+0 pods evicted, 0 pods that ran before untouched.
+`, simulateTable(&simulate.Result{Gangs: []simulate.Gang{
+		{Namespace: "d", Name: "a", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: many},
+		{Namespace: "d", Name: "b", State: simulate.Scheduled, Bound: 2, Min: 2},
+		{Namespace: "d", Name: "c", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: &plugin.Explanation{Rule: evict.NotAll}},
+	}}))
+}
