@@ -1,22 +1,27 @@
 package mutants
 
 const (
-	tree    = "pkg/topology/topology.go"
-	natural = "pkg/topology/natural.go"
-	offers  = "pkg/offer/offer.go"
-	curve   = "pkg/offer/curve.go"
-	order   = "pkg/plan/order.go"
-	search  = "pkg/plan/search.go"
-	jobs    = "pkg/plan/job.go"
-	mixed   = "pkg/plan/mixed.go"
-	table   = "pkg/plan/table.go"
-	staged  = "pkg/plan/staged.go"
-	memory  = "pkg/plan/memory.go"
-	tails   = "pkg/plan/tails.go"
-	refusal = "pkg/plan/refusal.go"
-	choose  = "pkg/evict/evict.go"
-	options = "pkg/evict/options.go"
-	cost    = "pkg/evict/cost.go"
+	tree     = "pkg/topology/topology.go"
+	natural  = "pkg/topology/natural.go"
+	offers   = "pkg/offer/offer.go"
+	curve    = "pkg/offer/curve.go"
+	order    = "pkg/plan/order.go"
+	search   = "pkg/plan/search.go"
+	jobs     = "pkg/plan/job.go"
+	mixed    = "pkg/plan/mixed.go"
+	table    = "pkg/plan/table.go"
+	staged   = "pkg/plan/staged.go"
+	memory   = "pkg/plan/memory.go"
+	tails    = "pkg/plan/tails.go"
+	refusal  = "pkg/plan/refusal.go"
+	choose   = "pkg/evict/evict.go"
+	options  = "pkg/evict/options.go"
+	cost     = "pkg/evict/cost.go"
+	gangs    = "pkg/evict/gangs.go"
+	branch   = "pkg/evict/branches.go"
+	budget   = "pkg/evict/budget.go"
+	evictJob = "pkg/evict/job.go"
+	consider = "pkg/evict/consider.go"
 )
 
 var all = []mutant{
@@ -246,7 +251,7 @@ func isDigit`, "TestCompareNames"},
 	{"room now, not room as if all had gone", choose, `w.Room[i] = n.Room`, `w.Room[i] = n.free()`, "TestChoose TestPictures"},
 	{"all that are wanted are needed", choose, `need := (max(r.Min, 1) + step - 1) / step * step`, `need := (max(r.Want, 1) + step - 1) / step * step`, "TestChoose TestPictures"},
 	{"need rounded down", choose, `need := (max(r.Min, 1) + step - 1) / step * step`, `need := max(r.Min, 1) / step * step`, "TestChoose"},
-	{"the highest priority does not matter", choose, `	lowest := sort.Search(highest, `, `	lowest := sort.Search(0, `, "TestChoose TestPictures"},
+	{"the highest priority does not matter", choose, `	lowest := sort.Search(highest, `, `	lowest := highest + sort.Search(0, `, "TestRules TestPictures"},
 	{"a lower ceiling at any price", choose, `if !ok || !slices.Equal(counts(price), counts(least)) {`, `if !ok {`, "TestChoose TestPictures"},
 	{"no more than are needed", choose, `found.Plan(found.Most(least))`, `found.Plan(s.need)`, "TestChoose TestPictures"},
 	{"the first draft is the plan", choose, `	p, _ = plan.Choose(after, s.request)
@@ -291,4 +296,63 @@ func isDigit`, "TestCompareNames"},
 	if n.free()`, `	if n.Room = slots(indexes(len(victims))); n.free()+1`, "TestChoose TestPictures"},
 	{"guesses need not suffice", options, `if slots(sorted(without)) < want {`, `if slots(sorted(without)) < want-1 {`, "TestManyVictims"},
 	{"small sets only", options, `		sets = append(sets, needed(reversed(order[:n])`, `		_ = append(sets, needed(reversed(order[:n])`, "TestManyVictims"},
+
+	{"the more important first", cost, `cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum))`, `cmp.Compare(o.Highest, c.Highest), cmp.Compare(o.Sum, c.Sum))`, "TestCompareCosts TestChoose"},
+	{"the sum before the highest", cost, `cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum))`, `cmp.Compare(c.Sum, o.Sum), cmp.Compare(c.Highest, o.Highest))`, "TestCompareCosts"},
+	{"budgets that allow nobody are for nothing", cost, `	c.Violations += outright(v.Budgets)
+`, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+
+	{"one more than can be spared", branch, `return len(named) <= s.gangs[g-1].Spare || s.isAll`, `return len(named) <= s.gangs[g-1].Spare+1 || s.isAll`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"one less than can be spared", branch, `return len(named) <= s.gangs[g-1].Spare || s.isAll`, `return len(named) < s.gangs[g-1].Spare || s.isAll`, "TestChooseAmongGangs"},
+	{"gangs cost what is named of them", branch, `		alone = alone.Add(s.gangs[g-1].Cost)
+`, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"members of whole gangs are not named", branch, `		picks = append(picks, s.members[g]...)
+	}
+	slices.SortFunc`, `		_ = g
+	}
+	slices.SortFunc`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"protected gangs leave whole", branch, `return s.gangs[gang-1].Whole && !slices.ContainsFunc(`, `return !slices.ContainsFunc(`, "TestChooseAmongGangs TestChooseJobAmongGangs TestNoGangLeaves"},
+	{"the rest of a gang runs on alone", branch, `return g.Whole && n == g.Cost.Pods`, `return g.Whole && n >= g.Cost.Pods/2`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"the first set that holds", branch, `r.bound.Compare(s.best.cost) > 0 {
+			break`, `true {
+			break`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"the first of those that cost the same", branch, `r.bound.Compare(s.best.cost) > 0 {
+			break`, `r.bound.Compare(s.best.cost) >= 0 {
+			break`, "TestChooseAmongGangs"},
+	{"shared budgets are never exceeded", branch, `	r.cost.Violations += r.leaving.violations()
+`, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"gangs have no budgets", branch, `		r.leaving.add(s.gangs[g-1].Budgets)
+`, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"lower priorities matter beside a gang of high priority", branch, `floor = max(floor, s.gangs[g-1].Cost.Highest)`, `_ = g`, "TestGangOfHighPriority"},
+	{"nobody gives up", branch, `		s.giveUp()
+`, ``, "TestFewBranches"},
+	{"gangs leave for nothing", branch, `		s.giveUp()
+		s.spare()
+`, `		s.giveUp()
+`, "TestFewBranches"},
+	{"each victim of a budget violates it", budget, `n += max(0, many-b.Allowed)`, `n += many + 0*b.Allowed`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"one more than a budget allows", budget, `n += max(0, many-b.Allowed)`, `n += max(0, many-b.Allowed-1)`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"a budget that allows nobody counts twice", budget, `if b.Allowed > 0 {`, `if b.Allowed >= 0 {`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"those who stay leave", gangs, `	left, gone := b.split(i, n.Victims)
+	return NewNode(`, `	left, gone := branch{whole: b.whole}.split(i, n.Victims)
+	return NewNode(`, "TestChooseAmongGangs"},
+
+	{"a job's victims at any priority", evictJob, `!ok || p == nil || !slices.Equal(counts(price), counts(least)) {`, `!ok || p == nil || least == nil {`, "TestChooseJobAmongGangs TestConsiderJobRules"},
+	{"the highest priority does not matter to a job", evictJob, `	sort.Search(highest, func`, `	sort.Search(0, func`, "TestConsiderJobRules"},
+	{"a job's plan as it was paid for", evictJob, `return cmp.Or(s.again(e, ceilings[lowest]), e), true`, `return e, true`, "TestConsiderJobRules"},
+	{"a job's victims make room for one kind", evictJob, `		beside[k] = many
+`, ``, "TestChooseJobAmongGangs"},
+	{"a job's victims of any priority are named", evictJob, `if load == nil || !cost.under(ceiling) || `, `if load == nil || `, "TestConsiderJobRules"},
+
+	{"domains without those bound are considered", consider, ` || c.bound[d] < c.bound[topology.Root] {
+			continue`, ` {
+			continue`, "TestConsider"},
+	{"the lowest layer is considered", consider, `if d++; t.End(d) < topology.ID(t.Len()) {`, `if d++; t.Layer(d) == t.Depth()-1 {`, "TestConsider TestConsiderLayers"},
+	{"places of a part are places of the whole", consider, `d.places[i].Node += lo`, `d.places[i].Node += 0 * lo`, "TestConsider TestConsiderTies"},
+	{"the runner-up is the first by name", consider, `return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), slices.CompareFunc(a.row, b.row, compareSteps))`, `return cmp.Compare(a.Outcome, b.Outcome)`, "TestConsider"},
+	{"the rule after the one that decides", consider, `case w.value < o.value:
+			return w.rule`, `case w.value < o.value:
+			return winner[min(i+1, len(winner)-1)].rule`, "TestConsider TestRules"},
+	{"the room of a domain is what it has now", consider, `func(i int) offer.Slots { return nodes[i].Room }`, `func(i int) offer.Slots { return nodes[i].Options[0].Slots }`, "TestConsider TestConsiderTies"},
+	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 }
