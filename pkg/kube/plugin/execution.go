@@ -34,9 +34,6 @@ type execution struct {
 	domain  string // of the places; "" if that is the cluster
 }
 
-// writers bounds the requests at a time.
-const writers = 16
-
 // What the API server did not take is asked again after a while, twice as long each time.
 const (
 	firstAgain = time.Second
@@ -98,7 +95,7 @@ func (e *execution) ask(ctx context.Context, victims []*v1.Pod) *round {
 		defer r.mu.Unlock()
 		return r.refused != nil
 	}
-	workqueue.ParallelizeUntil(ctx, writers, len(victims), func(i int) {
+	workqueue.ParallelizeUntil(ctx, e.options.Writers, len(victims), func(i int) {
 		victim := victims[i]
 		var err error
 		asked := false
@@ -183,7 +180,7 @@ func (e *execution) writeNominations(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	workqueue.ParallelizeUntil(ctx, writers, len(group.Pending), func(i int) {
+	workqueue.ParallelizeUntil(ctx, e.options.Writers, len(group.Pending), func(i int) {
 		m := group.Pending[i]
 		if node := group.Places[m.Pod]; node != "" {
 			if err := e.Writer.Pod(ctx, group.Pods[m.Pod], status.Waiting{Node: &node}); err != nil {

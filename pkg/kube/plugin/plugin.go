@@ -59,6 +59,9 @@ type Options struct {
 	// Settle is how long changes of a gang are gathered before its status is written;
 	// 0 means 300 ms, less than 0 means not at all.
 	Settle time.Duration
+	// Writers is how many requests an eviction has under way at a time; 0 means 16. With
+	// one their order is always the same.
+	Writers int
 	// Started is called with what all profiles share, once.
 	Started func(*Shared)
 }
@@ -148,6 +151,9 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	}
 	if o.Settle == 0 {
 		o.Settle = 300 * time.Millisecond
+	}
+	if o.Writers == 0 {
+		o.Writers = 16
 	}
 	source := cache.Source{Core: h.SharedInformerFactory(), Dynamic: o.Dynamic, Served: always}
 	if o.Dynamic == nil {

@@ -162,7 +162,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = scheduler.NewInformerFactory(typed, 0, nil)
 	registry := frameworkruntime.Registry{plugin.Name: plugin.NewFactory(plugin.Options{
-		Dynamic: custom, Clock: s.clock, Settle: -1, Started: func(shared *plugin.Shared) { s.shared = shared },
+		Dynamic: custom, Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared },
 	})}
 	recorder := func(string) events.EventRecorderLogger { return &s.recorder }
 	sched, err := scheduler.New(ctx, typed, s.informers, nil, recorder,
