@@ -1,7 +1,8 @@
 // Package mutants breaks the core on purpose, one line at a time, and sees a test fail
 // each time. It takes minutes, so it runs only when asked for:
 //
-//	MUTANTS=1 go test ./test/mutants -timeout 30m
+//	MUTANTS=1 go test ./test/mutants -timeout 60m
+//	MUTANTS=1 go test ./test/mutants -run TestMutants/evict:
 //
 // Without that it only makes sure that each line to break is still there.
 package mutants
@@ -26,7 +27,7 @@ const root = "../.."
 func TestMutants(t *testing.T) {
 	asked := os.Getenv("MUTANTS") != ""
 	for _, m := range all {
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(filepath.Base(filepath.Dir(m.file))+": "+m.name, func(t *testing.T) {
 			source, err := os.ReadFile(filepath.Join(root, m.file))
 			if err != nil {
 				t.Fatal(err)

@@ -50,7 +50,7 @@ type Witness interface {
 
 // mostComparing is how long the scheduler looks into other domains, only to tell about
 // them: nothing else is scheduled meanwhile.
-const mostComparing = time.Second
+const mostComparing = 300 * time.Millisecond
 
 // patience says whether there is time for another domain. In a simulation there always
 // is: its clock stands still.
