@@ -67,7 +67,7 @@ func (a *attempt) candidates(ctx context.Context) *candidates {
 			switch g, known := gangs[name]; {
 			case pod.DeletionTimestamp != nil:
 				here.leaving = append(here.leaving, pod)
-			case !mayEvict(pod), name != "" && (!known || !c.Cache.Bound(pod)):
+			case !mayEvict(pod), name != "" && (!known || !c.placed(pod)):
 			default:
 				victim := c.victim(pod)
 				victim.Gang = g
@@ -98,7 +98,7 @@ func (c *candidates) listGangs(mayEvict func(*v1.Pod) bool) map[string]int {
 				continue
 			}
 			looked[name] = true
-			running, least := c.Cache.Running(name)
+			running, least := c.running(name)
 			g := evict.Gang{Spare: max(0, len(running)-least), Whole: !slices.ContainsFunc(running, func(p *v1.Pod) bool { return !mayEvict(p) })}
 			if len(running) == 0 || g.Spare == 0 && !g.Whole {
 				continue
@@ -112,6 +112,20 @@ func (c *candidates) listGangs(mayEvict func(*v1.Pod) bool) map[string]int {
 		}
 	}
 	return numbers
+}
+
+// running is Cache.Running with the members that wait at Permit, who can be sent back to the
+// queue. While others are on their way to their node, nobody can be: they are awaited.
+func (c *candidates) running(name string) (pods []*v1.Pod, least int) {
+	if pods, least = c.Cache.Placed(name); !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !c.placed(p) }) {
+		return pods, least
+	}
+	return c.Cache.Running(name)
+}
+
+// placed says whether a member runs, or waits at Permit for others.
+func (c *candidates) placed(pod *v1.Pod) bool {
+	return c.Cache.Bound(pod) || c.handle.GetWaitingPod(pod.UID) != nil
 }
 
 // raw is what each node takes without some of its victims.

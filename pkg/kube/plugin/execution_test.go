@@ -104,27 +104,21 @@ func TestWaitingVictim(t *testing.T) {
 	require.NotEmpty(t, c.said("(in kube-scheduler memory)"), c.describe())
 }
 
-// TestGangOnItsWay: members that are on their way to their nodes are no victims of a gang.
-// It waits for them to be bound, and then they are.
-func TestGangOnItsWay(t *testing.T) {
+// TestWaitingGang: members that wait at Permit go back to the queue, and none is deleted.
+func TestWaitingGang(t *testing.T) {
 	c := newTestCluster(t, "s1/b1/n0=8 s1/b1/n1=8")
 	c.run()
 	c.gang("low", 2, held(a("", 10, "8", ""), "inside"), held(a("", 10, "8", ""), "inside"))
 	c.waitHeld("low-0", "low-1")
 	c.gang("g", 2, pending(2, 100, "8")...)
-	c.wait("1", func() string {
-		if len(c.said("PodGroup/g Warning Unschedulable")) == 0 {
-			return "not tried"
-		}
-		return "1"
-	})
-	require.Empty(t, c.evicted())
-	for _, name := range []types.UID{"low-0", "low-1"} {
-		c.plugin.handle.GetWaitingPod(name).Allow("Holder")
-	}
-	c.wait("low-0 low-1", c.evicted)
 	c.wait("g-0=n0 g-1=n1", func() string { return c.where("g-0", "g-1") })
-	require.Len(t, c.deleted, 2)
+	require.Empty(t, c.evicted())
+	require.Empty(t, c.deleted)
+	for _, name := range []string{"low-0", "low-1"} {
+		require.Nil(t, c.plugin.handle.GetWaitingPod(types.UID(name)))
+		require.Empty(t, c.get(name).Spec.NodeName)
+	}
+	require.NotEmpty(t, c.said("(in kube-scheduler memory)"), c.describe())
 }
 
 // TestGangsPreemptTogether: two gangs of equal priority look for victims before anybody is
