@@ -11,6 +11,7 @@ package cache
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -240,6 +241,14 @@ func (c *Cache) AnyPlaces() bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.book.AnyPlaces()
+}
+
+// Reserves says whether a pod's group has a place on a node.
+func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	self := convert.PodKey(pod)
+	return slices.ContainsFunc(c.book.PlacesOn(node), func(key string) bool { return key == self || c.book.SameGroup(key, self) })
 }
 
 // PlacesOn returns the members of other groups that have a place on the node which

@@ -92,13 +92,18 @@ func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Po
 
 // Fits says whether the member itself passes the Filters on the node beside others.
 func (c *Counter) Fits(ctx context.Context, node fwk.NodeInfo, others Pods) *fwk.Status {
+	return c.FitsWithout(ctx, node, others, nil)
+}
+
+// FitsWithout is Fits as if the pods in gone had left the node.
+func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) *fwk.Status {
 	if c.refused != nil {
 		return c.refused
 	}
 	if c.only != nil && !c.only.Has(node.Node().Name) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match the pod's required nodes")
 	}
-	w, status := c.world(ctx, node, others, nil)
+	w, status := c.world(ctx, node, others, gone)
 	if !status.IsSuccess() {
 		return status
 	}

@@ -366,20 +366,20 @@ func (a *attempt) apartAt(nodes []string, layer int) string {
 	return "the reserved places are no longer in one domain of " + tree.LayerNames()[layer]
 }
 
-// placesFit says why the reserved places cannot be taken now; "" if they can. Where it
-// matters it says in which order.
-func (a *attempt) placesFit(ctx context.Context) (turn []string, why string) {
+// placesFit says why the reserved places cannot be taken once those in gone have left, by
+// node index; "" if they can. Where it matters it says in which order.
+func (a *attempt) placesFit(ctx context.Context, gone [][]*v1.Pod) (turn []string, why string) {
 	if err := a.sortKinds(ctx); err != nil {
 		return nil, err.Error()
 	}
 	if a.dependent() {
-		return a.placesFitTogether(ctx)
+		return a.placesFitTogether(ctx, gone)
 	}
-	return nil, a.placesFitAlone(ctx)
+	return nil, a.placesFitAlone(ctx, gone)
 }
 
 // placesFitAlone is placesFit for members that do not depend on one another.
-func (a *attempt) placesFitAlone(ctx context.Context) string {
+func (a *attempt) placesFitAlone(ctx context.Context, gone [][]*v1.Pod) string {
 	there := map[string]fit.Pods{}
 	for _, m := range a.group.Pending {
 		name := a.group.Places[m.Pod]
@@ -393,7 +393,7 @@ func (a *attempt) placesFitAlone(ctx context.Context) string {
 		if _, ok := there[name]; !ok {
 			there[name] = a.others(a.nodes[i])
 		}
-		if s := a.kinds[a.kindOf[m.Pod]].counter.Fits(ctx, a.nodes[i], there[name]); !s.IsSuccess() {
+		if s := a.kinds[a.kindOf[m.Pod]].counter.FitsWithout(ctx, a.nodes[i], there[name], gone[i]); !s.IsSuccess() {
 			return fmt.Sprintf("%s on %s: %s", m.Pod, name, s.Message())
 		}
 		info, err := framework.NewPodInfo(a.group.Pods[m.Pod])

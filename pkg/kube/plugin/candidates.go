@@ -223,9 +223,9 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 	}
 }
 
-// listBudgets lists the disruption budgets by namespace. Like the scheduler's own
-// preemption it takes one without a selector, or with one that is empty or wrong, for one
-// that selects nobody.
+// listBudgets lists the disruption budgets by namespace. One without a selector selects
+// nobody, and one with an empty selector everybody, as policy/v1 has it (the scheduler's
+// own preemption takes both for nobody).
 func (a *attempt) listBudgets() map[string][]budget {
 	all, err := a.budgets.List(labels.Everything())
 	if err != nil {
@@ -234,7 +234,7 @@ func (a *attempt) listBudgets() map[string][]budget {
 	budgets := map[string][]budget{}
 	for _, b := range all {
 		selects, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || selects.Empty() {
+		if err != nil {
 			continue
 		}
 		budgets[b.Namespace] = append(budgets[b.Namespace], budget{
@@ -250,9 +250,6 @@ func (a *attempt) listBudgets() map[string][]budget {
 
 // budgetsOf lists the budgets that a pod counts towards.
 func (c *candidates) budgetsOf(pod *v1.Pod) (out []evict.Budget) {
-	if len(pod.Labels) == 0 {
-		return nil
-	}
 	for _, b := range c.limits[pod.Namespace] {
 		if _, leaves := b.leaves[pod.Name]; !leaves && b.selects.Matches(labels.Set(pod.Labels)) {
 			out = append(out, b.Budget)

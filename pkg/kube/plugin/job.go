@@ -201,8 +201,8 @@ func (a *attempt) assignJob(p *plan.JobPlan, classes [][]gang.Member) []gang.Pla
 
 // placesFitTogether is placesFit for members that depend on one another. They are tried
 // in the order of the plan; a process that only found the places tries them by rank.
-func (a *attempt) placesFitTogether(ctx context.Context) (turn []string, why string) {
-	s, err := a.stage(ctx, nil)
+func (a *attempt) placesFitTogether(ctx context.Context, gone [][]*v1.Pod) (turn []string, why string) {
+	s, err := a.stage(ctx, gone)
 	if err != nil {
 		return nil, err.Error()
 	}

@@ -129,18 +129,20 @@ func (p *Plugin) take(pod *v1.Pod, without string) *cycle {
 func (p *Plugin) tryReserved(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
 	why := cmp.Or(a.missing(), a.apart())
 	if why == "" {
-		turn, refusal := a.placesFit(ctx)
+		turn, refusal := a.placesFit(ctx, make([][]*v1.Pod, len(a.nodes)))
 		if refusal == "" {
 			p.victims.forget(a.group.Key)
 			p.Cache.Handle(gang.Confirmed{Group: a.group.Key, Turn: turn})
 			return p.take(pod, "the gang's places are reserved for other members")
 		}
-		if p.victims.leaving(a) {
-			if _, err := a.plan(ctx); err != nil {
-				refusal = err.Error() // how the cluster looks to the gang without its reservation
+		if gone, any := p.victims.leaving(a); any {
+			if _, taken := a.placesFit(ctx, gone); taken == "" {
+				if _, err := a.plan(ctx); err != nil {
+					refusal = err.Error() // how the cluster looks to the gang without its reservation
+				}
+				p.Cache.Handle(gang.Waits{Group: a.group.Key})
+				return &cycle{why: refusal, failed: a, waiting: true}
 			}
-			p.Cache.Handle(gang.Waits{Group: a.group.Key})
-			return &cycle{why: refusal, failed: a, waiting: true}
 		}
 		why = "the reserved places are taken: " + refusal
 	}

@@ -78,11 +78,15 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return append(out, fwk.ClusterEventWithHint{Event: bound, QueueingHintFn: p.worthEvicting}), nil
 }
 
-// worthEvicting lets a gang try again when a member of a less important one was bound: as
-// long as that was on its way, it was no victim.
+// worthEvicting lets a gang try again when a pod was bound: a member of a less important
+// gang, which was no victim as long as it was on its way, or somebody more important who
+// has taken one of the places that the gang waits for.
 func (p *Plugin) worthEvicting(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	other, ok := now.(*v1.Pod)
-	if !ok || convert.GangOf(pod) == "" || convert.GangOf(other) == "" || convert.Priority(other) >= convert.Priority(pod) {
+	if !ok || convert.GangOf(pod) == "" {
+		return fwk.QueueSkip, nil
+	}
+	if less := convert.Priority(other) < convert.Priority(pod); less && convert.GangOf(other) == "" || !less && !p.Cache.Reserves(other.Spec.NodeName, pod) {
 		return fwk.QueueSkip, nil
 	}
 	return p.worthTrying(logger, pod, before, now)

@@ -145,28 +145,29 @@ func (v *victims) avoid(group string, node fwk.NodeInfo) bool {
 	return false
 }
 
-// leaving says whether somebody is still on a reserved node who was asked to leave,
-// or who leaves anyway.
-func (v *victims) leaving(a *attempt) bool {
+// leaving lists, by node index, who is still on a reserved node and was asked to leave, or
+// leaves anyway.
+func (v *victims) leaving(a *attempt) (gone [][]*v1.Pod, any bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var asked map[types.UID]bool
 	if e := v.asked[a.group.Key]; e != nil {
 		asked = e.pods
 	}
+	gone = make([][]*v1.Pod, len(a.nodes))
 	for _, node := range a.group.Places {
 		i, ok := a.net.Tree.NodeIndex(node)
-		if !ok || a.nodes[i] == nil {
+		if !ok || a.nodes[i] == nil || gone[i] != nil {
 			continue
 		}
 		for _, p := range a.nodes[i].GetPods() {
 			pod := p.GetPod()
 			if pod.DeletionTimestamp != nil || asked[pod.UID] || v.isGoing(pod, a.options.Clock.Now()) {
-				return true
+				gone[i], any = append(gone[i], pod), true
 			}
 		}
 	}
-	return false
+	return gone, any
 }
 
 // leaves says whether a pod is to leave, seen or not.

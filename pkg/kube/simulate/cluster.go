@@ -119,14 +119,14 @@ func (c *cluster) put(o object) error {
 		}
 	}
 	_, err = c.change(o.kind.resource, key{m.GetNamespace(), m.GetName()}, func(old runtime.Object) (runtime.Object, error) {
+		if old == nil && m.GetUID() == "" {
+			c.number++
+			m.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.number)))
+		}
 		if m.GetDeletionTimestamp() != nil {
 			return c.leave(old, is), nil
 		}
 		if old == nil {
-			if m.GetUID() == "" {
-				c.number++
-				m.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.number)))
-			}
 			c.begin(is)
 			return is, nil
 		}
