@@ -19,7 +19,7 @@ LDFLAGS   := -X k8s.io/component-base/version.gitVersion=$(K8S) \
 .PHONY: help build demo test e2e sim check race bench bench-quick bench-core generate generate-check lint image clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(BIN)/muster-scheduler $(BIN)/musterctl ## build both programs into bin/
 
