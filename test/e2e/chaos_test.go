@@ -17,13 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
-	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 // seedEnv names the seed of the random choices of TestChaos.
@@ -99,13 +96,8 @@ func (c *chaos) begin() {
 	ctx := c.t.Context()
 	c.must(c.shared.clear(ctx))
 	c.must(c.shared.applyCRDs(ctx, true))
-	content, err := fixtures.FS.ReadFile("clusternetworktopology.yaml")
-	c.must(err)
-	topology := &unstructured.Unstructured{}
-	c.must(yaml.Unmarshal(content, &topology.Object))
-	_, err = c.shared.dynamic.Resource(koordinator.ClusterNetworkTopologies).Create(ctx, topology, metav1.CreateOptions{})
-	c.must(err)
-	_, err = c.shared.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}, metav1.CreateOptions{})
+	c.must(c.shared.createTopology(ctx))
+	_, err := c.shared.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		c.must(err)
 	}

@@ -28,6 +28,7 @@ import (
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
+	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 // existingEnv names a kubeconfig of a cluster that is there already.
@@ -245,6 +246,20 @@ func (c *cluster) clearKind(ctx context.Context, k kind) error {
 }
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// createTopology makes the documents' ClusterNetworkTopology.
+func (c *cluster) createTopology(ctx context.Context) error {
+	content, err := fixtures.FS.ReadFile("clusternetworktopology.yaml")
+	if err != nil {
+		return err
+	}
+	topology := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(content, &topology.Object); err != nil {
+		return err
+	}
+	_, err = c.dynamic.Resource(koordinator.ClusterNetworkTopologies).Create(ctx, topology, metav1.CreateOptions{})
+	return err
+}
 
 // applyCRDs installs the CRDs, or what they were before the API server could check more
 // than their schema, and waits until they are in force.

@@ -26,13 +26,10 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
-	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
-	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 const (
@@ -111,12 +108,7 @@ func (p *preemptionRounds) begin(all []*round) {
 	ctx := p.t.Context()
 	p.must(p.shared.clear(ctx))
 	p.must(p.shared.applyCRDs(ctx, true))
-	content, err := fixtures.FS.ReadFile("clusternetworktopology.yaml")
-	p.must(err)
-	topology := &unstructured.Unstructured{}
-	p.must(yaml.Unmarshal(content, &topology.Object))
-	_, err = p.shared.dynamic.Resource(koordinator.ClusterNetworkTopologies).Create(ctx, topology, metav1.CreateOptions{})
-	p.must(err)
+	p.must(p.shared.createTopology(ctx))
 	p.createClasses(ctx, roundClasses, v1.PreemptLowerPriority)
 	p.createClasses(ctx, rivalClasses, v1.PreemptNever)
 	var nodes []*v1.Node
@@ -134,8 +126,9 @@ func (p *preemptionRounds) begin(all []*round) {
 	}
 	p.must(p.shared.local.AddNodes(ctx, nodes))
 	program := filepath.Join(p.t.TempDir(), "rounds")
-	p.scheduler, err = p.launch(p.shared, program, p.shared.kubeconfig, []string{"--kubeconfig=" + p.shared.kubeconfig})
+	scheduler, err := p.launch(p.shared, program, p.shared.kubeconfig, []string{"--kubeconfig=" + p.shared.kubeconfig})
 	p.must(err)
+	p.scheduler = scheduler
 	p.t.Cleanup(func() {
 		if p.t.Failed() {
 			p.t.Logf("== log of %s, its last lines\n%s", p.scheduler.name, p.scheduler.tail(60))

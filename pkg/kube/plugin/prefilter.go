@@ -125,7 +125,8 @@ func (p *Plugin) take(pod *v1.Pod, without string) *cycle {
 }
 
 // tryReserved carries a reservation out if its places are free now, and waits on if
-// victims are still there. It returns nil if the gang must be planned anew.
+// victims are still there. It returns nil if the gang must be planned anew: it no longer
+// fits its rules, or somebody who stays has taken a place.
 func (p *Plugin) tryReserved(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
 	why := cmp.Or(a.missing(), a.apart())
 	if why == "" {
@@ -136,13 +137,15 @@ func (p *Plugin) tryReserved(ctx context.Context, a *attempt, pod *v1.Pod) *cycl
 			return p.take(pod, "the gang's places are reserved for other members")
 		}
 		if gone, any := p.victims.leaving(a); any {
-			if _, taken := a.placesFit(ctx, gone); taken == "" {
+			_, taken := a.placesFit(ctx, gone)
+			if taken == "" {
 				if _, err := a.plan(ctx); err != nil {
 					refusal = err.Error() // how the cluster looks to the gang without its reservation
 				}
 				p.Cache.Handle(gang.Waits{Group: a.group.Key})
 				return &cycle{why: refusal, failed: a, waiting: true}
 			}
+			refusal = taken // whoever leaves is not what is in the way
 		}
 		why = "the reserved places are taken: " + refusal
 	}
