@@ -43,9 +43,6 @@ func Free(n Slots, width int) Curve {
 	return Curve{width: width, upTo: []Slots{n}, price: make([]int64, width)}
 }
 
-// Made says whether the curve was made at all; a zero Curve says nothing.
-func (c Curve) Made() bool { return c.upTo != nil }
-
 // Stairs returns Free with more steps, each dearer than those before; one that is not
 // enough for more members is left out.
 func Stairs(n Slots, width int, steps func(yield func(Slots, Price) bool)) Curve {
@@ -111,15 +108,41 @@ func (c Curve) Round(step Slots) Curve {
 
 // Charge returns the curve with 1 added to one number of the price of everybody but
 // nobody.
-func (c Curve) Charge(column int) Curve {
+func (c Curve) Charge(column int) Curve { return c.Raise(column, 1) }
+
+// Raise is Charge with so much added.
+func (c Curve) Raise(column int, by int64) Curve {
 	out := Free(0, c.width)
+	out.grow(len(c.upTo))
 	for i, n := range c.upTo {
-		row := slices.Clone(c.row(i))
-		row[column]++
-		out.add(n, row)
+		last := len(out.upTo)
+		if out.add(n, c.row(i)); len(out.upTo) > last {
+			out.price[last*c.width+column] += by
+		}
 	}
 	return out
 }
+
+// grow makes place for more steps.
+func (c *Curve) grow(steps int) {
+	c.upTo, c.price = slices.Grow(c.upTo, steps), slices.Grow(c.price, steps*c.width)
+}
+
+// Each returns the curve of a free domain with others, whose sizes fall, of which each
+// adds so much to one number of the price once it takes anybody.
+func (c Curve) Each(sizes []Slots, column int, by int64) Curve {
+	out := Free(c.Most(), c.width)
+	out.grow(len(sizes))
+	price := make(Price, c.width)
+	for _, n := range sizes {
+		price[column] += by
+		out.add(out.Most()+n, price)
+	}
+	return out
+}
+
+// Cap returns the curve as far as most members.
+func (c Curve) Cap(most Slots) Curve { return c.shift(0, most) }
 
 // Merge returns the curve of two domains together, as far as most members: what
 // each count costs when it is shared out between them in the cheapest way.

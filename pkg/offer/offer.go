@@ -47,8 +47,11 @@ func Roll(t *topology.Tree, node []Slots, steps []Slots) []Slots {
 	for i, n := range node {
 		sum[t.Node(i)] = n
 	}
+	rounded := steps[topology.Root] > 1 // else every step is 1: dividing would take most of the time
 	for d := topology.ID(t.Len() - 1); d >= topology.Root; d-- {
-		sum[d] -= sum[d] % steps[t.Layer(d)]
+		if rounded {
+			sum[d] -= sum[d] % steps[t.Layer(d)]
+		}
 		if d != topology.Root {
 			sum[t.Parent(d)] += sum[d]
 		}

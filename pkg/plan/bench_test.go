@@ -30,6 +30,7 @@ func BenchmarkChoose(b *testing.B) {
 		{"one layer", plan.Request{Prefer: []int{2}}},
 		{"all layers", plan.Request{Prefer: []int{1, 2, 3}}},
 		{"nodes, too", plan.Request{Prefer: []int{1, 2, 3, 4}}},
+		{"nodes only", plan.Request{Prefer: []int{4}}},
 		{"must and multiples", plan.Request{Must: 1, Prefer: []int{2, 3}, Multiple: offer.Multiples{0, 0, 8, 0, 2}}},
 	} {
 		c.r.Want, c.r.Min = 1024, 1024
@@ -37,6 +38,42 @@ func BenchmarkChoose(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if p, refusal := plan.Choose(w, c.r); refusal != nil || p.Count() != 1024 {
+					b.Fatal(refusal)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkChooseFew places 4 members in one of 64 spines of 128 nodes, or anywhere on as
+// many nodes without layers: what most gangs ask for.
+func BenchmarkChooseFew(b *testing.B) {
+	const size = 8192
+	var nodes []topology.Node
+	for i := range size {
+		nodes = append(nodes, topology.Node{Name: fmt.Sprint("node-", i), Path: []string{fmt.Sprint("spine-", i/128)}})
+	}
+	r := plan.Request{Want: 4, Min: 4}
+	for _, c := range []struct {
+		name   string
+		layers []string
+		must   int
+		slots  func(node int) offer.Slots
+	}{
+		{"one slot a node", []string{"Spine"}, 1, func(int) offer.Slots { return 1 }},
+		{"eight slots a node", []string{"Spine"}, 1, func(int) offer.Slots { return 8 }},
+		{"0, 1 or 8 slots a node", []string{"Spine"}, 1, func(i int) offer.Slots { return []offer.Slots{0, 1, 8}[i*2654435761%1009%3] }},
+		{"one slot a node, without layers", nil, 0, func(int) offer.Slots { return 1 }},
+	} {
+		w := plan.World{Tree: topology.Build(c.layers, nodes), Bound: make([]offer.Slots, size), Attract: make([]offer.Slots, size)}
+		for i := range size {
+			w.Free = append(w.Free, c.slots(i))
+		}
+		r.Must = c.must
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if p, refusal := plan.Choose(w, r); refusal != nil || p.Count() != 4 {
 					b.Fatal(refusal)
 				}
 			}

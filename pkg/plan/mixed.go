@@ -501,10 +501,15 @@ func (m *mixed) minus(v, share vec) vec { return v - share }
 
 func (m *mixed) nobody(v vec) bool { return v == 0 }
 
-func (m *mixed) put(node int, v vec) {
+func (m *mixed) put(d topology.ID, v vec) bool {
+	if !m.tree.IsNode(d) {
+		return false
+	}
+	node, _ := m.tree.Nodes(d)
 	for c := range m.Classes {
 		for range m.tables.count(v, c) {
 			m.puts = append(m.puts, Put{Class: c, Node: node})
 		}
 	}
+	return true
 }

@@ -24,14 +24,19 @@ type ground struct {
 // newGround prepares what does not depend on who the members are. must is the layer
 // of which they share a domain.
 func newGround(w World, steps []offer.Slots, must int) ground {
-	g := ground{tree: w.Tree, size: offer.Roll(w.Tree, w.Free, steps), room: offer.Sum(w.Tree, w.Free)}
-	if w.Room != nil {
+	g := ground{tree: w.Tree, size: offer.Roll(w.Tree, w.Free, steps)}
+	switch {
+	case w.Room != nil:
 		g.room = offer.Sum(w.Tree, w.Room)
+	case steps[0] > 1:
+		g.room = offer.Sum(w.Tree, w.Free)
+	default:
+		g.room = g.size // nothing was rounded
 	}
-	if w.Attract != nil {
+	if anybody(w.Attract) {
 		g.attract = offer.Sum(w.Tree, w.Attract)
 	}
-	if slices.ContainsFunc(w.Bound, func(n offer.Slots) bool { return n > 0 }) {
+	if anybody(w.Bound) {
 		g.bound = offer.Sum(w.Tree, w.Bound)
 	}
 	g.roots = domainsAt(w.Tree, must)
@@ -40,6 +45,10 @@ func newGround(w World, steps []offer.Slots, must int) ground {
 		g.split = len(g.roots) > 1
 	}
 	return g
+}
+
+func anybody(counts []offer.Slots) bool {
+	return slices.ContainsFunc(counts, func(n offer.Slots) bool { return n > 0 })
 }
 
 // domainsAt lists the domains of a layer.
@@ -77,13 +86,32 @@ type chooser[N any] interface {
 // first applies rules 4 to 9, but for 8, to the domains that take n for the least that
 // the world charges; rules 1 to 3 have decided what n is.
 func first[N any](g *ground, c chooser[N], n N, least offer.Price) topology.ID {
-	candidates := deepest(g, c, n, least) // 4
-	best := candidates[0]
-	for _, d := range candidates[1:] {
-		if cmp.Or(
-			c.touched(d, n).Compare(c.touched(best, n)), // 5
-			g.compareDomains(d, best),
-		) < 0 {
+	return g.firstOf(fewest(c, deepest(g, c, n, least), n)) // 4, 5
+}
+
+// fewest is rule 5: those of the candidates in which n touch the fewest domains.
+func fewest[N any](c chooser[N], candidates []topology.ID, n N) (out []topology.ID) {
+	if len(candidates) == 1 {
+		return candidates
+	}
+	var least offer.Price
+	for _, d := range candidates {
+		p := c.touched(d, n)
+		if len(out) == 0 || p.Compare(least) < 0 {
+			least, out = p, out[:0]
+		}
+		if p.Compare(least) == 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// firstOf is rules 6, 7 and 9 for domains of one layer.
+func (g *ground) firstOf(domains []topology.ID) topology.ID {
+	best := domains[0]
+	for _, d := range domains[1:] {
+		if g.compareDomains(d, best) < 0 {
 			best = d
 		}
 	}
@@ -149,7 +177,9 @@ type filler[N any] interface {
 	share(d topology.ID, after func(N) (offer.Price, bool), n N, due offer.Price) N
 	minus(n, share N) N
 	nobody(n N) bool
-	put(node int, n N)
+	// put spreads n over the nodes of d, if no prices need be asked for that: as when d is
+	// a node. Else it returns false.
+	put(d topology.ID, n N) bool
 }
 
 // rest is what members cost in domains[i:] together.
@@ -161,9 +191,7 @@ type rest[N any] interface {
 // layer: the largest child first, until one child takes the rest; of those that do,
 // the smallest. Each child gets as many as the lowest price allows.
 func fill[N any](g *ground, f filler[N], d topology.ID, n N) {
-	if g.tree.IsNode(d) {
-		lo, _ := g.tree.Nodes(d)
-		f.put(lo, n)
+	if f.put(d, n) {
 		return
 	}
 	kids := g.largestFirst(d)
@@ -184,9 +212,18 @@ func fill[N any](g *ground, f filler[N], d topology.ID, n N) {
 
 // largestFirst lists the children of d by falling size.
 func (g *ground) largestFirst(d topology.ID) []topology.ID {
-	kids := slices.Collect(g.tree.Children(d))
+	kids := g.children(d)
 	slices.SortStableFunc(kids, func(a, b topology.ID) int { return cmp.Compare(g.size[b], g.size[a]) })
 	return kids
+}
+
+// children lists the children of d by name.
+func (g *ground) children(d topology.ID) []topology.ID {
+	n := 0
+	for range g.tree.Children(d) {
+		n++
+	}
+	return slices.AppendSeq(make([]topology.ID, 0, n), g.tree.Children(d))
 }
 
 // smallest returns the first of the smallest domains that take all of n for the price;

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -15,18 +16,23 @@ import (
 // cost, need to know how that adds up: a curve of every domain, merged up the tree
 // from those of its children. A price is a row of what the world charges (nothing,
 // if nobody is evicted) and then, for each PreferGather layer from the top down, the
-// domains touched; compared from the left, it is the order that is asked for.
+// domains touched, as digits of one number if they fit; compared from the left, it is the
+// order that is asked for.
 type Search struct {
 	World
 	Request
 	ground
-	steps []offer.Slots // by layer
-	curve []offer.Curve // by ID, made when asked for
+	steps []offer.Slots  // by layer
+	curve []*offer.Curve // by ID, made when asked for
 
 	charges []offer.Curve // by node index, what members cost; nil if nothing
 	charged int           // how many numbers of a price the world charges
-	columns []int         // the layers of the others
+	columns []int         // the layers that are wished for, and decide
+	digit   int           // how many bits of a number they need each
+	width   int           // how many numbers a price has
 	places  []Place       // of the plan that is being made
+	merger  offer.Merger
+	sizes   []offer.Slots // those that were listed last
 
 	kept    Kept
 	changed []int // nodes on which the search differs from the others that use kept
@@ -73,12 +79,13 @@ func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 	s := &Search{World: w, Request: r, charges: charges, charged: width}
 	s.steps = r.Multiple.Steps(w.Tree.Depth() + 1)
 	s.ground = newGround(w, s.steps, r.Must)
-	s.curve = make([]offer.Curve, w.Tree.Len())
 	for _, l := range slices.Compact(slices.Sorted(slices.Values(r.Prefer))) {
 		if l > r.Must { // members share the domain of the other layers
 			s.columns = append(s.columns, l)
 		}
 	}
+	s.digit = bits.Len(uint(max(s.limit(), 1))) // there are no more domains touched than members
+	s.width = width + (len(s.columns)+s.perNumber()-1)/s.perNumber()
 	return s
 }
 
@@ -122,10 +129,18 @@ func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
 // Plan returns the first plan for n members, which must have a price.
 func (s *Search) Plan(n offer.Slots) *Plan {
 	least, _ := s.Charge(n)
-	d := first(&s.ground, s, n, least)
+	d := s.first(n, least)
 	s.places = nil
 	fill(&s.ground, s, d, n)
 	return &Plan{Domain: d, Places: s.places}
+}
+
+// first applies rules 4 to 9, but for 8.
+func (s *Search) first(n offer.Slots, least offer.Price) topology.ID {
+	if s.charges != nil {
+		return first(&s.ground, s, n, least)
+	}
+	return s.firstOf(fewest(s, s.largeEnough(n), n))
 }
 
 func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
@@ -140,35 +155,48 @@ func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
 }
 
 func (s *Search) touched(d topology.ID, n offer.Slots) offer.Price {
-	if len(s.columns) == 0 || s.columns[len(s.columns)-1] <= s.Tree.Layer(d) {
+	layer := s.tree.Layer(d)
+	if s.lowest() <= layer {
 		return nil
 	}
-	p, _ := s.at(d).Price(n)
+	if s.charges != nil || s.alike(layer) {
+		p, _ := s.at(d).Price(n)
+		return p
+	}
+	p, _ := s.rest(s.largestFirst(d), n).price(0, n)
 	return p
 }
 
 // at returns the curve of a domain.
 func (s *Search) at(d topology.ID) offer.Curve {
-	if !s.curve[d].Made() {
-		s.curve[d] = s.keeping(d, d, 0, func() offer.Curve { return s.newCurve(d) })
+	if s.curve == nil {
+		s.curve = make([]*offer.Curve, s.Tree.Len())
 	}
-	return s.curve[d]
+	if s.curve[d] == nil {
+		c := s.keeping(d, d, 0, func() offer.Curve { return s.newCurve(d) })
+		s.curve[d] = &c
+	}
+	return *s.curve[d]
 }
 
 func (s *Search) newCurve(d topology.ID) offer.Curve {
-	width := s.charged + len(s.columns)
-	c := offer.Free(0, width)
-	switch lo, _ := s.Tree.Nodes(d); {
-	case !s.Tree.IsNode(d):
-		c = s.together(slices.Collect(s.Tree.Children(d)))
-	case s.charges != nil:
-		c = offer.Merge(c, s.charges[lo].Widen(width), s.limit())
+	layer := s.tree.Layer(d)
+	var c offer.Curve
+	switch lo, _ := s.tree.Nodes(d); {
+	case s.charges == nil && layer >= s.lowest():
+		c = offer.Free(min(s.size[d], s.limit()), s.width)
+	case s.alike(layer):
+		number, by := s.weight(len(s.columns) - 1)
+		free, sizes := s.largest(d, s.lowest())
+		c = offer.Free(free, s.width).Each(sizes, number, by).Cap(s.limit())
+	case !s.tree.IsNode(d):
+		c = s.together(s.children(d))
 	default:
-		c = offer.Free(min(s.Free[lo], s.limit()), width)
+		c = offer.Merge(offer.Free(0, s.width), s.charges[lo].Widen(s.width), s.limit())
 	}
-	c = c.Round(s.steps[s.Tree.Layer(d)])
-	if i := slices.Index(s.columns, s.Tree.Layer(d)); i >= 0 && s.boundIn(d) == 0 {
-		c = c.Charge(s.charged + i)
+	c = c.Round(s.steps[layer])
+	if i := slices.Index(s.columns, layer); i >= 0 && s.boundIn(d) == 0 {
+		c = c.Raise(s.weight(i))
 	}
 	return c
 }
@@ -178,12 +206,12 @@ func (s *Search) newCurve(d topology.ID) offer.Curve {
 func (s *Search) together(domains []topology.ID) offer.Curve {
 	switch n := len(domains); n {
 	case 0:
-		return offer.Free(0, s.charged+len(s.columns))
+		return offer.Free(0, s.width)
 	case 1:
 		return s.at(domains[0])
 	default:
 		return s.keeping(domains[0], domains[n-1], n, func() offer.Curve {
-			return offer.Merge(s.together(domains[:n/2]), s.together(domains[n/2:]), s.limit())
+			return s.merge(s.together(domains[:n/2]), s.together(domains[n/2:]), s.limit(), offer.Aim{})
 		})
 	}
 }
@@ -196,9 +224,9 @@ func (s *Search) takes(domains []topology.ID, n offer.Slots) []topology.ID {
 
 // rest leaves out the domains that take nobody: they are the last.
 func (s *Search) rest(domains []topology.ID, n offer.Slots) rest[offer.Slots] {
-	none := offer.Free(0, s.charged+len(s.columns))
-	return curves{newTails(s.takes(domains, 1), none, func(after offer.Curve, d topology.ID) offer.Curve {
-		return offer.Merge(after, s.at(d), n)
+	aim := s.aim(s.tree.Parent(domains[0]), n)
+	return curves{newTails(s.takes(domains, 1), offer.Free(0, s.width), func(after offer.Curve, d topology.ID) offer.Curve {
+		return s.merge(after, s.at(d), n, aim)
 	})}
 }
 
@@ -221,6 +249,10 @@ func (s *Search) minus(n, share offer.Slots) offer.Slots { return n - share }
 
 func (s *Search) nobody(n offer.Slots) bool { return n == 0 }
 
-func (s *Search) put(node int, n offer.Slots) {
-	s.places = append(s.places, Place{Node: node, Count: n})
+func (s *Search) put(d topology.ID, n offer.Slots) bool {
+	if !s.plain(d) && !s.tree.IsNode(d) {
+		return false
+	}
+	s.spread(d, n)
+	return true
 }

@@ -1,0 +1,102 @@
+package offer
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// Merger merges many curves: as Merge does, but those with prices of one number in less
+// time, in memory that it keeps, and without what is of no use for an aim.
+type Merger struct {
+	Most Slots // as far as this
+	Aim  Aim
+
+	low   []int64 // the lowest price that was offered for exactly so many
+	upTo  []Slots // of the curve that is being made, from the last step on
+	price []int64
+}
+
+// Aim is what curves of one number are merged for in the end: N members, who may touch so
+// many domains of one kind. A step that leaves too many members to the others is of no
+// use:
+//
+//	step: 300 members touch 1 ── 2 may be touched ── others take Reach[1] ≥ N - 300?
+//
+// The zero Aim finds use for everything.
+type Aim struct {
+	N     Slots
+	Shift int     // price >> Shift is how many domains are touched
+	Reach []Slots // at least what others take that touch so many; all may touch the last
+}
+
+// need is how many members a step of that price must be enough for; ok is false if it is
+// of no use at all. A higher price needs no less.
+func (a Aim) need(price int64) (n Slots, ok bool) {
+	if a.Reach == nil {
+		return 0, true
+	}
+	left := int64(len(a.Reach)-1) - price>>a.Shift
+	if left < 0 {
+		return 0, false
+	}
+	return a.N - a.Reach[left], true
+}
+
+// Merge returns the curve of two domains together. Prices may not be negative.
+func (m *Merger) Merge(a, b Curve) Curve {
+	if a.width != 1 || a.free() || b.free() {
+		return Merge(a, b, m.Most)
+	}
+	most := min(a.Most()+b.Most(), m.Most)
+	m.low = slices.Grow(m.low[:0], int(most)+1)[:most+1]
+	for i := range m.low {
+		m.low[i] = math.MaxInt64
+	}
+	for i, n := range a.upTo {
+		m.offer(n, a.price[i], b)
+	}
+	return m.curve()
+}
+
+// free says whether nobody is charged.
+func (c Curve) free() bool { return len(c.upTo) == 1 && c.price[0] == 0 }
+
+// offer offers n members for a price together with those that c takes.
+func (m *Merger) offer(n Slots, price int64, c Curve) {
+	most := Slots(len(m.low) - 1)
+	for i := 0; i < len(c.upTo); i++ {
+		sum, p := n+c.upTo[i], price+c.price[i]
+		need, ok := m.Aim.need(p)
+		if !ok {
+			return // nor is what follows of use
+		}
+		if need > sum {
+			i += sort.Search(len(c.upTo)-i, func(k int) bool { return n+c.upTo[i+k] >= need }) - 1
+			continue
+		}
+		m.low[min(sum, most)] = min(m.low[min(sum, most)], p)
+		if sum >= most {
+			return // what follows is dearer and not enough for more
+		}
+	}
+}
+
+// curve keeps the prices that are lower than those of all larger counts.
+func (m *Merger) curve() Curve {
+	m.upTo, m.price = m.upTo[:0], m.price[:0]
+	last := int64(math.MaxInt64)
+	for n := len(m.low) - 1; n >= 0; n-- {
+		if m.low[n] < last {
+			last = m.low[n]
+			m.upTo, m.price = append(m.upTo, Slots(n)), append(m.price, last)
+		}
+	}
+	if len(m.upTo) == 0 { // nothing was of use
+		return Free(0, 1)
+	}
+	out := Curve{width: 1, upTo: slices.Clone(m.upTo), price: slices.Clone(m.price)}
+	slices.Reverse(out.upTo)
+	slices.Reverse(out.price)
+	return out
+}
