@@ -1,8 +1,7 @@
 package gang
 
 import (
-	"maps"
-	"slices"
+	"cmp"
 	"time"
 )
 
@@ -76,16 +75,7 @@ func (b *Book) starving(now time.Time) (out []Effect) {
 	if b.claimant != "" {
 		return out
 	}
-	next := ""
-	for _, key := range slices.Sorted(maps.Keys(b.groups)) {
-		g := b.groups[key]
-		if g.since.IsZero() || now.Before(g.since.Add(b.Starve)) || len(g.plan) > 0 || b.waitsFor(key) != "" {
-			continue
-		}
-		if b.representative(key) != nil && (next == "" || b.before(key, next)) {
-			next = key
-		}
-	}
+	next := b.hungriest(now)
 	if next == "" {
 		return out
 	}
@@ -93,20 +83,47 @@ func (b *Book) starving(now time.Time) (out []Effect) {
 	return append(out, Effect{Verb: Wake, Pod: b.representative(next).Pod})
 }
 
-// before says which of two groups is served first: higher priority, then created first.
-func (b *Book) before(x, y string) bool {
-	p, q := b.priority(x), b.priority(y)
-	if p != q {
-		return p > q
+// hungry is a group that was refused for long enough to get a claim.
+type hungry struct {
+	key      string
+	priority int32
+	created  time.Time
+}
+
+// compare says which of two groups is served first: higher priority, then created first.
+func (h hungry) compare(o hungry) int {
+	return cmp.Or(cmp.Compare(o.priority, h.priority), h.created.Compare(o.created), cmp.Compare(h.key, o.key))
+}
+
+// hungriest is the group that gets the next claim, "" if none is due.
+func (b *Book) hungriest(now time.Time) string {
+	var first hungry
+	for key, g := range b.groups {
+		if g.since.IsZero() || now.Before(g.since.Add(b.Starve)) || len(g.plan) > 0 || b.waitsFor(key) != "" {
+			continue
+		}
+		if b.representative(key) == nil {
+			continue
+		}
+		if h := (hungry{key, b.priority(key), b.created(key)}); first.key == "" || h.compare(first) < 0 {
+			first = h
+		}
 	}
-	return b.created(x).Before(b.created(y))
+	return first.key
 }
 
 // priority is the lowest of a group's pending members.
 func (b *Book) priority(key string) (least int32) {
-	for i, m := range b.sorted(key, pending) {
-		if i == 0 || m.Priority < least {
-			least = m.Priority
+	any := false
+	for _, name := range gangsOf(key) {
+		g := b.gangs[name]
+		if g == nil {
+			continue
+		}
+		for _, m := range g.pending.members {
+			if !any || m.Priority < least {
+				any, least = true, m.Priority
+			}
 		}
 	}
 	return least

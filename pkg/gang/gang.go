@@ -161,26 +161,32 @@ type Effect struct {
 	Why  string
 }
 
-// Book holds every gang. The zero value is not usable; call New.
+// Book holds every gang. The zero value is not usable; call New. Only events change it:
+// whatever is derived from them is kept up to date at once, so that any number of
+// questions (Admit, Group, Place and so on) may be asked at the same time.
 type Book struct {
 	// Starve is how long a group is refused before it gets a claim; 0 means for ever.
 	Starve time.Duration
 
-	claimant     string          // the group that has the claim, "" if none does
-	resumed      map[string]bool // groups that were half bound at the start and were not tried yet
-	resumeUntil  time.Time       // when others need not wait for them any longer
-	compareNames func(a, b string) int
-	gangs        map[string]*gang
-	pods         map[string]*member
-	groups       map[string]*group          // by group key; what is remembered between events
-	listed       map[string]map[string]bool // gang -> gangs whose Group lists it
-	places       map[string]map[string]bool // node -> pods with a place there that is not assumed, or a claim to one
+	claimant    string          // the group that has the claim, "" if none does
+	resumed     map[string]bool // groups that were half bound at the start and were not tried yet
+	resumeUntil time.Time       // when others need not wait for them any longer
+	names       ordering
+	gangs       map[string]*gang
+	pods        map[string]*member
+	groups      map[string]*group          // by group key; what is remembered between events
+	listed      map[string]map[string]bool // gang -> gangs whose Group lists it
+	places      map[string][]string        // node -> pods, sorted, with a place there that is not assumed, or a claim to one
 }
 
 type gang struct {
 	spec      *Spec // nil while only members are known
 	members   map[string]*member
-	satisfied bool // was whole once, and some member is left
+	satisfied bool     // was whole once, and some member is left
+	group     []string // the gangs that start together, itself among them, sorted; shared
+	key       string   // names the group
+	counts    counts   // of members
+	pending   line     // of members
 }
 
 type member struct {
@@ -190,7 +196,14 @@ type member struct {
 	allowed bool // it has passed the barrier and is being bound
 	back    bool // it was sent back from the barrier with others, by no fault of its node
 	tried   bool // it was tried for its group: changes of the cluster are its business
+	planned bool // it has a place in its group's plan
+
+	at   int32 // its place in the line of the pending, from 1; 0 if it is not there
+	turn int32 // its place in the turn of its group's plan, if it is there
 }
+
+// free ends what binds a member to a node that it does not have yet, or has for good now.
+func (m *member) free() { m.held, m.assumed, m.allowed, m.back = false, false, false, false }
 
 // group is what is remembered of a GangGroup between events.
 type group struct {
@@ -204,6 +217,7 @@ type group struct {
 	why      string // the last refusal
 	// turn is the order in which the members of the plan enter; nil if it is none.
 	turn []string
+	next int // whose turn it is
 	// avoid holds the nodes that refused a member where a plan had put it. Plans are made
 	// without them for a while, longer each time.
 	avoid map[string]avoided
@@ -227,13 +241,13 @@ type avoided struct {
 // New returns an empty Book. compareNames orders gangs and pods of equal rank.
 func New(compareNames func(a, b string) int) *Book {
 	return &Book{
-		compareNames: compareNames,
-		gangs:        map[string]*gang{},
-		pods:         map[string]*member{},
-		groups:       map[string]*group{},
-		listed:       map[string]map[string]bool{},
-		places:       map[string]map[string]bool{},
-		resumed:      map[string]bool{},
+		names:   compareNames,
+		gangs:   map[string]*gang{},
+		pods:    map[string]*member{},
+		groups:  map[string]*group{},
+		listed:  map[string]map[string]bool{},
+		places:  map[string][]string{},
+		resumed: map[string]bool{},
 	}
 }
 

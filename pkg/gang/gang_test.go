@@ -175,6 +175,16 @@ func TestAGroupWaitsForEveryGang(t *testing.T) {
 	require.Equal(t, []string{"allow ns/a-0", "allow ns/b-0", "allow ns/b-1"}, s.do(assumed("ns/b-1"), held("ns/b-1")))
 }
 
+// TestAGroupThatShrinks: a gang that another one no longer lists need not wait for it.
+func TestAGroupThatShrinks(t *testing.T) {
+	s := newStory(t)
+	both := func(s *gang.Spec) { s.Group = []string{"ns/a", "ns/b"} }
+	s.do(declared("ns/a", 2, both), declared("ns/b", 1), seen("ns/a-0", 0, ""), seen("ns/b-0", 0, ""))
+	require.Equal(t, "1 of 2 members of gang ns/a exist", s.admits("ns/b-0"))
+	require.Equal(t, []string{"wake ns/b-0"}, s.do(declared("ns/a", 2)))
+	require.Equal(t, "yes", s.admits("ns/b-0"))
+}
+
 func TestMatchPolicies(t *testing.T) {
 	for policy, opens := range map[gang.MatchPolicy]bool{gang.OnlyWaiting: false, gang.WaitingAndRunning: true, gang.OnceSatisfied: true} {
 		t.Run(string(policy), func(t *testing.T) {

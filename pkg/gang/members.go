@@ -1,43 +1,35 @@
 package gang
 
-import (
-	"cmp"
-	"maps"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // declare adds a gang or changes its spec. A change of who belongs together ends
 // what was planned for the old group.
 func (b *Book) declare(spec Spec) (out []Effect) {
 	g := b.gang(spec.Name)
-	if g.spec != nil && !slices.Equal(g.spec.Group, spec.Group) {
-		delete(b.resumed, b.groupKey(spec.Name))
-		out = b.forget(b.groupKey(spec.Name), "the GangGroup changed")
+	regrouped := !slices.Equal(g.lists(), spec.Group)
+	before := slices.Clone(b.groupOf(spec.Name))
+	if regrouped && g.spec != nil {
+		delete(b.resumed, g.key)
+		out = b.forget(g.key, "the GangGroup changed")
 		b.unlist(g.spec)
 	}
 	g.spec = &spec
-	for _, other := range spec.Group {
-		if b.listed[other] == nil {
-			b.listed[other] = map[string]bool{}
-		}
-		b.listed[other][spec.Name] = true
+	if regrouped {
+		b.list(g.spec)
+		b.regroup(g.group)
 	}
-	if key := b.groupKey(spec.Name); b.groups[key] != nil && len(b.groups[key].plan) > 0 {
-		if why := b.waitsFor(key); why != "" {
-			out = append(out, b.forget(key, why)...)
+	if group := b.groups[g.key]; group != nil && len(group.plan) > 0 {
+		if why := b.waitsFor(g.key); why != "" {
+			out = append(out, b.forget(g.key, why)...)
 		}
 	}
-	return append(out, b.Review(spec.Name)...)
-}
-
-func (b *Book) unlist(spec *Spec) {
-	for _, other := range spec.Group {
-		delete(b.listed[other], spec.Name)
-		if len(b.listed[other]) == 0 {
-			delete(b.listed, other)
+	out = append(out, b.Review(spec.Name)...)
+	for _, other := range before {
+		if regrouped && !slices.Contains(b.groupOf(spec.Name), other) {
+			out = append(out, b.Review(other)...) // it need not wait for this gang any longer
 		}
 	}
+	return out
 }
 
 // remove forgets that a gang is declared. Its members wait until it is again.
@@ -46,11 +38,12 @@ func (b *Book) remove(name string) []Effect {
 	if g == nil || g.spec == nil {
 		return nil
 	}
-	group := b.groupOf(name)
-	delete(b.resumed, b.groupKey(name))
-	out := b.forget(b.groupKey(name), "gang "+name+" was removed")
+	group := g.group
+	delete(b.resumed, g.key)
+	out := b.forget(g.key, "gang "+name+" was removed")
 	b.unlist(g.spec)
 	g.spec, g.satisfied = nil, false
+	b.regroup(group)
 	b.tidy(name)
 	for _, other := range group {
 		out = append(out, b.Review(other)...)
@@ -69,14 +62,14 @@ func (b *Book) seen(m Member) (out []Effect) {
 	if old != nil && old.Node != "" && m.Node == "" {
 		return out // a late delivery: a bound pod stays bound
 	}
-	if old == nil {
-		old = &member{}
-		b.pods[m.Pod] = old
-		b.gang(m.Gang).members[m.Pod] = old
-	} else if old.Member == m {
+	switch {
+	case old == nil:
+		old = b.enter(m)
+	case old.Member == m:
 		return out
+	default:
+		b.change(old, func(old *member) { old.Member = m })
 	}
-	old.Member = m
 	if m.Node != "" {
 		out = append(out, b.bound(old)...)
 	}
@@ -86,7 +79,7 @@ func (b *Book) seen(m Member) (out []Effect) {
 // bound takes a member out of its group's plan. Bound elsewhere than planned (by
 // hand, by another scheduler), it makes the rest of the plan void.
 func (b *Book) bound(m *member) (out []Effect) {
-	m.held, m.assumed, m.allowed, m.back = false, false, false, false
+	b.change(m, (*member).free)
 	key := b.groupKey(m.Gang)
 	if g := b.groups[key]; g != nil {
 		node, planned := g.plan[m.Pod]
@@ -98,8 +91,7 @@ func (b *Book) bound(m *member) (out []Effect) {
 			out = b.forget(key, m.Pod+" was bound to "+m.Node+" instead of "+node)
 		}
 	}
-	g := b.gang(m.Gang)
-	if _, have := b.count(g); g.spec != nil && have >= g.spec.Min {
+	if g := b.gangs[m.Gang]; g.spec != nil && g.counts.bound >= g.spec.Min {
 		g.satisfied = true
 	}
 	return out
@@ -116,17 +108,15 @@ func (b *Book) left(ev Left) (out []Effect) {
 		b.unplace(g, m.Pod)
 		b.unclaim(g, m.Pod)
 	}
-	delete(b.pods, m.Pod)
-	g := b.gangs[m.Gang]
-	delete(g.members, m.Pod)
-	if len(g.members) == 0 {
+	b.leave(m)
+	if g := b.gangs[m.Gang]; len(g.members) == 0 {
 		g.satisfied = false
 	}
 	if grp := b.groups[key]; grp != nil {
 		if b.waitsFor(key) != "" {
 			out = b.forget(key, m.Pod+" left and the rest is too few")
 		} else {
-			out = b.wakeNext(grp)
+			out = grp.wakeNext()
 			if rep := b.representative(key); grp.waiting && rep != nil { // who may speak for the group now
 				out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 			}
@@ -144,40 +134,55 @@ func (b *Book) Review(name string) (out []Effect) {
 	for _, other := range b.groupOf(name) {
 		out = append(out, Effect{Verb: Report, Gang: other})
 	}
-	if g := b.groups[key]; g != nil {
-		if len(g.plan) > 0 {
-			return out
-		}
-		*g = group{why: g.why, retry: g.retry, failures: g.failures, avoid: g.avoid, since: g.since, claim: g.claim, grown: g.grown}
-		if b.representative(key) == nil || b.waitsFor(key) != "" {
-			b.fed(key, g)
-		}
-		if g.idle() {
-			delete(b.groups, key)
-		}
+	if g := b.groups[key]; g != nil && len(g.plan) > 0 {
+		return out
 	}
 	rep := b.representative(key)
-	if rep == nil && b.groups[key] != nil {
-		b.groups[key].avoid = nil // nobody is left to place
+	ready := rep != nil && b.waitsFor(key) == ""
+	b.unplanned(key, ready)
+	if g := b.groups[key]; g != nil && rep == nil {
+		g.avoid = nil // nobody is left to place
 	}
-	waits := b.waitsFor(key) != ""
-	if rep == nil || waits {
+	if !ready {
 		delete(b.resumed, key)
+		return out
 	}
-	if rep != nil && !waits {
-		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
+	return append(out, Effect{Verb: Wake, Pod: rep.Pod})
+}
+
+// unplanned forgets of a group without a plan what only matters with one, and all of it
+// if nothing is left to remember.
+func (b *Book) unplanned(key string, ready bool) {
+	g := b.groups[key]
+	if g == nil {
+		return
 	}
-	return out
+	*g = group{why: g.why, retry: g.retry, failures: g.failures, avoid: g.avoid, since: g.since, claim: g.claim, grown: g.grown}
+	if !ready {
+		b.fed(key, g)
+	}
+	if g.idle() {
+		delete(b.groups, key)
+	}
 }
 
 // gang returns a gang, which it makes if need be.
 func (b *Book) gang(name string) *gang {
 	g := b.gangs[name]
 	if g == nil {
-		g = &gang{members: map[string]*member{}}
+		g = &gang{members: map[string]*member{}, pending: line{names: b.names}}
 		b.gangs[name] = g
+		b.regroup([]string{name})
 	}
 	return g
+}
+
+// lists are the gangs that a gang says must start together with it.
+func (g *gang) lists() []string {
+	if g.spec == nil {
+		return nil
+	}
+	return g.spec.Group
 }
 
 // stays says that the gang was whole and that this is enough: members may follow one by
@@ -191,83 +196,4 @@ func (b *Book) tidy(name string) {
 	if g := b.gangs[name]; g != nil && g.spec == nil && len(g.members) == 0 {
 		delete(b.gangs, name)
 	}
-}
-
-// groupOf returns, sorted, the gangs that must start together with the named one:
-// those that it lists, those that list it, and theirs.
-func (b *Book) groupOf(name string) []string {
-	if g := b.gangs[name]; len(b.listed[name]) == 0 && (g == nil || g.spec == nil || len(g.spec.Group) == 0) {
-		return []string{name}
-	}
-	seen := map[string]bool{name: true}
-	for todo := []string{name}; len(todo) > 0; {
-		n := todo[0]
-		todo = todo[1:]
-		var next []string
-		if g := b.gangs[n]; g != nil && g.spec != nil {
-			next = g.spec.Group
-		}
-		for _, other := range append(slices.Collect(maps.Keys(b.listed[n])), next...) {
-			if !seen[other] {
-				seen[other] = true
-				todo = append(todo, other)
-			}
-		}
-	}
-	return slices.SortedFunc(maps.Keys(seen), b.compareNames)
-}
-
-// groupKey names the group of a gang.
-func (b *Book) groupKey(name string) string { return strings.Join(b.groupOf(name), ",") }
-
-func gangsOf(key string) []string { return strings.Split(key, ",") }
-
-// count counts the members that exist for the scheduler, and of those the bound.
-func (b *Book) count(g *gang) (exist, bound int) {
-	for _, m := range g.members {
-		switch {
-		case m.Node != "":
-			exist++
-			bound++
-		case !m.Gated:
-			exist++
-		}
-	}
-	return exist, bound
-}
-
-// sorted returns the members of a group for which keep holds, by rank, gang, name.
-func (b *Book) sorted(key string, keep func(*member) bool) (out []*member) {
-	for _, name := range gangsOf(key) {
-		if g := b.gangs[name]; g != nil {
-			for _, m := range g.members {
-				if keep(m) {
-					out = append(out, m)
-				}
-			}
-		}
-	}
-	slices.SortFunc(out, b.compareMembers)
-	return out
-}
-
-func (b *Book) compareMembers(x, y *member) int {
-	return cmp.Or(cmp.Compare(x.Rank, y.Rank), b.compareNames(x.Gang, y.Gang), b.compareNames(x.Pod, y.Pod))
-}
-
-func pending(m *member) bool { return m.Node == "" && !m.Gated }
-
-// representative is the pending member that speaks for a group without a plan: the
-// first by rank, gang, name.
-func (b *Book) representative(key string) (first *member) {
-	for _, name := range gangsOf(key) {
-		if g := b.gangs[name]; g != nil {
-			for _, m := range g.members {
-				if pending(m) && (first == nil || b.compareMembers(m, first) < 0) {
-					first = m
-				}
-			}
-		}
-	}
-	return first
 }

@@ -45,10 +45,8 @@ func (b *Book) Half(pod string) bool {
 
 func (b *Book) half(key string) bool {
 	for _, name := range gangsOf(key) {
-		if g := b.gangs[name]; g != nil && g.spec != nil && !g.satisfied {
-			if _, bound := b.count(g); bound > 0 {
-				return true
-			}
+		if g := b.gangs[name]; g != nil && g.spec != nil && !g.satisfied && g.counts.bound > 0 {
+			return true
 		}
 	}
 	return false

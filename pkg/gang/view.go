@@ -19,7 +19,7 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	g := b.groups[key]
 	if g != nil && len(g.plan) > 0 && !g.waiting {
 		if _, ok := g.plan[pod]; ok {
-			return b.turn(g, m)
+			return g.lets(m)
 		}
 		return false, "waits until the plan of its gang is carried out"
 	}
@@ -28,26 +28,6 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	}
 	if rep := b.representative(key); rep != nil && rep.Pod != pod {
 		return false, "waits for " + rep.Pod + ", which is tried first for the whole gang"
-	}
-	return true, ""
-}
-
-// Turn says whether a member that has a place may go there now, or whom it waits for.
-func (b *Book) Turn(pod string) (ok bool, why string) {
-	m := b.pods[pod]
-	if m == nil {
-		return true, ""
-	}
-	g := b.groups[b.groupKey(m.Gang)]
-	if g == nil {
-		return true, ""
-	}
-	return b.turn(g, m)
-}
-
-func (b *Book) turn(g *group, m *member) (ok bool, why string) {
-	if next := b.next(g); next != "" && next != m.Pod && !m.assumed {
-		return false, "waits for " + next + ", which must be placed before it"
 	}
 	return true, ""
 }
@@ -82,7 +62,7 @@ func (b *Book) waitsFor(key string) string {
 	}
 	for _, name := range names {
 		g := b.gangs[name]
-		exist, _ := b.count(g)
+		exist := g.counts.exist
 		if g.stays() || exist >= g.spec.Min {
 			continue
 		}
@@ -107,8 +87,7 @@ func (b *Book) tooFewWait(key string) string {
 		if g == nil || g.spec == nil || g.spec.Policy != OnlyWaiting {
 			continue
 		}
-		exist, bound := b.count(g)
-		if waiting := exist - bound; 0 < waiting && waiting < g.spec.Min {
+		if waiting := g.counts.exist - g.counts.bound; 0 < waiting && waiting < g.spec.Min {
 			return fmt.Sprintf("%d of %d members of gang %s wait: match-policy %s does not count those who run", waiting, g.spec.Min, name, OnlyWaiting)
 		}
 	}
@@ -149,6 +128,15 @@ func (g *Group) Need() (n int) {
 	return n
 }
 
+// GroupKey names the group of a pod.
+func (b *Book) GroupKey(pod string) (key string, ok bool) {
+	m := b.pods[pod]
+	if m == nil {
+		return "", false
+	}
+	return b.groupKey(m.Gang), true
+}
+
 // Group returns the group of a pod that is a member of a declared gang.
 func (b *Book) Group(pod string) (*Group, bool) {
 	m := b.pods[pod]
@@ -162,8 +150,8 @@ func (b *Book) Group(pod string) (*Group, bool) {
 			return nil, false
 		}
 		need := g.spec.Min
-		if _, bound := b.count(g); g.spec.Policy != OnlyWaiting {
-			need = max(0, need-bound)
+		if g.spec.Policy != OnlyWaiting {
+			need = max(0, need-g.counts.bound)
 		}
 		if g.stays() {
 			need = 0
@@ -197,34 +185,11 @@ func (b *Book) Group(pod string) (*Group, bool) {
 	return v, true
 }
 
-// Place returns the node that a pod has a place on, and whether the plan may be
-// carried out.
-func (b *Book) Place(pod string) (node string, confirmed bool) {
-	if m := b.pods[pod]; m != nil {
-		if g := b.groups[b.groupKey(m.Gang)]; g != nil {
-			return g.plan[pod], !g.waiting
-		}
-	}
-	return "", false
-}
-
 // Reserved says whether a group's places are reserved, and not confirmed.
 func (b *Book) Reserved(key string) bool {
 	g := b.groups[key]
 	return g != nil && g.waiting
 }
-
-// PlacesOn returns the pods that have a place on a node and are not counted there
-// by the scheduler yet.
-func (b *Book) PlacesOn(node string) []string {
-	if len(b.places[node]) == 0 {
-		return nil
-	}
-	return slices.SortedFunc(maps.Keys(b.places[node]), b.compareNames)
-}
-
-// AnyPlaces says whether any place is held for somebody.
-func (b *Book) AnyPlaces() bool { return len(b.places) > 0 }
 
 // SameGroup says whether two pods belong to one group.
 func (b *Book) SameGroup(x, y string) bool {
@@ -249,29 +214,28 @@ type State struct {
 func (b *Book) State(name string) State {
 	s := State{Gang: name}
 	key := b.groupKey(name)
+	group := b.groups[key]
+	planned := group != nil && len(group.plan) > 0
 	if g := b.gangs[name]; g != nil {
-		s.Exist, s.Bound = b.count(g)
+		s.Exist, s.Bound = g.counts.exist, g.counts.bound
+		if planned {
+			s.Planned = g.counts.planned
+		}
 		if g.spec != nil {
 			s.Min = g.spec.Min
 		}
 	}
-	s.Waiting = b.waitsFor(key)
-	if g := b.groups[key]; s.Waiting == "" && (g == nil || len(g.plan) == 0) {
+	if s.Waiting = b.waitsFor(key); s.Waiting == "" && !planned {
 		s.Waiting = b.tooFewWait(key)
 	}
-	if g := b.groups[key]; g != nil {
-		for pod := range g.plan {
-			if m := b.pods[pod]; m != nil && m.Gang == name {
-				s.Planned++
-			}
-		}
-		s.Reserved = g.waiting
+	if group != nil {
+		s.Reserved = group.waiting
 		if s.Waiting == "" {
-			s.Refused = g.why
+			s.Refused = group.why
 		}
 	}
 	return s
 }
 
 // Gangs lists every gang, declared or not.
-func (b *Book) Gangs() []string { return slices.SortedFunc(maps.Keys(b.gangs), b.compareNames) }
+func (b *Book) Gangs() []string { return slices.SortedFunc(maps.Keys(b.gangs), b.names) }

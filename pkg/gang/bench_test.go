@@ -1,0 +1,239 @@
+package gang_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+)
+
+// crowd is a number of gangs of one size whose members have no rank: names decide, which
+// costs the most.
+type crowd struct {
+	gangs   []string
+	members []gang.Member   // gang by gang, in the order in which they speak
+	came    []gang.Member   // the same, in the order in which they come and go
+	plans   []gang.Planned  // one for each gang
+	book    *gang.Book      // nil before the way
+	now     time.Time       // of the virtual clock
+	took    []time.Duration // by part of the way
+}
+
+// onNode is how many members the plans put on one node.
+const onNode = 8
+
+func newCrowd(gangs, size int) *crowd {
+	c := &crowd{now: time.Unix(0, 0)}
+	for i := range gangs {
+		name := fmt.Sprintf("ns/gang-%05d", i)
+		plan := gang.Planned{Group: name}
+		for j := range size {
+			m := gang.Member{Gang: name, Pod: fmt.Sprintf("%s-%05d", name, j), UID: fmt.Sprintf("uid-%05d-%05d", i, j), Rank: gang.NoRank}
+			c.members = append(c.members, m)
+			plan.Places = append(plan.Places, gang.Place{Pod: m.Pod, Node: fmt.Sprintf("node-%05d", (len(c.members)-1)/onNode)})
+		}
+		c.gangs, c.plans = append(c.gangs, name), append(c.plans, plan)
+	}
+	c.came = append(c.came, c.members...)
+	r := rand.New(rand.NewPCG(1, 2))
+	r.Shuffle(len(c.came), func(i, j int) { c.came[i], c.came[j] = c.came[j], c.came[i] })
+	return c
+}
+
+func (c *crowd) size() int { return len(c.members) / len(c.gangs) }
+
+func (c *crowd) apply(ev gang.Event) { c.book.Apply(ev, c.now) }
+
+// part is a part of the way that gangs go.
+type part struct {
+	name string
+	do   func(*crowd)
+}
+
+// come takes gangs until they are whole, to the end from the first word of them to the
+// last. back is the way of those whose members enter in turn, until one is refused the
+// place that it should have; then they do not fit at all.
+var (
+	come = []part{{"declared", (*crowd).declare}, {"seen", (*crowd).see}}
+	hold = slices.Concat(come, []part{{"admit", (*crowd).admit}, {"planned", (*crowd).plan}})
+	end  = slices.Concat(hold, []part{{"admit-planned", (*crowd).admit}, {"held", (*crowd).hold}, {"bound", (*crowd).bind}, {"left", (*crowd).leave}})
+	back = slices.Concat(come, []part{{"in-turn", (*crowd).inTurn}, {"released", (*crowd).release}, {"refused", (*crowd).refuse}, {"left", (*crowd).leave}})
+)
+
+// begin takes a new book along a way.
+func (c *crowd) begin(way []part) {
+	c.book, c.took = gang.New(strings.Compare), append(c.took, make([]time.Duration, len(way)-len(c.took))...)
+	for i, part := range way {
+		start := time.Now()
+		part.do(c)
+		c.took[i] += time.Since(start)
+	}
+}
+
+func (c *crowd) declare() {
+	for _, name := range c.gangs {
+		c.apply(declared(name, c.size()))
+	}
+}
+
+func (c *crowd) see() {
+	for _, m := range c.came {
+		c.apply(gang.Seen{Member: m})
+	}
+}
+
+func (c *crowd) admit() {
+	for _, m := range c.came {
+		c.book.Admit(m.Pod)
+	}
+}
+
+func (c *crowd) plan() {
+	for _, p := range c.plans {
+		c.apply(p)
+	}
+}
+
+func (c *crowd) hold() {
+	for _, m := range c.came {
+		c.apply(gang.Assumed{Pod: m.Pod})
+		c.apply(gang.Held{Pod: m.Pod})
+	}
+}
+
+// bind goes by the order of the members: each time another one would be the speaker.
+func (c *crowd) bind() {
+	for i, m := range c.members {
+		m.Node = c.plans[i/c.size()].Places[i%c.size()].Node
+		c.apply(gang.Seen{Member: m})
+	}
+}
+
+func (c *crowd) leave() {
+	for _, m := range c.came {
+		c.apply(gang.Left{Pod: m.Pod, UID: m.UID})
+	}
+}
+
+// inTurn brings all but the last members of each gang to the barrier.
+func (c *crowd) inTurn() {
+	for _, p := range c.plans {
+		p.InOrder = true
+		c.apply(p)
+		for _, place := range p.Places[1:] {
+			c.book.Turn(place.Pod)
+		}
+		for _, place := range p.Places[:len(p.Places)-1] {
+			c.apply(gang.Assumed{Pod: place.Pod})
+			c.apply(gang.Held{Pod: place.Pod})
+		}
+		c.apply(gang.Assumed{Pod: p.Places[len(p.Places)-1].Pod})
+	}
+}
+
+func (c *crowd) release() {
+	for _, p := range c.plans {
+		for _, place := range slices.Backward(p.Places) {
+			c.apply(gang.Released{Pod: place.Pod, Why: "no"})
+		}
+	}
+}
+
+func (c *crowd) refuse() {
+	for _, name := range c.gangs {
+		c.apply(gang.Refused{Group: name, Why: "no room"})
+	}
+}
+
+var crowds = []struct{ gangs, size int }{{1, 100}, {1, 1_000}, {1, 10_000}, {10_000, 8}}
+
+// each runs a benchmark for every crowd.
+func each(b *testing.B, do func(*testing.B, *crowd)) {
+	for _, n := range crowds {
+		b.Run(fmt.Sprintf("gangs=%d/size=%d", n.gangs, n.size), func(b *testing.B) { do(b, newCrowd(n.gangs, n.size)) })
+	}
+}
+
+// BenchmarkEnd says what each part of the way costs per member. That must not grow with
+// the size of the gang.
+func BenchmarkEnd(b *testing.B) { perMember(b, end) }
+
+// BenchmarkBack is the same for gangs that do not get there.
+func BenchmarkBack(b *testing.B) { perMember(b, back) }
+
+func perMember(b *testing.B, way []part) {
+	each(b, func(b *testing.B, c *crowd) {
+		n := 0
+		for b.Loop() {
+			c.begin(way)
+			n += len(c.members)
+		}
+		var all time.Duration
+		for i, part := range way {
+			all += c.took[i]
+			b.ReportMetric(float64(c.took[i])/float64(n), part.name+"-ns/member")
+		}
+		b.ReportMetric(float64(all)/float64(n), "all-ns/member")
+	})
+}
+
+// BenchmarkView is what a planner and those who report ask of a gang.
+func BenchmarkView(b *testing.B) {
+	for _, size := range []int{100, 1_000, 10_000} {
+		c := newCrowd(1, size)
+		c.begin(hold)
+		b.Run(fmt.Sprintf("what=group/size=%d", size), func(b *testing.B) {
+			for b.Loop() {
+				c.book.Group(c.members[0].Pod)
+			}
+		})
+		b.Run(fmt.Sprintf("what=state/size=%d", size), func(b *testing.B) {
+			for b.Loop() {
+				c.book.State(c.gangs[0])
+			}
+		})
+		b.Run(fmt.Sprintf("what=places/size=%d", size), func(b *testing.B) {
+			for b.Loop() {
+				c.book.PlacesOn("node-00000")
+			}
+		})
+	}
+}
+
+// BenchmarkTick is a second that passes while gangs are refused, without and with claims
+// for those that starve.
+func BenchmarkTick(b *testing.B) {
+	for _, starve := range []time.Duration{0, time.Hour, time.Second} {
+		b.Run(fmt.Sprint("starve=", starve), func(b *testing.B) {
+			c := newCrowd(10_000, 8)
+			c.begin(come)
+			c.book.Starve = starve
+			c.refuse()
+			for b.Loop() {
+				c.now = c.now.Add(time.Second)
+				c.apply(gang.Tick{})
+			}
+		})
+	}
+}
+
+// BenchmarkMemory is what the book keeps for a member of a gang with a plan.
+func BenchmarkMemory(b *testing.B) {
+	each(b, func(b *testing.B, c *crowd) {
+		var before, after runtime.MemStats
+		for b.Loop() {
+			c.book = nil
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			c.begin(hold)
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+		}
+		b.ReportMetric((float64(after.HeapAlloc)-float64(before.HeapAlloc))/float64(len(c.members)), "kept-B/member")
+	})
+}

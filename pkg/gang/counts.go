@@ -1,0 +1,88 @@
+package gang
+
+// A gang of thousands is asked about for every pod that moves. So what is asked most, how
+// many members are in which state, is counted as they change. That state changes in this
+// file and nowhere else: by enter, change and leave.
+
+// counts says how many members of a gang are in which state.
+type counts struct {
+	exist   int // for the scheduler: bound, or free to be
+	bound   int
+	held    int // at the barrier, or through it and not bound yet
+	waiting int // at the barrier
+	planned int // have a place in the plan
+	assumed int // pending, and the scheduler counts them on a node
+	arrived int // of those assumed, the planned
+}
+
+// add counts a member n times.
+func (c *counts) add(m *member, n int) {
+	note := func(count *int, is bool) {
+		if is {
+			*count += n
+		}
+	}
+	bound := m.Node != ""
+	note(&c.exist, bound || !m.Gated)
+	note(&c.bound, bound)
+	note(&c.held, m.held && !bound)
+	note(&c.waiting, m.held && !m.allowed)
+	note(&c.planned, m.planned)
+	note(&c.assumed, m.assumed && pending(m))
+	note(&c.arrived, m.assumed && m.planned && pending(m))
+}
+
+// plus adds the counts of another gang.
+func (c *counts) plus(o counts) {
+	c.exist += o.exist
+	c.bound += o.bound
+	c.held += o.held
+	c.waiting += o.waiting
+	c.planned += o.planned
+	c.assumed += o.assumed
+	c.arrived += o.arrived
+}
+
+// count counts the members of a group.
+func (b *Book) count(key string) (all counts) {
+	for _, name := range gangsOf(key) {
+		if g := b.gangs[name]; g != nil {
+			all.plus(g.counts)
+		}
+	}
+	return all
+}
+
+// enter files a member that was not known. A plan may have a place for one of its name
+// already, if gangs have changed their groups and back meanwhile.
+func (b *Book) enter(as Member) *member {
+	m := &member{Member: as}
+	g := b.gang(m.Gang)
+	b.pods[m.Pod], g.members[m.Pod] = m, m
+	b.notePlace(m)
+	g.counts.add(m, 1)
+	g.pending.update(m, false)
+	if m.planned {
+		group := b.groups[g.key]
+		b.inTurn(group, group.turn)
+	}
+	return m
+}
+
+// change is how the state of a member changes.
+func (b *Book) change(m *member, to func(*member)) {
+	g, rank := b.gangs[m.Gang], m.Rank
+	g.counts.add(m, -1)
+	to(m)
+	g.counts.add(m, 1)
+	g.pending.update(m, m.Rank != rank)
+}
+
+// leave forgets a member.
+func (b *Book) leave(m *member) {
+	g := b.gangs[m.Gang]
+	g.counts.add(m, -1)
+	g.pending.remove(m)
+	delete(g.members, m.Pod)
+	delete(b.pods, m.Pod)
+}

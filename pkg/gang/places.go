@@ -1,0 +1,70 @@
+package gang
+
+import "slices"
+
+// place gives a member a place in its group's plan.
+func (b *Book) place(g *group, m *member, node string) {
+	g.plan[m.Pod] = node
+	b.occupy(node, m.Pod)
+	b.change(m, b.notePlace)
+}
+
+// unplace takes a member out of the plan.
+func (b *Book) unplace(g *group, pod string) {
+	b.vacate(g.plan[pod], pod)
+	delete(g.plan, pod)
+	if m := b.pods[pod]; m != nil && m.planned {
+		b.change(m, b.notePlace)
+	}
+	b.advance(g)
+}
+
+// notePlace notes whether the plan of a member's group has a place for it.
+func (b *Book) notePlace(m *member) {
+	g := b.groups[b.groupKey(m.Gang)]
+	m.planned = g != nil && g.has(m.Pod)
+}
+
+func (g *group) has(pod string) bool {
+	_, ok := g.plan[pod]
+	return ok
+}
+
+// occupy notes a place that the scheduler itself does not count yet.
+func (b *Book) occupy(node, pod string) {
+	on := b.places[node]
+	if i, found := slices.BinarySearchFunc(on, pod, b.names); !found {
+		b.places[node] = slices.Insert(on, i, pod)
+	}
+}
+
+func (b *Book) vacate(node, pod string) {
+	on := b.places[node]
+	i, found := slices.BinarySearchFunc(on, pod, b.names)
+	if !found {
+		return
+	}
+	if on = slices.Delete(on, i, i+1); len(on) == 0 {
+		delete(b.places, node)
+		return
+	}
+	b.places[node] = on
+}
+
+// Place returns the node that a pod has a place on, and whether the plan may be
+// carried out.
+func (b *Book) Place(pod string) (node string, confirmed bool) {
+	if m := b.pods[pod]; m != nil {
+		if g := b.groups[b.groupKey(m.Gang)]; g != nil {
+			return g.plan[pod], !g.waiting
+		}
+	}
+	return "", false
+}
+
+// PlacesOn returns the pods that have a place on a node and are not counted there
+// by the scheduler yet, by name. They are the book's own, and so until the next event.
+func (b *Book) PlacesOn(node string) []string { return b.places[node] }
+
+// AnyPlaces says whether any place is held for somebody.
+func (b *Book) AnyPlaces() bool { return len(b.places) > 0 }
