@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -128,7 +129,7 @@ func Template(pod *v1.Pod) string {
 		Namespace: pod.Namespace, Scheduler: spec.SchedulerName, Labels: sharedLabels(pod.Labels), Priority: Priority(pod),
 		Requests: resource.PodRequests(pod, resource.PodResourcesOptions{}), Overhead: spec.Overhead,
 		Selector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
-		Spread: spec.TopologySpreadConstraints, Ports: hostPorts(spec), Volumes: boundVolumes(spec),
+		Spread: spec.TopologySpreadConstraints, Ports: schedutil.GetHostPorts(pod), Volumes: boundVolumes(spec),
 		Claims: spec.ResourceClaims, HostNetwork: spec.HostNetwork, OS: spec.OS,
 	}
 	out, err := json.Marshal(key)
@@ -146,18 +147,6 @@ func sharedLabels(labels map[string]string) map[string]string {
 		}
 	}
 	return out
-}
-
-func hostPorts(spec *v1.PodSpec) (ports []v1.ContainerPort) {
-	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		for _, p := range c.Ports {
-			if p.HostPort != 0 {
-				p.Name = ""
-				ports = append(ports, p)
-			}
-		}
-	}
-	return ports
 }
 
 // boundVolumes leaves out the volumes that any node can provide, some of which carry

@@ -9,11 +9,13 @@ package fit
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -29,14 +31,25 @@ func Asking(ctx context.Context) bool { return ctx.Value(asking{}) != nil }
 // most bounds the slots of one node, against a Filter that never refuses.
 const most = 4096
 
+// runs counts for the metric.
+var runs atomic.Int64
+
+// Runs is how often this process has run the Filters for a node and a template. All
+// Filters of a profile together are one run.
+func Runs() int64 { return runs.Load() }
+
 // Counter counts for one pod template: the members that need the same.
 type Counter struct {
 	profile framework.Framework
+	plugins *config.Plugins
 	member  fwk.PodInfo
 	need    fwk.Resource
+	scalars []scalar
 	state   fwk.CycleState
 	only    sets.Set[string] // nodes that PreFilter leaves; nil means all
 	refused *fwk.Status      // PreFilter refuses the template everywhere
+	reads   reads
+	fills   *fills // nil if it is not only resources that decide
 }
 
 // NewCounter runs the profile's PreFilter plugins once for a template. The error is
@@ -46,7 +59,11 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", klog.KObj(template), err)
 	}
-	c := &Counter{profile: profile, member: info, need: info.CalculateResource().Resource, state: framework.NewCycleState()}
+	c := &Counter{
+		profile: profile, plugins: profile.ListPlugins(), member: info,
+		need: info.CalculateResource().Resource, state: framework.NewCycleState(),
+	}
+	c.scalars = scalarsOf(c.need)
 	ctx = context.WithValue(ctx, asking{}, true)
 	result, status, _ := profile.RunPreFilterPlugins(ctx, c.state, template)
 	switch {
@@ -57,7 +74,17 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	case !result.AllNodes():
 		c.only = result.NodeNames
 	}
+	c.reads = c.readsOf()
+	if c.reads.resources {
+		c.fills = &fills{}
+	}
 	return c, nil
+}
+
+// filter runs the Filters for a node as it is.
+func (c *Counter) filter(ctx context.Context, state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
+	runs.Add(1)
+	return c.profile.RunFilterPlugins(ctx, state, c.member.GetPod(), node)
 }
 
 // Pods counts as present, or as gone, besides what the scheduler's snapshot holds.
@@ -82,12 +109,12 @@ func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Po
 	}
 	w, status := c.world(ctx, node, others, gone)
 	if status.IsSuccess() {
-		status = c.profile.RunFilterPlugins(ctx, w.state, c.member.GetPod(), w.node)
+		status = c.filter(ctx, w.state, w.node)
 	}
 	if !status.IsSuccess() {
 		return 0, status.Reasons()
 	}
-	return w.fill(ctx, c.guess(w.node)), nil
+	return w.fill(ctx), nil
 }
 
 // Fits says whether the member itself passes the Filters on the node beside others.
@@ -107,7 +134,7 @@ func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pod
 	if !status.IsSuccess() {
 		return status
 	}
-	return c.profile.RunFilterPlugins(ctx, w.state, c.member.GetPod(), w.node)
+	return c.filter(ctx, w.state, w.node)
 }
 
 // world is one node as it would be, with the plugins' state to match. Neither is
@@ -154,10 +181,24 @@ func (w *world) add(ctx context.Context, p fwk.PodInfo) *fwk.Status {
 	return w.profile.RunPreFilterExtensionAddPod(ctx, w.state, w.member.GetPod(), p, w.node)
 }
 
-// fill counts members on a node that takes at least one. The guess only saves work:
-// adding members makes no Filter more lenient, so if the guessed last member passes
-// all before it do, and if not, counting starts from one.
-func (w *world) fill(ctx context.Context, guess offer.Slots) offer.Slots {
+// fill counts members on a node that takes at least one.
+func (w *world) fill(ctx context.Context) offer.Slots {
+	room, used, exact := w.roomOn(w.node)
+	if w.fills == nil || !exact {
+		return w.fillFrom(ctx, room.least(used))
+	}
+	n, ok := w.fills.get(room, used)
+	if !ok {
+		n = w.fillFrom(ctx, room.least(used))
+		w.fills.put(room, used, n)
+	}
+	return n
+}
+
+// fillFrom starts from a guess, which only saves work: adding members makes no Filter
+// more lenient, so if the guessed last member passes all before it do, and if not,
+// counting starts from one.
+func (w *world) fillFrom(ctx context.Context, guess offer.Slots) offer.Slots {
 	start, node, state := w, w.node, w.state
 	if guess > 1 {
 		w = &world{Counter: start.Counter, node: node, state: state}
@@ -184,25 +225,7 @@ func (w *world) put(ctx context.Context, n offer.Slots) bool {
 }
 
 func (w *world) passes(ctx context.Context) bool {
-	return w.profile.RunFilterPlugins(ctx, w.state, w.member.GetPod(), w.node).IsSuccess()
-}
-
-// guess divides what is free on the node by what a member requests.
-func (c *Counter) guess(node fwk.NodeInfo) offer.Slots {
-	have, used := node.GetAllocatable(), node.GetRequested()
-	n := int64(have.GetAllowedPodNumber() - len(node.GetPods()))
-	limit := func(have, used, need int64) {
-		if need > 0 {
-			n = min(n, (have-used)/need)
-		}
-	}
-	limit(have.GetMilliCPU(), used.GetMilliCPU(), c.need.GetMilliCPU())
-	limit(have.GetMemory(), used.GetMemory(), c.need.GetMemory())
-	limit(have.GetEphemeralStorage(), used.GetEphemeralStorage(), c.need.GetEphemeralStorage())
-	for name, need := range c.need.GetScalarResources() {
-		limit(have.GetScalarResources()[name], used.GetScalarResources()[name], need)
-	}
-	return offer.Slots(min(n, most))
+	return w.filter(ctx, w.state, w.node).IsSuccess()
 }
 
 // Question asks whether a pod that is in a scheduling cycle fits a node.

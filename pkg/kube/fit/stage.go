@@ -77,6 +77,7 @@ func (s *Stage) Fits(kind, node int) bool {
 	if err != nil {
 		return false
 	}
+	runs.Add(1)
 	return s.profile.RunFilterPlugins(s.ctx, look.state, s.kinds[kind], n).IsSuccess()
 }
 
@@ -140,10 +141,10 @@ func (c *Counter) Dependent(alone bool) bool {
 		return false
 	}
 	skipped := c.state.GetSkipFilterPlugins()
-	for _, p := range c.profile.ListPlugins().PreFilter.Enabled {
+	for _, p := range c.plugins.PreFilter.Enabled {
 		switch {
 		case local[p.Name] || skipped.Has(p.Name):
-		case p.Name == "InterPodAffinity" && alone && onlyApartOnHosts(c.member):
+		case p.Name == interPodAffinity && (hasNoTerms(c.member) || alone && onlyApartOnHosts(c.member)):
 		default:
 			return true
 		}
