@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/pace"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
@@ -45,11 +46,11 @@ func newCommand() *cobra.Command {
 	manage, leader := true, &leadership{}
 	config.InstallDefaults()
 	leader.watchConfiguration()
-	cmd := app.NewSchedulerCommand(app.WithPlugin(plugin.Name, plugin.NewFactory(plugin.Options{
-		TopologyManager: &manage, Leading: leader.leads,
-	})))
+	lane := pace.New(pace.Options{Quiet: plugin.IsMember})
+	ours := plugin.Factories(plugin.Options{TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy})
+	cmd := newSchedulerCommand(lane, app.WithPlugin(plugin.Name, ours[plugin.Name]), app.WithPlugin(plugin.GateName, ours[plugin.GateName]))
 	leader.flag = cmd.Flags().Lookup("leader-elect")
-	cmd.Use, cmd.Long = "muster-scheduler", about
+	cmd.Long = about
 
 	own := pflag.NewFlagSet("muster", pflag.ContinueOnError)
 	own.BoolVar(&manage, "enable-network-topology-manager", manage,

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/tools/cache"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/muster-scheduler/muster/pkg/kube/pace"
+)
+
+// newSchedulerCommand is kube-scheduler's command but for one step: between the making of
+// the scheduler and its start, what it writes is paced. See docs/decisions/0013-pace.md.
+func newSchedulerCommand(lane *pace.Lane, plugins ...app.Option) *cobra.Command {
+	opts := options.NewOptions()
+	cmd := &cobra.Command{
+		Use:               "muster-scheduler",
+		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runScheduler(cmd, opts, lane, plugins) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if slices.ContainsFunc(args, func(arg string) bool { return arg != "" }) {
+				return fmt.Errorf("%q does not take any arguments, got %q", cmd.CommandPath(), args)
+			}
+			return nil
+		},
+	}
+	sets := opts.Flags
+	verflag.AddFlags(sets.FlagSet("global"))
+	globalflag.AddGlobalFlags(sets.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range sets.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, *sets, columns)
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json") // for shells that complete
+	return cmd
+}
+
+func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, plugins []app.Option) error {
+	verflag.PrintAndExitIfRequested()
+	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	cliflag.PrintFlags(cmd.Flags())
+	if opts.InformerName == nil {
+		name, err := cache.NewInformerName("kube-scheduler")
+		if err != nil {
+			return err
+		}
+		opts.InformerName = name
+	}
+	ctx := server.SetupSignalContext()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cfg, sched, err := app.Setup(ctx, opts, plugins...)
+	if err != nil {
+		return err
+	}
+	if g, ok := gates.(featuregate.MutableFeatureGate); ok {
+		g.AddMetrics()
+	}
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	lane.Pace(ctx, sched)
+	return app.Run(ctx, cfg, sched)
+}

@@ -1,0 +1,166 @@
+// Package pace decides in which order what a scheduler has found out reaches the API
+// server: bindings first, so many at a time, in the order in which they were decided;
+// then the events that say so.
+//
+// kube-scheduler sends each binding and each event from a goroutine of its own. A backlog
+// of gangs is planned far faster than it can be written, so thousands of requests are
+// under way at once: the last gang's first binding competes with the first gang's last
+// one, every gang runs at the end, and hundreds of connections are opened. See
+// docs/decisions/0013-pace.md.
+//
+// The package knows the scheduler's framework; it does not know gangs or plans.
+package pace
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// Options are how fast requests may be. Zero values mean the defaults.
+type Options struct {
+	// Bindings is how many are under way at a time; 0 means 48. Twice that, and one for each
+	// event under way, stay below the 100 streams of one HTTP/2 connection.
+	Bindings int
+	Events   EventOptions
+	// Quiet says of which pods a failure to schedule is not said again within a minute: of
+	// those that are told in another way what has changed. nil means of none.
+	Quiet func(*v1.Pod) bool
+}
+
+const defaultBindings = 48
+
+// ahead is how many bindings may be under way or wait, for each that may be under way,
+// before the scheduler goes on to the next pod: deciding more would help nobody, and each
+// holds a goroutine and its stack.
+const ahead = 8
+
+// Lane is what the profiles of one process share.
+type Lane struct {
+	slots *semaphore.Weighted
+	queue queue
+	late  *late
+	quiet *quiet
+}
+
+// New returns a lane that nobody uses.
+func New(o Options) *Lane {
+	bindings := cmp.Or(o.Bindings, defaultBindings)
+	return &Lane{
+		slots: semaphore.NewWeighted(int64(bindings)), queue: queue{most: ahead * bindings},
+		late: newLate(o.Events), quiet: &quiet{of: o.Quiet},
+	}
+}
+
+// Pace has a scheduler's profiles keep in lane until the context ends. Call it before the
+// scheduler runs.
+func (l *Lane) Pace(ctx context.Context, sched *scheduler.Scheduler) {
+	for name, p := range sched.Profiles {
+		sched.Profiles[name] = &profile{
+			Framework: p, lane: l, bare: bindsItself(p),
+			recorder: &recorder{EventRecorderLogger: p.EventRecorder(), Lane: l},
+		}
+	}
+	next := sched.NextEntity
+	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
+		l.queue.wait(ctx)
+		return next(logger)
+	}
+	go l.late.run(ctx)
+}
+
+// Busy says whether bindings are under way. What is less urgent should wait, but not for
+// long: there may always be some.
+func (l *Lane) Busy() bool {
+	l.late.mu.Lock()
+	defer l.late.mu.Unlock()
+	return l.late.binding > 0
+}
+
+// profile is a profile of which bindings keep in lane.
+type profile struct {
+	framework.Framework
+	lane     *Lane
+	bare     bool // other plugins bind, which may take as long as they like
+	recorder *recorder
+}
+
+// bindsItself says whether a profile binds in another way than by a request to the API
+// server.
+func bindsItself(p framework.Framework) bool {
+	for _, plugin := range p.ListPlugins().Bind.Enabled {
+		if plugin.Name != names.DefaultBinder {
+			return true
+		}
+	}
+	return false
+}
+
+// RunBindPlugins implements framework.Framework. Who came first is first.
+func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	p.lane.late.begin()
+	defer p.lane.late.end()
+	if !p.bare {
+		p.lane.queue.enter()
+		defer p.lane.queue.leave()
+		if err := p.lane.slots.Acquire(ctx, 1); err != nil {
+			return fwk.AsStatus(err)
+		}
+		defer p.lane.slots.Release(1)
+	}
+	return p.Framework.RunBindPlugins(ctx, state, pod, node)
+}
+
+// EventRecorder implements framework.Framework.
+func (p *profile) EventRecorder() events.EventRecorderLogger { return p.recorder }
+
+// queue counts the bindings that are under way or wait for a slot.
+type queue struct {
+	most int
+
+	mu    sync.Mutex
+	long  int
+	short chan struct{} // closed when it is no longer too long; nil if nobody waits for that
+}
+
+func (q *queue) enter() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.long++
+}
+
+func (q *queue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.long--; q.long < q.most && q.short != nil {
+		close(q.short)
+		q.short = nil
+	}
+}
+
+// wait returns when the queue is not too long, or the context has ended.
+func (q *queue) wait(ctx context.Context) {
+	q.mu.Lock()
+	if q.long < q.most {
+		q.mu.Unlock()
+		return
+	}
+	if q.short == nil {
+		q.short = make(chan struct{})
+	}
+	short := q.short
+	q.mu.Unlock()
+	select {
+	case <-short:
+	case <-ctx.Done():
+	}
+}

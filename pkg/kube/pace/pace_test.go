@@ -1,0 +1,225 @@
+package pace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// world is a profile that binds in no time but its own, and writes down what it is asked
+// to do, with the time since the start.
+type world struct {
+	framework.Framework
+	took  time.Duration
+	began time.Time
+
+	mu   sync.Mutex
+	said []string
+	busy int
+	most int
+}
+
+func (w *world) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, fmt.Sprintf("%v ", time.Since(w.began))+fmt.Sprintf(format, args...))
+}
+
+func (w *world) RunBindPlugins(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	w.mu.Lock()
+	w.busy++
+	w.most = max(w.most, w.busy)
+	w.mu.Unlock()
+	time.Sleep(w.took)
+	w.mu.Lock()
+	w.busy--
+	w.mu.Unlock()
+	w.say("bound %s", pod.Name)
+	return nil
+}
+
+func (w *world) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	w.say("%s: %s", reason, fmt.Sprintf(note, args...))
+}
+
+func (w *world) WithLogger(klog.Logger) events.EventRecorderLogger { return w }
+
+// paced is w's profile with n bindings at a time.
+func paced(ctx context.Context, w *world, n int, o EventOptions, bare bool) *profile {
+	l := New(Options{Bindings: n, Events: o, Quiet: func(p *v1.Pod) bool { return p.Name != "ordinary" }})
+	go l.late.run(ctx)
+	return &profile{Framework: w, lane: l, bare: bare, recorder: &recorder{w, l}}
+}
+
+// bind binds pods at once and says so, as the scheduler does.
+func bind(ctx context.Context, p *profile, names ...string) {
+	for _, name := range names {
+		go func() {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if s := p.RunBindPlugins(ctx, nil, pod, "node"); s.IsSuccess() {
+				p.EventRecorder().WithLogger(klog.Background()).Eventf(pod, nil, "Normal", "Scheduled", "Binding", "%s", name)
+			}
+		}()
+		synctest.Wait()
+	}
+}
+
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{took: time.Second, began: time.Now()}
+		p := paced(ctx, w, 2, EventOptions{Wait: time.Minute, Every: time.Second}, false)
+		bind(ctx, p, "a", "b", "c", "d")
+		time.Sleep(500 * time.Millisecond)
+		require.True(t, p.lane.Busy())
+		p.EventRecorder().Eventf(nil, nil, "Warning", "FailedScheduling", "", "no room")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []string{
+			"500ms FailedScheduling: no", "1s bound", "1s bound", "2s bound", "2s bound",
+			"2s Scheduled:", "3s Scheduled:", "4s Scheduled:", "5s Scheduled:",
+		}, w.withoutPods())
+		require.Equal(t, 2, w.most)
+		require.False(t, p.lane.Busy())
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// withoutPods leaves the names out: which of those comes first that end at one instant
+// nobody knows.
+func (w *world) withoutPods() (out []string) {
+	for _, line := range w.said {
+		out = append(out, line[:strings.LastIndex(line, " ")])
+	}
+	return out
+}
+
+func TestEventsWaitNoLongerThan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{took: time.Second, began: time.Now()}
+		p := paced(ctx, w, 1, EventOptions{Wait: 3300 * time.Millisecond, Every: time.Millisecond}, false)
+		bind(ctx, p, "a", "b", "c", "d", "e", "f", "g", "h")
+		time.Sleep(4500 * time.Millisecond)
+		require.Equal(t, []string{"1s bound a", "2s bound b", "3s bound c", "4s bound d", "4.3s Scheduled: a"}, w.said)
+		time.Sleep(time.Minute)
+		require.Len(t, w.said, 16)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestEventsAreNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{took: time.Second, began: time.Now()}
+		p := paced(ctx, w, 1, EventOptions{Keep: 2}, false)
+		bind(t.Context(), p, "a", "b", "c", "d", "e")
+		time.Sleep(3500 * time.Millisecond)
+		require.Contains(t, w.said, "3s Scheduled: c", "two are kept, a third goes out at once")
+		cancel()
+		synctest.Wait()
+		require.Len(t, w.said, 6, "what is kept goes out at the end: %v", w.said)
+		time.Sleep(2 * time.Second)
+		require.Len(t, w.said, 10, "and what comes later, at once: %v", w.said)
+	})
+}
+
+func TestOthersBindAsTheyLike(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{took: time.Second, began: time.Now()}
+		bind(ctx, paced(ctx, w, 1, EventOptions{}, true), "a", "b", "c")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 3, w.most)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestBindingEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{took: time.Second, began: time.Now()}
+		p := paced(ctx, w, 1, EventOptions{}, false)
+		bind(ctx, p, "a", "b")
+		cancel()
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []string{"1s bound a"}, slices.DeleteFunc(w.said, func(s string) bool { return s == "1s Scheduled: a" }))
+	})
+}
+
+func TestFailuresAreNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{began: time.Now()}
+		p := paced(ctx, w, 1, EventOptions{}, false)
+		fail := func(name string) {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+			p.EventRecorder().Eventf(pod, nil, "Warning", "FailedScheduling", "Scheduling", "%s", name)
+		}
+		for range 7 {
+			fail("member")
+			fail("ordinary")
+			time.Sleep(20 * time.Second)
+		}
+		cancel()
+		synctest.Wait()
+		require.Equal(t, map[string]int{"FailedScheduling: member": 3, "FailedScheduling: ordinary": 7}, w.count())
+	})
+}
+
+// count counts what was said, whenever it was.
+func (w *world) count() map[string]int {
+	out := map[string]int{}
+	for _, line := range w.said {
+		_, what, _ := strings.Cut(line, " ")
+		out[what]++
+	}
+	return out
+}
+
+// TestTheSchedulerIsNotFarAhead: with 2 slots it goes on while fewer than 16 bind or wait.
+func TestTheSchedulerIsNotFarAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{took: time.Second, began: time.Now()}
+		p := paced(ctx, w, 2, EventOptions{}, false)
+		next := func() { p.lane.queue.wait(ctx); w.say("next") }
+		next()
+		for range 16 {
+			bind(ctx, p, "a")
+		}
+		go next()
+		go next()
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, []string{"0s next"}, w.said)
+		time.Sleep(time.Second)
+		require.Equal(t, 2, strings.Count(strings.Join(w.said, "\n"), "1s next"), w.said)
+		time.Sleep(time.Minute)
+		for range 16 {
+			bind(ctx, p, "b")
+		}
+		go next()
+		cancel() // who waits need not wait for the end
+		synctest.Wait()
+		require.Contains(t, w.said[len(w.said)-1], "next")
+		time.Sleep(time.Minute)
+	})
+}
