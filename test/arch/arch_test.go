@@ -28,7 +28,7 @@ var core = []string{
 // std is the standard library of the core: no locks, logs, files, network or chance.
 // Only the gang book is told what time it is; see clocks.
 var std = []string{
-	"cmp", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings",
+	"cmp", "container/heap", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings",
 }
 
 // besides holds what single packages of the core may import as well.
@@ -71,6 +71,8 @@ var may = map[string][]string{
 		"pkg/topology",
 	},
 
+	"pkg/kube/pace": {},
+
 	"pkg/localcluster": {},
 	"pkg/cli": {
 		"pkg/localcluster", "pkg/kube/simulate", "pkg/apis/...", "pkg/picture", "manifests",
@@ -78,7 +80,7 @@ var may = map[string][]string{
 		"pkg/topology", "pkg/offer", "pkg/plan", "pkg/evict", "pkg/gang",
 	},
 
-	"cmd/muster-scheduler": {"pkg/kube/plugin", "pkg/apis/..."},
+	"cmd/muster-scheduler": {"pkg/kube/plugin", "pkg/kube/pace", "pkg/apis/..."},
 	"cmd/musterctl":        {"pkg/cli"},
 }
 

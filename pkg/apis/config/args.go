@@ -19,6 +19,10 @@ import (
 // PluginName is the plugin's name in a KubeSchedulerConfiguration.
 const PluginName = "Coscheduling"
 
+// GateName is the name of the plugin's part that keeps members out of the queue. Profiles
+// that run the plugin run it, too, without saying so.
+const GateName = PluginName + "Gate"
+
 const (
 	argsKind       = PluginName + "Args"
 	argsAPIVersion = "kubescheduler.config.k8s.io/v1"

@@ -92,6 +92,7 @@ func enable(p *configv1.Plugins) {
 		return
 	}
 	putFirst(&p.MultiPoint)
+	addGate(p)
 	weigh(&p.MultiPoint)
 	for _, s := range []*configv1.PluginSet{
 		&p.PreFilter,  // plans the gang; what others filter before that is work in vain
@@ -101,6 +102,16 @@ func enable(p *configv1.Plugins) {
 		if has(s.Enabled, PluginName) || len(s.Enabled) > 0 && !disables(*s) {
 			putFirst(s)
 		}
+	}
+}
+
+// addGate turns the plugin's gate on, unless the profile turns it, or the plugin, off where
+// it has its place. Without the gate the plugin does that work itself, at a higher cost.
+func addGate(p *configv1.Plugins) {
+	switch {
+	case has(p.MultiPoint.Enabled, GateName) || has(p.MultiPoint.Disabled, GateName) || disables(p.PreEnqueue):
+	default:
+		p.MultiPoint.Enabled = append(p.MultiPoint.Enabled, configv1.Plugin{Name: GateName})
 	}
 }
 

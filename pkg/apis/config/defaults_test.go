@@ -280,6 +280,9 @@ func build(t *testing.T, profile kubeconfig.KubeSchedulerProfile) *kubeconfig.Pl
 	require.NoError(t, registry.Register(config.PluginName, func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return standIn{}, nil
 	}))
+	require.NoError(t, registry.Register(config.GateName, func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return standInGate{}, nil
+	}))
 	client := fake.NewClientset()
 	f, err := frameworkruntime.NewFramework(ctx, registry, &profile,
 		frameworkruntime.WithClientSet(client),
@@ -304,3 +307,27 @@ type standIn struct {
 }
 
 func (standIn) Name() string { return config.PluginName }
+
+type standInGate struct{ fwk.PreEnqueuePlugin }
+
+func (standInGate) Name() string { return config.GateName }
+
+// The gate is where the plugin's PreEnqueue is.
+func TestDefaultsGate(t *testing.T) {
+	for plugins, want := range map[string]bool{
+		`{}`: true,
+		`{multiPoint: {enabled: [{name: Coscheduling}]}}`:                          true,
+		`{multiPoint: {enabled: [{name: CoschedulingGate}]}}`:                      true,
+		`{preEnqueue: {enabled: [{name: SchedulingGates}]}}`:                       true,
+		`{multiPoint: {disabled: [{name: Coscheduling}]}}`:                         false,
+		`{multiPoint: {disabled: [{name: CoschedulingGate}]}}`:                     false,
+		`{preEnqueue: {disabled: [{name: Coscheduling}]}}`:                         false,
+		`{preEnqueue: {disabled: [{name: "*"}]}}`:                                  false,
+		`{preEnqueue: {enabled: [{name: Coscheduling}], disabled: [{name: "*"}]}}`: false, // the plugin does its work
+	} {
+		cfg := load(t, `profiles: [{schedulerName: a, plugins: `+plugins+`}]`)
+		runs := build(t, cfg.Profiles[0])
+		got := slices.ContainsFunc(runs.PreEnqueue.Enabled, func(p kubeconfig.Plugin) bool { return p.Name == config.GateName })
+		require.Equal(t, want, got, plugins)
+	}
+}

@@ -45,6 +45,9 @@ type Options struct {
 	Do func([]gang.Effect)
 	// Note tells people about an object; it must not block.
 	Note func(Note)
+	// Free is called with a pod that waits and no longer names a gang: nothing else would
+	// have it tried. nil means that nobody need know.
+	Free func(*v1.Pod)
 	// Leaves says whether a pod was asked to leave, which need not be seen yet; nil means
 	// that nobody is. It must not call the cache.
 	Leaves func(*v1.Pod) bool
@@ -69,6 +72,7 @@ type Cache struct {
 	serves  map[string]bool // scheduler names of our profiles
 	gangs   map[string]*record
 	pods    map[string]*v1.Pod // members of gangs
+	hopes   map[string]string  // pods that are nominated for a node, of gangs or not, and that node
 	nodes   map[string]*v1.Node
 	gone    map[string]bool // nodes that were deleted, as long as the scheduler may not know
 	network network
@@ -86,6 +90,7 @@ func New(o Options) *Cache {
 		serves:  map[string]bool{},
 		gangs:   map[string]*record{},
 		pods:    map[string]*v1.Pod{},
+		hopes:   map[string]string{},
 		nodes:   map[string]*v1.Node{},
 		gone:    map[string]bool{},
 	}
@@ -251,12 +256,34 @@ func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
 	return slices.ContainsFunc(c.book.PlacesOn(node), func(key string) bool { return key == self || c.book.SameGroup(key, self) })
 }
 
+// PlacesIn is PlacesOn for all nodes of a tree, by index; nodes without such members are
+// left out.
+func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
+	if !c.AnyPlaces() {
+		return nil
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := map[int][]*v1.Pod{}
+	for i := range tree.NumNodes() {
+		if others := c.placesOn(tree.NodeName(i), pod); len(others) > 0 {
+			out[i] = others
+		}
+	}
+	return out
+}
+
 // PlacesOn returns the members of other groups that have a place on the node which
 // pod must respect: those of equal or higher priority, and whatever theirs is, those
 // whose gang runs in part already.
 func (c *Cache) PlacesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return c.placesOn(node, pod)
+}
+
+// placesOn is PlacesOn with c.mu held.
+func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 	self := convert.PodKey(pod)
 	for _, key := range c.book.PlacesOn(node) {
 		if key == self || c.book.SameGroup(key, self) {

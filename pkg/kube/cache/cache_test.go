@@ -73,6 +73,8 @@ func topologyOf(layers ...koordinator.NetworkTopologyLayer) *koordinator.Cluster
 
 var (
 	spineLayer = koordinator.NetworkTopologyLayer{TopologyLayer: "SpineLayer", LabelKey: []string{"spine"}}
+	blockLayer = koordinator.NetworkTopologyLayer{TopologyLayer: "BlockLayer", ParentTopologyLayer: "SpineLayer", LabelKey: []string{"block"}}
+	belowBlock = koordinator.NetworkTopologyLayer{TopologyLayer: "NodeTopologyLayer", ParentTopologyLayer: "BlockLayer"}
 	nodeLayer  = koordinator.NetworkTopologyLayer{TopologyLayer: "NodeTopologyLayer", ParentTopologyLayer: "SpineLayer"}
 )
 
@@ -104,6 +106,41 @@ func TestAPodGroupMadeAnewIsANewGang(t *testing.T) {
 	again.Spec.MinMember = 3
 	c.setPodGroup(sigs.PodGroups, "ns/a", again)
 	require.Equal(t, "2 of 3 members exist", c.why(t, member("p2")))
+}
+
+// TestWhatWakesAGang: its own status, which this process writes, does not; what changes
+// how it is planned does.
+func TestWhatWakesAGang(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Cache, *sigs.PodGroup)
+		wakes  bool
+	}{
+		"its status":      {func(_ *Cache, pg *sigs.PodGroup) { pg.Status.Phase = "Pending" }, false},
+		"another label":   {func(_ *Cache, pg *sigs.PodGroup) { pg.Labels = map[string]string{"a": "b"} }, false},
+		"fewer members":   {func(_ *Cache, pg *sigs.PodGroup) { pg.Spec.MinMember = 1 }, true},
+		"another gather":  {func(_ *Cache, pg *sigs.PodGroup) { pg.Annotations = nil }, true},
+		"another timeout": {func(_ *Cache, pg *sigs.PodGroup) { pg.Spec.ScheduleTimeoutSeconds = new(int32(5)) }, true},
+		"another network": {func(c *Cache, _ *sigs.PodGroup) { c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock)) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache, effects, _ := open(t)
+			cache.setTopology(topologyOf(spineLayer, nodeLayer))
+			cache.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1", scheduling.AnnotationTopologySpec, must))
+			cache.setPod(member("p0"))
+			cache.setPod(member("p1"))
+			cache.Handle(gang.Refused{Group: "ns/a", Why: "no room"})
+			*effects = nil
+			changed := podGroup("1", scheduling.AnnotationTopologySpec, must)
+			c.change(cache, changed)
+			cache.setPodGroup(sigs.PodGroups, "ns/a", changed)
+			verbs := map[gang.Verb]bool{}
+			for _, e := range *effects {
+				verbs[e.Verb] = true
+			}
+			require.Equal(t, c.wakes, verbs[gang.Wake], *effects)
+			require.True(t, verbs[gang.Report], "whoever watches it is told")
+		})
+	}
 }
 
 func TestBothKindsOfPodGroup(t *testing.T) {

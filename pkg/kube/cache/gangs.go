@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -24,10 +25,12 @@ type record struct {
 	pods   map[string]*v1.Pod                             // members
 	done   map[string]*v1.Pod                             // those that have succeeded or failed
 	gather *scheduling.GatherSpec
-	say    map[string]string // the annotations that describe the gang
-	by     string            // the member that they come from where there is no PodGroup
-	notes  []string          // bad values for which a default is used
-	told   map[string]bool   // notes that people were told
+	// declared is what the book was told last; nil if it must be told.
+	declared *declaration
+	say      map[string]string // the annotations that describe the gang
+	by       string            // the member that they come from where there is no PodGroup
+	notes    []string          // bad values for which a default is used
+	told     map[string]bool   // notes that people were told
 }
 
 // podGroup returns the PodGroup that declares the gang; of two, Koordinator's.
@@ -87,8 +90,16 @@ func (c *Cache) setPodGroup(gvr schema.GroupVersionResource, name string, pg *si
 func (c *Cache) setPod(pod *v1.Pod) {
 	name := convert.GangOf(pod)
 	key := convert.PodKey(pod)
+	if pod.Spec.NodeName == "" {
+		c.Nominate(pod, pod.Status.NominatedNodeName)
+	} else {
+		c.Nominate(pod, "")
+	}
 	if was := c.Pod(key); was != nil && convert.GangOf(was) != name {
 		c.dropPod(was) // its labels name another gang now, or none
+		if name == "" && pod.Spec.NodeName == "" && c.Free != nil {
+			c.Free(pod)
+		}
 	}
 	if name == "" {
 		return
@@ -121,6 +132,31 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	c.tell(notes)
 }
 
+// Nominate notes for which node a pod is nominated; "" is none.
+func (c *Cache) Nominate(pod *v1.Pod, node string) {
+	key := convert.PodKey(pod)
+	c.mu.RLock()
+	known := c.hopes[key] == node
+	c.mu.RUnlock()
+	if known {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if node == "" {
+		delete(c.hopes, key)
+	} else {
+		c.hopes[key] = node
+	}
+}
+
+// NominatedNodes lists the nodes for which pods are nominated, of gangs or not.
+func (c *Cache) NominatedNodes() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Compact(slices.Sorted(maps.Values(c.hopes)))
+}
+
 // voidNomination takes back a nominated node that stands for no place: one of a plan
 // that was given up, which others would go on to respect. c.mu is held.
 func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
@@ -136,6 +172,7 @@ func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
 
 // dropPod notes that a pod is gone.
 func (c *Cache) dropPod(pod *v1.Pod) {
+	c.Nominate(pod, "")
 	name := convert.GangOf(pod)
 	if name == "" {
 		return
@@ -156,22 +193,46 @@ func (c *Cache) dropPod(pod *v1.Pod) {
 	c.do(effects)
 }
 
-// redeclare tells the book what the gang's objects say now. c.mu is held.
+// redeclare tells the book what the gang's objects say now. If that is what they said
+// before, the gang is only reported: its own status, written to the PodGroup, comes back
+// here, and must not have it tried again. c.mu is held.
 func (c *Cache) redeclare(name string) []gang.Effect {
 	r := c.record(name)
+	before := r.declared
 	spec, ok := c.spec(name, r)
 	if !ok {
+		r.declared = nil
 		c.tidy(name, r)
 		return c.book.Apply(gang.Removed{Gang: name}, c.Clock.Now())
 	}
+	r.declared = &declaration{spec, r.gather}
+	if before.same(r.declared) {
+		return []gang.Effect{{Verb: gang.Report, Gang: name}}
+	}
 	return c.book.Apply(gang.Declared{Spec: spec}, c.Clock.Now())
+}
+
+// declaration is what a gang's objects said when the book was told.
+type declaration struct {
+	gang.Spec
+	gather *scheduling.GatherSpec
+}
+
+func (d *declaration) same(e *declaration) bool {
+	if d == nil || (d.gather == nil) != (e.gather == nil) || d.gather != nil && !slices.Equal(sortedRules(d.gather), sortedRules(e.gather)) {
+		return false
+	}
+	x, y := d.Spec, e.Spec
+	x.Group, y.Group = nil, nil
+	return slices.Equal(d.Group, e.Group) && reflect.DeepEqual(x, y)
 }
 
 // redeclareAll is for when the topology has changed: layers may be known now, or no
 // longer. c.mu is held.
 func (c *Cache) redeclareAll() (effects []gang.Effect) {
 	for _, name := range slices.SortedFunc(maps.Keys(c.gangs), topology.CompareNames) {
-		if c.gangs[name].gather != nil {
+		if r := c.gangs[name]; r.gather != nil {
+			r.declared = nil // the same words may mean something else
 			effects = append(effects, c.redeclare(name)...)
 		}
 	}
@@ -347,8 +408,8 @@ type Group struct {
 func (c *Cache) GroupKey(pod *v1.Pod) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if g, ok := c.book.Group(convert.PodKey(pod)); ok {
-		return g.Key
+	if key, ok := c.book.GroupKey(convert.PodKey(pod)); ok {
+		return key
 	}
 	return convert.GangOf(pod)
 }

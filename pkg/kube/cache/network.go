@@ -85,7 +85,7 @@ func (c *Cache) Topology() *Topology {
 func (c *Cache) TopologyOf(nodes []*v1.Node) *Topology {
 	t := c.Topology()
 	nodes = c.notGone(nodes)
-	if !slices.ContainsFunc(nodes, func(n *v1.Node) bool { return !t.knows(n) }) {
+	if !slices.ContainsFunc(nodes, func(n *v1.Node) bool { return !t.Knows(n) }) {
 		return t
 	}
 	leaves := make([]topology.Node, len(nodes))
@@ -95,6 +95,13 @@ func (c *Cache) TopologyOf(nodes []*v1.Node) *Topology {
 	own := *t
 	own.Tree = topology.Build(convert.LayerNames(t.layers), leaves)
 	return &own
+}
+
+// AnyGone says whether nodes were deleted that a snapshot may still hold.
+func (c *Cache) AnyGone() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.gone) > 0
 }
 
 // notGone leaves out nodes that were deleted, and forgets those that nobody has any more.
@@ -113,8 +120,8 @@ func (c *Cache) notGone(nodes []*v1.Node) []*v1.Node {
 	return left
 }
 
-// knows says whether the node is where its labels say.
-func (t *Topology) knows(n *v1.Node) bool {
+// Knows says whether the node is where its labels say.
+func (t *Topology) Knows(n *v1.Node) bool {
 	i, ok := t.Tree.NodeIndex(n.Name)
 	if !ok {
 		return false

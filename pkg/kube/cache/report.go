@@ -29,6 +29,15 @@ type Report struct {
 	Domain string
 }
 
+// speaksBefore says which of two members is told about their gang: one that waits, the
+// first by name.
+func speaksBefore(x, y *v1.Pod) bool {
+	if a, b := x.Spec.NodeName == "", y.Spec.NodeName == ""; a != b {
+		return a
+	}
+	return topology.CompareNames(convert.PodKey(x), convert.PodKey(y)) < 0
+}
+
 // Report returns what is known of a gang now.
 func (c *Cache) Report(name string) (Report, bool) {
 	tree := c.Topology().Tree
@@ -42,10 +51,8 @@ func (c *Cache) Report(name string) (Report, bool) {
 	out.PodGroup, out.Resource = r.podGroup()
 	owners := map[string]bool{}
 	domain := topology.ID(-1)
-	for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
-		pod := r.pods[key]
-		if waits := pod.Spec.NodeName == ""; !convert.Finished(pod) &&
-			(out.Speaker == nil || waits && out.Speaker.Spec.NodeName != "") {
+	for _, pod := range r.pods {
+		if !convert.Finished(pod) && (out.Speaker == nil || speaksBefore(pod, out.Speaker)) {
 			out.Speaker = pod
 		}
 		if o := metav1.GetControllerOf(pod); o != nil {

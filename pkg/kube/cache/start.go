@@ -181,6 +181,7 @@ func (w *watcher) unsynced() (names []string) {
 func (w *watcher) start(ctx context.Context, gvr schema.GroupVersionResource) {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(w.src.Dynamic, 0).ForResource(gvr).Informer()
 	name := gvr.GroupResource().String()
+	_ = informer.SetTransform(withoutHistory)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
 		if apierrors.IsForbidden(err) {
 			klog.FromContext(ctx).Error(err, "permission is missing: get, list and watch", "resource", name)
@@ -201,6 +202,18 @@ func (w *watcher) start(ctx context.Context, gvr schema.GroupVersionResource) {
 		w.synced[name] = registration.HasSynced
 	}
 	go informer.RunWithContext(ctx)
+}
+
+// withoutHistory drops who wrote which field when, which nobody here reads and which is
+// often larger than the object. It may not fail: then there would be no object.
+func withoutHistory(object any) (any, error) {
+	o, ok := object.(*unstructured.Unstructured)
+	if !ok || len(o.GetManagedFields()) == 0 {
+		return object, nil
+	}
+	own := o.DeepCopy() // whoever gave it may still read it
+	own.SetManagedFields(nil)
+	return own, nil
 }
 
 func (c *Cache) topologyHandlers(ctx context.Context) (set, drop func(*unstructured.Unstructured)) {
@@ -265,11 +278,15 @@ func (c *Cache) restore() (effects []gang.Effect) {
 	done := map[string]bool{}
 	for _, name := range c.book.Gangs() {
 		for key := range c.gangs[name].podsOrNil() {
-			g, ok := c.book.Group(key)
-			if !ok || done[g.Key] {
+			group, ok := c.book.GroupKey(key)
+			if !ok || done[group] {
 				continue
 			}
-			done[g.Key] = true
+			done[group] = true
+			g, ok := c.book.Group(key)
+			if !ok {
+				continue
+			}
 			var places []gang.Place
 			for _, m := range g.Pending {
 				if node := c.pods[m.Pod].Status.NominatedNodeName; node != "" {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -35,6 +36,7 @@ type attempt struct {
 	all, each plan.Gather
 	world     plan.World
 	counted   bool
+	crowd     map[int]fit.Pods         // by node index, who is counted there besides the snapshot
 	answers   []map[string]offer.Slots // by node index, what the Filters said before
 }
 
@@ -52,18 +54,24 @@ type outcome struct {
 }
 
 func (p *Plugin) newAttempt(group *cache.Group, nodes []fwk.NodeInfo) *attempt {
-	objects := make([]*v1.Node, len(nodes))
-	for i, n := range nodes {
-		objects[i] = n.Node()
+	l := p.layouts.of(p.Cache, nodes)
+	a := &attempt{Plugin: p, group: group, net: l.net, nodes: l.nodes}
+	a.leaveOut()
+	a.crowd = a.findCrowd()
+	return a
+}
+
+// leaveOut takes away the nodes that the group must not go to. The layout is not changed.
+func (a *attempt) leaveOut() {
+	if len(a.group.Avoid) == 0 && !a.victims.anyStuck(a.group.Key) {
+		return
 	}
-	net := p.Cache.TopologyOf(objects)
-	a := &attempt{Plugin: p, group: group, net: net, nodes: make([]fwk.NodeInfo, net.Tree.NumNodes())}
-	for _, n := range nodes {
-		if i, ok := net.Tree.NodeIndex(n.Node().Name); ok && !a.avoids(n) {
-			a.nodes[i] = n
+	a.nodes = slices.Clone(a.nodes)
+	for i, n := range a.nodes {
+		if n != nil && a.avoids(n) {
+			a.nodes[i] = nil
 		}
 	}
-	return a
 }
 
 // avoids says whether the group must not go to a node: it refused a member although a
@@ -145,26 +153,22 @@ func (a *attempt) count(ctx context.Context) (lacks, error) {
 	if err := a.sortKinds(ctx); err != nil {
 		return lacks{}, err
 	}
+	counts := make([]fit.Counts, len(a.kinds))
 	for k := range a.kinds {
-		a.kinds[k].slots = make([]offer.Slots, tree.NumNodes())
+		counts[k] = a.memory.Count(ctx, a.kinds[k].counter, a.nodes, a.crowd)
+		a.kinds[k].slots = counts[k].Slots
 	}
-	reasons := make([][]string, len(a.nodes))
-	a.onEach(ctx, func(i int, n fwk.NodeInfo) {
-		others := a.others(n)
-		for _, kind := range a.kinds {
-			slots, why := kind.counter.Count(ctx, n, others)
-			kind.slots[i] = slots
-			reasons[i] = append(reasons[i], why...)
-		}
-	})
 	a.world.Free = a.least()
 	a.counted, a.answers = true, make([]map[string]offer.Slots, len(a.nodes))
-	return histogram(a.nodes, reasons), nil
+	return lacks{a.nodes, counts}, nil
 }
 
 // least is how many members each node takes whichever they are: those of the neediest
 // kind, but for kinds that fit nowhere as long as others are not there.
 func (a *attempt) least() []offer.Slots {
+	if len(a.kinds) == 1 {
+		return a.kinds[0].slots
+	}
 	least := make([]offer.Slots, len(a.nodes))
 	first := true
 	for _, k := range a.kinds {
@@ -182,8 +186,11 @@ func (a *attempt) least() []offer.Slots {
 }
 
 // bound counts, by node index, the members of a gang that run already; of all gangs
-// if it is "".
+// if it is "". nil says that none does.
 func (a *attempt) bound(gangName string) []offer.Slots {
+	if len(a.group.Bound) == 0 {
+		return nil
+	}
 	out := make([]offer.Slots, a.net.Tree.NumNodes())
 	for _, m := range a.group.Bound {
 		if i, ok := a.net.Tree.NodeIndex(m.Node); ok && (gangName == "" || m.Gang == gangName) {
@@ -227,26 +234,38 @@ func (a *attempt) sortKinds(ctx context.Context) error {
 	return nil
 }
 
-// others returns what must be counted on a node besides the snapshot: places planned
-// for other groups, and pods that the scheduler has nominated there, of no lower
-// priority than any pending member.
-func (a *attempt) others(n fwk.NodeInfo) (pods fit.Pods) {
+// findCrowd returns, by node index, who must be counted on nodes besides the snapshot:
+// places planned for other groups, and pods that the scheduler has nominated there, of no
+// lower priority than any pending member.
+func (a *attempt) findCrowd() map[int]fit.Pods {
 	speaker := a.lowest()
-	seen := map[string]bool{}
-	for _, p := range a.Cache.PlacesOn(n.Node().Name, speaker) {
-		if info, err := framework.NewPodInfo(p); err == nil {
-			seen[string(p.UID)] = true
-			pods = append(pods, info)
+	if speaker == nil {
+		return nil
+	}
+	crowd := map[int]fit.Pods{}
+	seen := map[types.UID]bool{}
+	for i, placed := range a.Cache.PlacesIn(a.net.Tree, speaker) {
+		for _, p := range placed {
+			if info, err := framework.NewPodInfo(p); err == nil {
+				seen[p.UID] = true
+				crowd[i] = append(crowd[i], info)
+			}
 		}
 	}
-	for _, info := range a.profile.NominatedPodsForNode(n.Node().Name) {
-		p := info.GetPod()
-		if seen[string(p.UID)] || a.Cache.HasPlace(p) || a.Cache.SameGroup(p, speaker) || convert.Priority(p) < convert.Priority(speaker) {
-			continue // places are counted already, and the group's own are not in its way
+	for _, node := range a.Cache.NominatedNodes() {
+		i, ok := a.net.Tree.NodeIndex(node)
+		if !ok {
+			continue
 		}
-		pods = append(pods, info)
+		for _, info := range a.profile.NominatedPodsForNode(node) {
+			p := info.GetPod()
+			if seen[p.UID] || a.Cache.HasPlace(p) || a.Cache.SameGroup(p, speaker) || convert.Priority(p) < convert.Priority(speaker) {
+				continue // places are counted already, and the group's own are not in its way
+			}
+			crowd[i] = append(crowd[i], info)
+		}
 	}
-	return pods
+	return crowd
 }
 
 // lowest returns the pending member of lowest priority.
@@ -391,7 +410,7 @@ func (a *attempt) placesFitAlone(ctx context.Context, gone [][]*v1.Pod) string {
 			return "node " + name + " is gone"
 		}
 		if _, ok := there[name]; !ok {
-			there[name] = a.others(a.nodes[i])
+			there[name] = slices.Clone(a.crowd[i])
 		}
 		if s := a.kinds[a.kindOf[m.Pod]].counter.FitsWithout(ctx, a.nodes[i], there[name], gone[i]); !s.IsSuccess() {
 			return fmt.Sprintf("%s on %s: %s", m.Pod, name, s.Message())

@@ -42,7 +42,7 @@ import (
 // testCluster is a scheduler with the plugin before an API server that does what a test
 // wants: it refuses deletions, or lets pods be slow to leave.
 type testCluster struct {
-	t      *testing.T
+	t      testing.TB
 	client *fake.Clientset
 	sched  *scheduler.Scheduler
 	plugin *Plugin
@@ -58,7 +58,7 @@ type testCluster struct {
 }
 
 // newTestCluster starts one; nodes are "spine/block/node=CPUs".
-func newTestCluster(t *testing.T, nodes string, objects ...runtime.Object) *testCluster {
+func newTestCluster(t testing.TB, nodes string, objects ...runtime.Object) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, config: testConfig}
 	for word := range strings.FieldsSeq(nodes) {
@@ -143,18 +143,18 @@ func (c *testCluster) run() *testCluster {
 	require.NoError(c.t, err)
 	cfg := obj.(*schedulerconfig.KubeSchedulerConfiguration)
 	informers := scheduler.NewInformerFactory(c.client, 0, nil)
-	factory := NewFactory(Options{Dynamic: c.custom, Settle: 10 * time.Millisecond})
+	ours := Factories(Options{Dynamic: c.custom, Settle: 10 * time.Millisecond})
 	c.sched, err = scheduler.New(ctx, c.client, informers, nil, func(string) events.EventRecorderLogger { return c },
 		scheduler.WithComponentConfigVersion(gvk.GroupVersion().String()),
 		scheduler.WithProfiles(cfg.Profiles...),
 		scheduler.WithPodInitialBackoffSeconds(1), scheduler.WithPodMaxBackoffSeconds(1),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: func(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-			p, err := factory(ctx, raw, h)
+			p, err := ours[Name](ctx, raw, h)
 			if err == nil {
 				c.plugin = p.(*Plugin)
 			}
 			return p, err
-		}, "Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}),
+		}, GateName: ours[GateName], "Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}),
 	)
 	require.NoError(c.t, err)
 	informers.StartWithContext(ctx)

@@ -39,7 +39,7 @@ func (s *Shared) do(effects []gang.Effect) {
 		case gang.Clear:
 			s.clearNomination(e.Pod)
 		case gang.Report:
-			s.Writer.DoAfter("gang "+e.Gang, s.options.Settle, func(ctx context.Context) error { return s.writeGang(ctx, e.Gang) })
+			s.report(e.Gang, s.options.Clock.Now().Add(longestBusy))
 		case gang.Expire:
 			s.sayGang(e.Gang, true, "ScheduleTimeout", e.Why)
 		case gang.Overdue:
@@ -53,6 +53,20 @@ func (s *Shared) do(effects []gang.Effect) {
 	if len(wake) > 0 {
 		s.handle.Activate(logger, wake)
 	}
+}
+
+// longestBusy is how long the status of a gang waits for bindings, which are more urgent.
+const longestBusy = 5 * time.Second
+
+// report has a gang's status written when no bindings are under way, or by that time.
+func (s *Shared) report(name string, by time.Time) {
+	s.Writer.DoAfter("gang "+name, s.options.Settle, func(ctx context.Context) error {
+		if s.options.Busy() && s.options.Clock.Now().Before(by) {
+			s.report(name, by)
+			return nil
+		}
+		return s.writeGang(ctx, name)
+	})
 }
 
 // delayed are the pods that were kept back while half-bound gangs were to be tried.
@@ -86,6 +100,17 @@ func (s *Shared) goOn() {
 		s.handle.Activate(klog.Background(), pods)
 		return nil
 	})
+}
+
+// free has a pod tried that has left its gang. The queue may not know that yet, and would
+// keep it out: so it is told again.
+func (s *Shared) free(pod *v1.Pod) {
+	activate := func(context.Context) error {
+		s.handle.Activate(klog.Background(), map[string]*v1.Pod{convert.PodKey(pod): pod})
+		return nil
+	}
+	s.Writer.Do("free "+convert.PodKey(pod), activate)
+	s.Writer.DoAfter("free again "+convert.PodKey(pod), time.Second, activate)
 }
 
 // waiting calls do with a pod that waits in Permit, and says whether it does.
@@ -198,6 +223,7 @@ func (s *Shared) writeGang(ctx context.Context, name string) error {
 	if !ok {
 		s.told.forget(name)
 		s.told.forget("members of " + name)
+		s.calm.forget(name)
 		return nil
 	}
 	if !s.Cache.Open() {
@@ -277,6 +303,9 @@ func (s *Shared) sayGang(name string, warning bool, reason, message string) {
 	}
 	if !s.told.news(name, string(uid)+reason+message) || reason == status.ReasonReady || reason == status.ReasonBinding {
 		return
+	}
+	if reason == status.ReasonUnschedulable && s.options.Settle >= 0 && s.calm.heard(name, string(uid)+reason, s.options.Clock.Now()) {
+		return // the condition says it
 	}
 	s.note(cache.Note{About: about, Warning: warning, Reason: reason, Message: message})
 }

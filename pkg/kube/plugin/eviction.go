@@ -22,6 +22,9 @@ type solution struct {
 // is none the message says why.
 func (a *attempt) evict(ctx context.Context) (found outcome, gone []*v1.Pod, message string) {
 	c := a.candidates(ctx)
+	if !c.any {
+		return outcome{}, nil, c.noHelp() // as the cluster is, it was tried already
+	}
 	var e *solution
 	exact := true
 	if !a.dependent() && a.alike() {

@@ -126,7 +126,7 @@ func (a *attempt) take(ctx context.Context, q question) offer.Slots {
 	if slots, ok := answers[key]; ok {
 		return slots
 	}
-	beside := a.others(a.nodes[q.node])
+	beside := slices.Clone(a.crowd[q.node])
 	for k, many := range q.load {
 		for range many {
 			beside = append(beside, a.kinds[k].counter.Member())
@@ -165,7 +165,7 @@ func (a *attempt) stage(ctx context.Context, gone [][]*v1.Pod) (*fit.Stage, erro
 		if n == nil {
 			continue
 		}
-		for _, p := range a.others(n) {
+		for _, p := range a.crowd[i] {
 			s.Add(names[i], p)
 		}
 		if gone != nil {

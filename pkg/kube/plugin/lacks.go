@@ -6,37 +6,57 @@ import (
 	"strings"
 
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// lacks counts what nodes without a slot are short of.
+// lacks is what nodes without a slot are short of.
 type lacks struct {
-	nodes  int
-	counts map[string]int
+	nodes  []fwk.NodeInfo
+	counts []fit.Counts // by kind
 }
 
-func histogram(nodes []fwk.NodeInfo, reasons [][]string) lacks {
-	l := lacks{counts: map[string]int{}}
-	for i, n := range nodes {
+// count counts the nodes, and those that lack each thing.
+func (l lacks) count() (nodes int, counts map[string]int) {
+	alike := map[*fit.Reasons]int{} // nodes that lack the same, for kinds that are alone
+	counts = map[string]int{}
+	for i, n := range l.nodes {
 		if n == nil {
 			continue
 		}
-		l.nodes++
-		for _, r := range slices.Compact(slices.Sorted(slices.Values(reasons[i]))) {
-			l.counts[r]++
+		nodes++
+		if len(l.counts) == 1 {
+			alike[l.counts[0].Why(i)]++
+			continue
+		}
+		seen := map[string]bool{}
+		for _, c := range l.counts {
+			for _, r := range c.Why(i).All() {
+				seen[r] = true
+			}
+		}
+		for r := range seen {
+			counts[r]++
 		}
 	}
-	return l
+	for reasons, n := range alike {
+		for _, r := range reasons.All() {
+			counts[r] += n
+		}
+	}
+	return nodes, counts
 }
 
 // String is how kube-scheduler words it, after a comma; "" if nothing is lacking.
 func (l lacks) String() string {
-	if len(l.counts) == 0 {
+	nodes, counts := l.count()
+	if len(counts) == 0 {
 		return ""
 	}
 	var parts []string
-	for r, n := range l.counts {
+	for r, n := range counts {
 		parts = append(parts, fmt.Sprintf("%d %s", n, r))
 	}
 	slices.Sort(parts)
-	return fmt.Sprintf(", 0/%d nodes are available: %s", l.nodes, strings.Join(parts, ", "))
+	return fmt.Sprintf(", 0/%d nodes are available: %s", nodes, strings.Join(parts, ", "))
 }

@@ -74,6 +74,7 @@ func (o *ordinary) postFilter(ctx context.Context, state fwk.CycleState, pod *v1
 	switch {
 	case status.IsSuccess() && result != nil && result.NominatingInfo != nil:
 		o.plugin.victims.expect(o.chosen[result.NominatedNodeName], o.plugin.options.Clock.Now().Add(unseenFor))
+		o.plugin.Cache.Nominate(pod, result.NominatedNodeName)
 	case status.Code() == fwk.Unschedulable:
 		status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Reasons()...)
 	}

@@ -201,3 +201,22 @@ func TestOrdinaryPreemptionOfWaiting(t *testing.T) {
 		require.Empty(t, c.get(name).Spec.NodeName, c.describe())
 	}
 }
+
+// TestMembersThatLeaveTheirGang: pods that were kept out for their gang are tried when
+// they no longer name one.
+func TestMembersThatLeaveTheirGang(t *testing.T) {
+	c := newTestCluster(t, "s/b/n=8").run()
+	c.gang("g", 3, of(2, func() *v1.Pod { return a("", 0, "1", "") })...)
+	c.wait("kept out", func() string {
+		if ok, why := c.plugin.Cache.Admit(c.get("g-0")); !ok && why == "2 of 3 members exist" {
+			return "kept out"
+		}
+		return ""
+	})
+	for _, name := range []string{"g-0", "g-1"} {
+		p := c.get(name).DeepCopy()
+		p.Labels, p.ResourceVersion = nil, "2"
+		require.NoError(t, c.client.Tracker().Update(podsResource, p, "default"))
+	}
+	c.wait("g-0=n g-1=n", func() string { return c.where("g-0", "g-1") })
+}

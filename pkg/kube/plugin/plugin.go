@@ -1,12 +1,14 @@
 // Package plugin is the Coscheduling plugin: it translates what the scheduler asks
 // into questions for the core, and answers back. One file for each extension point:
 //
-//	queue.go       QueueSort, PreEnqueue: members stand together, one is tried for all
+//	queue.go       QueueSort: members stand together
+//	gate.go        PreEnqueue: one member is tried for all
 //	prefilter.go   PreFilter: the plan of the whole gang, then one node for each member
 //	filter.go      Filter: no other node for a planned member, no planned place for others
 //	postfilter.go  PostFilter: eviction and reservation
 //	execution.go   the eviction itself, in the background
 //	ordinary.go    PostFilter of pods without a gang: DefaultPreemption, with gangs as victims
+//	calm.go        what is said of refused gangs does not change all the time
 //	score.go       PreScore, Score: pods without a gang go where others attract them
 //	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
 //
@@ -29,6 +31,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
@@ -39,6 +42,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -59,6 +64,9 @@ type Options struct {
 	// Settle is how long changes of a gang are gathered before its status is written;
 	// 0 means 300 ms, less than 0 means not at all.
 	Settle time.Duration
+	// Busy says whether bindings are under way, for which the status of gangs should wait;
+	// nil means never.
+	Busy func() bool
 	// Writers is how many requests an eviction has under way at a time; 0 means 16. With
 	// one their order is always the same.
 	Writers int
@@ -75,6 +83,7 @@ type Shared struct {
 	handle  fwk.Handle // of the first profile: queue and waiting pods are the same for all
 	victims victims
 	told    told
+	calm    calm
 	delayed delayed
 }
 
@@ -87,6 +96,9 @@ type Plugin struct {
 	budgets  policylisters.PodDisruptionBudgetLister
 	pods     corelisters.PodLister
 	ordinary ordinary
+	memory   *fit.Memory
+	layouts  layouts
+	hasGate  bool // the profile runs the Gate
 }
 
 var (
@@ -107,39 +119,54 @@ var (
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// NewFactory returns the factory with which a scheduler makes the plugin for each of
-// its profiles. Profiles of one factory share the cache.
-func NewFactory(o Options) frameworkruntime.PluginFactory {
-	var once sync.Mutex
-	var shared *Shared
-	return func(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		args, err := config.Decode(raw)
-		if err != nil {
+// Factories returns the factories, by name, with which a scheduler makes the plugins of
+// each of its profiles: this one, and its Gate. Profiles of one call share the cache.
+func Factories(o Options) frameworkruntime.Registry {
+	f := &family{options: o, plugins: map[string]*Plugin{}}
+	return frameworkruntime.Registry{Name: f.newPlugin, GateName: f.newGate}
+}
+
+// family is the plugins of all profiles.
+type family struct {
+	options Options
+
+	mu      sync.Mutex
+	shared  *Shared
+	plugins map[string]*Plugin // by profile
+}
+
+func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := config.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	profile, ok := h.(framework.Framework)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s needs the handle of a kube-scheduler profile, not a %T", Name, h)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shared == nil {
+		if f.shared, err = start(ctx, f.options, args, h); err != nil {
 			return nil, err
 		}
-		profile, ok := h.(framework.Framework)
-		if !ok {
-			return nil, fmt.Errorf("plugin %s needs the handle of a kube-scheduler profile, not a %T", Name, h)
-		}
-		once.Lock()
-		defer once.Unlock()
-		if shared == nil {
-			if shared, err = start(ctx, o, args, h); err != nil {
-				return nil, err
-			}
-		}
-		shared.Cache.Serve(h.ProfileName())
-		p := &Plugin{
-			Shared: shared, args: args, profile: profile,
-			executor: preemption.NewExecutor(h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
-			budgets:  h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
-			pods:     h.SharedInformerFactory().Core().V1().Pods().Lister(),
-		}
-		p.ordinary.plugin = p
-		p.executor.PreemptPod = p.gently(p.executor.PreemptPod)
-		return p, nil
 	}
+	f.shared.Cache.Serve(h.ProfileName())
+	p := &Plugin{
+		Shared: f.shared, args: args, profile: profile,
+		executor: preemption.NewExecutor(h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
+		budgets:  h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
+		pods:     h.SharedInformerFactory().Core().V1().Pods().Lister(),
+	}
+	p.memory = fit.NewMemory(profile)
+	p.ordinary.plugin = p
+	p.executor.PreemptPod = p.gently(p.executor.PreemptPod)
+	f.plugins[h.ProfileName()] = p
+	return p, nil
 }
+
+// IsMember says whether a pod belongs to a gang.
+func IsMember(pod *v1.Pod) bool { return convert.GangOf(pod) != "" }
 
 // start makes what profiles share and sets it going.
 func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Shared, error) {
@@ -149,12 +176,16 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	if o.Leading == nil {
 		o.Leading = func() bool { return true }
 	}
+	if o.Busy == nil {
+		o.Busy = func() bool { return false }
+	}
 	if o.Settle == 0 {
 		o.Settle = 300 * time.Millisecond
 	}
 	if o.Writers == 0 {
 		o.Writers = 16
 	}
+	trimNodes(ctx, h)
 	source := cache.Source{Core: h.SharedInformerFactory(), Dynamic: o.Dynamic, Served: always}
 	if o.Dynamic == nil {
 		if err := checkPermissions(ctx, h.ClientSet()); err != nil {
@@ -177,18 +208,36 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	s := &Shared{options: o, handle: h, Writer: status.NewWriter(h.ClientSet(), source.Dynamic)}
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
-		Starve: args.StarvationTimeout, Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.note,
+		Starve: args.StarvationTimeout, Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.note, Free: s.free,
 		Leaves: func(pod *v1.Pod) bool { return s.victims.leaves(pod, o.Clock.Now()) },
 	})
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}
-	status.RegisterMetrics()
+	status.RegisterMetrics(fit.Runs)
 	go s.Writer.Run(ctx, args.ControllerWorkers)
 	if o.Started != nil {
 		o.Started(s)
 	}
 	return s, nil
+}
+
+// trimNodes leaves out of all nodes who wrote which field when: nobody here reads it, and
+// it is a sixth of what a scheduler keeps of a large cluster. kube-scheduler does so for
+// pods.
+func trimNodes(ctx context.Context, h fwk.Handle) {
+	err := h.SharedInformerFactory().Core().V1().Nodes().Informer().SetTransform(func(object any) (any, error) {
+		node, ok := object.(*v1.Node)
+		if !ok || len(node.ManagedFields) == 0 {
+			return object, nil
+		}
+		own := *node // whoever gave it may still read it
+		own.ManagedFields = nil
+		return &own, nil
+	})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Nodes are kept whole", "err", err)
+	}
 }
 
 func always(schema.GroupVersionResource) (bool, error) { return true, nil }

@@ -105,8 +105,10 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 func (p *Plugin) tryPlan(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
 	found, err := a.plan(ctx)
 	if err != nil {
-		return &cycle{why: err.Error(), failed: a} // PostFilter files the refusal
+		// PostFilter files the refusal.
+		return &cycle{why: p.steadily(a.group.Key, err.Error(), pod), failed: a}
 	}
+	p.calm.forget(a.group.Key)
 	p.Cache.Handle(gang.Planned{Group: a.group.Key, Places: found.places, InOrder: found.inOrder})
 	return p.take(pod, "the gang is planned without this member: there is no room for it")
 }

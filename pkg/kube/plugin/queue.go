@@ -40,23 +40,12 @@ func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
 	return cache.Order{Created: e.GetTimestamp()}
 }
 
-// PreEnqueue keeps members out until their gang can be whole, and then lets in one
-// for all, or those that have a place. It runs with the queue locked: it must not
-// call the queue.
-func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if convert.GangOf(pod) == "" || pod.Spec.NodeName != "" {
-		return nil
-	}
-	if ok, why := p.Cache.Admit(pod); !ok {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
-	}
-	return nil
-}
-
 // EventsToRegister lists what can make room for a gang that was refused, or change
 // what its members need. Gangs, PodGroups and the topology wake members themselves.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	p.guard() // the profile is complete now
+	// The profile is complete now.
+	p.guard()
+	p.findGate()
 	events := []fwk.ClusterEvent{
 		{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel},
 		// Not every update of the pod itself: what is written about it must not wake it.
@@ -93,7 +82,7 @@ func (p *Plugin) worthEvicting(logger klog.Logger, pod *v1.Pod, before, now any)
 }
 
 // worthTrying lets events of the cluster wake only the member that was tried for its
-// gang. Without it every event would ask PreEnqueue about every gated member.
+// gang: the others are the book's to wake.
 func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	if convert.GangOf(pod) != "" && !p.Cache.Tried(pod) {
 		return fwk.QueueSkip, nil

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,6 +130,13 @@ func (v *victims) overdue(group string) {
 	delete(v.asked, group)
 }
 
+// anyStuck says whether a victim of the group did not leave in time.
+func (v *victims) anyStuck(group string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.stuck[group]) > 0
+}
+
 // avoid says whether a victim of the group that did not leave in time is still on the
 // node.
 func (v *victims) avoid(group string, node fwk.NodeInfo) bool {
@@ -190,6 +198,9 @@ func (a *attempt) depart(ctx context.Context) {
 	v, now := &a.victims, a.options.Clock.Now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if len(v.going) > 0 {
+		a.nodes = slices.Clone(a.nodes) // the layout's are not to be changed
+	}
 	for uid, p := range v.going {
 		i, ok := a.net.Tree.NodeIndex(p.pod.Spec.NodeName)
 		if ok && a.nodes[i] == nil {

@@ -32,7 +32,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -161,9 +160,9 @@ func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedule
 func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = scheduler.NewInformerFactory(typed, 0, nil)
-	registry := frameworkruntime.Registry{plugin.Name: plugin.NewFactory(plugin.Options{
+	registry := plugin.Factories(plugin.Options{
 		Dynamic: custom, Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared },
-	})}
+	})
 	recorder := func(string) events.EventRecorderLogger { return &s.recorder }
 	sched, err := scheduler.New(ctx, typed, s.informers, nil, recorder,
 		scheduler.WithComponentConfigVersion(cfg.APIVersion),

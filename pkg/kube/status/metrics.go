@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
@@ -23,9 +24,15 @@ var (
 )
 
 // RegisterMetrics makes the metrics appear, at zero. Call it before any of them is
-// observed.
-func RegisterMetrics() {
-	register.Do(func() { legacyregistry.MustRegister(planSeconds, preemptions, victims) })
+// observed. filterRuns says how often the Filters were run to count slots.
+func RegisterMetrics(filterRuns func() int64) {
+	register.Do(func() {
+		legacyregistry.MustRegister(planSeconds, preemptions, victims)
+		legacyregistry.RawMustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "muster_filter_runs_total",
+			Help: "[ALPHA] How often the profiles' Filters were run for a node to count the slots of a gang.",
+		}, func() float64 { return float64(filterRuns()) }))
+	})
 }
 
 // ObservePlan counts an attempt to plan a gang.

@@ -1,0 +1,77 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// GateName is the Gate's name in a KubeSchedulerConfiguration.
+const GateName = config.GateName
+
+// Gate is PreEnqueue of the Coscheduling plugin. It is a plugin of its own because of how
+// the scheduler's queue wakes pods: at every event of the cluster it asks about each pod
+// that the plugin that keeps it out wants to hear of, and there may be thousands of
+// members. The Gate wants to hear of nothing: the book wakes members itself. Of the
+// Coscheduling plugin's events only those members hear that were tried for their gang.
+type Gate struct {
+	profile string
+	family  *family
+}
+
+var (
+	_ fwk.PreEnqueuePlugin  = (*Gate)(nil)
+	_ fwk.EnqueueExtensions = (*Gate)(nil)
+)
+
+func (f *family) newGate(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	return &Gate{profile: h.ProfileName(), family: f}, nil
+}
+
+// Name implements fwk.Plugin.
+func (g *Gate) Name() string { return GateName }
+
+// EventsToRegister implements fwk.EnqueueExtensions: none.
+func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// PreEnqueue keeps members out until their gang can be whole, and then lets in one
+// for all, or those that have a place. It runs with the queue locked: it must not
+// call the queue.
+func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	if p := g.family.plugins[g.profile]; p != nil {
+		return p.admit(pod)
+	}
+	return nil
+}
+
+// PreEnqueue does the Gate's work in a profile that does not run it.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	if p.hasGate {
+		return nil
+	}
+	return p.admit(pod)
+}
+
+func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
+	if convert.GangOf(pod) == "" || pod.Spec.NodeName != "" {
+		return nil
+	}
+	if ok, why := p.Cache.Admit(pod); !ok {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	return nil
+}
+
+// findGate finds out whether the profile runs the Gate, once it is complete.
+func (p *Plugin) findGate() {
+	p.hasGate = slices.ContainsFunc(p.profile.ListPlugins().PreEnqueue.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == GateName })
+}
