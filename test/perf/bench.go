@@ -10,11 +10,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -27,7 +29,9 @@ import (
 // bench is one control plane with its nodes and who watches it.
 type bench struct {
 	cluster *localcluster.Cluster
+	own     *ledger // what client and dynamic have written
 	client  kubernetes.Interface
+	binder  kubernetes.Interface // for what the bench does in a contender's place
 	dynamic dynamic.Interface
 	stock   string // path of kube-scheduler
 	muster  string // path of muster-scheduler
@@ -60,7 +64,7 @@ func start(ctx context.Context, o options, count int) (*bench, error) {
 	}
 	b := &bench{
 		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, nodes: count,
-		spines: map[string]string{}, timeout: o.timeout,
+		own: newLedger(), spines: map[string]string{}, timeout: o.timeout,
 	}
 	if err := b.prepare(ctx, o); err != nil {
 		return nil, errors.Join(err, cluster.Stop())
@@ -68,16 +72,8 @@ func start(ctx context.Context, o options, count int) (*bench, error) {
 	return b, nil
 }
 
-func (b *bench) prepare(ctx context.Context, o options) (err error) {
-	config := b.cluster.Config()
-	config.QPS, config.Burst = -1, 0
-	config.ContentType = runtime.ContentTypeProtobuf
-	if b.client, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
-	plain := b.cluster.Config()
-	plain.QPS, plain.Burst = -1, 0
-	if b.dynamic, err = dynamic.NewForConfig(plain); err != nil {
+func (b *bench) prepare(ctx context.Context, o options) error {
+	if err := b.connect(); err != nil {
 		return err
 	}
 	topology, err := os.Open(filepath.Join(o.root, "test/fixtures/clusternetworktopology.yaml"))
@@ -102,30 +98,22 @@ func (b *bench) prepare(ctx context.Context, o options) (err error) {
 	return b.cluster.KWOK().Pause()
 }
 
-// launch starts a contender's scheduler and waits until it has bound a first pod.
-func (b *bench) launch(ctx context.Context, c contender) (*localcluster.Process, error) {
-	file := filepath.Join(b.cluster.Dir(), c.name+".yaml")
-	if err := os.WriteFile(file, []byte(c.config(b.cluster.Kubeconfig())), 0o644); err != nil {
-		return nil, err
+// connect makes clients that are not slowed down.
+func (b *bench) connect() (err error) {
+	config := b.cluster.Config()
+	config.QPS, config.Burst = -1, 0
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	if b.binder, err = kubernetes.NewForConfig(protobuf); err != nil {
+		return err
 	}
-	path := b.stock
-	if c.program == musterProgram {
-		path = b.muster
+	config.Wrap(b.own.wrap)
+	protobuf.Wrap(b.own.wrap)
+	if b.client, err = kubernetes.NewForConfig(protobuf); err != nil {
+		return err
 	}
-	args := []string{"--config=" + file, "--secure-port=0"}
-	if c.gates != "" {
-		args = append(args, "--feature-gates="+c.gates)
-	}
-	p, err := b.cluster.Launch(ctx, path, args...)
-	if err != nil {
-		return nil, err
-	}
-	first := Shape{Gangs: 1, Pods: 1, GPUs: 1}
-	if _, err := b.drain(ctx, c, first, p, false); err != nil {
-		p.Stop()
-		return nil, fmt.Errorf("%s does not bind a first pod: %w; its log ends with\n%s", c.name, err, lastLines(p.Log()))
-	}
-	return p, nil
+	b.dynamic, err = dynamic.NewForConfig(config)
+	return err
 }
 
 // create makes the gangs' objects and then all pods.
@@ -163,16 +151,7 @@ func (b *bench) createGroup(ctx context.Context, group runtime.Object) error {
 
 // clean removes what a drain made, and returns when the pods are gone.
 func (b *bench) clean(ctx context.Context, c contender, drain string) error {
-	now := int64(0)
-	of := metav1.ListOptions{LabelSelector: perfLabel + "=" + drain}
-	list, err := b.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, of)
-	if err != nil {
-		return err
-	}
-	err = inParallel(ctx, len(list.Items), func(i int) error {
-		return b.client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-	})
-	if err != nil || c.group == nil {
+	if err := b.deletePods(ctx, perfLabel+"="+drain); err != nil || c.group == nil {
 		return err
 	}
 	all := metav1.ListOptions{}
@@ -180,6 +159,25 @@ func (b *bench) clean(ctx context.Context, c contender, drain string) error {
 		return b.dynamic.Resource(musterGroups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
 	}
 	return b.client.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
+}
+
+// deletePods deletes those that a label selector selects.
+func (b *bench) deletePods(ctx context.Context, selector string) error {
+	list, err := b.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return err
+	}
+	return inParallel(ctx, len(list.Items), func(i int) error { return b.delete(ctx, list.Items[i].Name) })
+}
+
+// delete removes a pod at once. It may have gone already.
+func (b *bench) delete(ctx context.Context, pod string) error {
+	now := int64(0)
+	err := b.client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // inParallel does n things and returns the first error.

@@ -58,6 +58,22 @@ var contenders = []contender{
 	},
 }
 
+// drains says that it can bind a backlog: everybody can.
+func (c contender) drains() bool { return true }
+
+// churns says that it can refuse one: it has a scheduler, and its pods may go anywhere.
+func (c contender) churns() bool { return c.program != "" && c.name != "stock-pinned" }
+
+// names lists the contenders that take part in something.
+func names(takesPart func(contender) bool) (out []string) {
+	for _, c := range contenders {
+		if takesPart(c) {
+			out = append(out, c.name)
+		}
+	}
+	return out
+}
+
 // pin leaves a pod one node to go to: what a cycle costs that looks at one node only.
 func pin(p *v1.Pod, i int, s Shape) {
 	p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{

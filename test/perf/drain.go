@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
-
-	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
 // Result is one drain: a backlog, from letting the scheduler go until the last bind.
@@ -29,16 +28,20 @@ type Result struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	// Writes per pod, by "VERB resource".
-	Writes   map[string]float64 `json:"writesPerPod"`
-	CPU      float64            `json:"cpuSeconds"`
-	PeakMB   float64            `json:"peakMB"`
-	RSSMB    float64            `json:"rssMB"`
-	Failures []string           `json:"failures,omitempty"`
+	Writes map[string]float64 `json:"writesPerPod"`
+	// FilterRuns per pod are how often pods were held against nodes; PlanningRuns are those
+	// of them with which Muster planned. nil is unknown.
+	FilterRuns   *float64 `json:"filterRunsPerPod,omitempty"`
+	PlanningRuns *float64 `json:"planningFilterRunsPerPod,omitempty"`
+	CPU          float64  `json:"cpuSeconds"`
+	PeakMB       float64  `json:"peakMB"`
+	RSSMB        float64  `json:"rssMB"`
+	Failures     []string `json:"failures,omitempty"`
 }
 
 // drain creates a backlog and has it bound. Without running, the scheduler is stopped
 // while the backlog is made. p is nil for the contender without a scheduler.
-func (b *bench) drain(ctx context.Context, c contender, s Shape, p *localcluster.Process, running bool) (*Result, error) {
+func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, running bool) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	b.drains++
@@ -46,11 +49,15 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *localcluster
 	gangs := s.gangs(name)
 	pods := s.pods(name, gangs)
 
-	seen, err := b.watch(ctx, name, len(pods))
+	seen, err := b.watch(ctx, name, len(pods), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer seen.stop()
+	counted, err := p.counts(ctx) // now: once stopped it does not answer
+	if err != nil {
+		return nil, err
+	}
 	create := func() error { return b.create(ctx, c, s, gangs, pods) }
 	if !running {
 		if p != nil {
@@ -65,10 +72,11 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *localcluster
 			return nil, fmt.Errorf("not all pods were created: %w", err)
 		}
 	}
-	before, err := b.measure(ctx, p)
+	before, err := b.measureOutside(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+	before.counts = counted
 	began := time.Now()
 	switch {
 	case running:
@@ -86,7 +94,7 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *localcluster
 	}
 	r := &Result{Contender: c.name, Shape: s, Nodes: b.nodes, Running: running}
 	r.times(began, seen, running)
-	after, err := b.measure(ctx, p)
+	after, err := b.settled(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +103,32 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *localcluster
 	return r, b.clean(ctx, c, name)
 }
 
+// Events and the like may come after the last binding: they count, too.
+const (
+	settledLook  = time.Second
+	settledAfter = 2 * settledLook
+)
+
+// settled measures once nothing has been written for a while.
+func (b *bench) settled(ctx context.Context, p *scheduler) (usage, error) {
+	last, err := b.measure(ctx, p)
+	for since := time.Now(); err == nil && time.Since(since) < settledAfter; {
+		if err := wait(ctx, settledLook); err != nil {
+			return last, err
+		}
+		var now usage
+		if now, err = b.measure(ctx, p); err == nil && !maps.Equal(now.writes, last.writes) {
+			since = time.Now()
+		}
+		last = now
+	}
+	return last, err
+}
+
 // bindAll posts one binding after another, as many at a time as the bench's clients.
 func (b *bench) bindAll(ctx context.Context, pods []*v1.Pod, s Shape) error {
 	return inParallel(ctx, len(pods), func(i int) error {
-		return b.client.CoreV1().Pods(pods[i].Namespace).Bind(ctx, &v1.Binding{
+		return b.binder.CoreV1().Pods(pods[i].Namespace).Bind(ctx, &v1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: pods[i].Name},
 			Target:     v1.ObjectReference{Kind: "Node", Name: nodeOf(i, s)},
 		}, metav1.CreateOptions{})
@@ -109,6 +139,7 @@ func (b *bench) bindAll(ctx context.Context, pods []*v1.Pod, s Shape) error {
 type seen struct {
 	events  watch.Interface
 	want    int
+	each    func(pod string, at place) // told when a pod is bound; may be nil
 	places  map[string]place
 	created chan struct{} // closed when all pods exist
 	bound   chan struct{} // closed when all pods are bound
@@ -122,7 +153,7 @@ type place struct {
 }
 
 // watch begins to watch a drain's pods.
-func (b *bench) watch(ctx context.Context, drain string, want int) (*seen, error) {
+func (b *bench) watch(ctx context.Context, drain string, want int, each func(pod string, at place)) (*seen, error) {
 	of := metav1.ListOptions{LabelSelector: perfLabel + "=" + drain}
 	api := b.client.CoreV1().Pods(metav1.NamespaceDefault)
 	none, err := api.List(ctx, of)
@@ -140,7 +171,7 @@ func (b *bench) watch(ctx context.Context, drain string, want int) (*seen, error
 		return nil, err
 	}
 	s := &seen{
-		events: events, want: want, places: map[string]place{},
+		events: events, want: want, each: each, places: map[string]place{},
 		created: make(chan struct{}), bound: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go s.run()
@@ -166,6 +197,9 @@ func (s *seen) run() {
 		if at.node == "" && pod.Spec.NodeName != "" {
 			at.node, at.bound = pod.Spec.NodeName, time.Now()
 			bound++
+			if s.each != nil {
+				s.each(pod.Name, at)
+			}
 		}
 		s.places[pod.Name] = at
 		if !known && len(s.places) == s.want {
@@ -256,21 +290,34 @@ func quantile(sorted []float64, part float64) float64 {
 // check says what is wrong with the places: nodes with too many pods, and gangs that
 // left the spine that their contender promises. All pods are bound.
 func (b *bench) check(c contender, s Shape, all *seen) (wrong []string) {
-	perNode, spines := map[string]int{}, map[string]map[string]bool{}
+	perNode := map[string]int{}
 	for _, at := range all.places {
 		perNode[at.node]++
-		if spines[at.gang] == nil {
-			spines[at.gang] = map[string]bool{}
-		}
-		spines[at.gang][b.spines[at.node]] = true
 	}
 	for node, n := range perNode {
 		if n > gpusPerNode/s.GPUs {
 			wrong = append(wrong, fmt.Sprintf("%s has %d pods", node, n))
 		}
 	}
+	wrong = append(wrong, b.apart(c, s, all)...)
+	slices.Sort(wrong)
+	return wrong
+}
+
+// apart names the gangs that left the spine that their contender promises.
+func (b *bench) apart(c contender, s Shape, all *seen) (wrong []string) {
+	if !c.gathers || s.Prefer {
+		return nil
+	}
+	spines := map[string]map[string]bool{}
+	for _, at := range all.places {
+		if spines[at.gang] == nil {
+			spines[at.gang] = map[string]bool{}
+		}
+		spines[at.gang][b.spines[at.node]] = true
+	}
 	for gang, in := range spines {
-		if c.gathers && !s.Prefer && len(in) > 1 {
+		if len(in) > 1 {
 			wrong = append(wrong, fmt.Sprintf("gang %s is in %d spines", gang, len(in)))
 		}
 	}

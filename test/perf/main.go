@@ -1,11 +1,14 @@
 // Perf measures how fast a backlog of gangs is bound: by plain requests without any
 // scheduling (the floor), by the stock kube-scheduler in several ways, and by Muster,
-// side by side on one control plane. See docs/performance.md.
+// side by side on one control plane. Or it measures what a backlog costs that does not
+// fit. See docs/performance.md.
 //
 //	go run ./test/perf -nodes 2048,8192 -json bench.json -svg bench.svg
+//	go run ./test/perf -churn 5m -json bench-churn.json
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -13,25 +16,9 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
-	"time"
-
-	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
-
-type options struct {
-	nodes      []int
-	shapes     []Shape
-	contenders []string
-	rounds     int
-	running    bool
-	timeout    time.Duration
-	muster     string
-	root       string
-	json, svg  string
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,54 +37,6 @@ func main() {
 	}
 }
 
-const defaultShapes = "32x32,128x4,8x128,256x8x1,2x2048p"
-
-func parse(args []string) (o options, err error) {
-	flags := flag.NewFlagSet("perf", flag.ContinueOnError)
-	var nodes, shapes, names string
-	known := make([]string, len(contenders))
-	for i, c := range contenders {
-		known[i] = c.name
-	}
-	flags.StringVar(&nodes, "nodes", "2048,8192", "sizes of the cluster, multiples of "+strconv.Itoa(nodesPerSpine))
-	flags.StringVar(&shapes, "shapes", defaultShapes, "backlogs, GANGSxPODS[xGPUS][p]; p is PreferGather. A shape that a cluster has no room for is left out")
-	flags.StringVar(&names, "contenders", strings.Join(known, ","), "who is measured")
-	flags.IntVar(&o.rounds, "rounds", 1, "how often each drain is made; the median counts")
-	flags.BoolVar(&o.running, "running", true, "also drain while pods come, at the first shape")
-	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "of one drain")
-	flags.StringVar(&o.muster, "muster", "bin/muster-scheduler", "path of the scheduler")
-	flags.StringVar(&o.root, "root", ".", "path of the repository")
-	flags.StringVar(&o.json, "json", "", "file for all figures")
-	flags.StringVar(&o.svg, "svg", "", "file for a chart")
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	for _, text := range strings.Split(nodes, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < nodesPerSpine || n%nodesPerSpine != 0 {
-			return o, fmt.Errorf("-nodes %q: want multiples of %d", text, nodesPerSpine)
-		}
-		o.nodes = append(o.nodes, n)
-	}
-	for _, text := range strings.Split(shapes, ",") {
-		s, err := parseShape(text)
-		if err != nil {
-			return o, err
-		}
-		o.shapes = append(o.shapes, s)
-	}
-	for _, name := range strings.Split(names, ",") {
-		if !slices.Contains(known, name) {
-			return o, fmt.Errorf("-contenders %q: want some of %s", name, strings.Join(known, ","))
-		}
-		o.contenders = append(o.contenders, name)
-	}
-	if o.rounds < 1 {
-		return o, fmt.Errorf("-rounds %d: want at least 1", o.rounds)
-	}
-	return o, nil
-}
-
 // run measures everything, prints the table, and writes the files.
 func run(ctx context.Context, o options) error {
 	var report Report
@@ -107,7 +46,7 @@ func run(ctx context.Context, o options) error {
 			break
 		}
 	}
-	if err := report.table(os.Stdout); err != nil {
+	if err := report.print(os.Stdout); err != nil {
 		return err
 	}
 	if o.json != "" {
@@ -116,12 +55,7 @@ func run(ctx context.Context, o options) error {
 	if o.svg != "" {
 		failed = errors.Join(failed, report.writeSVG(o.svg))
 	}
-	for _, r := range report.Results {
-		if len(r.Failures) > 0 {
-			failed = errors.Join(failed, fmt.Errorf("%s, %s, %d nodes: %s", r.Contender, r.Shape, r.Nodes, strings.Join(r.Failures, "; ")))
-		}
-	}
-	return failed
+	return errors.Join(failed, report.failures())
 }
 
 // measureAt measures all contenders on a cluster of one size.
@@ -135,8 +69,7 @@ func measureAt(ctx context.Context, o options, nodes int, report *Report) (err e
 		if !slices.Contains(o.contenders, c.name) {
 			continue
 		}
-		results, err := b.contend(ctx, o, c)
-		report.Results = append(report.Results, results...)
+		err := b.contend(ctx, o, c, report)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -149,19 +82,34 @@ func measureAt(ctx context.Context, o options, nodes int, report *Report) (err e
 	return nil
 }
 
-// sort brings drains of one shape together, contenders in their order.
+// sort brings together what is compared: of one shape, contenders in their order.
 func (r *Report) sort(shapes []Shape) {
-	slices.SortStableFunc(r.Results, func(a, b *Result) int {
-		if a.Nodes != b.Nodes {
-			return a.Nodes - b.Nodes
-		}
-		return slices.Index(shapes, a.Shape) - slices.Index(shapes, b.Shape)
-	})
+	order := func(aNodes, bNodes int, a, b Shape) int {
+		return cmp.Or(cmp.Compare(aNodes, bNodes), cmp.Compare(slices.Index(shapes, a), slices.Index(shapes, b)))
+	}
+	slices.SortStableFunc(r.Results, func(a, b *Result) int { return order(a.Nodes, b.Nodes, a.Shape, b.Shape) })
+	slices.SortStableFunc(r.Churns, func(a, b *Churn) int { return order(a.Nodes, b.Nodes, a.Shape, b.Shape) })
 }
 
 // contend measures one contender at every shape.
-func (b *bench) contend(ctx context.Context, o options, c contender) (all []*Result, err error) {
-	var p *localcluster.Process
+func (b *bench) contend(ctx context.Context, o options, c contender, report *Report) error {
+	if o.churn == 0 {
+		results, err := b.drainAll(ctx, o, c)
+		report.Results = append(report.Results, results...)
+		return err
+	}
+	for _, s := range o.shapes {
+		report.Churns = append(report.Churns, b.churn(ctx, c, s, o.churn))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// drainAll drains every shape.
+func (b *bench) drainAll(ctx context.Context, o options, c contender) (all []*Result, err error) {
+	var p *scheduler
 	if c.program != "" {
 		if p, err = b.launch(ctx, c); err != nil {
 			return nil, err
@@ -189,7 +137,7 @@ func (b *bench) contend(ctx context.Context, o options, c contender) (all []*Res
 
 // median drains several times and returns the one in the middle. What went wrong in
 // any of them is kept.
-func (b *bench) median(ctx context.Context, c contender, s Shape, p *localcluster.Process, running bool, rounds int) (*Result, error) {
+func (b *bench) median(ctx context.Context, c contender, s Shape, p *scheduler, running bool, rounds int) (*Result, error) {
 	var all []*Result
 	var failures []string
 	for range rounds {

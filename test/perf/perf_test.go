@@ -65,14 +65,18 @@ func TestTimes(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	shape := Shape{Gangs: 2, Pods: 2, GPUs: 8}
-	r := Report{[]*Result{
+	runs := 42.0
+	r := Report{Results: []*Result{
 		{Contender: "floor", Shape: shape, Nodes: 128, PodsPerS: 1000},
-		{Contender: "stock", Shape: shape, Nodes: 128, PodsPerS: 200},
-		{Contender: "muster", Shape: shape, Nodes: 128, PodsPerS: 700, Failures: []string{"gang a is in 2 spines"}},
+		{Contender: "stock", Shape: shape, Nodes: 128, PodsPerS: 200, PeakMB: 100},
+		{
+			Contender: "muster", Shape: shape, Nodes: 128, PodsPerS: 700, PeakMB: 150, FilterRuns: &runs,
+			Failures: []string{"gang a is in 2 spines"},
+		},
 	}}
 	var out bytes.Buffer
-	require.NoError(t, r.table(&out))
-	require.Regexp(t, `muster +700 +3\.50 +0\.70 .*WRONG: gang a is in 2 spines \(1 in all\)`, out.String())
+	require.NoError(t, r.print(&out))
+	require.Regexp(t, `muster +700 +3\.50 +0\.70 .* 42 +– .* 150 +1\.50 +WRONG: gang a is in 2 spines \(1 in all\)`, out.String())
 	path := filepath.Join(t.TempDir(), "bench.svg")
 	require.NoError(t, r.writeSVG(path))
 	text, err := os.ReadFile(path)

@@ -2,8 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"os"
 	"slices"
@@ -11,9 +11,31 @@ import (
 	"text/tabwriter"
 )
 
-// Report is all drains of one run.
+// Report is all that one run has measured.
 type Report struct {
-	Results []*Result `json:"results"`
+	Results []*Result `json:"results,omitempty"`
+	Churns  []*Churn  `json:"churns,omitempty"`
+}
+
+// failures is an error if anything went wrong in what was measured.
+func (r Report) failures() (all error) {
+	add := func(contender string, s Shape, nodes int, failures []string) {
+		if len(failures) > 0 {
+			all = errors.Join(all, fmt.Errorf("%s, %s, %d nodes: %s", contender, s, nodes, strings.Join(failures, "; ")))
+		}
+	}
+	for _, d := range r.Results {
+		add(d.Contender, d.Shape, d.Nodes, d.Failures)
+	}
+	for _, c := range r.Churns {
+		add(c.Contender, c.Shape, c.Nodes, c.Failures)
+	}
+	return all
+}
+
+// print writes the figures for people.
+func (r Report) print(w io.Writer) error {
+	return errors.Join(r.table(w), r.churnTable(w))
 }
 
 // group is the drains that are compared with one another.
@@ -47,42 +69,64 @@ func (g group) of(contender string) *Result {
 	return g.results[i]
 }
 
-// ratio says how many times as fast as another contender a drain was.
-func (g group) ratio(r *Result, to string) string {
+// ratio says how many times as much a drain was as that of another contender.
+func (g group) ratio(r *Result, to string, of func(*Result) float64) string {
 	other := g.of(to)
-	if other == nil || other.PodsPerS == 0 {
-		return "–"
+	if other == nil || of(other) == 0 || of(r) == 0 {
+		return unknown
 	}
-	return fmt.Sprintf("%.2f", r.PodsPerS/other.PodsPerS)
+	return fmt.Sprintf("%.2f", of(r)/of(other))
 }
 
-// table writes the figures for people.
+func speed(r *Result) float64  { return r.PodsPerS }
+func memory(r *Result) float64 { return r.PeakMB }
+
+// table writes the drains' figures.
 func (r Report) table(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, g := range r.groups() {
-		fmt.Fprintf(out, "\n%s\n\tpods/s\t÷ stock\t÷ floor\tgang p50 s\tp99 s\twrites/pod\tCPU ms/pod\tpeak MB\t\n", g.title)
+		fmt.Fprintf(out, "\n%s\n\tpods/s\t÷ stock\t÷ floor\tgang p50 s\tp99 s\twrites/pod\tFilter runs/pod\tof plans\tCPU ms/pod\tpeak MB\t÷ stock MB\t\n", g.title)
 		for _, one := range g.results {
-			fmt.Fprintf(out, "%s\t%.0f\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%s\n", one.Contender, one.PodsPerS,
-				g.ratio(one, "stock"), g.ratio(one, "floor"), one.P50, one.P99, one.allWrites(),
-				1000*one.CPU/float64(one.Shape.Total()), one.PeakMB, one.verdict())
+			fmt.Fprintf(out, "%s\t%.0f\t%s\t%s\t%.2f\t%.2f\t%.2f\t%s\t%s\t%.2f\t%.0f\t%s\t%s\n", one.Contender, one.PodsPerS,
+				g.ratio(one, "stock", speed), g.ratio(one, "floor", speed), one.P50, one.P99, sum(one.Writes),
+				maybe(one.FilterRuns), maybe(one.PlanningRuns),
+				1000*one.CPU/float64(one.Shape.Total()), one.PeakMB, g.ratio(one, "stock", memory), verdict(one.Failures))
 		}
 	}
 	return out.Flush()
 }
 
-func (r *Result) allWrites() (sum float64) {
-	for _, n := range r.Writes {
+// unknown stands where nobody knows.
+const unknown = "–"
+
+func maybe(n *float64) string {
+	if n == nil {
+		return unknown
+	}
+	return number(*n)
+}
+
+// number shows small ones exactly enough to tell them from nothing.
+func number(n float64) string {
+	if n < 10 {
+		return fmt.Sprintf("%.2f", n)
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+func sum(all map[string]float64) (sum float64) {
+	for _, n := range all {
 		sum += n
 	}
 	return sum
 }
 
-// verdict is empty for a drain without faults.
-func (r *Result) verdict() string {
-	if len(r.Failures) == 0 {
+// verdict is empty if there are no faults.
+func verdict(failures []string) string {
+	if len(failures) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("WRONG: %s (%d in all)", r.Failures[0], len(r.Failures))
+	return fmt.Sprintf("WRONG: %s (%d in all)", failures[0], len(failures))
 }
 
 func (r Report) writeJSON(path string) error {
@@ -91,77 +135,4 @@ func (r Report) writeJSON(path string) error {
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)
-}
-
-// bar is one drain in the chart; lengths are in pixels.
-type bar struct {
-	Y, Label     int // of the bar's upper edge and of its words
-	Width, After int // how long it is, and where its value stands
-	Name, Value  string
-	Colour       string
-}
-
-type chart struct {
-	Height      int
-	From, Names int // where bars begin, and where their names end
-	Titles      []bar
-	Bars        []bar
-}
-
-const (
-	barHeight = 16
-	barsFrom  = 170
-	barsWide  = 500
-)
-
-var colours = map[string]string{"floor": "#999999", "muster": "#2f6fba"}
-
-var chartText = template.Must(template.New("chart").Parse(`<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{{.Height}}" font-family="sans-serif" font-size="12">
-<rect width="100%" height="100%" fill="#ffffff"/>
-{{range .Titles}}<text x="8" y="{{.Label}}" font-weight="bold">{{.Name}}</text>
-{{end}}{{range .Bars}}<text x="{{$.Names}}" y="{{.Label}}" text-anchor="end">{{.Name}}</text>
-<rect x="{{$.From}}" y="{{.Y}}" width="{{.Width}}" height="12" fill="{{.Colour}}"/>
-<text x="{{.After}}" y="{{.Label}}">{{.Value}}</text>
-{{end}}</svg>
-`))
-
-// writeSVG draws pods a second as bars; every group has a scale of its own.
-func (r Report) writeSVG(path string) error {
-	c := chart{From: barsFrom, Names: barsFrom - 8}
-	y := barHeight
-	for _, g := range r.groups() {
-		c.Titles = append(c.Titles, bar{Label: y, Name: g.title + " (pods a second)"})
-		y += barHeight / 2
-		most := 1.0
-		for _, one := range g.results {
-			most = max(most, one.PodsPerS)
-		}
-		for _, one := range g.results {
-			c.Bars = append(c.Bars, newBar(y, one, one.PodsPerS/most))
-			y += barHeight
-		}
-		y += 2 * barHeight
-	}
-	c.Height = y
-	return drawTo(path, c)
-}
-
-func newBar(y int, r *Result, part float64) bar {
-	colour := colours[r.Contender]
-	if colour == "" {
-		colour = "#c9a25b"
-	}
-	width := int(part * barsWide)
-	return bar{
-		Y: y, Label: y + 10, Width: width, After: barsFrom + width + 6,
-		Name: r.Contender, Colour: colour, Value: fmt.Sprintf("%.0f", r.PodsPerS),
-	}
-}
-
-func drawTo(path string, c chart) error {
-	var text strings.Builder
-	if err := chartText.Execute(&text, c); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(text.String()), 0o644)
 }

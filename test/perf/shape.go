@@ -56,6 +56,12 @@ func (s Shape) fits(nodes int) bool {
 	return s.Gangs <= nodes/nodesPerSpine*perSpine
 }
 
+// churns says whether nodes can be left free, at least one in each spine for a moment,
+// without room for a gang.
+func (s Shape) churns() bool {
+	return s.GPUs == gpusPerNode && !s.Prefer && s.Pods >= 2 && s.Pods <= nodesPerSpine
+}
+
 // parseShape reads GANGSxPODS[xGPUS][p], such as 32x32, 256x8x1, 2x2048p.
 func parseShape(text string) (Shape, error) {
 	rest, prefer := strings.CutSuffix(text, "p")

@@ -8,57 +8,42 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-
-	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
 // usage is what has been spent so far.
 type usage struct {
-	writes map[string]float64 // requests to the API server, by "VERB resource"
+	writes map[string]float64 // requests to the API server but the bench's, by "VERB resource"
+	counts counts             // of the scheduler
 	cpu    float64            // seconds of the scheduler
 	peak   float64            // MB, the most that it ever had in memory
 	rss    float64            // MB now
 }
 
-// measure reads the API server's request counts and what a scheduler has used.
-func (b *bench) measure(ctx context.Context, p *localcluster.Process) (u usage, err error) {
-	text, err := b.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return u, err
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-	if err != nil {
-		return u, fmt.Errorf("metrics of kube-apiserver: %w", err)
-	}
-	u.writes = map[string]float64{}
-	for _, m := range families["apiserver_request_total"].GetMetric() {
-		label := labels(m)
-		switch verb := label["verb"]; verb {
-		case "POST", "PUT", "PATCH", "DELETE":
-			resource := label["resource"]
-			if sub := label["subresource"]; sub != "" {
-				resource += "/" + sub
-			}
-			u.writes[verb+" "+resource] += m.GetCounter().GetValue()
-		}
-	}
-	if p != nil {
-		err = u.read(p.Group())
+// measure reads what a scheduler has spent, and has it tell what it counts.
+func (b *bench) measure(ctx context.Context, p *scheduler) (usage, error) {
+	u, err := b.measureOutside(ctx, p)
+	if err == nil {
+		u.counts, err = p.counts(ctx)
 	}
 	return u, err
 }
 
-func labels(m *dto.Metric) map[string]string {
-	out := map[string]string{}
-	for _, l := range m.GetLabel() {
-		out[l.GetName()] = l.GetValue()
+// measureOutside reads the API server's request counts and what a scheduler has used,
+// which may be stopped.
+func (b *bench) measureOutside(ctx context.Context, p *scheduler) (u usage, err error) {
+	text, err := b.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return u, err
 	}
-	return out
+	families, err := parseMetrics(text)
+	if err != nil {
+		return u, fmt.Errorf("metrics of kube-apiserver: %w", err)
+	}
+	u.writes = b.own.without(writesOf(families["apiserver_request_total"]))
+	if p != nil {
+		err = u.read(p.Group())
+	}
+	return u, err
 }
 
 // clockTick is the unit of CPU time in /proc, USER_HZ, which is 100 on Linux.
@@ -112,12 +97,36 @@ func megabytes(status, field string) float64 {
 // usage fills in what a drain has spent.
 func (r *Result) usage(before, after usage) {
 	pods := float64(r.Shape.Total())
-	r.Writes = map[string]float64{}
-	for what, n := range after.writes {
-		// While pods come with the scheduler running, the bench's own requests count.
-		if d := n - before.writes[what]; d > 0 && !(r.Running && (what == "POST pods" || what == "POST podgroups")) {
-			r.Writes[what] = d / pods
+	r.Writes = perOne(after.writesSince(before), pods)
+	r.FilterRuns = share(after.counts.since(before.counts, filterRuns), pods)
+	r.PlanningRuns = share(after.counts.since(before.counts, planningRuns), pods)
+	r.CPU, r.PeakMB, r.RSSMB = after.cpu-before.cpu, after.peak, after.rss
+}
+
+// writesSince leaves out what has not been written.
+func (u usage) writesSince(before usage) map[string]float64 {
+	out := map[string]float64{}
+	for what, n := range u.writes {
+		if d := n - before.writes[what]; d > 0 {
+			out[what] = d
 		}
 	}
-	r.CPU, r.PeakMB, r.RSSMB = after.cpu-before.cpu, after.peak, after.rss
+	return out
+}
+
+func perOne(all map[string]float64, n float64) map[string]float64 {
+	out := map[string]float64{}
+	for what, sum := range all {
+		out[what] = sum / n
+	}
+	return out
+}
+
+// share divides what may be unknown.
+func share(sum *float64, n float64) *float64 {
+	if sum == nil {
+		return nil
+	}
+	part := *sum / n
+	return &part
 }

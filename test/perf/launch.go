@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// launch starts a contender's scheduler and waits until it has bound a first pod.
+func (b *bench) launch(ctx context.Context, c contender) (*scheduler, error) {
+	file := filepath.Join(b.cluster.Dir(), c.name+".yaml")
+	if err := os.WriteFile(file, []byte(c.config(b.cluster.Kubeconfig())), 0o644); err != nil {
+		return nil, err
+	}
+	path := b.stock
+	if c.program == musterProgram {
+		path = b.muster
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"--config=" + file, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
+		"--cert-dir=" + filepath.Join(b.cluster.Dir(), c.name+"-certificates"),
+		"--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+	}
+	if c.gates != "" {
+		args = append(args, "--feature-gates="+c.gates)
+	}
+	process, err := b.cluster.Launch(ctx, path, args...)
+	if err != nil {
+		return nil, err
+	}
+	p := &scheduler{Process: process, port: port}
+	if err := p.answers(ctx); err != nil {
+		p.Stop()
+		return nil, fmt.Errorf("%s does not start: %w; its log ends with\n%s", c.name, err, lastLines(p.Log()))
+	}
+	first := Shape{Gangs: 1, Pods: 1, GPUs: 1}
+	if _, err := b.drain(ctx, c, first, p, false); err != nil {
+		p.Stop()
+		return nil, fmt.Errorf("%s does not bind a first pod: %w; its log ends with\n%s", c.name, err, lastLines(p.Log()))
+	}
+	return p, nil
+}
+
+// startsWithin bounds how long a scheduler may take until it tells its metrics.
+const startsWithin = time.Minute
+
+// answers waits until the scheduler tells its metrics.
+func (p *scheduler) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startsWithin)
+	defer cancel()
+	for {
+		_, err := p.counts(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			return p.Wait()
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// occupancy says which nodes are taken by others, each by one pod. In every spine a few
+// are free that stand together. They step forward as pods move from one spine to the next:
+//
+//	spine-0  ..######      spine-0  ...#####
+//	spine-1  ...#####  =>  spine-1  #..#####
+//
+// So at rest one spine has a free node more than the others, and it is never the same:
+// each move changes what is best for a gang, and none makes room for one.
+type occupancy struct {
+	spines          []ring
+	moves, replaced int // so far
+}
+
+// ring is the nodes of a spine; from first on, so many are free.
+type ring struct {
+	nodes       []string
+	first, free int
+}
+
+// mostFree is how many nodes are free in a spine, but for the one with one more.
+const mostFree = 3
+
+// newOccupancy leaves room in every spine, but not for a gang. Where pods are bound one by
+// one there is none at all, and nobody may move.
+func newOccupancy(nodes []*v1.Node, spine map[string]string, c contender, s Shape) *occupancy {
+	o := &occupancy{}
+	at := map[string]int{}
+	for _, n := range nodes {
+		i, ok := at[spine[n.Name]]
+		if !ok {
+			i = len(o.spines)
+			at[spine[n.Name]] = i
+			o.spines = append(o.spines, ring{})
+		}
+		o.spines[i].nodes = append(o.spines[i].nodes, n.Name)
+	}
+	if c.gathers {
+		for i := range o.spines {
+			o.spines[i].free = min(mostFree, s.Pods-2)
+		}
+		o.spines[len(o.spines)-1].free++
+	}
+	return o
+}
+
+// taken lists the nodes that are taken.
+func (o *occupancy) taken() (all []string) {
+	for _, r := range o.spines {
+		for i := r.free; i < len(r.nodes); i++ {
+			all = append(all, r.at(i))
+		}
+	}
+	return all
+}
+
+// most is how many nodes are free where most are.
+func (o *occupancy) most() (free int) {
+	for _, r := range o.spines {
+		free = max(free, r.free)
+	}
+	return free
+}
+
+// move is a change: a pod comes to a node, and then the one of another node leaves.
+func (o *occupancy) move() (to, from string) {
+	k, n := o.moves, len(o.spines)
+	o.moves++
+	fuller := &o.spines[(k+n-1)%n]
+	to = fuller.at(0)
+	fuller.first, fuller.free = fuller.first+1, fuller.free-1
+	emptier := &o.spines[k%n]
+	emptier.free++
+	return to, emptier.at(emptier.free - 1)
+}
+
+// replace is a change after which everything is as before: another pod comes to a node,
+// and then the one that was there leaves.
+func (o *occupancy) replace() (to, from string) {
+	k, n := o.replaced, len(o.spines)
+	o.replaced++
+	r := &o.spines[k%n]
+	node := r.at(r.free + k/n%(len(r.nodes)-r.free))
+	return node, node
+}
+
+// at is a node by its distance from the first free one.
+func (r *ring) at(i int) string { return r.nodes[(r.first+i)%len(r.nodes)] }
+
+// occupants are the pods of an occupancy, in the API.
+type occupants struct {
+	*bench
+	names map[string]string // by node
+	made  int
+}
+
+const occupantLabel = "perf-occupant"
+
+// fill has a running pod on every node of a list.
+func (o *occupants) fill(ctx context.Context, nodes []string) error {
+	pods := make([]*v1.Pod, len(nodes))
+	for i, n := range nodes {
+		pods[i] = o.next(n)
+	}
+	return inParallel(ctx, len(pods), func(i int) error { return o.start(ctx, pods[i]) })
+}
+
+// change starts a pod on one node, and then deletes the older one of that or another.
+func (o *occupants) change(ctx context.Context, to, from string) error {
+	old := o.names[from]
+	if from != to {
+		delete(o.names, from)
+	}
+	if err := o.start(ctx, o.next(to)); err != nil {
+		return err
+	}
+	return o.delete(ctx, old)
+}
+
+// next makes the pod that is now a node's.
+func (o *occupants) next(node string) *v1.Pod {
+	o.made++
+	one := Shape{Gangs: 1, Pods: 1, GPUs: gpusPerNode}
+	pod := one.pods("", []string{fmt.Sprintf("occupant-%d", o.made)})[0]
+	pod.Labels = map[string]string{occupantLabel: ""}
+	pod.Spec.NodeName, pod.Spec.SchedulerName = node, "nobody"
+	o.names[node] = pod.Name
+	return pod
+}
+
+func (o *occupants) start(ctx context.Context, pod *v1.Pod) error {
+	api := o.client.CoreV1().Pods(pod.Namespace)
+	pod, err := api.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	pod.Status.Phase = v1.PodRunning
+	_, err = api.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}
+
+// leave deletes all of them.
+func (o *occupants) leave(ctx context.Context) error {
+	return o.deletePods(ctx, occupantLabel)
+}
