@@ -16,7 +16,7 @@ LDFLAGS   := -X k8s.io/component-base/version.gitVersion=$(K8S) \
              -X k8s.io/component-base/version.gitCommit=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test e2e sim check race bench bench-quick bench-core generate generate-check lint image clean
+.PHONY: help build demo test e2e sim check race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,8 +67,17 @@ bench: build ## pods a second beside the stock scheduler and plain binding reque
 bench-quick: build ## the same on 1,024 nodes, in about two minutes
 	$(GO) run ./test/perf -nodes 1024 -shapes 32x8,8x64 -running=false -contenders floor,stock,stock-pinned,muster
 
+bench-churn: build ## what 200 gangs cost that do not fit, while pods come and go; about half an hour
+	$(GO) run ./test/perf -churn 5m -json bench-churn.json
+
 bench-core: ## benchmarks of the core
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/...
+
+bench-scale: ## 15,000 nodes with 100 pods on each, 10,000 members, 8 layers: benchstat and growth; see docs/scale.md
+	@rm -f bench-scale.txt
+	set -o pipefail; $(GO) test -run '^$$' -bench . -benchmem -benchtime 0.5s -count $(or $(COUNT),6) -timeout 90m ./test/scale | tee bench-scale.txt
+	$(TOOL) benchstat bench-scale.txt
+	$(GO) run ./test/scale/growth < bench-scale.txt
 
 generate: ## deepcopy functions and CRDs from pkg/apis
 	$(TOOL) controller-gen object crd paths=./pkg/apis/scheduling/... output:crd:dir=manifests/crd
