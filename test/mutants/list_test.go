@@ -22,6 +22,18 @@ const (
 	budget   = "pkg/evict/budget.go"
 	evictJob = "pkg/evict/job.go"
 	consider = "pkg/evict/consider.go"
+	merger   = "pkg/offer/merger.go"
+	plain    = "pkg/plan/plain.go"
+	wishes   = "pkg/plan/wishes.go"
+	counts   = "pkg/gang/counts.go"
+	pending  = "pkg/gang/pending.go"
+	turn     = "pkg/gang/turn.go"
+	together = "pkg/gang/together.go"
+	places   = "pkg/gang/places.go"
+	barrier  = "pkg/gang/barrier.go"
+	tick     = "pkg/gang/tick.go"
+	known    = "pkg/kube/fit/memory.go"
+	reads    = "pkg/kube/fit/reads.go"
 )
 
 var all = []mutant{
@@ -61,10 +73,12 @@ func isDigit`, "TestCompareNames"},
 	{"a merge forgets its limit", curve, `sum := min(n+m, t.most)`, `sum := (n + m) % (t.most + 1)`, "TestCurves"},
 	{"a price is enough for one less", curve, `return c.upTo[i] >= n })`, `return c.upTo[i] > n })`, "TestCurves"},
 	{"nobody is charged, too", curve, `	out := Free(0, c.width)
+	out.grow(len(c.upTo))
 	for i, n := range c.upTo {
-		row := slices.Clone`, `	out := Curve{width: c.width, upTo: []Slots{-1}, price: make([]int64, c.width)}
+		last`, `	out := Curve{width: c.width, upTo: []Slots{-1}, price: make([]int64, c.width)}
+	out.grow(len(c.upTo))
 	for i, n := range c.upTo {
-		row := slices.Clone`, "TestCurves"},
+		last`, "TestCurves"},
 
 	{"the must layer is one too high", order, `if t.Layer(d) < layer {`, `if t.Layer(d)+1 < layer {`, "TestChoose TestChooseJob TestPictures"},
 	{"bound members bind nobody", order, `return g.bound[d] == 0 })`, `return false })`, "TestChoose TestChooseJob TestPictures"},
@@ -78,14 +92,21 @@ func isDigit`, "TestCompareNames"},
 }
 
 // limit`, "TestChoose"},
-	{"the shallowest domain", order, `l > layer {`, `layer < 0 || l < layer {`, "TestChoose TestChooseJob TestPictures"},
-	{"any domain that fits", order, `if g.tree.Layer(d) == layer {`, `if true {`, "TestChoose TestChooseJob TestPictures"},
+	{"the shallowest domain", order, `l > layer {`, `layer < 0 || l < layer {`, "TestChooseJob"},
+	{"any domain that fits", order, `if g.tree.Layer(d) == layer {`, `if true {`, "TestChooseJob"},
 	{"away from those already bound", order, `p.Compare(least) != 0 || !g.holdsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose TestChooseJob TestPictures"},
 	{"wishes from the bottom up", search, `		s.columns = append(s.columns, l)
 `, `		s.columns = append([]int{l}, s.columns...)
 `, "TestWishes"},
-	{"wishes are not compared", order, `			c.touched(d, n).Compare(c.touched(best, n)), // 5
-`, ``, "TestWishes TestChooseJob TestPictures"},
+	{"wishes are not compared", order, `		if len(out) == 0 || p.Compare(least) < 0 {
+			least, out = p, out[:0]
+		}
+		if p.Compare(least) == 0 {
+			out`, `		if len(out) == 0 || p.Compare(least) < 0 {
+			least = p
+		}
+		if true {
+			out`, "TestWishes TestChooseJob TestPictures"},
 	{"wishes for the domain's own layer", search, `if l > r.Must {`, `if l >= r.Must+2 {`, "TestChoose"},
 	{"bound members' domains are new", search, `i >= 0 && s.boundIn(d) == 0 {`, `i >= 0 {`, "TestChoose TestPictures"},
 	{"repelled by friends", order, `-g.compareUpwards(g.attract, a, b),`, `g.compareUpwards(g.attract, a, b),`, "TestChoose TestChooseJob TestPictures"},
@@ -96,18 +117,20 @@ func isDigit`, "TestCompareNames"},
 	{"parents do not decide", order, `	for a != b {
 		if o`, `	if a != b {
 		if o`, "TestChoose TestChooseJob TestPictures"},
-	{"rounded slots are compared", order, `room: offer.Sum(w.Tree, w.Free)}`, `room: offer.Roll(w.Tree, w.Free, steps)}`, "TestPictures"},
+	{"rounded slots are compared", order, `	case steps[0] > 1:
+		g.room`, `	case false:
+		g.room`, "TestPictures"},
 	{"the last by name", order, `		cmp.Compare(a, b),     `, `		cmp.Compare(b, a),     `, "TestChoose TestChooseJob TestPictures"},
 	{"smallest first", order, `return cmp.Compare(g.size[b], g.size[a]) })`, `return cmp.Compare(g.size[a], g.size[b]) })`, "TestChoose TestChooseJob TestPictures"},
 	{"the largest is the last one, too", order, `		if ok && g.size[d] == g.size[best] {
 			continue`, `		if ok {
-			continue`, "TestChoose TestChooseJob TestPictures"},
-	{"the last of equals takes the rest", order, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose TestChooseJob TestPictures"},
+			continue`, "TestChoose TestChooseJob"},
+	{"the last of equals takes the rest", order, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose TestChooseJob"},
 	{"as few as possible each", search, `		if p, ok := after(n - x); ok && price`, `		if p, ok := after(n - x); most == 0 && ok && price`, "TestChoose"},
 	{"wishes do not hold inside", search, `price.Add(p).Compare(due) == 0 {
 			most = x`, `price.Add(p).Compare(due) >= 0 {
 			most = x`, "TestChoose TestPictures"},
-	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyChildren"},
+	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyFreeOfCharge"},
 	{"the block's tail for all of it", tails, `return t.at[i%block]`, `return t.at[0]`, "TestChoose"},
 
 	{"all members gather where each gang does", mixed, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)`, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Each.Must)`, "TestChooseJob TestJobs"},
@@ -213,7 +236,7 @@ func isDigit`, "TestCompareNames"},
 	{"those left out make up no multiple", staged, ` && s.needed(now) && s.legal()`, ` && s.needed(now)`, "TestJobOnStage"},
 	{"any better set is left untried", staged, `return !s.before(t, part) })
 `, `return true })
-`, "TestJobOnStage"},
+`, "TestChooseJobOneByOne"},
 	{"answers hold whoever is there", memory, `	m.set = m.set.with(kind, node)
 `, ``, "TestJobOnStage"},
 	{"nobody leaves the other stage", memory, `	for range m.there[same:] {
@@ -355,4 +378,146 @@ func isDigit`, "TestCompareNames"},
 			return winner[min(i+1, len(winner)-1)].rule`, "TestConsider TestRules"},
 	{"the room of a domain is what it has now", consider, `func(i int) offer.Slots { return nodes[i].Room }`, `func(i int) offer.Slots { return nodes[i].Options[0].Slots }`, "TestConsider TestConsiderTies"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
+
+	{"one domain fewer may be touched", merger, `int64(len(a.Reach)-1) - price`, `int64(len(a.Reach)-2) - price`, "plan.TestChooseForNothing"},
+	{"all that may be touched is too many", merger, `if left < 0 {`, `if left <= 0 {`, "plan.TestChooseForNothing"},
+	{"others take what one domain fewer takes", merger, `return a.N - a.Reach[left], true`, `return a.N - a.Reach[max(left-1, 0)], true`, "plan.TestChooseForNothing"},
+	{"what is just enough is of no use", merger, `return n+c.upTo[i+k] >= need })`, `return n+c.upTo[i+k] > need })`, "plan.TestChooseForNothing"},
+	{"nothing after a step of no use is of use", merger, `		if need > sum {
+`, `		if need > sum {
+			return
+`, "plan.TestChooseForNothing"},
+	{"the last offer is the lowest", merger, `= min(m.low[min(sum, most)], p)`, `= p`, "plan.TestChooseForNothing"},
+	{"what was offered for another curve", merger, `	for i := range m.low {
+		m.low[i] = math.MaxInt64
+	}
+`, ``, "plan.TestChooseForNothing"},
+	{"curves share the merger's memory", merger, `upTo: slices.Clone(m.upTo)`, `upTo: m.upTo`, "plan.TestChooseForNothing"},
+	{"domains with bound members are plain", plain, ` && s.boundIn(d) == 0)`, `)`, "TestChooseForNothing"},
+	{"two wished-for layers are plain", plain, `below == 1 &&`, `below <= 2 &&`, "TestChooseForNothing"},
+	{"wishes do not compare what is large enough", plain, `case l < s.lowest():`, `case false:`, "TestChooseForNothing"},
+	{"the last of those that are large enough", plain, `case s.compareDomains(d, out[0]) < 0:`, `case s.compareDomains(d, out[0]) > 0:`, "TestChooseForNothing TestChoose TestPictures"},
+	{"large enough without those bound", plain, ` || !s.holdsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
+	{"no more than the first layer that is large enough", plain, `s.size[d] < n || l < layer ||`, `s.size[d] < n || layer >= 0 && l > layer || l < layer ||`, "TestChooseForNothing TestChoose TestPictures"},
+	{"too small domains are candidates", plain, `if s.size[d] < n || l < layer`, `if s.size[d] == 0 || l < layer`, "TestChooseForNothing TestChoose"},
+	{"the last of equals is filled first", plain, `h.size[a] == h.size[b] && a < b`, `h.size[a] == h.size[b] && a > b`, "TestChooseForNothing TestManyFreeOfCharge"},
+	{"the smallest is filled first", plain, `return h.size[a] > h.size[b] ||`, `return h.size[a] < h.size[b] ||`, "TestChooseForNothing TestManyFreeOfCharge"},
+	{"after the first, any order", plain, `	h.domains = h.domains[:last]
+	h.sink(0)
+`, `	h.domains = h.domains[:last]
+`, "TestManyFreeOfCharge"},
+	{"half of the heap sinks", plain, `if k+1 < len(d) && h.before(d[k+1], d[k]) {`, `if false {`, "TestManyFreeOfCharge"},
+	{"the largest takes the rest", plain, `	return best
+`, `	return h.first()
+`, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
+	{"the smallest takes the rest, enough or not", plain, `if size >= n && (size`, `if size > 0 && (size`, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
+	{"the last of the smallest takes the rest", plain, `size == h.size[best] && d < best`, `size == h.size[best] && d > best`, "TestChooseForNothing TestManyFreeOfCharge"},
+	{"digits run into one another", wishes, `1 << (digit * s.digit)`, `1 << digit`, "TestWishes"},
+	{"the last wish is the first digit", wishes, `s.perNumber() - 1 - column%s.perNumber()`, `column % s.perNumber()`, "TestWishes"},
+	{"only the lowest of several wishes", wishes, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
+	{"what is rounded in between is alike", wishes, ` && s.steps[layer+1] == s.steps[s.lowest()]`, ``, "TestChooseForNothing"},
+	{"touched domains are touched again", wishes, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
+	{"the smallest are touched first", wishes, `	slices.Reverse(s.sizes)
+`, ``, "TestChooseForNothing TestWishes"},
+	{"the aim is for the last wish", wishes, `i := slices.IndexFunc(s.columns, func(l int) bool { return l > layer })`, `i := len(s.columns) - 1`, "TestChooseForNothing"},
+	{"the aim does not see what is rounded", wishes, `if s.steps[layer+1] != s.steps[s.columns[i]] {`, `if false {`, "TestChooseForNothing"},
+	{"the aim does not see who is bound", wishes, `reach := []offer.Slots{free}`, `reach := []offer.Slots{0 * free}`, "TestChooseForNothing"},
+	{"gated members exist", counts, `note(&c.exist, bound || !m.Gated)`, `note(&c.exist, true)`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"those who passed the barrier wait there", counts, `m.held && !m.allowed`, `m.held`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"gated members are in flight", counts, `note(&c.assumed, m.assumed && pending(m))`, `note(&c.assumed, m.assumed)`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"only one gang of a group counts", counts, `all.plus(g.counts)`, `all = g.counts`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"the planned of other gangs are on their way back", counts, `	c.arrived += o.arrived
+`, ``, "TestWhatIsKeptIsWhatIsCounted"},
+	{"counted when it has changed", counts, `	g.counts.add(m, -1)
+	to(m)
+`, `	to(m)
+	g.counts.add(m, -1)
+`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"another rank, the same place in line", counts, `g.pending.update(m, m.Rank != rank)`, `_ = rank
+	g.pending.update(m, false)`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"those who leave stay in line", counts, `	g.pending.remove(m)
+`, ``, "TestWhatIsKeptIsWhatIsCounted"},
+	{"those who leave are counted", counts, `	g.counts.add(m, -1)
+	g.pending.remove`, `	g.pending.remove`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"the highest rank speaks", pending, `cmp.Compare(x.Rank, y.Rank)`, `cmp.Compare(y.Rank, x.Rank)`, "TestAGangFromFirstMemberToBound"},
+	{"gated members are pending", pending, `m.Node == "" && !m.Gated }`, `m.Node == "" }`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"bound members are pending", pending, `m.Node == "" && !m.Gated }`, `!m.Gated }`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"nobody leaves the line", pending, `	case !pending(m):
+`, `	case false:
+`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"nobody moves in line", pending, `	case moved:
+`, `	case false:
+`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"the first goes for another", pending, `heap.Remove(l, int(m.at)-1)`, `heap.Pop(l)`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"places in line are those of the past", pending, `	l.members[i].at, l.members[j].at = int32(i+1), int32(j+1)
+`, ``, "TestWhatIsKeptIsWhatIsCounted"},
+	{"those who left have a place in line", pending, `	l.members[last], m.at = nil, 0
+`, `	l.members[last] = nil
+`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"the first gang speaks", pending, `(first == nil || b.names.members(m, first) < 0)`, `first == nil`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"those who entered enter again", turn, ` && !m.assumed {
+			return`, ` {
+			return`, "TestWhatIsKeptIsWhatIsCounted TestMembersThatDependOnOneAnotherComeInTurn"},
+	{"without a place it is their turn", turn, `m != nil && g.plan[pod] != "" && !m.assumed`, `m != nil && !m.assumed`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"nobody has a turn", turn, `next != m.Pod && !m.assumed`, `!m.assumed`, "TestMembersThatDependOnOneAnotherComeInTurn"},
+	{"nobody wakes the next", turn, `pod != "" && !g.waiting`, `false`, "TestMembersThatDependOnOneAnotherComeInTurn"},
+	{"who lists nobody is alone", together, `len(b.listed[name]) == 0 && (g`, `(g`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"only who changed is in another group", together, `		for _, other := range group {
+`, `		for _, other := range []string{name} {
+`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"places of another group's plan", together, `		b.change(m, b.notePlace)
+`, `		_ = m
+`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"listed for ever", together, `		delete(b.listed[other], spec.Name)
+`, ``, "TestHistories"},
+	{"only those that list", together, `			next = g.lists()
+`, `			_ = g
+`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"without a place, but with a turn", places, `	b.advance(g)
+`, ``, "TestWhatIsKeptIsWhatIsCounted"},
+	{"places are kept of those who lost them", places, `	b.vacate(g.plan[pod], pod)
+`, ``, "TestHistories"},
+	{"the plan forgets and its members do not", places, `if m := b.pods[pod]; m != nil && m.planned {`, `if m := b.pods[pod]; m != nil && false {`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"planned, and not counted so", places, `	b.occupy(node, m.Pod)
+	b.change(m, b.notePlace)
+`, `	b.occupy(node, m.Pod)
+`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"one place twice", places, `on, pod, b.names); !found {`, `on, pod, b.names); !found || true {`, "TestHistories"},
+	{"one gang is enough for the group", barrier, `if !b.whole(name) && !g.opened {`, `if name == m.Gang && !b.whole(name) && !g.opened {`, "TestHistories TestAGroupWaitsForEveryGang"},
+	{"only the latest passes", barrier, `case n == 1 && latest`, `case latest`, "TestAGangFromFirstMemberToBound"},
+	{"those who run wait", barrier, `		return n.held >= g.spec.Min
+`, `		return n.held+n.bound >= g.spec.Min
+`, "TestMatchPolicies"},
+	{"those who arrived are on their way back", barrier, `return n.assumed - n.arrived`, `return n.assumed`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"nobody is on the way back to a reservation", barrier, `g.waiting || len(g.plan) == 0 {`, `len(g.plan) == 0 {`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"who has entered is next", barrier, `			b.advance(g)
+`, ``, "TestWhatIsKeptIsWhatIsCounted TestMembersThatDependOnOneAnotherComeInTurn"},
+	{"who has entered is counted twice on its node", barrier, `			b.vacate(g.plan[pod], pod)
+`, ``, "TestHistories"},
+	{"nobody comes later", tick, `passed(g.deadline, now) || passed(g.retry, now)`, `passed(g.deadline, now)`, "TestAFailureReturnsAllAndIsTriedLater"},
+	{"holding does not end", tick, `passed(g.deadline, now) || passed(g.retry, now)`, `passed(g.retry, now)`, "TestHoldingEndsInTime TestHistories"},
+	{"nodes are avoided for ever", tick, `			a.until = time.Time{}
+`, ``, "TestANodeThatRefusedIsAvoidedForAWhile"},
+	{"time comes late", tick, `!t.IsZero() && !now.Before(t)`, `!t.IsZero() && now.After(t)`, "TestHoldingEndsInTime"},
+	{"a node is as it was", known, `case t.generation[i] != n.GetGeneration(), somebody`, `case t.generation[i] == 0, somebody`, "TestMemory"},
+	{"whoever is beside", known, `n.GetGeneration(), somebody && t.beside[i] != beside[i]:`, `n.GetGeneration(), somebody && false:`, "TestMemory"},
+	{"apart is known from others", known, `	if c.reads.apart {
+`, `	if false {
+`, "TestMemory"},
+	{"what is said of those apart is kept", known, `if !c.reads.apart || !keepsOff(nodes[i]) {`, `if true {`, "TestMemory"},
+	{"answers do not move", known, `t.generation[was], t.slots[was], t.why[was]`, `t.generation[was], t.slots[i], t.why[i]`, "TestMemory"},
+	{"those beside do not move", known, `		if b := t.beside[was]; b != "" {
+			beside[i] = b
+		}
+`, ``, "TestMemory"},
+	{"those beside are the first ones", known, `	t.beside = beside
+`, ``, "TestMemory"},
+	{"no node has slots", known, `			c.Slots[i] = 0
+`, `			_ = i
+`, "TestMemory"},
+	{"the answers are the memory", known, `Slots: slices.Clone(t.slots)`, `Slots: t.slots`, "TestMemory"},
+	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
+	t := m.templates[c.reads.key]`, "TestMemory"},
+	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
+	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // mutant is one break: in the file, old becomes new, and the tests of the file's
-// package named killers (all of them, separated by spaces) must fail.
+// package named killers (all of them, separated by spaces) must fail. A killer of a
+// package beside it is named with that package: plan.TestChoose.
 type mutant struct {
 	name, file, old, new, killers string
 }
@@ -42,7 +43,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// kill runs the package's tests with the broken file in place of the real one.
+// kill runs the killers' packages' tests with the broken file in place of the real one.
 func kill(t *testing.T, m mutant, broken string) {
 	file, err := filepath.Abs(filepath.Join(root, m.file))
 	if err != nil {
@@ -59,15 +60,32 @@ func kill(t *testing.T, m mutant, broken string) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-timeout", "2m", "./"+filepath.Dir(m.file), "-rapid.shrinktime", "1s")
-	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		t.Fatalf("nobody noticed:\n-%s\n+%s", m.old, m.new)
-	}
-	for _, killer := range strings.Fields(m.killers) {
-		if !strings.Contains(string(out), "--- FAIL: "+killer+" ") {
-			t.Errorf("%s did not notice:\n-%s\n+%s\n%s", killer, m.old, m.new, out)
+	noticed := false
+	for dir, killers := range m.byPackage() {
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-timeout", "2m", "./"+dir, "-rapid.shrinktime", "1s")
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		noticed = noticed || err != nil
+		for _, killer := range killers {
+			if !strings.Contains(string(out), "--- FAIL: "+killer+" ") {
+				t.Errorf("%s did not notice:\n-%s\n+%s\n%s", killer, m.old, m.new, out)
+			}
 		}
 	}
+	if !noticed {
+		t.Errorf("nobody noticed:\n-%s\n+%s", m.old, m.new)
+	}
+}
+
+// byPackage tells which tests of which folder must fail.
+func (m mutant) byPackage() map[string][]string {
+	all := map[string][]string{}
+	for _, killer := range strings.Fields(m.killers) {
+		dir := filepath.Dir(m.file)
+		if of, name, ok := strings.Cut(killer, "."); ok {
+			dir, killer = filepath.Join(filepath.Dir(dir), of), name
+		}
+		all[dir] = append(all[dir], killer)
+	}
+	return all
 }
