@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -27,6 +27,25 @@ func TestMain(m *testing.M) {
 		os.Exit(Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
+}
+
+// stuck is when a process of a test is given up. It is no measure of speed: builds may
+// come first on a new machine.
+const stuck = 10 * time.Minute
+
+// startMain runs musterctl as a process. If it gets stuck, it says where its goroutines
+// are and ends.
+func startMain(t *testing.T, args ...string) (*exec.Cmd, *bufio.Reader) {
+	ctx, cancel := context.WithTimeout(t.Context(), stuck)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Stderr = t.Output()
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	return cmd, bufio.NewReader(stdout)
 }
 
 func TestClusterUpRefuses(t *testing.T) {
@@ -70,12 +89,7 @@ func TestClusterUp(t *testing.T) {
 	t.Setenv(mainEnv, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	up := func(args ...string) (*exec.Cmd, *bufio.Reader) {
-		cmd := exec.Command(os.Args[0], append([]string{"cluster", "up"}, args...)...)
-		cmd.Stderr = t.Output()
-		stdout, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		return cmd, bufio.NewReader(stdout)
+		return startMain(t, append([]string{"cluster", "up"}, args...)...)
 	}
 	interrupt := func(cmd *exec.Cmd, stdout io.Reader) {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
@@ -97,10 +111,9 @@ func TestClusterUp(t *testing.T) {
 	interrupt(cmd, stdout)
 
 	cmd, stdout = up()
-	for started := false; !started; {
+	require.Eventually(t, func() bool {
 		match, err := filepath.Glob(os.Getenv("TMPDIR") + "/muster-*/logs/etcd.log")
-		require.NoError(t, errors.Join(err, t.Context().Err()))
-		started = len(match) > 0
-	}
+		return err == nil && len(match) > 0
+	}, stuck, time.Millisecond)
 	interrupt(cmd, stdout)
 }

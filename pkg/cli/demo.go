@@ -138,6 +138,10 @@ func (n *narrator) handOver(c *localcluster.Cluster, scheduler *localcluster.Pro
 // on the other one.
 type kubectl func(ctx context.Context, args ...string) (string, error)
 
+// kubectlPatience is more than any command of the demo may take: kubectl itself would
+// wait for hours.
+const kubectlPatience = 2 * time.Minute
+
 // newKubectl returns the cluster's kubectl. It runs in the cluster's folder, where the
 // fixtures have the same relative path as in the repository, so that the commands which
 // the demo shows are the ones that run. It is started through the folder's bin, as all
@@ -157,6 +161,8 @@ func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 		"KUBECACHEDIR="+filepath.Join(c.Dir(), "kubectl-cache"),
 	)
 	return func(ctx context.Context, args ...string) (string, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, kubectlPatience, fmt.Errorf("no end after %s", kubectlPatience))
+		defer cancel()
 		cmd := exec.CommandContext(ctx, program, args...)
 		var stdout, stderr strings.Builder
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir(), env, &stdout, &stderr
@@ -164,7 +170,7 @@ func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 		cmd.WaitDelay = time.Second
 		if err := cmd.Run(); err != nil {
 			err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
-			return stdout.String(), errors.Join(ctx.Err(), err)
+			return stdout.String(), errors.Join(context.Cause(ctx), err)
 		}
 		return stdout.String(), nil
 	}, nil

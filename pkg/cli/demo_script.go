@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 	"github.com/muster-scheduler/muster/test/fixtures"
@@ -85,7 +87,7 @@ func (n *narrator) open() {
 
 // script is the whole demo.
 func script(c *localcluster.Cluster) []step {
-	return slices.Concat(network(c), example1(), example2())
+	return slices.Concat(network(c), example1(), example2(c))
 }
 
 // network makes the network of the documents.
@@ -129,7 +131,7 @@ func example1() []step {
 }
 
 // example2 is "MustGather and topology-aware preemption".
-func example2() []step {
+func example2(c *localcluster.Cluster) []step {
 	var before, after objects
 	const (
 		gang    = "high-priority-training"
@@ -140,7 +142,9 @@ func example2() []step {
 	return []step{
 		title("Example 2: MustGather and preemption"),
 		say("Three low-priority pods take node-0, node-1 and node-5."),
-		do("apply", "-f", fixture("example2-priorityclasses.yaml"), "-f", fixture("example2-low-priority-pods.yaml")),
+		do("apply", "-f", fixture("example2-priorityclasses.yaml")),
+		awaitClasses(c),
+		do("apply", "-f", fixture("example2-low-priority-pods.yaml")),
 		look(rows("the low-priority pods run", example2Before, podsSettled...), podsWide...),
 		say("With them (l), no spine has 4 free slots:"),
 		draw(&before),
@@ -191,6 +195,17 @@ func addNodes(c *localcluster.Cluster) step {
 		}
 		d.say(fmt.Sprintf("Kubernetes %s is up with the %d nodes of %s, 8 CPUs and 32Gi each.", release, len(nodes), fixture("example-nodes.yaml")))
 		return nil
+	}
+}
+
+// awaitClasses waits until pods may name the priority classes.
+func awaitClasses(c *localcluster.Cluster) step {
+	return func(ctx context.Context, _ *demo) error {
+		client, err := kubernetes.NewForConfig(c.Config())
+		if err != nil {
+			return err
+		}
+		return localcluster.AwaitClasses(ctx, client)
 	}
 }
 

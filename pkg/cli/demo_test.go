@@ -552,13 +552,11 @@ func TestTellLog(t *testing.T) {
 
 // startDemo runs the demo as a process; TMPDIR is a folder of its own.
 func startDemo(t *testing.T, args ...string) (*exec.Cmd, *bufio.Reader) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"demo"}, args...)...)
-	cmd.Stderr = t.Output()
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	return cmd, bufio.NewReader(stdout)
+	return startMain(t, append([]string{"demo"}, args...)...)
 }
+
+// handedOver is the last line of a demo that is kept.
+const handedOver = "Ctrl-C ends the cluster"
 
 // readUntil returns the lines up to one that contains a part.
 func readUntil(t *testing.T, from *bufio.Reader, part string) (lines []string) {
@@ -570,6 +568,7 @@ func readUntil(t *testing.T, from *bufio.Reader, part string) (lines []string) {
 		if strings.Contains(line, part) {
 			return lines
 		}
+		require.NotContains(t, line, handedOver, "before a line with %q", part)
 	}
 }
 
@@ -603,7 +602,7 @@ func TestDemo(t *testing.T) {
 	t.Run("to the end", func(t *testing.T) {
 		t.Setenv("TMPDIR", t.TempDir())
 		cmd, stdout := startDemo(t, "--keep", "--scheduler", scheduler)
-		lines := readUntil(t, stdout, "Ctrl-C ends the cluster")
+		lines := readUntil(t, stdout, handedOver)
 		require.NotEmpty(t, leftOf(t, os.Getenv("TMPDIR")), "it is kept")
 		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 		_, err := io.Copy(io.Discard, stdout)

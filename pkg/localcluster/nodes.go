@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/watch"
@@ -89,7 +89,11 @@ func ReadNodes(r io.Reader) ([]*v1.Node, error) {
 	}
 }
 
-// AddNodes creates nodes and waits until all of them are Ready.
+// readyPatience is how long AddNodes waits for one more node to become Ready.
+const readyPatience = time.Minute
+
+// AddNodes creates nodes and waits until all of them are Ready. It is an error if none
+// of them becomes Ready for a minute.
 func (c *Cluster) AddNodes(ctx context.Context, nodes []*v1.Node) error {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -113,11 +117,12 @@ func (c *Cluster) AddNodes(ctx context.Context, nodes []*v1.Node) error {
 		case <-ctx.Done():
 		}
 	}()
-	return waitReady(ctx, client, nodes)
+	return waitReady(ctx, client, nodes, c.kwok.silence)
 }
 
-// waitReady waits until the API server shows all nodes as Ready.
-func waitReady(ctx context.Context, client kubernetes.Interface, nodes []*v1.Node) error {
+// waitReady waits until the API server shows all nodes as Ready. Its error is what silence
+// says when none of them becomes Ready for too long.
+func waitReady(ctx context.Context, client kubernetes.Interface, nodes []*v1.Node, silence func(time.Duration) error) error {
 	missing := map[string]bool{}
 	for _, n := range nodes {
 		missing[n.Name] = true
@@ -125,10 +130,19 @@ func waitReady(ctx context.Context, client kubernetes.Interface, nodes []*v1.Nod
 	if len(missing) == 0 {
 		return nil
 	}
-	list := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "nodes", "", fields.Everything())
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	patience := time.AfterFunc(readyPatience, func() { cancel(silence(readyPatience)) })
+	defer patience.Stop()
+	api := client.CoreV1().Nodes()
+	list := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
+	}, client)
 	_, err := watchtools.UntilWithSync(ctx, list, &v1.Node{}, nil, func(event watch.Event) (bool, error) {
-		if node, ok := event.Object.(*v1.Node); ok && ready(node) {
+		if node, ok := event.Object.(*v1.Node); ok && missing[node.Name] && ready(node) {
 			delete(missing, node.Name)
+			patience.Reset(readyPatience)
 		}
 		return len(missing) == 0, nil
 	})

@@ -5,10 +5,14 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/fake"
 )
 
 func TestNodes(t *testing.T) {
@@ -90,4 +94,28 @@ func TestLifecycle(t *testing.T) {
 		"Stage/pod-ready":          nil,
 		"Stage/pod-delete":         2500.0,
 	}, delay)
+}
+
+// TestWaitReady has nodes that become Ready one after the other, and one that does not.
+func TestWaitReady(t *testing.T) {
+	silence := func(d time.Duration) error { return fmt.Errorf("silent for %s", d) }
+	synctest.Test(t, func(t *testing.T) {
+		client, nodes := fake.NewClientset(), Nodes(1, 1, 3)
+		for _, n := range nodes {
+			_, err := client.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
+			require.NoError(t, err)
+		}
+		go func() {
+			for _, n := range nodes[:2] {
+				time.Sleep(readyPatience - time.Second)
+				n := n.DeepCopy()
+				n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+				_, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
+				require.NoError(t, err)
+			}
+		}()
+		require.EqualError(t, waitReady(t.Context(), client, nodes, silence), "1 of 3 nodes are not ready: silent for 1m0s")
+		require.NoError(t, waitReady(t.Context(), client, nodes[:2], silence))
+		require.NoError(t, waitReady(t.Context(), client, nil, silence))
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // Process is a child that ends no later than its cluster.
@@ -105,11 +106,20 @@ func (p *Process) Kill() {
 
 // failure tells how a process ended that should not have; call it after Done.
 func (p *Process) failure() error {
+	return fmt.Errorf("%s ended: %v\n%s", p.cmd.Path, p.err, p.lastWords())
+}
+
+// silence tells that a process has not done its work for some time.
+func (p *Process) silence(since time.Duration) error {
+	return fmt.Errorf("%s did nothing for them for %s; its log ends with:\n%s", p.cmd.Path, since, p.lastWords())
+}
+
+func (p *Process) lastWords() string {
 	output, err := os.ReadFile(p.log)
 	if err != nil {
-		output = []byte(err.Error())
+		return err.Error()
 	}
-	return fmt.Errorf("%s ended: %v\n%s", p.cmd.Path, p.err, tail(output))
+	return tail(output)
 }
 
 // Group is the process group of the program and its children.

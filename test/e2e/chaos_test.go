@@ -106,6 +106,7 @@ func (c *chaos) begin() {
 		_, err := c.shared.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
 		c.must(err)
 	}
+	c.must(localcluster.AwaitClasses(ctx, c.shared.client))
 	nodes := localcluster.Nodes(4, 4, 4)
 	for _, n := range nodes {
 		_, err := c.shared.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})

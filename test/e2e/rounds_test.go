@@ -111,6 +111,7 @@ func (p *preemptionRounds) begin(all []*round) {
 	p.must(p.shared.createTopology(ctx))
 	p.createClasses(ctx, roundClasses, v1.PreemptLowerPriority)
 	p.createClasses(ctx, rivalClasses, v1.PreemptNever)
+	p.must(localcluster.AwaitClasses(ctx, p.shared.client))
 	var nodes []*v1.Node
 	for _, r := range all {
 		nodes = append(nodes, r.newNodes()...)

@@ -177,6 +177,11 @@ func (s *script) apply(ctx context.Context, args []string) error {
 		if err := s.kubectlCommand(ctx, []string{"apply", "-f", file}); err != nil {
 			return err
 		}
+		if strings.Contains(s.ts.ReadFile(file), "kind: PriorityClass") {
+			if err := localcluster.AwaitClasses(ctx, s.cluster.client); err != nil {
+				return brokenError{err}
+			}
+		}
 	}
 	return nil
 }
