@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -69,7 +68,7 @@ func startScheduler(ctx context.Context, c *localcluster.Cluster, program string
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		port, err := freePort()
+		port, err := localcluster.FreePort()
 		if err != nil {
 			return nil, err
 		}
@@ -96,15 +95,6 @@ func startScheduler(ctx context.Context, c *localcluster.Cluster, program string
 // flag --kubeconfig has no effect.
 func connectTo(config []byte, kubeconfig string) []byte {
 	return fmt.Appendf(config, "clientConnection:\n  kubeconfig: %q\n", kubeconfig)
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // waitForScheduler waits until the scheduler says that it is.

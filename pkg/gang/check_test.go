@@ -55,6 +55,9 @@ func (b *Book) Check() error {
 			if b.pods[pod] != m || m.Gang != name {
 				return fmt.Errorf("%s is filed under %s", pod, name)
 			}
+			if ok, _ := b.Admit(pod); ok && !pending(m) {
+				return fmt.Errorf("%s may enter and is not pending", pod)
+			}
 			if m.allowed && !m.held {
 				return fmt.Errorf("%s may bind and does not hold a place", pod)
 			}

@@ -12,6 +12,12 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	if m == nil {
 		return false, "the scheduler has not seen the pod yet"
 	}
+	switch { // the scheduler's queue may hear of a change before or after the book does
+	case m.Node != "":
+		return false, "it is bound to " + m.Node
+	case m.Gated:
+		return false, "the scheduler has not seen yet that its scheduling gates are gone"
+	}
 	key := b.groupKey(m.Gang)
 	if why := b.waitsFor(key); why != "" {
 		return false, why
@@ -126,6 +132,11 @@ func (g *Group) Need() (n int) {
 		n += gang.Need
 	}
 	return n
+}
+
+// IsPending says whether a pod is one of those that need a place.
+func (g *Group) IsPending(pod string) bool {
+	return slices.ContainsFunc(g.Pending, func(m Member) bool { return m.Pod == pod })
 }
 
 // GroupKey names the group of a pod.

@@ -3,8 +3,11 @@ package localcluster
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -130,3 +133,19 @@ func (p *Process) Pause() error { return syscall.Kill(-p.Group(), syscall.SIGSTO
 
 // Resume lets a paused program go on (SIGCONT).
 func (p *Process) Resume() error { return syscall.Kill(-p.Group(), syscall.SIGCONT) }
+
+// FreePort returns a port of this machine that nobody listens on. It is not one of those
+// that outgoing connections take at any moment, so that it stays free for a while.
+func FreePort() (int, error) {
+	const first, some, attempts = 15000, 15000, 100
+	for attempt := 1; ; attempt++ {
+		port := first + rand.IntN(some)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		if attempt == attempts {
+			return 0, err
+		}
+	}
+}

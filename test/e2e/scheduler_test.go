@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,12 +13,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
 // scheduler is one process of the binary under test.
@@ -139,16 +141,16 @@ func (s *script) launch(name string, args []string) (*scheduler, error) {
 // launch starts the binary under the name of a program, which is also what its log is
 // called.
 func (h *harness) launch(c *cluster, program, kubeconfig string, args []string) (*scheduler, error) {
-	port, err := freePort()
+	port, err := localcluster.FreePort()
 	if err != nil {
 		return nil, err
 	}
 	args = append([]string{
 		"--leader-elect=false", "--v=2",
-		"--bind-address=127.0.0.1", "--secure-port=" + port,
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
 		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 	}, args...)
-	p := &scheduler{name: filepath.Base(program), address: "127.0.0.1:" + port}
+	p := &scheduler{name: filepath.Base(program), address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	if err := os.Symlink(h.scheduler, program); err != nil {
 		return nil, err
 	}
@@ -210,16 +212,6 @@ func (s *script) connected(config, kubeconfig string) (string, error) {
 	content = fmt.Appendf(content, "\nclientConnection: {kubeconfig: %q}\n", kubeconfig)
 	out := s.ts.MkAbs("connected-" + filepath.Base(config))
 	return out, os.WriteFile(out, content, 0o600)
-}
-
-// freePort returns one that nobody listens on now.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
 }
 
 func (s *script) get(ctx context.Context, args []string) error {

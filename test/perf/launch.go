@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
 // launch starts a contender's scheduler and waits until it has bound a first pod.
@@ -20,7 +21,7 @@ func (b *bench) launch(ctx context.Context, c contender) (*scheduler, error) {
 	if c.program == musterProgram {
 		path = b.muster
 	}
-	port, err := freePort()
+	port, err := localcluster.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +70,4 @@ func (p *scheduler) answers(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

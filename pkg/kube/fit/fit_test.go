@@ -25,13 +25,18 @@ import (
 // profile is kube-scheduler's default profile over the given world.
 func profile(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) framework.Framework {
 	t.Helper()
+	return newProfile(t, internalcache.NewSnapshot(pods, nodes))
+}
+
+// newProfile is the default one on a snapshot.
+func newProfile(t testing.TB, snapshot *internalcache.Snapshot) framework.Framework {
+	t.Helper()
 	metrics.Register()
 	cfg, err := latest.Default()
 	require.NoError(t, err)
 	p := cfg.Profiles[0]
 	p.Plugins.MultiPoint.Enabled = keepStateless(p.Plugins.MultiPoint.Enabled)
 	client := fake.NewClientset()
-	snapshot := internalcache.NewSnapshot(pods, nodes)
 	f, err := frameworkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &p,
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(informers.NewSharedInformerFactory(client, 0)),

@@ -7,16 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"pgregory.net/rapid"
 
@@ -37,24 +31,11 @@ type cluster struct {
 
 func newCluster(t testing.TB) *cluster {
 	t.Helper()
-	metrics.Register()
-	cfg, err := latest.Default()
-	require.NoError(t, err)
-	p := cfg.Profiles[0]
-	p.Plugins.MultiPoint.Enabled = keepStateless(p.Plugins.MultiPoint.Enabled)
-	client := fake.NewClientset()
-	c := &cluster{
-		t: t, cache: internalcache.New(t.Context(), nil, false, false), snapshot: internalcache.NewEmptySnapshot(),
+	snapshot := internalcache.NewEmptySnapshot()
+	return &cluster{
+		Framework: newProfile(t, snapshot), t: t, cache: internalcache.New(t.Context(), nil, false, false), snapshot: snapshot,
 		nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{},
 	}
-	c.Framework, err = frameworkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &p,
-		frameworkruntime.WithClientSet(client),
-		frameworkruntime.WithInformerFactory(informers.NewSharedInformerFactory(client, 0)),
-		frameworkruntime.WithSnapshotSharedLister(c.snapshot),
-		frameworkruntime.WithMutableSnapshotLister(c.snapshot),
-	)
-	require.NoError(t, err)
-	return c
 }
 
 func (c *cluster) setNode(n *v1.Node) {

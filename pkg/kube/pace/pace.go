@@ -28,8 +28,9 @@ import (
 
 // Options are how fast requests may be. Zero values mean the defaults.
 type Options struct {
-	// Bindings is how many are under way at a time; 0 means 48. Twice that, and one for each
-	// event under way, stay below the 100 streams of one HTTP/2 connection.
+	// Bindings is how many are under way at a time; 0 means 48: with the events and nominations
+	// that may be under way besides they need no more than the 100 streams of one HTTP/2
+	// connection.
 	Bindings int
 	Events   EventOptions
 	// Quiet says of which pods a failure to schedule is not said again within a minute: of

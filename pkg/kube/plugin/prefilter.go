@@ -83,6 +83,9 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		p.refuse(p.Cache.GroupKey(pod), err.Error())
 		return &cycle{why: err.Error()}
 	}
+	if !group.IsPending(convert.PodKey(pod)) { // it was when it was admitted, a moment ago
+		return &cycle{why: "the pod has changed meanwhile"}
+	}
 	if group.InFlight > 0 {
 		return &cycle{why: "members of the gang are on their way back to the queue"}
 	}
