@@ -78,9 +78,9 @@ func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, be
 	for i, pods := range beside {
 		keys[i] = pods.key()
 	}
-	todo := m.changed(t, nodes, keys)
+	todo := t.changed(nodes, keys)
 	if len(todo) > len(nodes)/16 && t.move(nodes) {
-		todo = m.changed(t, nodes, keys)
+		todo = t.changed(nodes, keys)
 	}
 	if c.reads.apart {
 		todo = withApart(nodes, todo)
@@ -145,34 +145,13 @@ func (m *Memory) makeRoom() {
 	delete(m.templates, oldest)
 }
 
-// stretch is how many nodes one worker looks at to find those that have changed. What it
-// takes is mostly waiting for memory, since every node's state is somewhere else.
-const stretch = 1024
-
 // changed lists the nodes of which the answers are not known.
-func (m *Memory) changed(t *template, nodes []fwk.NodeInfo, beside map[int]string) (todo []int) {
+func (t *template) changed(nodes []fwk.NodeInfo, beside map[int]string) (todo []int) {
 	if len(t.generation) != len(nodes) {
 		t.resize(len(nodes))
 	}
-	stretches := (len(nodes) + stretch - 1) / stretch
-	if stretches <= 2 {
-		return t.changed(0, nodes, beside)
-	}
-	found := make([][]int, stretches)
-	// No stretch may be left out, so this goes on if the caller has no more time.
-	m.profile.Parallelizer().Until(context.Background(), stretches, func(k int) {
-		lo := k * stretch
-		found[k] = t.changed(lo, nodes[lo:min(lo+stretch, len(nodes))], beside)
-	}, "Coscheduling")
-	return slices.Concat(found...)
-}
-
-// changed lists those of some nodes, from index first on, of which the answers are not
-// known.
-func (t *template) changed(first int, nodes []fwk.NodeInfo, beside map[int]string) (todo []int) {
 	somebody := len(beside)+len(t.beside) > 0
 	for i, n := range nodes {
-		i += first
 		switch {
 		case n == nil && somebody && t.beside[i] != beside[i]:
 			t.generation[i] = 0 // what is known of it was said beside others
