@@ -41,9 +41,10 @@ type Options struct {
 const defaultBindings = 48
 
 // ahead is how many bindings may be under way or wait, for each that may be under way,
-// before the scheduler goes on to the next pod: deciding more would help nobody, and each
-// holds a goroutine and its stack.
-const ahead = 8
+// before the scheduler goes on to the next pod: each holds a goroutine and its stack. It is
+// not less because members that wait to be decided upon are not free either: with each pod
+// that is bound the scheduler's queue walks over all that it keeps out.
+const ahead = 64
 
 // Lane is what the profiles of one process share.
 type Lane struct {
