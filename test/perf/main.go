@@ -65,6 +65,24 @@ func measureAt(ctx context.Context, o options, nodes int, report *Report) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, b.cluster.Stop()) }()
+	rounds := o.rounds
+	if o.churn > 0 {
+		rounds = 1
+	}
+	// Round by round, since a machine may grow slower while it works: whoever came last
+	// would look bad.
+	for range rounds {
+		if err := b.round(ctx, o, report); err != nil {
+			return err
+		}
+	}
+	report.Results = medians(report.Results)
+	report.sort(o.shapes)
+	return nil
+}
+
+// round measures every contender once.
+func (b *bench) round(ctx context.Context, o options, report *Report) error {
 	for _, c := range contenders {
 		if !slices.Contains(o.contenders, c.name) {
 			continue
@@ -78,7 +96,6 @@ func measureAt(ctx context.Context, o options, nodes int, report *Report) (err e
 			progress("%s: %v", c.name, err)
 		}
 	}
-	report.sort(o.shapes)
 	return nil
 }
 
@@ -124,7 +141,7 @@ func (b *bench) drainAll(ctx context.Context, o options, c contender) (all []*Re
 			if running && (!o.running || i > 0 || p == nil) {
 				continue
 			}
-			r, err := b.median(ctx, c, s, p, running, o.rounds)
+			r, err := b.drain(ctx, c, s, p, running)
 			if err != nil {
 				return all, err
 			}
@@ -135,31 +152,36 @@ func (b *bench) drainAll(ctx context.Context, o options, c contender) (all []*Re
 	return all, nil
 }
 
-// median drains several times and returns the one in the middle. What went wrong in
-// any of them is kept.
-func (b *bench) median(ctx context.Context, c contender, s Shape, p *scheduler, running bool, rounds int) (*Result, error) {
-	var all []*Result
-	var failures []string
-	for range rounds {
-		r, err := b.drain(ctx, c, s, p, running)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-		failures = append(failures, r.Failures...)
+// medians keeps of equal drains, in the order in which their first ones stand, the one in
+// the middle. What went wrong in any of them is kept.
+func medians(all []*Result) (out []*Result) {
+	type key struct {
+		contender string
+		shape     Shape
+		nodes     int
+		running   bool
 	}
-	slices.SortFunc(all, func(x, y *Result) int {
-		switch {
-		case x.PodsPerS < y.PodsPerS:
-			return -1
-		case x.PodsPerS > y.PodsPerS:
-			return 1
+	equal := map[key][]*Result{}
+	var order []key
+	for _, r := range all {
+		k := key{r.Contender, r.Shape, r.Nodes, r.Running}
+		if equal[k] == nil {
+			order = append(order, k)
 		}
-		return 0
-	})
-	middle := all[len(all)/2]
-	middle.Failures = failures
-	return middle, nil
+		equal[k] = append(equal[k], r)
+	}
+	for _, k := range order {
+		rounds := equal[k]
+		var failures []string
+		for _, r := range rounds {
+			failures = append(failures, r.Failures...)
+		}
+		slices.SortStableFunc(rounds, func(x, y *Result) int { return cmp.Compare(x.PodsPerS, y.PodsPerS) })
+		middle := *rounds[len(rounds)/2]
+		middle.Failures = failures
+		out = append(out, &middle)
+	}
+	return out
 }
 
 func progress(format string, args ...any) {

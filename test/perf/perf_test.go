@@ -89,3 +89,18 @@ func TestReadUsage(t *testing.T) {
 	require.ErrorContains(t, u.read(-1), "has ended")
 	require.InDelta(t, 12.5, megabytes("Name:\tx\nVmHWM:\t   12800 kB\n", "VmHWM:"), 0.001)
 }
+
+func TestMedians(t *testing.T) {
+	big, small := Shape{Gangs: 8, Pods: 128}, Shape{Gangs: 128, Pods: 4}
+	drain := func(who string, s Shape, running bool, podsPerS float64, failures ...string) *Result {
+		return &Result{Contender: who, Shape: s, Running: running, PodsPerS: podsPerS, Failures: failures}
+	}
+	got := medians([]*Result{
+		drain("b", big, false, 30), drain("a", big, false, 3), drain("b", big, true, 7),
+		drain("b", big, false, 10, "partial"), drain("a", big, false, 1), drain("b", small, false, 9),
+		drain("b", big, false, 20, "outside"), drain("a", big, false, 2),
+	})
+	require.Equal(t, []*Result{
+		drain("b", big, false, 20, "partial", "outside"), drain("a", big, false, 2), drain("b", big, true, 7), drain("b", small, false, 9),
+	}, got)
+}
