@@ -16,7 +16,7 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	case m.Node != "":
 		return false, "it is bound to " + m.Node
 	case m.Gated:
-		return false, "the scheduler has not seen yet that its scheduling gates are gone"
+		return false, "it has scheduling gates or another scheduler, as far as is known by now"
 	}
 	key := b.groupKey(m.Gang)
 	if why := b.waitsFor(key); why != "" {
