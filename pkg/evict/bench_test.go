@@ -23,8 +23,8 @@ func BenchmarkEvict(b *testing.B) {
 	}
 	network := topology.Build([]string{"Hall", "Spine", "Block"}, nodes)
 	flat := topology.Build(nil, nodes)
-	layered := plan.Request{Want: 512, Min: 512, Prefer: []int{1, 2, 3}}
-	gathered := plan.Request{Want: 512, Min: 512, Must: 2, Prefer: []int{3}}
+	layered := plan.Request{Want: 512, Min: 512, Prefer: plan.PreferGather(1, 2, 3)}
+	gathered := plan.Request{Want: 512, Min: 512, Must: 2, Prefer: plan.PreferGather(3)}
 	for _, c := range []struct {
 		name       string
 		tree       *topology.Tree
@@ -112,7 +112,7 @@ func BenchmarkDomains(b *testing.B) {
 			}})
 		}
 		w := plan.World{Tree: topology.Build([]string{"Spine", "Block"}, leaves)}
-		r := plan.Request{Want: 512, Min: 512, Must: 1, Prefer: []int{2}}
+		r := plan.Request{Want: 512, Min: 512, Must: 1, Prefer: plan.PreferGather(2)}
 		nodes := make([]evict.RawNode, size)
 		var gangs []evict.Gang
 		for i := range nodes {

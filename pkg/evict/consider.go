@@ -39,23 +39,28 @@ const (
 )
 
 // Rule is what decided between the winner and the next best domain, in a word.
-type Rule string
+type Rule = plan.Rule
 
-// Rules, in the order in which they are asked.
+// The rules for costs, and after them those of package plan.
 const (
-	Alone        Rule = "alone"           // no other domain is known to be possible
-	ByBudgets    Rule = "budgets"         // fewest violated disruption budgets
-	ByPods       Rule = "pods"            // fewest pods evicted
-	ByHighest    Rule = "highestPriority" // lowest highest victim priority
-	BySum        Rule = "sum"             // lowest sum of priorities
-	ByMembers    Rule = "members"         // most members placed
-	ByDepth      Rule = "depth"           // deepest domain that holds them all
-	ByWishes     Rule = "wishes"          // fewest domains of the PreferGather layers
-	ByAttraction Rule = "attraction"      // most attracting pods
-	ByBinpack    Rule = "binpack"         // least room
-	ByNames      Rule = "names"
-	ByOrder      Rule = "order"   // package plan's order, of members that differ in whom they gather with
-	NotAll       Rule = "not all" // not all ways were tried: the next best would have been better
+	ByBudgets Rule = "budgets"         // fewest violated disruption budgets
+	ByPods    Rule = "pods"            // fewest pods evicted
+	ByHighest Rule = "highestPriority" // lowest highest victim priority
+	BySum     Rule = "sum"             // lowest sum of priorities
+
+	ByMembers     = plan.ByMembers
+	ByDepth       = plan.ByDepth
+	ByPreferences = plan.ByPreferences
+	ByAttraction  = plan.ByAttraction
+	ByBinpack     = plan.ByBinpack
+	ByNames       = plan.ByNames
+)
+
+// What else may be said where no rule says it.
+const (
+	Alone   Rule = "alone"   // no other domain is known to be possible
+	ByOrder Rule = "order"   // package plan's order, of members that differ in whom they gather with
+	NotAll  Rule = "not all" // not all ways were tried: the next best would have been better
 )
 
 // Patience says whether there is time to look into one domain more. Those that are left
@@ -81,7 +86,7 @@ func ConsiderAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []G
 // like is choice for members that need the same.
 func (c *considering) like(found *Eviction, search func(part plan.World, lo, hi int) *Eviction) Choice {
 	told := func(e *Eviction) draft {
-		return draft{domain: e.Plan.Domain, places: e.Plan.Places, cost: e.Cost, full: true}
+		return draft{plan: *e.Plan, cost: e.Cost, full: true}
 	}
 	return c.choice(told(found), func(part plan.World, lo, hi int) (d draft, o Outcome) {
 		e := search(part, lo, hi)
@@ -107,9 +112,10 @@ func ConsiderJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs [
 		members += len(class.Ranks)
 	}
 	told := func(e *JobEviction) draft {
-		d := draft{domain: e.Plan.Domain, cost: e.Cost, full: len(e.Plan.Puts) == members && len(j.Each.Prefer) == 0}
+		d := draft{cost: e.Cost, full: len(e.Plan.Puts) == members && len(j.Each.Prefer) == 0}
+		d.plan.Domain = e.Plan.Domain
 		for _, put := range e.Plan.Puts {
-			d.places = append(d.places, plan.Place{Node: put.Node, Count: 1})
+			d.plan.Places = append(d.plan.Places, plan.Place{Node: put.Node, Count: 1})
 		}
 		return d
 	}
@@ -135,39 +141,33 @@ func ConsiderJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs [
 type considering struct {
 	world  plan.World
 	must   int
-	prefer []int
+	prefer []plan.Preference
 	room   func(node int) offer.Slots // with every victim gone
 	more   Patience
 
-	rooms, attract, bound []offer.Slots // by ID
+	bound []offer.Slots // by ID
+	judge *plan.Judge   // made when asked for
 }
 
 // draft is an eviction and the plan that follows, as far as the rules compare them.
 type draft struct {
-	domain topology.ID // the deepest that holds all members
-	places []plan.Place
-	cost   Cost
-	full   bool // the rules for like members tell all that there is to tell
+	plan plan.Plan
+	cost Cost
+	full bool // the rules for like members tell all that there is to tell
 }
 
 type considered struct {
 	Considered
-	row []step
-}
-
-// step is what a rule compares, the lower the better.
-type step struct {
-	rule  Rule
-	value int64
+	draft draft
 }
 
 // choice searches in every domain but the winner's as if there were no others.
 func (c *considering) choice(found draft, search func(part plan.World, lo, hi int) (draft, Outcome)) Choice {
 	layer := c.layer()
-	c.bound, c.attract = sum(c.world.Tree, c.world.Bound), sum(c.world.Tree, c.world.Attract)
-	winner := considered{Considered{Domain: topology.Root, Cost: found.cost}, c.row(found)}
-	if c.world.Tree.Layer(found.domain) >= layer {
-		winner.Domain = c.world.Tree.Ancestor(found.domain, layer)
+	c.bound = sum(c.world.Tree, c.world.Bound)
+	winner := considered{Considered{Domain: topology.Root, Cost: found.cost}, found}
+	if c.world.Tree.Layer(found.plan.Domain) >= layer {
+		winner.Domain = c.world.Tree.Ancestor(found.plan.Domain, layer)
 	}
 	var others []considered
 	for d := topology.Root; int(d) < c.world.Tree.Len(); d++ {
@@ -182,19 +182,23 @@ func (c *considering) choice(found draft, search func(part plan.World, lo, hi in
 		lo, hi := c.world.Tree.Nodes(d)
 		var best draft
 		if best, other.Outcome = search(c.part(d), lo, hi); other.Outcome == Possible {
-			best = c.original(best, lo)
-			other.Cost, other.row = best.cost, c.row(best)
+			other.draft = c.original(best, lo)
+			other.Cost = best.cost
 		}
 	}
 	slices.SortStableFunc(others, func(a, b considered) int {
-		return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), slices.CompareFunc(a.row, b.row, compareSteps))
+		if a.Outcome != b.Outcome || a.Outcome != Possible {
+			return cmp.Compare(a.Outcome, b.Outcome)
+		}
+		_, o := c.decide(a.draft, b.draft)
+		return o
 	})
 	choice := Choice{Considered: []Considered{winner.Considered}, Rule: Alone}
 	for _, o := range others {
 		choice.Considered = append(choice.Considered, o.Considered)
 	}
 	if len(others) > 0 && others[0].Outcome == Possible {
-		choice.Rule = decided(winner.row, others[0].row)
+		choice.Rule = c.decided(winner.draft, others[0].draft)
 	}
 	return choice
 }
@@ -245,66 +249,47 @@ func within(all []offer.Slots, lo, hi int) []offer.Slots {
 
 // original translates a draft on the part of the world that begins at node lo.
 func (c *considering) original(d draft, lo int) draft {
-	d.places = slices.Clone(d.places)
-	for i := range d.places {
-		d.places[i].Node += lo
+	d.plan.Places = slices.Clone(d.plan.Places)
+	for i := range d.plan.Places {
+		d.plan.Places[i].Node += lo
 	}
-	d.domain = c.world.Tree.Node(d.places[0].Node)
-	for _, at := range d.places {
-		d.domain = c.world.Tree.Common(d.domain, c.world.Tree.Node(at.Node))
-	}
-	for c.bound[d.domain] < c.bound[topology.Root] {
-		d.domain = c.world.Tree.Parent(d.domain)
-	}
+	d.plan.Domain, _ = c.world.Tree.Enclosing(func(yield func(int) bool) {
+		for _, at := range d.plan.Places {
+			if !yield(at.Node) {
+				return
+			}
+		}
+		for i, n := range c.world.Bound {
+			if n > 0 && !yield(i) {
+				return
+			}
+		}
+	})
 	return d
 }
 
-// row is what the rules compare, in their order.
-func (c *considering) row(d draft) []step {
-	t := c.world.Tree
-	members := offer.Slots(0)
-	for _, at := range d.places {
-		members += at.Count
+// decide says which of two drafts comes first, and by which rule; "" if they are equal.
+func (c *considering) decide(a, b draft) (Rule, int) {
+	if rule, o := a.cost.decide(b.cost); o != 0 {
+		return rule, o
 	}
-	row := []step{
-		{ByBudgets, int64(d.cost.Violations)},
-		{ByPods, int64(d.cost.Pods)},
-		{ByHighest, int64(d.cost.Highest)},
-		{BySum, d.cost.Sum},
-		{ByMembers, -int64(members)},
+	if c.judge == nil {
+		c.judge = c.newJudge()
 	}
-	if !d.full {
-		return row
+	if c.judge.Last = ""; !a.full || !b.full {
+		c.judge.Last = plan.ByMembers
 	}
-	row = append(row, step{ByDepth, -int64(t.Layer(d.domain))})
-	for _, l := range slices.Compact(slices.Sorted(slices.Values(c.prefer))) {
-		touched := map[topology.ID]bool{}
-		for _, at := range d.places {
-			if up := t.Ancestor(t.Node(at.Node), l); c.bound[up] == 0 {
-				touched[up] = true
-			}
-		}
-		row = append(row, step{ByWishes, int64(len(touched))})
-	}
-	for l := t.Layer(d.domain); l >= 0; l-- {
-		row = append(row, step{ByAttraction, -int64(c.attract[t.Ancestor(d.domain, l)])})
-	}
-	for l := t.Layer(d.domain); l >= 0; l-- {
-		row = append(row, step{ByBinpack, int64(c.roomIn(t.Ancestor(d.domain, l)))})
-	}
-	return append(row, step{ByNames, int64(d.domain)})
+	return c.judge.Decide(&a.plan, &b.plan)
 }
 
-// roomIn is the room in a domain when all victims have gone.
-func (c *considering) roomIn(d topology.ID) offer.Slots {
-	if c.rooms == nil {
-		nodes := make([]offer.Slots, c.world.Tree.NumNodes())
-		for i := range nodes {
-			nodes[i] = c.room(i)
-		}
-		c.rooms = offer.Sum(c.world.Tree, nodes)
+// newJudge prepares to compare plans. Room is what there is when all victims have gone.
+func (c *considering) newJudge() *plan.Judge {
+	w := c.world
+	w.Room = make([]offer.Slots, w.Tree.NumNodes())
+	for i := range w.Room {
+		w.Room[i] = c.room(i)
 	}
-	return c.rooms[d]
+	return plan.NewJudge(w, plan.Request{Must: c.must, Prefer: c.prefer})
 }
 
 // sum is offer.Sum, also of nothing.
@@ -315,19 +300,14 @@ func sum(t *topology.Tree, nodes []offer.Slots) []offer.Slots {
 	return offer.Sum(t, nodes)
 }
 
-func compareSteps(a, b step) int { return cmp.Compare(a.value, b.value) }
-
 // decided is the first rule by which the winner is better.
-func decided(winner, other []step) Rule {
-	for i := range min(len(winner), len(other)) {
-		switch w, o := winner[i], other[i]; {
-		case w.value < o.value:
-			return w.rule
-		case w.value > o.value && slices.Contains([]Rule{ByBudgets, ByPods, ByHighest, BySum}, w.rule):
-			return NotAll
-		case w.value > o.value:
-			return ByOrder
-		}
+func (c *considering) decided(winner, other draft) Rule {
+	switch rule, o := c.decide(winner, other); {
+	case o < 0:
+		return rule
+	case o > 0 && winner.cost != other.cost:
+		return NotAll
+	default:
+		return ByOrder
 	}
-	return ByOrder
 }

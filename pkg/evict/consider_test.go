@@ -9,6 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/muster-scheduler/muster/test/seed"
+
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/picture"
@@ -98,7 +100,7 @@ func (w world) rule(a, b twin) evict.Rule {
 	}
 	rules := []evict.Rule{evict.ByMembers, evict.ByDepth}
 	for range w.Prefer {
-		rules = append(rules, evict.ByWishes)
+		rules = append(rules, evict.ByPreferences)
 	}
 	upwards := -a.row[1] + 1
 	rules = slices.Concat(rules, slices.Repeat([]evict.Rule{evict.ByAttraction}, upwards), slices.Repeat([]evict.Rule{evict.ByBinpack}, upwards))
@@ -186,7 +188,7 @@ func TestConsiderTies(t *testing.T) {
 			}
 		}
 		w.Want = offer.Slots(2 + worlds.Even(t, 4, "want"))
-		w.Min, w.Must, w.Prefer, w.Multiple = w.Want, 1, []int{2}, make(offer.Multiples, 4)
+		w.Min, w.Must, w.Prefer, w.Multiple = w.Want, 1, plan.PreferGather(2), make(offer.Multiples, 4)
 		e := evict.Choose(w.World, w.Request, w.nodes())
 		if e == nil {
 			return
@@ -292,7 +294,7 @@ func TestRules(t *testing.T) {
 		{"sum", "want=2 must=SpineLayer: s2 2, s1 2", "n1 ab", "n2 cd", "c: priority=1"},
 		{"members", "want=3 min=2 must=SpineLayer: s2 1, s1 1", "n1 aa", "n2 ccc", ""},
 		{"depth", "want=2 must=SpineLayer: s2 1, s1 1", "n1 .#  n3 a", "n2 .c", ""},
-		{"wishes", "want=3 must=SpineLayer prefer=NodeTopologyLayer: s2 1, s1 1", "n1 a  n3 .  n5 .", "n2 c  n4 ..", ""},
+		{"preferences", "want=3 must=SpineLayer prefer=NodeTopologyLayer: s2 1, s1 1", "n1 a  n3 .  n5 .", "n2 c  n4 ..", ""},
 		{"attraction", "want=2 must=SpineLayer: s2 1, s1 1", "n1 .a", "n2 .c@", ""},
 		{"binpack", "want=2 must=SpineLayer: s2 1, s1 1", "n1 a  n3 .  n5 b", "n2 c  n4 .", ""},
 		{"names", "want=2 must=SpineLayer: s1 1, s2 1", "n1 .a", "n2 .c", ""},

@@ -14,9 +14,32 @@ type Cost struct {
 	Sum        int64 // of victim priorities
 }
 
-// Compare orders costs by violations, pods, highest priority and sum.
+// costRules is the order of costs. Plans are compared by package plan's rules where costs
+// are equal.
+var costRules = []struct {
+	name    Rule
+	compare func(a, b Cost) int
+}{
+	{ByBudgets, func(a, b Cost) int { return cmp.Compare(a.Violations, b.Violations) }},
+	{ByPods, func(a, b Cost) int { return cmp.Compare(a.Pods, b.Pods) }},
+	{ByHighest, func(a, b Cost) int { return cmp.Compare(a.Highest, b.Highest) }},
+	{BySum, func(a, b Cost) int { return cmp.Compare(a.Sum, b.Sum) }},
+}
+
+// Compare orders costs by the rules for them.
 func (c Cost) Compare(o Cost) int {
-	return cmp.Or(c.compareCount(o), cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum))
+	_, order := c.decide(o)
+	return order
+}
+
+// decide says which of two costs comes first, and by which rule; "" if they are equal.
+func (c Cost) decide(o Cost) (Rule, int) {
+	for _, r := range costRules {
+		if order := r.compare(c, o); order != 0 {
+			return r.name, order
+		}
+	}
+	return "", 0
 }
 
 func (c Cost) compareCount(o Cost) int {

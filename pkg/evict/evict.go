@@ -8,11 +8,9 @@
 //
 // Of all domains and victim sets it takes the first by:
 //
-//  1. fewest violated disruption budgets;
-//  2. fewest pods evicted;
-//  3. lowest highest victim priority, then lowest sum;
-//  4. the order of package plan for the plan that follows;
-//  5. youngest victims, then names.
+//  1. the rules for costs, see cost.go;
+//  2. the rules of package plan for the plan that follows;
+//  3. youngest victims, then names.
 package evict
 
 import (
@@ -70,8 +68,10 @@ func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32, m *mem
 	for i, n := range nodes {
 		w.Room[i] = n.Room
 	}
-	step := r.Multiple.Steps(w.Tree.Depth() + 1)[0]
-	need := (max(r.Min, 1) + step - 1) / step * step
+	need, ok := offer.Up(max(r.Min, 1), r.Multiple.Steps(w.Tree.Depth() + 1)[0])
+	if !ok {
+		return nil
+	}
 	s := &search{world: w, request: r, nodes: nodes, need: need, memory: m, changed: changed}
 	return s.choose(floor)
 }

@@ -9,9 +9,13 @@ import (
 )
 
 // Gang is a running gang of which members may be evicted. As long as no more than Spare
-// of them leave, the rest is still a gang; if more do, all must.
+// of them leave, the rest is still a gang; if more do, all must, and with them all gangs of
+// its group.
 type Gang struct {
 	Spare int
+	// Group is the number of its group, counted from 1; 0 if it is alone. Gangs of whose
+	// members nobody may be evicted must be listed, too, where others of their group are.
+	Group int
 	// Whole says that all of them may be evicted; Cost is what that costs, with those that
 	// run on none of the nodes: the sum of CostOf.
 	Whole bool
@@ -71,14 +75,20 @@ func leadsTo(w plan.World, r plan.Request, nodes []RawNode, victims []Pick, p *p
 
 // searchAmongGangs looks for the first eviction; tied says that there are others at its cost.
 func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, most int) (e *Eviction, tied bool) {
-	plain := make([]Node, len(nodes))
-	w.Room = make([]offer.Slots, len(nodes))
 	victims := make([][]Victim, len(nodes))
 	for i, n := range nodes {
-		plain[i] = n.node(r.Want, branch{}, i)
-		w.Room[i], victims[i] = plain[i].Room, n.Victims
+		victims[i] = n.Victims
 	}
 	s := newBranches[*plan.Plan](gangs, victims, most)
+	nodes, w.Room = withRoom(nodes)
+	if !possible(w, r, nodes, s.start) {
+		return nil, false
+	}
+	plain := make([]Node, len(nodes))
+	for i, n := range nodes {
+		plain[i] = n.node(r.Want, s.start, i)
+		plain[i].Room = w.Room[i]
+	}
 	shared := newMemory(plain)
 	s.guessed = slices.ContainsFunc(plain, func(n Node) bool { return n.guessed != nil })
 	s.look = func(b branch) (picks []Pick, p *plan.Plan, ok bool) {
@@ -86,7 +96,7 @@ func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gan
 		changed := slices.Sorted(maps.Keys(s.touched(b)))
 		for _, i := range changed {
 			now[i] = nodes[i].node(r.Want, b, i)
-			now[i].Room = plain[i].Room // whoever leaves in this branch
+			now[i].Room = w.Room[i] // whoever leaves in this branch
 		}
 		e := chooseAbove(w, r, now, s.floor(b), shared, changed)
 		if e == nil {
@@ -102,10 +112,52 @@ func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gan
 	return &Eviction{Plan: found.plan, Cost: found.cost, Victims: s.all(found)}, s.tied
 }
 
+// withRoom asks what nodes take when all victims have gone, once for all.
+func withRoom(nodes []RawNode) (asked []RawNode, room []offer.Slots) {
+	asked, room = slices.Clone(nodes), make([]offer.Slots, len(nodes))
+	for i, n := range nodes {
+		room[i] = n.Slots(indexes(len(n.Victims)))
+		asked[i].Slots = func(gone []int) offer.Slots {
+			if len(gone) == len(n.Victims) {
+				return room[i]
+			}
+			return n.Slots(gone)
+		}
+	}
+	return asked, room
+}
+
+// possible asks the sums, before any search: whether there is a plan when every victim has
+// gone that may leave in a branch.
+func possible(w plan.World, r plan.Request, nodes []RawNode, b branch) bool {
+	w.Free = make([]offer.Slots, len(nodes))
+	for i, n := range nodes {
+		left, _ := b.split(i, n.Victims)
+		w.Free[i] = n.Slots(left)
+	}
+	return plan.NewSearch(w, r, 0, nil).Possible()
+}
+
 // node asks what the node takes in a branch.
 func (n RawNode) node(most offer.Slots, b branch, i int) Node {
 	left, gone := b.split(i, n.Victims)
 	return NewNode(b.pick(n.Victims, left), most, func(out []int) offer.Slots { return n.Slots(union(gone, left, out)) })
+}
+
+// possibleJob is possible for members that differ; where only a search can tell, it says
+// that there may be a plan.
+func possibleJob(w plan.JobWorld, j plan.Job, nodes []JobNode, b branch) bool {
+	if w.Take = nil; !plan.Possible(w, j) {
+		return false // whoever leaves
+	}
+	gone := make([][]int, len(nodes))
+	for i, n := range nodes {
+		gone[i], _ = b.split(i, n.Victims)
+	}
+	w.Take = func(node int, load []offer.Slots, kind int) offer.Slots {
+		return nodes[node].Take(gone[node], load, kind)
+	}
+	return plan.Possible(w, j)
 }
 
 // ChooseJobAmongGangs is ChooseAmongGangs for members that differ.
@@ -119,18 +171,22 @@ func chooseJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []G
 		victims[i] = n.Victims
 	}
 	s := newBranches[*plan.JobPlan](gangs, victims, most)
+	if !possibleJob(w, j, nodes, s.start) {
+		return nil, true
+	}
 	s.guessed = slices.ContainsFunc(victims, func(here []Victim) bool {
 		_, every := everySet(here)
 		return !every
 	})
 	exact = true
+	plain := slices.Clone(nodes)
+	for at := range s.start.stay {
+		plain[at.Node] = nodes[at.Node].node(s.start, at.Node)
+	}
 	s.look = func(b branch) (picks []Pick, p *plan.JobPlan, ok bool) {
-		now := slices.Clone(nodes)
+		now := slices.Clone(plain)
 		for i := range s.touched(b) {
-			left, gone := b.split(i, nodes[i].Victims)
-			now[i] = JobNode{Victims: b.pick(nodes[i].Victims, left), Take: func(out []int, load []offer.Slots, kind int) offer.Slots {
-				return nodes[i].Take(union(gone, left, out), load, kind)
-			}}
+			now[i] = nodes[i].node(b, i)
 		}
 		e, ok := chooseJobAbove(w, j, now, s.floor(b))
 		exact = exact && ok
@@ -145,4 +201,12 @@ func chooseJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []G
 		return nil, exact
 	}
 	return &JobEviction{Plan: found.plan, Cost: found.cost, Victims: s.all(found)}, exact
+}
+
+// node is what is left of the node in a branch.
+func (n JobNode) node(b branch, i int) JobNode {
+	left, gone := b.split(i, n.Victims)
+	return JobNode{Victims: b.pick(n.Victims, left), Take: func(out []int, load []offer.Slots, kind int) offer.Slots {
+		return n.Take(union(gone, left, out), load, kind)
+	}}
 }

@@ -2,6 +2,7 @@ package evict_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -48,7 +49,7 @@ func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 		w.Bound[worlds.Even(t, n, "node")] = 1
 	}
 	for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
-		w.gangs = append(w.gangs, evict.Gang{Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
+		w.gangs = append(w.gangs, evict.Gang{Group: worlds.Even(t, 4, "group") / 2, Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
 	}
 	w.budgets = budgets
 	w.hosts = make([]host, n)
@@ -154,6 +155,21 @@ func (w gangWorld) leavers(gone []evict.Pick) []int {
 	return n
 }
 
+// together says whether two gangs leave together.
+func (w gangWorld) together(g, h int) bool {
+	return g == h || w.gangs[g].Group > 0 && w.gangs[g].Group == w.gangs[h].Group
+}
+
+// leavesWhole says whether more leave of a gang, or of one of its group, than that can spare.
+func (w gangWorld) leavesWhole(g int, leave []int) bool {
+	for h, n := range leave {
+		if w.together(g, h) && n > w.gangs[h].Spare {
+			return true
+		}
+	}
+	return false
+}
+
 // costOf returns what a set costs in which no gang leaves in part, or by no more than it
 // can spare; ok is false of another set.
 func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
@@ -164,9 +180,9 @@ func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 			count[b.Name]++
 		}
 	}
-	here := w.leavers(w.everybody())
-	for g, n := range w.leavers(gone) {
-		if n <= w.gangs[g].Spare {
+	here, leave := w.leavers(w.everybody()), w.leavers(gone)
+	for g, n := range leave {
+		if !w.leavesWhole(g, leave) {
 			continue
 		}
 		if !w.gangs[g].Whole || n < here[g] {
@@ -353,19 +369,22 @@ func (w gangWorld) here() gangWorld {
 var gangKinds = []string{
 	"impossible", "refused", "nobody leaves", "only pods without gangs leave", "a gang leaves whole", "several gangs leave whole",
 	"gangs leave whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide", "with violations",
-	"equal costs", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
+	"equal costs", "a gang leaves for its group alone", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
 }
 
 // count says what the world was good for; alone is what is chosen where there are no gangs.
 func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose chooser) {
-	whole, spared, avoided := 0, 0, 0
-	broken := w.leavers(alone.Victims)
-	for g, n := range w.leavers(e.Victims) {
+	whole, spared, avoided, dragged := 0, 0, 0, 0
+	broken, leave := w.leavers(alone.Victims), w.leavers(e.Victims)
+	for g, n := range leave {
 		if spare := w.gangs[g].Spare; n <= spare && broken[g] > spare {
 			avoided++
 		}
+		if w.leavesWhole(g, leave) && n <= w.gangs[g].Spare {
+			dragged++
+		}
 		switch {
-		case n > w.gangs[g].Spare:
+		case w.leavesWhole(g, leave):
 			whole++
 		case n > 0:
 			spared++
@@ -378,6 +397,13 @@ func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose choose
 	y.Count("gangs leave whole and in part", whole > 0 && spared > 0)
 	y.Count("a gang spares members", spared > 0)
 	y.Count("a gang is avoided at a higher count", avoided > 0 && e.Cost.Pods > alone.Cost.Pods)
+	y.Count("a gang leaves for its group alone", dragged > 0)
+	single := w
+	single.gangs = slices.Clone(w.gangs)
+	for g := range single.gangs {
+		single.gangs[g].Group = 0
+	}
+	y.Count("a group decides", !slices.Equal(choose(single).Victims, e.Victims))
 	y.Count("with violations", e.Cost.Violations > 0)
 	if len(w.budgets) > 0 {
 		free := choose(w.unshared())
@@ -436,6 +462,7 @@ func (w gangWorld) checkUse(t *rapid.T, gone []evict.Pick, fits func([]evict.Pic
 	}
 	for g := range w.gangs {
 		try(func(p evict.Pick) bool { return w.victim(p).Gang == g+1 })
+		try(func(p evict.Pick) bool { return w.victim(p).Gang > 0 && w.together(w.victim(p).Gang-1, g) })
 	}
 }
 
@@ -602,7 +629,7 @@ func TestCrowdedBudget(t *testing.T) {
 	w := gangWorld{world: world{unit: 1}}
 	for i := range 60 {
 		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
-		v := evict.Victim{Name: fmt.Sprint("v", i), Priority: 1, Budgets: []evict.Budget{{Name: "crowd", Allowed: 3}}}
+		v := evict.Victim{Name: fmt.Sprint("v", i), Priority: 1, Budgets: []evict.Budget{{Name: "shared", Allowed: 3}}}
 		if i >= 30 {
 			v.Priority, v.Budgets = 5, nil
 		}
@@ -652,6 +679,9 @@ func drawGangJob(t *rapid.T, w gangWorld) gangJob {
 	j.All = plan.Gather{Multiple: make(offer.Multiples, w.Tree.Depth()+1)}
 	j.Each = j.All
 	j.All.Must = worlds.Even(t, 3, "gather") / 2 * worlds.Even(t, w.Tree.Depth()+1, "must")
+	if worlds.Chance(t, 4, "multiples") {
+		j.All.Multiple = worlds.Multiples(t, w.Tree)
+	}
 	rank := 0
 	for kind := range 2 {
 		c := plan.Class{Gang: min(kind, len(j.Gangs)-1), Kind: kind}
@@ -707,37 +737,56 @@ func (j gangJob) choose(w gangWorld) (e *evict.JobEviction, exact bool) {
 }
 
 // fits says whether every gang's members find a place when some have left: it lists how
-// many of each kind a domain can take together, node by node.
+// many of each kind a domain can take together, child by child.
 func (j gangJob) fits(w gangWorld, gone []evict.Pick) bool {
 	free := w.after(gone).Free
 	for d := topology.Root; int(d) < w.Tree.Len(); d++ {
 		if w.Tree.Layer(d) != j.All.Must {
 			continue
 		}
-		reach := map[[2]int]bool{{}: true}
-		for i := range w.hosts {
-			if !worlds.Holds(w.Tree, d, w.Tree.Node(i)) {
-				continue
-			}
-			more := map[[2]int]bool{}
-			for had := range reach {
-				for a := range len(j.Classes[0].Ranks) - had[0] + 1 {
-					for b := range len(j.Classes[1].Ranks) - had[1] + 1 {
-						if a*j.units[0]+b*j.units[1] <= int(free[i]) {
-							more[[2]int{had[0] + a, had[1] + b}] = true
-						}
-					}
-				}
-			}
-			reach = more
-		}
-		for n := range reach {
-			if j.enough(n) {
+		for n := range j.reach(w, free, d) {
+			if j.enough(n) && j.legal(n, j.All.Must) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// reach lists how many of each kind a domain takes.
+func (j gangJob) reach(w gangWorld, free []offer.Slots, d topology.ID) map[[2]int]bool {
+	out := map[[2]int]bool{{}: true}
+	if lo, _ := w.Tree.Nodes(d); w.Tree.IsNode(d) {
+		for a := range len(j.Classes[0].Ranks) + 1 {
+			for b := range len(j.Classes[1].Ranks) + 1 {
+				out[[2]int{a, b}] = a*j.units[0]+b*j.units[1] <= int(free[lo])
+			}
+		}
+	}
+	for k := range w.Tree.Children(d) {
+		sums := map[[2]int]bool{}
+		for n := range j.reach(w, free, k) {
+			for had := range out {
+				sum := [2]int{had[0] + n[0], had[1] + n[1]}
+				sums[sum] = sum[0] <= len(j.Classes[0].Ranks) && sum[1] <= len(j.Classes[1].Ranks)
+			}
+		}
+		maps.DeleteFunc(sums, func(_ [2]int, ok bool) bool { return !ok })
+		out = sums
+	}
+	m := int(j.All.Multiple.At(w.Tree.Layer(d)))
+	maps.DeleteFunc(out, func(n [2]int, ok bool) bool { return !ok || (n[0]+n[1])%m != 0 })
+	return out
+}
+
+// legal says whether so many are multiples in all layers down to one.
+func (j gangJob) legal(n [2]int, layer int) bool {
+	for l := range layer + 1 {
+		if (n[0]+n[1])%int(j.All.Multiple.At(l)) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // enough says whether so many of each kind are what every gang needs.
@@ -756,27 +805,29 @@ func (j gangJob) enough(n [2]int) bool {
 
 // checkPlan: the plan holds in the world that the victims have left.
 func (j gangJob) checkPlan(t *rapid.T, w gangWorld, e *evict.JobEviction) {
-	free := w.after(e.Victims).Free
+	free, counts := w.after(e.Victims).Free, make([]offer.Slots, len(w.hosts))
 	var n [2]int
 	for _, p := range e.Plan.Puts {
 		n[p.Class]++
+		counts[p.Node]++
 		free[p.Node] -= offer.Slots(j.units[p.Class])
 		if free[p.Node] < 0 || n[p.Class] > len(j.Classes[p.Class].Ranks) || !worlds.Holds(w.Tree, e.Plan.Domain, w.Tree.Node(p.Node)) {
 			t.Fatalf("%+v does not hold\n%s\n%+v", e.Plan, w, j)
 		}
 	}
-	if !j.enough(n) || w.Tree.Layer(e.Plan.Domain) < j.All.Must {
+	if !j.enough(n) || w.Tree.Layer(e.Plan.Domain) < j.All.Must || !worlds.Legal(w.Tree, counts, j.All.Multiple) {
 		t.Fatalf("%+v is not what %+v asks for\n%s", e.Plan, j, w)
 	}
 }
 
 // TestChooseJobAmongGangs: the same for members of two kinds.
 func TestChooseJobAmongGangs(t *testing.T) {
-	worlds.Check(t, 2000, slices.Concat(gangKinds, []string{"unlike members", "several gangs in the job"}), func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 2000, slices.Concat(gangKinds, []string{"unlike members", "several gangs in the job", "multiples", "multiples beyond any count"}), func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.unit = 1
 		w.Bound = make([]offer.Slots, len(w.hosts))
 		j := drawGangJob(t, w)
+		y.Count("multiples beyond any count", worlds.BeyondCount(j.All.Multiple))
 		var last *evict.JobEviction
 		every := true
 		choose := func(w gangWorld) *evict.Eviction {
@@ -795,6 +846,7 @@ func TestChooseJobAmongGangs(t *testing.T) {
 		}
 		choose(w)
 		j.checkPlan(t, w, last)
+		y.Count("multiples", slices.Max(j.All.Multiple) > 1)
 		y.Count("unlike members", slices.ContainsFunc(last.Plan.Puts, func(p plan.Put) bool { return p.Class != last.Plan.Puts[0].Class }))
 		y.Count("several gangs in the job", len(j.Gangs) > 1)
 	})

@@ -100,7 +100,7 @@ func (s *jobSearch) again(e *JobEviction, ceiling int32) *JobEviction {
 		gone[v.Node] = append(gone[v.Node], v.Victim)
 	}
 	w := s.world
-	w.Stage = nil
+	w.Trial = nil
 	w.Take = func(node int, load []offer.Slots, kind int) offer.Slots {
 		return s.nodes[node].Take(gone[node], load, kind)
 	}

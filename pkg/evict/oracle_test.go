@@ -140,7 +140,8 @@ func compareCosts(a, b evict.Cost) int {
 // lower the better.
 func (w world) rank(after plan.World, p *plan.Plan) (row []int) {
 	row = append(row, -int(p.Count()), -w.Tree.Layer(p.Domain))
-	for _, l := range w.Prefer {
+	for _, preferred := range w.Prefer {
+		l := preferred.Layer
 		touched := map[topology.ID]bool{}
 		for _, at := range p.Places {
 			if d := w.Tree.Ancestor(w.Tree.Node(at.Node), l); worlds.Total(w.Tree, w.Bound, d) == 0 {
@@ -208,7 +209,7 @@ func (w *world) drawRequest(t *rapid.T) {
 	w.Must *= rapid.IntRange(0, 1).Draw(t, "gather")
 	for l := range w.Tree.Depth() + 1 {
 		if rapid.Bool().Draw(t, "prefer") {
-			w.Prefer = append(w.Prefer, l)
+			w.Prefer = append(w.Prefer, plan.Preference{Layer: l})
 		}
 	}
 	w.Multiple = worlds.Multiples(t, w.Tree)
@@ -219,6 +220,7 @@ func TestChoose(t *testing.T) {
 	kinds := []string{
 		"impossible", "nobody", "one victim", "several victims", "with multiples", "with bound members", "in part",
 		"with violations", "decided by the highest", "decided by the sum", "decided by the plan", "decided by age",
+		"with multiples beyond any count",
 	}
 	worlds.Check(t, 6000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawWorld(t, worlds.Draw(t, rapid.SampledFrom([]int{1, 3, 5, 8}).Draw(t, "most")))
@@ -228,6 +230,7 @@ func TestChoose(t *testing.T) {
 			t.Fatalf("eviction: %v, sets: %v", e, sets)
 		}
 		y.Count("impossible", e == nil)
+		y.Count("with multiples beyond any count", worlds.BeyondCount(w.Multiple))
 		if e == nil {
 			return
 		}
@@ -355,9 +358,9 @@ func TestManyVictims(t *testing.T) {
 		w.unit = rapid.IntRange(1, 4).Draw(t, "a member's units")
 		h := &w.hosts[rapid.IntRange(0, len(w.hosts)-1).Draw(t, "crowded")]
 		h.victims, h.size = nil, nil
-		for i := range rapid.IntRange(9, 10).Draw(t, "crowd") {
+		for i := range rapid.IntRange(9, 10).Draw(t, "many") {
 			h.victims = append(h.victims, evict.Victim{
-				Name:     fmt.Sprint("crowd", i),
+				Name:     fmt.Sprint("many", i),
 				Priority: rapid.SampledFrom([]int32{1, 1, 1, 5}).Draw(t, "priority"),
 				Started:  int64(rapid.IntRange(0, 2).Draw(t, "started")),
 			})
@@ -398,7 +401,7 @@ func TestPutBack(t *testing.T) {
 	w.Tree = topology.Build(nil, []topology.Node{{Name: "n1"}})
 	w.Want, w.Min, w.Multiple = 5, 4, offer.Multiples{0, 4}
 	for i, size := range []int{1, 1, 1, 1, 1, 1, 1, 1, 2, 5, 1, 5, 1, 1, 1} {
-		w.hosts[0].victims = append(w.hosts[0].victims, evict.Victim{Name: fmt.Sprint("crowd", i)})
+		w.hosts[0].victims = append(w.hosts[0].victims, evict.Victim{Name: fmt.Sprint("many", i)})
 		w.hosts[0].size = append(w.hosts[0].size, size)
 	}
 	e := evict.Choose(w.World, w.Request, w.nodes())

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// crowd is a number of gangs of one size whose members have no rank: names decide, which
+// throng is a number of gangs of one size whose members have no rank: names decide, which
 // costs the most.
-type crowd struct {
+type throng struct {
 	gangs   []string
 	members []gang.Member   // gang by gang, in the order in which they speak
 	came    []gang.Member   // the same, in the order in which they come and go
@@ -27,13 +27,13 @@ type crowd struct {
 // onNode is how many members the plans put on one node.
 const onNode = 8
 
-func newCrowd(gangs, size int) *crowd {
-	c := &crowd{now: time.Unix(0, 0)}
+func newThrong(gangs, size int) *throng {
+	c := &throng{now: time.Unix(0, 0)}
 	for i := range gangs {
 		name := fmt.Sprintf("ns/gang-%05d", i)
-		plan := gang.Planned{Group: name}
+		plan := gang.Planned{Group: ref(name)}
 		for j := range size {
-			m := gang.Member{Gang: name, Pod: fmt.Sprintf("%s-%05d", name, j), UID: fmt.Sprintf("uid-%05d-%05d", i, j), Rank: gang.NoRank}
+			m := gang.Member{Gang: ref(name), Pod: fmt.Sprintf("%s-%05d", name, j), UID: fmt.Sprintf("uid-%05d-%05d", i, j), Rank: gang.NoRank}
 			c.members = append(c.members, m)
 			plan.Places = append(plan.Places, gang.Place{Pod: m.Pod, Node: fmt.Sprintf("node-%05d", (len(c.members)-1)/onNode)})
 		}
@@ -45,28 +45,28 @@ func newCrowd(gangs, size int) *crowd {
 	return c
 }
 
-func (c *crowd) size() int { return len(c.members) / len(c.gangs) }
+func (c *throng) size() int { return len(c.members) / len(c.gangs) }
 
-func (c *crowd) apply(ev gang.Event) { c.book.Apply(ev, c.now) }
+func (c *throng) apply(ev gang.Event) { c.book.Apply(ev, c.now) }
 
 // part is a part of the way that gangs go.
 type part struct {
 	name string
-	do   func(*crowd)
+	do   func(*throng)
 }
 
 // come takes gangs until they are whole, to the end from the first word of them to the
 // last. back is the way of those whose members enter in turn, until one is refused the
 // place that it should have; then they do not fit at all.
 var (
-	come = []part{{"declared", (*crowd).declare}, {"seen", (*crowd).see}}
-	hold = slices.Concat(come, []part{{"admit", (*crowd).admit}, {"planned", (*crowd).plan}})
-	end  = slices.Concat(hold, []part{{"admit-planned", (*crowd).admit}, {"held", (*crowd).hold}, {"bound", (*crowd).bind}, {"left", (*crowd).leave}})
-	back = slices.Concat(come, []part{{"in-turn", (*crowd).inTurn}, {"released", (*crowd).release}, {"refused", (*crowd).refuse}, {"left", (*crowd).leave}})
+	come = []part{{"declared", (*throng).declare}, {"seen", (*throng).see}}
+	hold = slices.Concat(come, []part{{"admit", (*throng).admit}, {"planned", (*throng).plan}})
+	end  = slices.Concat(hold, []part{{"admit-planned", (*throng).admit}, {"held", (*throng).hold}, {"bound", (*throng).bind}, {"left", (*throng).leave}})
+	back = slices.Concat(come, []part{{"in-turn", (*throng).inTurn}, {"released", (*throng).release}, {"refused", (*throng).refuse}, {"left", (*throng).leave}})
 )
 
 // begin takes a new book along a way.
-func (c *crowd) begin(way []part) {
+func (c *throng) begin(way []part) {
 	c.book, c.took = gang.New(strings.Compare), append(c.took, make([]time.Duration, len(way)-len(c.took))...)
 	for i, part := range way {
 		start := time.Now()
@@ -75,31 +75,31 @@ func (c *crowd) begin(way []part) {
 	}
 }
 
-func (c *crowd) declare() {
+func (c *throng) declare() {
 	for _, name := range c.gangs {
 		c.apply(declared(name, c.size()))
 	}
 }
 
-func (c *crowd) see() {
+func (c *throng) see() {
 	for _, m := range c.came {
 		c.apply(gang.Seen{Member: m})
 	}
 }
 
-func (c *crowd) admit() {
+func (c *throng) admit() {
 	for _, m := range c.came {
 		c.book.Admit(m.Pod)
 	}
 }
 
-func (c *crowd) plan() {
+func (c *throng) plan() {
 	for _, p := range c.plans {
 		c.apply(p)
 	}
 }
 
-func (c *crowd) hold() {
+func (c *throng) hold() {
 	for _, m := range c.came {
 		c.apply(gang.Assumed{Pod: m.Pod})
 		c.apply(gang.Held{Pod: m.Pod})
@@ -107,21 +107,21 @@ func (c *crowd) hold() {
 }
 
 // bind goes by the order of the members: each time another one would be the speaker.
-func (c *crowd) bind() {
+func (c *throng) bind() {
 	for i, m := range c.members {
 		m.Node = c.plans[i/c.size()].Places[i%c.size()].Node
 		c.apply(gang.Seen{Member: m})
 	}
 }
 
-func (c *crowd) leave() {
+func (c *throng) leave() {
 	for _, m := range c.came {
 		c.apply(gang.Left{Pod: m.Pod, UID: m.UID})
 	}
 }
 
 // inTurn brings all but the last members of each gang to the barrier.
-func (c *crowd) inTurn() {
+func (c *throng) inTurn() {
 	for _, p := range c.plans {
 		p.InOrder = true
 		c.apply(p)
@@ -136,7 +136,7 @@ func (c *crowd) inTurn() {
 	}
 }
 
-func (c *crowd) release() {
+func (c *throng) release() {
 	for _, p := range c.plans {
 		for _, place := range slices.Backward(p.Places) {
 			c.apply(gang.Released{Pod: place.Pod, Why: "no"})
@@ -144,18 +144,18 @@ func (c *crowd) release() {
 	}
 }
 
-func (c *crowd) refuse() {
+func (c *throng) refuse() {
 	for _, name := range c.gangs {
-		c.apply(gang.Refused{Group: name, Why: "no room"})
+		c.apply(noRoom(name))
 	}
 }
 
 var crowds = []struct{ gangs, size int }{{1, 100}, {1, 1_000}, {1, 10_000}, {10_000, 8}}
 
 // each runs a benchmark for every crowd.
-func each(b *testing.B, do func(*testing.B, *crowd)) {
+func each(b *testing.B, do func(*testing.B, *throng)) {
 	for _, n := range crowds {
-		b.Run(fmt.Sprintf("gangs=%d/size=%d", n.gangs, n.size), func(b *testing.B) { do(b, newCrowd(n.gangs, n.size)) })
+		b.Run(fmt.Sprintf("gangs=%d/size=%d", n.gangs, n.size), func(b *testing.B) { do(b, newThrong(n.gangs, n.size)) })
 	}
 }
 
@@ -167,7 +167,7 @@ func BenchmarkEnd(b *testing.B) { perMember(b, end) }
 func BenchmarkBack(b *testing.B) { perMember(b, back) }
 
 func perMember(b *testing.B, way []part) {
-	each(b, func(b *testing.B, c *crowd) {
+	each(b, func(b *testing.B, c *throng) {
 		n := 0
 		for b.Loop() {
 			c.begin(way)
@@ -185,7 +185,7 @@ func perMember(b *testing.B, way []part) {
 // BenchmarkView is what a planner and those who report ask of a gang.
 func BenchmarkView(b *testing.B) {
 	for _, size := range []int{100, 1_000, 10_000} {
-		c := newCrowd(1, size)
+		c := newThrong(1, size)
 		c.begin(hold)
 		b.Run(fmt.Sprintf("what=group/size=%d", size), func(b *testing.B) {
 			for b.Loop() {
@@ -194,7 +194,7 @@ func BenchmarkView(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("what=state/size=%d", size), func(b *testing.B) {
 			for b.Loop() {
-				c.book.State(c.gangs[0])
+				c.book.State(ref(c.gangs[0]))
 			}
 		})
 		b.Run(fmt.Sprintf("what=places/size=%d", size), func(b *testing.B) {
@@ -205,12 +205,12 @@ func BenchmarkView(b *testing.B) {
 	}
 }
 
-// BenchmarkTick is a second that passes while gangs are refused, without and with claims
-// for those that starve.
+// BenchmarkTick is a second that passes while gangs are refused, without and with places
+// saved for those that starve.
 func BenchmarkTick(b *testing.B) {
 	for _, starve := range []time.Duration{0, time.Hour, time.Second} {
 		b.Run(fmt.Sprint("starve=", starve), func(b *testing.B) {
-			c := newCrowd(10_000, 8)
+			c := newThrong(10_000, 8)
 			c.begin(come)
 			c.book.Starve = starve
 			c.refuse()
@@ -224,7 +224,7 @@ func BenchmarkTick(b *testing.B) {
 
 // BenchmarkMemory is what the book keeps for a member of a gang with a plan.
 func BenchmarkMemory(b *testing.B) {
-	each(b, func(b *testing.B, c *crowd) {
+	each(b, func(b *testing.B, c *throng) {
 		var before, after runtime.MemStats
 		for b.Loop() {
 			c.book = nil

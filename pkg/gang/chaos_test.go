@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/muster-scheduler/muster/test/seed"
+
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
@@ -28,35 +30,37 @@ func (c chaos) pod() string { return c.one("a-0 a-1 a-2 a-3 b-0 b-1 b-2 c-0") }
 
 func (c chaos) member() gang.Member {
 	pod := c.pod()
-	m := gang.Member{Gang: pod[:1], Pod: pod, UID: "1", Rank: rapid.IntRange(0, 2).Draw(c.T, "rank"), Gated: c.sometimes()}
+	m := gang.Member{Gang: ref(pod[:1]), Pod: pod, UID: "1", Row: rapid.SampledFrom([]string{"", "r"}).Draw(c.T, "row"), Rank: rapid.IntRange(0, 2).Draw(c.T, "rank"), Gated: c.sometimes()}
 	if node, _ := c.book.Place(pod); c.sometimes() {
 		m.Node = node
 	}
+	m.Done = m.Node != "" && c.sometimes()
+	m.Owner = c.one("x y")
 	if c.sometimes() {
-		m.Gang, m.UID = c.one("a b c"), c.one("1 2")
+		m.Gang, m.UID = ref(c.one("a b c")), c.one("1 2")
 	}
 	return m
 }
 
 func (c chaos) spec() gang.Spec {
-	s := gang.Spec{Name: c.one("a b c"), Min: rapid.IntRange(1, 3).Draw(c.T, "min"), NonStrict: c.sometimes(), Policy: gang.OnceSatisfied, Wait: wait}
+	s := gang.Spec{Ref: ref(c.one("a b c")), Min: rapid.IntRange(1, 3).Draw(c.T, "min"), NonStrict: c.sometimes(), Policy: gang.OnceSatisfied, Wait: wait}
 	if c.sometimes() {
-		s.Group = strings.Split(c.one("a,b b,c a,b,c"), ",")
+		s.Group = refs(strings.Split(c.one("a,b b,c a,b,c"), ",")...)
 	}
 	return s
 }
 
 // group is mostly one that there is.
-func (c chaos) group() string {
+func (c chaos) group() gang.Ref {
 	if g, ok := c.book.Group(c.pod()); ok && !c.sometimes() {
 		return g.Key
 	}
-	return c.one("a b c a,b b,c a,b,c")
+	return ref(c.one("a b c"))
 }
 
 // plan is for some members of a group in some order.
 func (c chaos) plan() gang.Planned {
-	p := gang.Planned{Group: "a", Reserved: c.sometimes(), InOrder: !c.sometimes()}
+	p := gang.Planned{Group: ref("a"), Reserved: c.sometimes(), InOrder: !c.sometimes()}
 	if g, ok := c.book.Group(c.pod()); ok {
 		p.Group = g.Key
 		for _, m := range rapid.Permutation(g.Pending).Draw(c.T, "pending") {
@@ -70,11 +74,11 @@ func (c chaos) plan() gang.Planned {
 
 func (c chaos) event() gang.Event {
 	group := c.group()
-	switch c.one("Declared Removed Seen Seen Seen Left Planned Planned Confirmed Assumed Assumed Assumed Held Held Held Released Dropped Refused NodeGone Tick") {
+	switch c.one("Declared Removed Seen Seen Seen Left Planned Planned Confirmed Assumed Assumed Assumed Held Held Held Released Dropped Refused NodeGone Evicted Spared Tick") {
 	case "Declared":
 		return gang.Declared{Spec: c.spec()}
 	case "Removed":
-		return gang.Removed{Gang: c.one("a b c")}
+		return gang.Removed{Gang: ref(c.one("a b c"))}
 	case "Seen":
 		return gang.Seen{Member: c.member()}
 	case "Left":
@@ -92,9 +96,13 @@ func (c chaos) event() gang.Event {
 	case "Dropped":
 		return gang.Dropped{Group: group, Node: "n0", Why: "test"}
 	case "Refused":
-		return gang.Refused{Group: group, Why: "test"}
+		return gang.Refused{Group: group, Refusal: gang.Refusal{By: gang.Plan, Words: "test"}}
 	case "NodeGone":
 		return gang.NodeGone{Node: c.one("n0 n1")}
+	case "Evicted":
+		return gang.Evicted{Pods: []gang.Victim{{Pod: c.pod(), UID: "1"}}}
+	case "Spared":
+		return gang.Spared{Pods: []gang.Victim{{Pod: c.pod(), UID: "1"}}}
 	}
 	return gang.Tick{}
 }

@@ -29,12 +29,15 @@ func (b *Book) Check() error {
 		}
 	}
 	for key, g := range b.groups {
-		if len(g.claim) > 0 && (b.claimant != key || len(g.plan) > 0) {
-			return fmt.Errorf("group %s has a claim out of turn, or beside a plan", key)
+		if !b.isKey(key) {
+			return fmt.Errorf("something is kept of %s, which is no group", key)
 		}
-		for pod, node := range g.claim {
+		if len(g.saved) > 0 && (b.savers[key.Namespace] != key || len(g.plan) > 0) {
+			return fmt.Errorf("places are saved for group %s out of turn, or beside a plan", key)
+		}
+		for pod, node := range g.saved {
 			if m := b.pods[pod]; m == nil || m.Node != "" || b.groupKey(m.Gang) != key {
-				return fmt.Errorf("claim of %s has %s, which does not wait for it", key, pod)
+				return fmt.Errorf("a place is saved for %s of %s, which does not wait for it", pod, key)
 			}
 			if want[node] == nil {
 				want[node] = map[string]bool{}
@@ -42,8 +45,32 @@ func (b *Book) Check() error {
 			want[node][pod] = true
 		}
 	}
-	if b.claimant != "" && b.groups[b.claimant] == nil {
-		return fmt.Errorf("the claim is %s's, which is not known", b.claimant)
+	standIns := 0
+	for key, a := range b.ahead {
+		if !b.isKey(key) {
+			return fmt.Errorf("places are kept ahead for %s, which is no group", key)
+		}
+		standIns += len(a.places)
+		for pod, node := range a.places {
+			if b.pods[pod] != nil || b.standIns[pod] != key {
+				return fmt.Errorf("a place is kept ahead for %s of %s, which is somebody else", pod, key)
+			}
+			if want[node] == nil {
+				want[node] = map[string]bool{}
+			}
+			want[node][pod] = true
+		}
+		if n := b.count(key); n.bound == 0 && (b.groups[key] == nil || len(b.groups[key].plan) == 0) {
+			return fmt.Errorf("places are kept ahead for %s, of which nobody is placed", key)
+		}
+	}
+	if standIns != len(b.standIns) {
+		return fmt.Errorf("%d places are kept ahead, %d are known by name", standIns, len(b.standIns))
+	}
+	for namespace, key := range b.savers {
+		if b.groups[key] == nil || key.Namespace != namespace {
+			return fmt.Errorf("places are saved for %s in %s, which is not known there", key, namespace)
+		}
 	}
 	if !maps.EqualFunc(want, b.places, b.sameNames) {
 		return fmt.Errorf("places are %v, the plans say %v", b.places, want)
@@ -82,4 +109,13 @@ func (b *Book) Check() error {
 // sameNames says whether a list holds exactly these names, sorted.
 func (b *Book) sameNames(want map[string]bool, have []string) bool {
 	return slices.Equal(slices.SortedFunc(maps.Keys(want), b.names), have)
+}
+
+// CheckEmpty says what is kept although nobody is known.
+func (b *Book) CheckEmpty() error {
+	if n := len(b.gangs) + len(b.pods) + len(b.groups) + len(b.listed) + len(b.places) + len(b.resumed) + len(b.savers) + len(b.ahead) + len(b.standIns); n > 0 {
+		return fmt.Errorf("gangs %d, pods %d, groups %d, listed %d, places %d, resumed %d, savers %d",
+			len(b.gangs), len(b.pods), len(b.groups), len(b.listed), len(b.places), len(b.resumed), len(b.savers))
+	}
+	return nil
 }

@@ -7,12 +7,14 @@ package gang
 // counts says how many members of a gang are in which state.
 type counts struct {
 	exist   int // for the scheduler: bound, or free to be
-	bound   int
+	bound   int // and not done
+	done    int
 	held    int // at the barrier, or through it and not bound yet
 	waiting int // at the barrier
 	planned int // have a place in the plan
 	assumed int // pending, and the scheduler counts them on a node
 	arrived int // of those assumed, the planned
+	evicted int // run, and are to leave with their group
 }
 
 // add counts a member n times.
@@ -22,66 +24,70 @@ func (c *counts) add(m *member, n int) {
 			*count += n
 		}
 	}
-	bound := m.Node != ""
-	note(&c.exist, bound || !m.Gated)
-	note(&c.bound, bound)
-	note(&c.held, m.held && !bound)
+	note(&c.exist, m.runs() || pending(m))
+	note(&c.bound, m.runs())
+	note(&c.done, m.Done)
+	note(&c.held, m.held && m.Node == "")
 	note(&c.waiting, m.held && !m.allowed)
 	note(&c.planned, m.planned)
 	note(&c.assumed, m.assumed && pending(m))
 	note(&c.arrived, m.assumed && m.planned && pending(m))
+	note(&c.evicted, m.evicted && m.runs())
 }
 
 // plus adds the counts of another gang.
 func (c *counts) plus(o counts) {
 	c.exist += o.exist
 	c.bound += o.bound
+	c.done += o.done
 	c.held += o.held
 	c.waiting += o.waiting
 	c.planned += o.planned
 	c.assumed += o.assumed
 	c.arrived += o.arrived
+	c.evicted += o.evicted
 }
 
 // count counts the members of a group.
-func (b *Book) count(key string) (all counts) {
-	for _, name := range gangsOf(key) {
-		if g := b.gangs[name]; g != nil {
+func (b *Book) count(key Ref) (all counts) {
+	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; g != nil {
 			all.plus(g.counts)
 		}
 	}
 	return all
 }
 
-// enter files a member that was not known. A plan may have a place for one of its name
-// already, if gangs have changed their groups and back meanwhile.
+// enter files a member that was not known.
 func (b *Book) enter(as Member) *member {
 	m := &member{Member: as}
 	g := b.gang(m.Gang)
 	b.pods[m.Pod], g.members[m.Pod] = m, m
 	b.notePlace(m)
 	g.counts.add(m, 1)
+	g.own(m, 1)
 	g.pending.update(m, false)
-	if m.planned {
-		group := b.groups[g.key]
-		b.inTurn(group, group.turn)
-	}
 	return m
 }
 
 // change is how the state of a member changes.
 func (b *Book) change(m *member, to func(*member)) {
-	g, rank := b.gangs[m.Gang], m.Rank
+	g, was := b.gangs[m.Gang], m.Member
 	g.counts.add(m, -1)
 	to(m)
 	g.counts.add(m, 1)
-	g.pending.update(m, m.Rank != rank)
+	if m.Done != was.Done || m.Owner != was.Owner {
+		g.own(&member{Member: Member{Done: was.Done, Owner: was.Owner}}, -1)
+		g.own(m, 1)
+	}
+	g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)
 }
 
 // leave forgets a member.
 func (b *Book) leave(m *member) {
 	g := b.gangs[m.Gang]
 	g.counts.add(m, -1)
+	g.own(m, -1)
 	g.pending.remove(m)
 	delete(g.members, m.Pod)
 	delete(b.pods, m.Pod)

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -9,11 +10,23 @@ import (
 // and compares the two.
 func (b *Book) CheckDerived() error {
 	for name, g := range b.gangs {
-		if group := b.connected(name); !slices.Equal(group, g.group) || b.groupKey(name) != g.key {
+		group := b.slowGroup(name)
+		if crowded := len(group) > MaxGroupSize; crowded != g.crowded {
+			return fmt.Errorf("gang %s is said to be in a crowd: %t, with %v", name, g.crowded, group)
+		} else if crowded {
+			group = []Ref{name}
+		}
+		if !slices.Equal(group, g.group) || g.key != group[0] {
 			return fmt.Errorf("gang %s is said to be of group %v, %s, and is of %v", name, g.group, g.key, group)
+		}
+		if have, want := g.stranger, b.stranger(name, g); !have.Equal(want) {
+			return fmt.Errorf("gang %s is said to wait for %q, and waits for %q", name, have, want)
 		}
 		if have, want := g.counts, b.recount(g); have != want {
 			return fmt.Errorf("gang %s is said to have %+v, and has %+v", name, have, want)
+		}
+		if err := checkOwners(g); err != nil {
+			return fmt.Errorf("gang %s: %w", name, err)
 		}
 		if err := checkLine(g); err != nil {
 			return fmt.Errorf("gang %s: %w", name, err)
@@ -23,14 +36,30 @@ func (b *Book) CheckDerived() error {
 		}
 	}
 	for key, g := range b.groups {
-		if have, want := b.inFlight(key), b.slowInFlight(key, g); have != want && b.groupKey(gangsOf(key)[0]) == key {
+		if have, want := b.inFlight(key), b.slowInFlight(key, g); have != want {
 			return fmt.Errorf("group %s: %d members are said to be in flight, and %d are", key, have, want)
 		}
-		if have, want := g.whoseTurn(), b.slowTurn(g); have != want && b.plansOwn(key, g) {
+		if have, want := g.whoseTurn(), b.slowTurn(g); have != want {
 			return fmt.Errorf("group %s: it is said to be the turn of %q, and is that of %q", key, have, want)
 		}
 	}
 	return nil
+}
+
+// slowGroup finds the gangs that are connected with one by lists that agree.
+func (b *Book) slowGroup(of Ref) []Ref {
+	in := map[Ref]bool{of: true}
+	for grown := true; grown; {
+		grown = false
+		for x, g := range b.gangs {
+			for y, h := range b.gangs {
+				if in[x] && !in[y] && slices.Contains(g.lists(), y) && slices.Contains(h.lists(), x) {
+					in[y], grown = true, true
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(in), b.names.refs)
 }
 
 // recount counts the members of a gang one by one.
@@ -39,9 +68,14 @@ func (b *Book) recount(g *gang) (c counts) {
 	for _, m := range g.members {
 		planned := group != nil && group.has(m.Pod)
 		switch {
+		case m.Done:
+			c.done++
 		case m.Node != "":
 			c.bound++
 			c.exist++
+			if m.evicted {
+				c.evicted++
+			}
 		case !m.Gated:
 			c.exist++
 			if m.assumed {
@@ -64,6 +98,24 @@ func (b *Book) recount(g *gang) (c counts) {
 	return c
 }
 
+// checkOwners counts the members by owner.
+func checkOwners(g *gang) error {
+	want := map[string]owned{}
+	for _, m := range g.members {
+		of := want[m.Owner]
+		if m.Done {
+			of.done++
+		} else {
+			of.live++
+		}
+		want[m.Owner] = of
+	}
+	if !maps.Equal(want, g.owners) {
+		return fmt.Errorf("owners are %v, and the members say %v", g.owners, want)
+	}
+	return nil
+}
+
 // checkLine compares the line of a gang with its pending members.
 func checkLine(g *gang) error {
 	n := 0
@@ -84,14 +136,14 @@ func checkLine(g *gang) error {
 	return nil
 }
 
-func (b *Book) slowRepresentative(key string) *member {
+func (b *Book) slowRepresentative(key Ref) *member {
 	if all := b.sorted(key, pending); len(all) > 0 {
 		return all[0]
 	}
 	return nil
 }
 
-func (b *Book) slowInFlight(key string, g *group) (n int) {
+func (b *Book) slowInFlight(key Ref, g *group) (n int) {
 	for _, m := range b.sorted(key, pending) {
 		if m.assumed && (g.waiting || !g.has(m.Pod)) {
 			n++
@@ -107,17 +159,4 @@ func (b *Book) slowTurn(g *group) string {
 		}
 	}
 	return ""
-}
-
-// plansOwn says whether a key is that of a group now, and its plan is for its members.
-func (b *Book) plansOwn(key string, g *group) bool {
-	if b.groupKey(gangsOf(key)[0]) != key {
-		return false
-	}
-	for pod := range g.plan {
-		if m := b.pods[pod]; m == nil || b.groupKey(m.Gang) != key {
-			return false
-		}
-	}
-	return true
 }

@@ -18,6 +18,7 @@
 package gang
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -33,30 +34,52 @@ const (
 
 // Spec is what users declare of a gang.
 type Spec struct {
-	Name      string // namespace/name
-	Group     []string
+	Ref       Ref
+	UID       string // of the object that declares it; "" if its members do
+	Group     []Ref  // the gangs that it lists as those that start together with it
 	Min       int
 	NonStrict bool // members that fit keep their places when others fail
+	// Multiples says that its rules are about how many members are where: what is left of a
+	// plan may break them although the plan did not.
+	Multiples bool
 	Policy    MatchPolicy
 	Wait      time.Duration // how long members may hold places for the others
 	Created   time.Time
-	Problem   string // why the gang cannot be scheduled at all; "" if it can
+	Problem   Refusal // why the gang cannot be scheduled at all
 }
 
 // Member is a pod of a gang.
 type Member struct {
-	Gang string
+	Gang Ref
 	Pod  string // namespace/name
 	UID  string
-	Rank int    // network-topology-index; NoRank if it has none
+	// Row is who numbers the member, if somebody does besides its gang: the members of one
+	// row come together. Without a rank there is none.
+	Row  string
+	Rank int    // in its row; NoRank if it has none
 	Node string // where it is bound; "" while it waits
 	// Gated members exist for the API but not for the scheduler (scheduling gates).
 	Gated    bool
 	Priority int32
+	// Done says that it has finished on its node, well or not: it was there.
+	Done  bool
+	Owner string // who makes members anew; "" if nobody does
 }
+
+// runs says that the member is bound, and has not finished.
+func (m *Member) runs() bool { return m.Node != "" && !m.Done }
 
 // NoRank sorts after every rank.
 const NoRank = int(^uint(0) >> 1)
+
+// CompareRanks orders members: those with a rank before those without, row by row, those
+// without a row first.
+func (m *Member) CompareRanks(o *Member, names func(a, b string) int) int {
+	if m.Row == o.Row || m.Rank == NoRank || o.Rank == NoRank {
+		return cmp.Compare(m.Rank, o.Rank)
+	}
+	return names(m.Row, o.Row)
+}
 
 // Place gives a member a node.
 type Place struct{ Pod, Node string }
@@ -68,19 +91,30 @@ type (
 	// Declared: the gang exists with this spec, or its spec changed.
 	Declared struct{ Spec Spec }
 	// Removed: nothing declares the gang any more.
-	Removed struct{ Gang string }
+	Removed struct{ Gang Ref }
 	// Seen: the pod exists in this state.
 	Seen struct{ Member Member }
-	// Left: the pod is gone, or done.
+	// Bound: the scheduler has bound the pod. It does not say that the pod exists.
+	Bound struct{ Pod, UID, Node string }
+	// Left: the pod is gone, or will never have a node.
 	Left struct{ Pod, UID string }
+	// Evicted: these members are asked to leave, and the rest of their groups with them. Until
+	// they have left, or are spared, nobody else of those groups gets a place.
+	Evicted struct{ Pods []Victim }
+	// Spared: these members need not leave after all.
+	Spared struct{ Pods []Victim }
+	// Reached: something that outlives a process says that the gang was whole once.
+	Reached struct{ Gang Ref }
 	// Planned: the group got a plan. With Reserved set, victims have yet to leave: the
 	// places are kept until then (zero: for ever), and the plan is carried out once
 	// Confirmed. With InOrder set, members enter the scheduler in the order of Places,
 	// each when the scheduler counts the one before it.
-	// Restored says that a process before this one made the plan.
+	// Restored says that a process before this one made the plan. Ahead are the places of
+	// members that are still to be made; their names are nobody's.
 	Planned struct {
-		Group    string
+		Group    Ref
 		Places   []Place
+		Ahead    []Place
 		Reserved bool
 		InOrder  bool
 		Restored bool
@@ -88,31 +122,60 @@ type (
 	}
 	// Confirmed: the reserved places are free now. Members enter in turn if there is one.
 	Confirmed struct {
-		Group string
+		Group Ref
 		Turn  []string
 	}
-	// Assumed: the scheduler has given the member its node and counts it there.
-	Assumed struct{ Pod string }
+	// Assumed: the scheduler has given the member its node and counts it there. The UID says
+	// which pod of that name it is, here as in what follows; "" is the one that is known.
+	Assumed struct{ Pod, UID string }
 	// Held: the member arrived at the barrier (Permit).
-	Held struct{ Pod string }
-	// Released: the member lost its node before it was bound (Unreserve).
-	Released struct{ Pod, Why string }
+	Held struct{ Pod, UID string }
+	// Released: the member lost its node before it was bound (Unreserve). By is API if all
+	// that can have failed is the request to bind it.
+	Released struct {
+		Pod, UID, Why string
+		By            Refuser
+	}
 	// Waits: the group's reservation was looked at, and its victims have yet to leave.
-	Waits struct{ Group string }
+	Waits struct{ Group Ref }
 	// Tried: a plan is looked for in this member's cycle.
 	Tried struct{ Pod string }
 	// Refused: there is no plan for the group.
-	Refused struct{ Group, Why string }
-	// Claimed: these places are free, and are kept for the group whose turn it is until
-	// there are enough.
-	Claimed struct {
-		Group  string
+	Refused struct {
+		Group   Ref
+		Refusal Refusal
+	}
+	// Saved: these places are free, and are saved for the starving group whose turn it is
+	// until there are enough.
+	Saved struct {
+		Group  Ref
 		Places []Place
 	}
-	// Dropped: the group's plan cannot be carried out, since Node refused a member.
-	Dropped struct{ Group, Node, Why string }
+	// Dropped: the group's plan cannot be carried out, since Node refused a member. With
+	// Learned set, what is known now makes the next plan another one: no node is avoided, and
+	// the group need not wait.
+	Dropped struct {
+		Group     Ref
+		Node, Why string
+		Learned   bool
+	}
+	// Checked is the answer to Check: what was left of the group's plan when it had lost so
+	// many places obeys its rules.
+	Checked struct {
+		Group Ref
+		Lost  int
+	}
+	// Broken is the other one: what is left must not be carried out, since it does not obey the
+	// rules without the member that has lost its place.
+	Broken struct {
+		Group Ref
+		Why   string
+	}
 	// Kept: a victim of the group's reservation stays on Node, since nobody may evict it.
-	Kept struct{ Group, Node, Why string }
+	Kept struct {
+		Group     Ref
+		Node, Why string
+	}
 	// NodeGone: the node does not exist any more.
 	NodeGone struct{ Node string }
 	// Tick: time passed.
@@ -122,7 +185,13 @@ type (
 func (Declared) event()  {}
 func (Removed) event()   {}
 func (Seen) event()      {}
+func (Bound) event()     {}
 func (Left) event()      {}
+func (Evicted) event()   {}
+func (Spared) event()    {}
+func (Checked) event()   {}
+func (Broken) event()    {}
+func (Reached) event()   {}
 func (Planned) event()   {}
 func (Confirmed) event() {}
 func (Assumed) event()   {}
@@ -131,7 +200,7 @@ func (Released) event()  {}
 func (Waits) event()     {}
 func (Tried) event()     {}
 func (Refused) event()   {}
-func (Claimed) event()   {}
+func (Saved) event()     {}
 func (Dropped) event()   {}
 func (Kept) event()      {}
 func (NodeGone) event()  {}
@@ -150,14 +219,20 @@ const (
 	// Overdue says that the victims of the reservation of Gang, a group's key, did not
 	// leave in time.
 	Overdue Verb = "overdue"
-	GoOn    Verb = "go on" // pods that were kept back for half-bound groups may enter
+	GoOn    Verb = "go on" // pods that were kept back for partially bound groups may enter
+	// Check asks whether what is left of the plan of Gang, a group's key, obeys its rules: a
+	// member has lost its place, and the others wait at the barrier for the answer.
+	Check Verb = "check"
+	// Freed says that places are free for others which were held, without any pod leaving.
+	Freed Verb = "freed"
 )
 
 // Effect is something the caller must now do.
 type Effect struct {
 	Verb Verb
 	Pod  string // for Wake, Allow, Reject and Clear
-	Gang string // for Report, Expire and Overdue
+	UID  string // of the pod, for Allow and Reject
+	Gang Ref    // for Report, Expire, Overdue and Check
 	Why  string
 }
 
@@ -165,28 +240,35 @@ type Effect struct {
 // whatever is derived from them is kept up to date at once, so that any number of
 // questions (Admit, Group, Place and so on) may be asked at the same time.
 type Book struct {
-	// Starve is how long a group is refused before it gets a claim; 0 means for ever.
+	// Starve is how long a group is refused before places are saved for it; 0 means for
+	// ever.
 	Starve time.Duration
 
-	claimant    string          // the group that has the claim, "" if none does
-	resumed     map[string]bool // groups that were half bound at the start and were not tried yet
-	resumeUntil time.Time       // when others need not wait for them any longer
+	savers      map[string]Ref // by namespace, the starving group that places are saved for
+	ahead       map[Ref]*ahead // by group, what is kept for members that are still to come
+	standIns    map[string]Ref // by the names of those places, the group
+	resumed     map[Ref]bool   // groups that were partially bound at the start and were not tried yet
+	resumeUntil time.Time      // when others need not wait for them any longer
 	names       ordering
-	gangs       map[string]*gang
+	gangs       map[Ref]*gang
 	pods        map[string]*member
-	groups      map[string]*group          // by group key; what is remembered between events
-	listed      map[string]map[string]bool // gang -> gangs whose Group lists it
-	places      map[string][]string        // node -> pods, sorted, with a place there that is not assumed, or a claim to one
+	groups      map[Ref]*group       // by group key; what is remembered between events
+	listed      map[Ref]map[Ref]bool // gang -> gangs whose Group lists it
+	places      map[string][]string  // node -> pods, sorted, with a place there that is not assumed, or that is saved
 }
 
 type gang struct {
 	spec      *Spec // nil while only members are known
 	members   map[string]*member
-	satisfied bool     // was whole once, and some member is left
-	group     []string // the gangs that start together, itself among them, sorted; shared
-	key       string   // names the group
-	counts    counts   // of members
-	pending   line     // of members
+	satisfied bool             // was whole once, and some member is left
+	last      string           // the UID of the last member of a gang that was whole, if none is left
+	group     []Ref            // the gangs that start together, itself among them, sorted; shared
+	key       Ref              // names the group: its first gang
+	crowded   bool             // its group would be too large: it is alone
+	stranger  Refusal          // why the group that it lists cannot form
+	counts    counts           // of members
+	pending   line             // of members
+	owners    map[string]owned // of members
 }
 
 type member struct {
@@ -197,10 +279,28 @@ type member struct {
 	back    bool // it was sent back from the barrier with others, by no fault of its node
 	tried   bool // it was tried for its group: changes of the cluster are its business
 	planned bool // it has a place in its group's plan
+	evicted bool // it was asked to leave with its group, and has not left
+	// nominated says that it was nominated for the node of a reservation, and that this
+	// stands until it is bound or the nomination is taken back.
+	nominated bool
+	last      string   // the node of the last place that it had; "" if it never had one
+	older     []string // those of places before, the latest last
+	failed    int8     // how often in a row it was not bound although it had passed the barrier
 
 	at   int32 // its place in the line of the pending, from 1; 0 if it is not there
 	turn int32 // its place in the turn of its group's plan, if it is there
 }
+
+// Step is how far a member of a plan has come on its way to its node.
+type Step uint8
+
+const (
+	Away        Step = iota // the scheduler does not count it on its node
+	OnItsWay                // it does, and the member has not come to the barrier
+	AtBarrier               // the member waits there
+	PastBarrier             // it is being bound
+	SentBack                // it was sent back from the barrier
+)
 
 // free ends what binds a member to a node that it does not have yet, or has for good now.
 func (m *member) free() { m.held, m.assumed, m.allowed, m.back = false, false, false, false }
@@ -211,10 +311,12 @@ type group struct {
 	reserved bool              // victims were evicted for the plan: it survives failures
 	waiting  bool              // it must be checked before it is carried out
 	opened   bool              // the barrier let members of the plan go: the others may follow
+	lost     int               // how many members have lost their place in the plan
+	checked  int               // how many had when what was left was found to obey the rules
 	deadline time.Time         // when holding ends; zero while nobody holds a place
 	retry    time.Time         // when to wake the representative after a failure
 	failures int
-	why      string // the last refusal
+	refusal  Refusal // the last one
 	// turn is the order in which the members of the plan enter; nil if it is none.
 	turn []string
 	next int // whose turn it is
@@ -222,13 +324,15 @@ type group struct {
 	// without them for a while, longer each time.
 	avoid map[string]avoided
 	since time.Time         // when it was first refused; zero once it has a plan
-	claim map[string]string // pod -> node, as in a plan, but not enough of them
-	grown time.Time         // when the claim last got larger
+	saved map[string]string // pod -> node, as in a plan, but not enough of them
+	grown time.Time         // when there were last more of them
+	// vain is how many times places were saved and did not help.
+	vain int
 }
 
 // idle says that nothing of the group need be remembered.
 func (g *group) idle() bool {
-	return g.why == "" && g.retry.IsZero() && g.failures == 0 && len(g.avoid) == 0 && g.since.IsZero() && len(g.claim) == 0
+	return !g.refusal.Is() && g.retry.IsZero() && g.failures == 0 && len(g.avoid) == 0 && g.since.IsZero() && len(g.saved) == 0 && g.vain == 0
 }
 
 // avoided is what is remembered of a node that refused a member.
@@ -241,13 +345,16 @@ type avoided struct {
 // New returns an empty Book. compareNames orders gangs and pods of equal rank.
 func New(compareNames func(a, b string) int) *Book {
 	return &Book{
-		names:   compareNames,
-		gangs:   map[string]*gang{},
-		pods:    map[string]*member{},
-		groups:  map[string]*group{},
-		listed:  map[string]map[string]bool{},
-		places:  map[string][]string{},
-		resumed: map[string]bool{},
+		names:    compareNames,
+		gangs:    map[Ref]*gang{},
+		pods:     map[string]*member{},
+		groups:   map[Ref]*group{},
+		listed:   map[Ref]map[Ref]bool{},
+		places:   map[string][]string{},
+		resumed:  map[Ref]bool{},
+		savers:   map[string]Ref{},
+		ahead:    map[Ref]*ahead{},
+		standIns: map[string]Ref{},
 	}
 }
 
@@ -261,16 +368,24 @@ func (b *Book) Apply(ev Event, now time.Time) []Effect {
 		return b.remove(ev.Gang)
 	case Seen:
 		return b.seen(ev.Member)
+	case Bound:
+		return b.confirm(ev)
 	case Left:
 		return b.left(ev)
+	case Evicted:
+		return b.evicted(ev.Pods)
+	case Spared:
+		return b.spared(ev.Pods)
+	case Reached:
+		return b.reached(ev.Gang)
 	case Planned:
 		return b.planned(ev, now)
 	case Confirmed:
 		return b.confirmed(ev, now)
 	case Assumed:
-		return b.assumed(ev.Pod)
+		return b.assumed(ev)
 	case Held:
-		return b.held(ev.Pod, now)
+		return b.held(ev, now)
 	case Released:
 		return b.released(ev, now)
 	case Waits:
@@ -281,10 +396,14 @@ func (b *Book) Apply(ev Event, now time.Time) []Effect {
 		}
 	case Refused:
 		return b.refused(ev, now)
-	case Claimed:
-		return b.claimed(ev, now)
+	case Saved:
+		return b.saved(ev, now)
 	case Dropped:
 		return b.dropped(ev, now)
+	case Checked:
+		return b.checked(ev)
+	case Broken:
+		return b.broken(ev, now)
 	case Kept:
 		return b.kept(ev, now)
 	case NodeGone:

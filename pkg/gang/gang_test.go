@@ -1,6 +1,7 @@
 package gang_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,8 +15,9 @@ import (
 // story plays events to a book on a virtual clock and writes down the effects.
 type story struct {
 	*testing.T
-	book *gang.Book
-	now  time.Time
+	book  *gang.Book
+	now   time.Time
+	freed int // how often places were said to be free
 }
 
 func newStory(t *testing.T) *story {
@@ -24,13 +26,15 @@ func newStory(t *testing.T) *story {
 
 func (s *story) after(d time.Duration) []string { s.now = s.now.Add(d); return s.do(gang.Tick{}) }
 
-// do returns the effects as words; reports are left out.
+// do returns the effects as words; reports are left out, and that places are free.
 func (s *story) do(events ...gang.Event) (out []string) {
 	s.Helper()
 	for _, ev := range events {
 		for _, e := range s.book.Apply(ev, s.now) {
-			if e.Verb != gang.Report {
-				out = append(out, strings.TrimSpace(fmt.Sprint(e.Verb, " ", e.Pod, e.Gang)))
+			if e.Verb == gang.Freed {
+				s.freed++
+			} else if e.Verb != gang.Report {
+				out = append(out, strings.TrimSpace(fmt.Sprint(e.Verb, " ", e.Pod, e.Gang.String())))
 			}
 		}
 		require.NoError(s, s.book.Check())
@@ -38,8 +42,28 @@ func (s *story) do(events ...gang.Event) (out []string) {
 	return out
 }
 
+// ref names a gang as people do.
+func ref(name string) gang.Ref {
+	namespace, name, ok := strings.Cut(name, "/")
+	if !ok {
+		namespace, name = "", namespace
+	}
+	return gang.Ref{Source: "test", Namespace: namespace, Name: name}
+}
+
+func refs(names ...string) (out []gang.Ref) {
+	for _, name := range names {
+		out = append(out, ref(name))
+	}
+	return out
+}
+
+func noRoom(group string) gang.Refused {
+	return gang.Refused{Group: ref(group), Refusal: gang.Refusal{By: gang.Plan, Words: "no room"}}
+}
+
 func declared(name string, least int, change ...func(*gang.Spec)) gang.Declared {
-	s := gang.Spec{Name: name, Min: least, Policy: gang.OnceSatisfied, Wait: 10 * time.Second}
+	s := gang.Spec{Ref: ref(name), Min: least, Policy: gang.OnceSatisfied, Wait: 10 * time.Second}
 	for _, c := range change {
 		c(&s)
 	}
@@ -47,13 +71,13 @@ func declared(name string, least int, change ...func(*gang.Spec)) gang.Declared 
 }
 
 func seen(pod string, rank int, node string) gang.Seen {
-	return gang.Seen{Member: gang.Member{Gang: pod[:strings.LastIndex(pod, "-")], Pod: pod, UID: pod, Rank: rank, Node: node}}
+	return gang.Seen{Member: gang.Member{Gang: ref(pod[:strings.LastIndex(pod, "-")]), Pod: pod, UID: pod, Rank: rank, Node: node}}
 }
 
 func left(pod string) gang.Left { return gang.Left{Pod: pod, UID: pod} }
 
 func planned(group string, places ...string) gang.Planned {
-	p := gang.Planned{Group: group}
+	p := gang.Planned{Group: ref(group)}
 	for _, at := range places {
 		pod, node, _ := strings.Cut(at, "@")
 		p.Places = append(p.Places, gang.Place{Pod: pod, Node: node})
@@ -79,6 +103,29 @@ func (s *story) admits(pod string) string {
 	return why
 }
 
+// TestRows: members that others number come row by row, after those of no row and before those
+// without a rank.
+func TestRows(t *testing.T) {
+	inOrder := []gang.Member{
+		{Rank: 7}, {Row: "r", Rank: 0}, {Row: "r", Rank: 1}, {Row: "s", Rank: 0}, {Row: "s", Rank: gang.NoRank},
+	}
+	for i, x := range inOrder {
+		for j, y := range inOrder {
+			require.Equal(t, cmp.Compare(i, j), x.CompareRanks(&y, strings.Compare), "%v before %v", x, y)
+		}
+	}
+	nobody, none := gang.Member{Rank: gang.NoRank}, gang.Member{Row: "s", Rank: gang.NoRank}
+	require.Zero(t, nobody.CompareRanks(&none, strings.Compare), "without a rank there is no row")
+
+	s := newStory(t)
+	member := func(pod, row string, rank int) gang.Seen {
+		return gang.Seen{Member: gang.Member{Gang: ref("ns/a"), Pod: pod, UID: pod, Row: row, Rank: rank}}
+	}
+	s.do(declared("ns/a", 2), member("ns/a-0", "s", 0))
+	require.Equal(t, []string{"wake ns/a-1"}, s.do(member("ns/a-1", "r", 1)))
+	require.Equal(t, []string{"wake ns/a-0"}, s.do(member("ns/a-1", "t", 1)), "it is another row's now")
+}
+
 func TestAGangFromFirstMemberToBound(t *testing.T) {
 	s := newStory(t)
 	require.Empty(t, s.do(seen("ns/a-0", 0, "")))
@@ -98,11 +145,30 @@ func TestAGangFromFirstMemberToBound(t *testing.T) {
 	require.Equal(t, []string{"allow ns/a-0", "allow ns/a-1"}, s.do(assumed("ns/a-1"), held("ns/a-1")))
 	require.Empty(t, s.book.PlacesOn("n1"), "the scheduler counts it there now")
 	require.Empty(t, s.do(seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, "n1")))
-	require.Equal(t, 2, s.book.State("ns/a").Bound)
+	require.Equal(t, 2, s.book.State(ref("ns/a")).Bound)
 	require.False(t, s.book.AnyPlaces())
 
 	require.Empty(t, s.do(seen("ns/a-0", 0, "")), "a late delivery does not unbind")
-	require.Equal(t, 2, s.book.State("ns/a").Bound)
+	require.Equal(t, 2, s.book.State(ref("ns/a")).Bound)
+}
+
+// TestPlacesThatAreGivenBackAreSaid: others may have waited for them, and no pod leaves.
+func TestPlacesThatAreGivenBackAreSaid(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"))
+	require.Zero(t, s.freed)
+	s.do(gang.Dropped{Group: ref("ns/a"), Node: "n1", Why: "test"})
+	require.Equal(t, 1, s.freed)
+	s.do(left("ns/a-1"))
+	require.Equal(t, 1, s.freed, "there was no plan any more")
+
+	s.book.Starve = time.Second
+	s.do(seen("ns/a-1", 1, ""), noRoom("ns/a"))
+	s.after(time.Second)
+	s.do(gang.Saved{Group: ref("ns/a"), Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}}})
+	require.Equal(t, 1, s.freed)
+	s.do(left("ns/a-1"))
+	require.Equal(t, 2, s.freed, "what was saved is not saved any longer")
 }
 
 func TestHoldingEndsInTime(t *testing.T) {
@@ -117,11 +183,88 @@ func TestHoldingEndsInTime(t *testing.T) {
 	require.Zero(t, mustGroup(t, s, "ns/a-0").InFlight)
 }
 
+// TestAFailedRequestIsNoRefusal: who was not bound although the barrier let it go tries the
+// same place again; its node is not avoided, and the others keep theirs.
+func TestAFailedRequestIsNoRefusal(t *testing.T) {
+	for _, nonStrict := range []bool{false, true} {
+		s := newStory(t)
+		s.do(declared("ns/a", 2, func(s *gang.Spec) { s.NonStrict = nonStrict }), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
+		s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), held("ns/a-1"))
+		require.Equal(t, gang.PastBarrier, s.book.Step("ns/a-1", ""))
+		for range 5 {
+			require.Empty(t, s.do(gang.Released{Pod: "ns/a-1", By: gang.API}))
+			require.Equal(t, gang.Away, s.book.Step("ns/a-1", ""))
+			require.Equal(t, "yes", s.admits("ns/a-1"))
+			require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"), "nobody else takes it")
+			require.Equal(t, []string{"allow ns/a-1"}, s.do(assumed("ns/a-1"), held("ns/a-1")), "the other is past the barrier")
+		}
+		require.Empty(t, s.do(gang.Released{Pod: "ns/a-0", By: gang.API}, gang.Released{Pod: "ns/a-1", By: gang.API}))
+		require.Empty(t, s.do(assumed("ns/a-0"), held("ns/a-0")), "nobody goes alone")
+		require.Equal(t, []string{"allow ns/a-0", "allow ns/a-1"}, s.do(assumed("ns/a-1"), held("ns/a-1")))
+		require.Empty(t, mustGroup(t, s, "ns/a-1").Avoid)
+	}
+}
+
+// TestWhoeverPreparesANodeMayFailSomeTimes: where it is not known whether a request has failed
+// or the node is not fit, the place is given up in the end.
+func TestWhoeverPreparesANodeMayFailSomeTimes(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 1), seen("ns/a-0", 0, ""), planned("ns/a", "ns/a-0@n0"))
+	for range 2 {
+		require.Equal(t, []string{"allow ns/a-0"}, s.do(assumed("ns/a-0"), held("ns/a-0")))
+		require.Empty(t, s.do(released("ns/a-0")))
+	}
+	s.do(assumed("ns/a-0"), held("ns/a-0"), released("ns/a-0"))
+	require.Equal(t, map[string]string{"n0": "test"}, mustGroup(t, s, "ns/a-0").Avoid)
+	require.False(t, s.book.AnyPlaces())
+	s.do(planned("ns/a", "ns/a-0@n1"), assumed("ns/a-0"), held("ns/a-0"))
+	require.Empty(t, s.do(released("ns/a-0")), "another place is another matter")
+}
+
+// TestStep draws the way of a member.
+func TestStep(t *testing.T) {
+	s := newStory(t)
+	at := func(want gang.Step) { t.Helper(); require.Equal(t, want, s.book.Step("ns/a-0", "")) }
+	at(gang.Away)
+	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), planned("ns/a", "ns/a-0@n0", "ns/a-1@n1"))
+	at(gang.Away)
+	s.do(assumed("ns/a-0"))
+	at(gang.OnItsWay)
+	s.do(held("ns/a-0"))
+	at(gang.AtBarrier)
+	s.do(gang.Dropped{Group: ref("ns/a"), Node: "n1", Why: "test"})
+	at(gang.SentBack)
+	s.do(assumed("ns/a-1"))
+	require.Equal(t, []string{"reject ns/a-1"}, s.do(held("ns/a-1")))
+	require.Equal(t, gang.SentBack, s.book.Step("ns/a-1", ""), "the plan was given up while it was on its way")
+	s.do(released("ns/a-0"))
+	at(gang.Away)
+}
+
+// TestWhatWasLearnedIsTriedAtOnce: a plan is given up for a better one; no node is avoided, and
+// nobody waits.
+func TestWhatWasLearnedIsTriedAtOnce(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 3), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
+	learned := gang.Dropped{Group: ref("ns/a"), Node: "n0", Why: "test", Learned: true}
+	for _, plan := range []gang.Planned{
+		planned("ns/a", "ns/a-0@n0", "ns/a-1@n0", "ns/a-2@n0"), planned("ns/a", "ns/a-0@n0", "ns/a-1@n1", "ns/a-2@n1"),
+	} {
+		s.do(plan, assumed("ns/a-0"), held("ns/a-0"))
+		require.Equal(t, []string{"reject ns/a-0"}, s.do(learned))
+		require.Empty(t, mustGroup(t, s, "ns/a-1").Avoid)
+		require.Equal(t, []string{"wake ns/a-0"}, s.do(released("ns/a-0")), "when the last is back")
+	}
+	s.do(reserved("ns/a", "ns/a-0@n0", "ns/a-1@n0", "ns/a-2@n0"), gang.Confirmed{Group: ref("ns/a")})
+	require.Equal(t, []string{"clear ns/a-0", "clear ns/a-1", "clear ns/a-2", "wake ns/a-0"}, s.do(learned), "nobody is away")
+	require.False(t, s.book.AnyPlaces())
+}
+
 func TestAFailureReturnsAllAndIsTriedLater(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 3), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
 	s.do(planned("ns/a", "ns/a-0@n0", "ns/a-1@n1", "ns/a-2@n2"), assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"), held("ns/a-1"))
-	require.Equal(t, []string{"reject ns/a-0", "reject ns/a-1"}, s.do(gang.Dropped{Group: "ns/a", Why: "n2 refused"}))
+	require.Equal(t, []string{"reject ns/a-0", "reject ns/a-1"}, s.do(gang.Dropped{Group: ref("ns/a"), Why: "n2 refused"}))
 	require.Empty(t, s.do(released("ns/a-0"), released("ns/a-1")))
 	require.Empty(t, s.after(999*time.Millisecond))
 	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Millisecond))
@@ -135,12 +278,22 @@ func TestNonStrictKeepsTheOthers(t *testing.T) {
 	require.Equal(t, []string{"allow ns/a-0"}, s.do(held("ns/a-0")))
 }
 
+// TestAReservedNodeVanishes: the reservation ends at once, and not in a cycle of the gang, which a
+// scheduler without any node does not have.
+func TestAReservedNodeVanishes(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""), reserved("ns/a", "ns/a-0@n0", "ns/a-1@n1"))
+	require.Empty(t, s.do(gang.NodeGone{Node: "n2"}))
+	require.Equal(t, []string{"clear ns/a-0", "clear ns/a-1", "wake ns/a-0"}, s.do(gang.NodeGone{Node: "n1"}))
+	require.False(t, s.book.AnyPlaces())
+}
+
 func TestAReservationSurvivesAFailure(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 1, ""))
 	require.Empty(t, s.do(reserved("ns/a", "ns/a-0@n0", "ns/a-1@n1")), "nobody enters while victims leave")
 	require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"))
-	require.Equal(t, []string{"wake ns/a-0", "wake ns/a-1"}, s.do(gang.Confirmed{Group: "ns/a"}))
+	require.Equal(t, []string{"wake ns/a-0", "wake ns/a-1"}, s.do(gang.Confirmed{Group: ref("ns/a")}))
 	s.do(assumed("ns/a-0"), held("ns/a-0"), assumed("ns/a-1"))
 	require.Equal(t, []string{"reject ns/a-0"}, s.do(released("ns/a-1")))
 	s.do(released("ns/a-0"))
@@ -162,26 +315,28 @@ func TestAReservationEndsInTime(t *testing.T) {
 
 func TestAGroupWaitsForEveryGang(t *testing.T) {
 	s := newStory(t)
-	both := func(s *gang.Spec) { s.Group = []string{"ns/a", "ns/b"} }
+	both := func(s *gang.Spec) { s.Group = refs("ns/a", "ns/b") }
 	s.do(declared("ns/a", 1, both), seen("ns/a-0", 0, ""))
 	require.Equal(t, "gang ns/b of the group is missing", s.admits("ns/a-0"))
-	require.Empty(t, s.do(declared("ns/b", 2)), "b need not list a")
+	require.Empty(t, s.do(declared("ns/b", 2, both)))
 	require.Equal(t, "0 of 2 members of gang ns/b exist", s.admits("ns/a-0"))
 	require.Empty(t, s.do(seen("ns/b-0", 0, "")))
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(seen("ns/b-1", 1, "")))
 
-	s.do(planned("ns/a,ns/b", "ns/a-0@n0", "ns/b-0@n1", "ns/b-1@n2"))
+	s.do(planned("ns/a", "ns/a-0@n0", "ns/b-0@n1", "ns/b-1@n2"))
 	require.Empty(t, s.do(assumed("ns/a-0"), held("ns/a-0"), assumed("ns/b-0"), held("ns/b-0")))
 	require.Equal(t, []string{"allow ns/a-0", "allow ns/b-0", "allow ns/b-1"}, s.do(assumed("ns/b-1"), held("ns/b-1")))
 }
 
-// TestAGroupThatShrinks: a gang that another one no longer lists need not wait for it.
+// TestAGroupThatShrinks: gangs that list one another no longer need not wait for one another.
 func TestAGroupThatShrinks(t *testing.T) {
 	s := newStory(t)
-	both := func(s *gang.Spec) { s.Group = []string{"ns/a", "ns/b"} }
-	s.do(declared("ns/a", 2, both), declared("ns/b", 1), seen("ns/a-0", 0, ""), seen("ns/b-0", 0, ""))
+	both := func(s *gang.Spec) { s.Group = refs("ns/a", "ns/b") }
+	s.do(declared("ns/a", 2, both), declared("ns/b", 1, both), seen("ns/a-0", 0, ""), seen("ns/b-0", 0, ""))
 	require.Equal(t, "1 of 2 members of gang ns/a exist", s.admits("ns/b-0"))
-	require.Equal(t, []string{"wake ns/b-0"}, s.do(declared("ns/a", 2)))
+	require.Empty(t, s.do(declared("ns/a", 2)))
+	require.Equal(t, "gang ns/a does not list ns/b", s.admits("ns/b-0"))
+	require.Equal(t, []string{"wake ns/b-0"}, s.do(declared("ns/b", 1)))
 	require.Equal(t, "yes", s.admits("ns/b-0"))
 }
 
@@ -211,7 +366,7 @@ func TestAnotherUIDIsAnotherPod(t *testing.T) {
 	again.Member.UID = "other"
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(again))
 	require.Empty(t, s.do(left("ns/a-0")), "the old pod's end comes late")
-	require.Equal(t, 1, s.book.State("ns/a").Exist)
+	require.Equal(t, 1, s.book.State(ref("ns/a")).Exist)
 }
 
 func TestBoundElsewhereVoidsThePlan(t *testing.T) {
@@ -236,7 +391,7 @@ func TestANodeThatRefusedIsAvoidedForAWhile(t *testing.T) {
 	fail()
 	require.Equal(t, map[string]string{"n1": "test"}, mustGroup(t, s, "ns/a-0").Avoid, "n0 is not to blame")
 	s.after(time.Second)
-	s.do(gang.Refused{Group: "ns/a", Why: "no room"})
+	s.do(noRoom("ns/a"))
 	require.Contains(t, mustGroup(t, s, "ns/a-0").Avoid, "n1", "a refusal does not bring the node back")
 	require.Empty(t, s.after(28*time.Second))
 	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Second))
@@ -267,9 +422,9 @@ func TestMembersThatDependOnOneAnotherComeInTurn(t *testing.T) {
 	require.Contains(t, s.do(gang.Left{Pod: "ns/a-0", UID: "ns/a-0"}), "reject ns/a-2", "two are too few")
 }
 
-// TestAStarvingGroupGetsAClaim: one at a time, the most important first, until it has a
-// plan or its claim stands still.
-func TestAStarvingGroupGetsAClaim(t *testing.T) {
+// TestPlacesAreSavedForAStarvingGroup: one group at a time, the most important first, until it has a
+// plan or what is saved stands still.
+func TestPlacesAreSavedForAStarvingGroup(t *testing.T) {
 	s := newStory(t)
 	s.book.Starve = time.Minute
 	s.do(declared("ns/a", 1), seen("ns/a-0", 0, ""), declared("ns/b", 2))
@@ -278,42 +433,60 @@ func TestAStarvingGroupGetsAClaim(t *testing.T) {
 		m.Member.Priority = 5
 		s.do(m)
 	}
-	s.do(gang.Refused{Group: "ns/a", Why: "no room"}, gang.Refused{Group: "ns/b", Why: "no room"})
+	s.do(noRoom("ns/a"), noRoom("ns/b"))
 	require.Empty(t, s.after(59*time.Second))
-	claim := gang.Claimed{Group: "ns/b", Places: []gang.Place{{Pod: "ns/b-0", Node: "n0"}}}
-	s.do(claim)
+	save := gang.Saved{Group: ref("ns/b"), Places: []gang.Place{{Pod: "ns/b-0", Node: "n0"}}}
+	s.do(save)
 	require.False(t, s.book.AnyPlaces(), "it is not its turn")
 	require.Equal(t, []string{"wake ns/b-0"}, s.after(time.Second), "the more important one")
 	require.True(t, mustGroup(t, s, "ns/b-0").Starving)
 	require.False(t, mustGroup(t, s, "ns/a-0").Starving)
 
-	s.do(claim)
+	s.do(save)
 	require.Equal(t, []string{"ns/b-0"}, s.book.PlacesOn("n0"))
-	s.after(2 * time.Minute)
-	s.do(gang.Claimed{Group: "ns/b", Places: []gang.Place{{Pod: "ns/b-0", Node: "n0"}, {Pod: "ns/b-1", Node: "n1"}}})
+	s.after(59 * time.Second)
+	s.do(gang.Saved{Group: ref("ns/b"), Places: []gang.Place{{Pod: "ns/b-0", Node: "n0"}, {Pod: "ns/b-1", Node: "n1"}}})
 	require.Equal(t, []string{"ns/b-1"}, s.book.PlacesOn("n1"))
-	s.after(3*time.Minute - time.Second)
+	s.after(time.Minute - time.Second)
 	require.True(t, s.book.AnyPlaces(), "it has grown since")
 	require.Equal(t, []string{"wake ns/a-0"}, s.after(time.Second), "it stood still: the next one")
 	require.False(t, s.book.AnyPlaces())
 
-	s.do(gang.Claimed{Group: "ns/a", Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}}})
+	s.do(gang.Saved{Group: ref("ns/a"), Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}}})
 	s.do(planned("ns/a", "ns/a-0@n2"))
-	require.Empty(t, s.book.PlacesOn("n0"), "a plan takes the place of the claim")
-	require.Contains(t, s.after(time.Minute), "wake ns/b-0", "it has waited again for long enough")
+	require.Empty(t, s.book.PlacesOn("n0"), "a plan takes the place of what is saved")
+	require.NotContains(t, s.after(2*time.Minute-time.Second), "wake ns/b-0")
+	require.Contains(t, s.after(time.Second), "wake ns/b-0", "it was in vain, so it has waited for twice as long")
+	s.after(time.Minute)
+	require.False(t, mustGroup(t, s, "ns/b-0").Starving)
+	require.NotContains(t, s.after(4*time.Minute-time.Second), "wake ns/b-0")
+	require.Contains(t, s.after(time.Second), "wake ns/b-0", "and twice that")
 }
 
-// TestHalfBoundGroupsComeFirstForAWhile: after a restart each is tried once before all
+// TestPlacesAreSavedForOneInANamespace: whoever has many groups keeps no more from others than
+// whoever has one.
+func TestPlacesAreSavedForOneInANamespace(t *testing.T) {
+	s := newStory(t)
+	s.book.Starve = time.Minute
+	for _, name := range []string{"x/a", "x/b", "y/c"} {
+		s.do(declared(name, 1), seen(name+"-0", 0, ""), noRoom(name))
+	}
+	require.Equal(t, []string{"wake x/a-0", "wake y/c-0"}, s.after(time.Minute))
+	require.True(t, mustGroup(t, s, "y/c-0").Starving)
+	require.False(t, mustGroup(t, s, "x/b-0").Starving)
+}
+
+// TestPartiallyBoundGroupsComeFirstForAWhile: after a restart each is tried once before all
 // others, who do not wait for longer than ten seconds, nor for groups that cannot be tried.
-func TestHalfBoundGroupsComeFirstForAWhile(t *testing.T) {
+func TestPartiallyBoundGroupsComeFirstForAWhile(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("ns/a", 3), seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
 	s.do(declared("ns/b", 3), seen("ns/b-0", 0, "n1"), seen("ns/b-1", 1, ""))
 	s.do(declared("ns/c", 1), seen("ns/c-0", 0, ""))
 	s.book.Resume(s.now)
-	require.True(t, s.book.Resumed("ns/a"))
-	require.False(t, s.book.Resumed("ns/b"), "a member of it is missing: nobody can try it")
-	require.False(t, s.book.Resumed("ns/c"))
+	require.True(t, s.book.Resumed(ref("ns/a")))
+	require.False(t, s.book.Resumed(ref("ns/b")), "a member of it is missing: nobody can try it")
+	require.False(t, s.book.Resumed(ref("ns/c")))
 
 	require.NotContains(t, s.after(10*time.Second-1), "go on")
 	require.True(t, s.book.Resuming())
@@ -323,7 +496,7 @@ func TestHalfBoundGroupsComeFirstForAWhile(t *testing.T) {
 
 	s.book.Resume(s.now)
 	require.True(t, s.book.Resuming())
-	s.do(gang.Refused{Group: "ns/a", Why: "no room"})
+	s.do(noRoom("ns/a"))
 	require.False(t, s.book.Resuming(), "it was tried")
 }
 
@@ -336,7 +509,7 @@ func TestARestoredReservationGetsItsTurnWhenItIsConfirmed(t *testing.T) {
 	p.Restored, p.Until = true, s.now.Add(time.Minute)
 	s.do(p)
 	require.Nil(t, mustGroup(t, s, "ns/a-0").Turn)
-	require.Equal(t, []string{"wake ns/a-1"}, s.do(gang.Confirmed{Group: "ns/a", Turn: []string{"ns/a-1", "ns/a-0"}}))
+	require.Equal(t, []string{"wake ns/a-1"}, s.do(gang.Confirmed{Group: ref("ns/a"), Turn: []string{"ns/a-1", "ns/a-0"}}))
 	require.Equal(t, "waits for ns/a-1, which must be placed before it", s.admits("ns/a-0"))
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(assumed("ns/a-1"), held("ns/a-1")))
 }

@@ -3,6 +3,7 @@ package gang_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ type world struct {
 	least map[string]int
 	uid   int
 
+	multiples bool              // it matters how many members are where
+	asked     map[gang.Ref]bool // groups whose plan has lost a member, and nobody said whether it holds
+
 	played int // events
 }
 
@@ -30,21 +34,30 @@ type truth struct {
 	gang.Member
 	assumed, held, allowed bool
 	since                  time.Time
+	nominated              string // for a reservation
+	evicted                bool   // it runs, and is to leave with its group
 }
 
 // apply plays one event, carries out the effects and checks the book.
 func (w *world) apply(t *rapid.T, ev gang.Event) {
 	w.played++
 	allowed := map[string]bool{}
+	before := w.allowed()
 	for _, e := range w.book.Apply(ev, w.now) {
 		p := w.pods[e.Pod]
 		switch e.Verb {
+		case gang.Check:
+			w.asked[e.Gang] = true
+		case gang.Clear:
+			if p != nil {
+				p.nominated = ""
+			}
 		case gang.Allow:
 			if p == nil || !p.held {
 				t.Fatalf("%s may bind and holds nothing", e.Pod)
 			}
 			p.allowed = true
-			allowed[p.Gang] = true
+			allowed[p.Gang.String()] = true
 		case gang.Reject:
 			if p != nil && p.held && !p.allowed { // the scheduler unreserves it a little later
 				p.held = false
@@ -53,7 +66,9 @@ func (w *world) apply(t *rapid.T, ev gang.Event) {
 	}
 	for name := range allowed {
 		w.wholeOrFatal(t, name)
+		w.completeOrFatal(t, ref(name), before)
 	}
+	w.nominatedOrFatal(t)
 	if err := w.book.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,12 +78,54 @@ func (w *world) apply(t *rapid.T, ev gang.Event) {
 func (w *world) wholeOrFatal(t *rapid.T, name string) {
 	n := 0
 	for _, p := range w.pods {
-		if p.Gang == name && (p.Node != "" || p.allowed) {
+		if p.Gang == ref(name) && (p.Node != "" || p.allowed) {
 			n++
 		}
 	}
 	if least := w.least[name]; n < least && !w.ran(name) {
 		t.Fatalf("gang %s: %d members go, of at least %d", name, n, least)
+	}
+}
+
+// allowed lists, by group, who may bind.
+func (w *world) allowed() map[gang.Ref]int {
+	n := map[gang.Ref]int{}
+	for key, p := range w.pods {
+		if group, ok := w.book.GroupKey(key); ok && p.allowed {
+			n[group]++
+		}
+	}
+	return n
+}
+
+// completeOrFatal: where it matters how many go where, the first do not go before all with a
+// place are there, nor before it is known that what is left of the plan holds.
+func (w *world) completeOrFatal(t *rapid.T, name gang.Ref, before map[gang.Ref]int) {
+	var g *gang.Group
+	for key, p := range w.pods {
+		if p.Gang == name {
+			g, _ = w.book.Group(key)
+		}
+	}
+	if !w.multiples || g == nil || before[g.Key] > 0 {
+		return
+	}
+	if w.asked[g.Key] && g.Lost > 0 {
+		t.Fatalf("members of %s go, and nobody has said whether the rest of the plan holds", g.Key)
+	}
+	for pod := range g.Places {
+		if p := w.pods[pod]; p != nil && !p.held { // places may be kept for members that are still to come
+			t.Fatalf("members of %s go without %s", g.Key, pod)
+		}
+	}
+}
+
+// nominatedOrFatal: whoever waits and is nominated for a node has its place there.
+func (w *world) nominatedOrFatal(t *rapid.T) {
+	for key, p := range w.pods {
+		if place, _ := w.book.Place(key); p.Node == "" && p.nominated != "" && place != p.nominated {
+			t.Fatalf("%s is nominated for %s, its place is %q", key, p.nominated, place)
+		}
 	}
 }
 
@@ -78,7 +135,7 @@ func (w *world) ran(name string) bool { return w.least[name+"/ran"] == 1 }
 func (w *world) noteRan(name string) {
 	n := 0
 	for _, p := range w.pods {
-		if p.Gang == name && p.Node != "" {
+		if p.Gang == ref(name) && p.Node != "" {
 			n++
 		}
 	}
@@ -108,12 +165,14 @@ func (w *world) draw(t *rapid.T, keep func(*truth) bool) *truth {
 func TestHistories(t *testing.T) {
 	played := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{book: gang.New(strings.Compare), now: time.Unix(0, 0), pods: map[string]*truth{}, least: map[string]int{"ns/a": 2, "ns/b": 3}}
-		together := rapid.Bool().Draw(t, "together")
+		w := &world{book: gang.New(strings.Compare), now: time.Unix(0, 0), pods: map[string]*truth{}, least: map[string]int{"ns/a": 2, "ns/b": 3}, asked: map[gang.Ref]bool{}}
+		lists := map[string]bool{}
+		nonStrict := rapid.IntRange(0, 2).Draw(t, "nonStrict") > 0
+		w.multiples = rapid.IntRange(0, 2).Draw(t, "multiples") == 0
 		declare := func(name string) gang.Declared {
-			s := gang.Spec{Name: name, Min: w.least[name], Policy: gang.OnceSatisfied, Wait: wait}
-			if together {
-				s.Group = []string{"ns/a", "ns/b"}
+			s := gang.Spec{Ref: ref(name), Min: w.least[name], Policy: gang.OnceSatisfied, Wait: wait, NonStrict: nonStrict, Multiples: w.multiples}
+			if lists[name] {
+				s.Group = refs("ns/a", "ns/b")
 			}
 			return gang.Declared{Spec: s}
 		}
@@ -128,24 +187,39 @@ func TestHistories(t *testing.T) {
 			}
 		}
 		w.book.Starve = 2 * time.Second
+		lists["ns/a"] = rapid.Bool().Draw(t, "together")
+		lists["ns/b"] = lists["ns/a"]
 		w.apply(t, declare("ns/a"))
 		w.apply(t, declare("ns/b"))
 		steps := map[string]func(*rapid.T){
 			"declare": act("declare", func(t *rapid.T) { w.apply(t, declare(names.Draw(t, "gang"))) }),
+			"regroup": act("regroup", func(t *rapid.T) { // with the other's consent, or without
+				if rapid.IntRange(0, 2).Draw(t, "rarely") > 0 {
+					return
+				}
+				name := names.Draw(t, "gang")
+				lists[name] = !lists[name]
+				if lists["ns/a"] && lists["ns/b"] {
+					played["consent"]++
+				}
+				if w.book.AnyPlaces() {
+					played["regroup with places"]++
+				}
+				w.apply(t, declare(name))
+			}),
 			"remove": act("remove", func(t *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(t, "rarely") > 0 {
 					return
 				}
 				name := names.Draw(t, "gang")
-				w.apply(t, gang.Removed{Gang: name})
-				delete(w.least, name+"/ran")
+				w.apply(t, gang.Removed{Gang: ref(name)}) // it is the same gang when it is declared again
 			}),
 			"come": act("come", func(t *rapid.T) {
 				g := names.Draw(t, "gang")
 				key := fmt.Sprintf("%s-%d", g, rapid.IntRange(0, 3).Draw(t, "i"))
 				if w.pods[key] == nil {
 					w.uid++
-					w.pods[key] = &truth{Member: gang.Member{Gang: g, Pod: key, UID: fmt.Sprint(w.uid), Rank: rapid.IntRange(0, 2).Draw(t, "rank")}}
+					w.pods[key] = &truth{Member: gang.Member{Gang: ref(g), Pod: key, UID: fmt.Sprint(w.uid), Rank: rapid.IntRange(0, 2).Draw(t, "rank")}}
 				}
 				w.apply(t, gang.Seen{Member: w.pods[key].Member}) // or told once more
 			}),
@@ -159,27 +233,38 @@ func TestHistories(t *testing.T) {
 							return
 						}
 					}
-					delete(w.least, p.Gang+"/ran")
+					delete(w.least, p.Gang.String()+"/ran")
 				}
 			}),
 			"plan": act("plan", func(t *rapid.T) {
-				p := w.draw(t, func(p *truth) bool { return p.Node == "" })
+				p := w.draw(t, func(p *truth) bool { ok, _ := w.book.Admit(p.Pod); return ok && p.Node == "" })
 				if p == nil {
 					return
 				}
 				ok, _ := w.book.Admit(p.Pod)
 				g, known := w.book.Group(p.Pod)
-				if !ok || !known || g.InFlight > 0 || len(g.Places) > 0 && !g.Waiting {
+				if !ok || !known || g.InFlight > 0 || len(g.Places) > 0 && !g.Waiting && !g.Holding {
 					return
 				}
-				ev := gang.Planned{Group: g.Key, Reserved: rapid.Bool().Draw(t, "reserved")}
+				ev := gang.Planned{Group: g.Key, Reserved: !g.Holding && rapid.Bool().Draw(t, "reserved")}
+				if g.Holding {
+					played["plan beside others"]++
+				}
 				for i, m := range g.Pending {
 					ev.Places = append(ev.Places, gang.Place{Pod: m.Pod, Node: fmt.Sprint("n", i)})
+				}
+				for i := range rapid.IntRange(0, 2).Draw(t, "ahead") {
+					ev.Ahead = append(ev.Ahead, gang.Place{Pod: fmt.Sprint(p.Pod, "~", i), Node: fmt.Sprint("n", i)})
+				}
+				if ev.Reserved {
+					for _, p := range ev.Places {
+						w.pods[p.Pod].nominated = p.Node
+					}
 				}
 				w.apply(t, ev)
 			}),
 			"refuse": act("refuse", func(t *rapid.T) {
-				p := w.draw(t, func(p *truth) bool { return p.Node == "" })
+				p := w.draw(t, func(p *truth) bool { ok, _ := w.book.Admit(p.Pod); return ok && p.Node == "" })
 				if p == nil {
 					return
 				}
@@ -187,10 +272,10 @@ func TestHistories(t *testing.T) {
 				if ok, _ := w.book.Admit(p.Pod); !ok || !known || len(g.Places) > 0 {
 					return
 				}
-				w.apply(t, gang.Refused{Group: g.Key, Why: "test"})
+				w.apply(t, gang.Refused{Group: g.Key, Refusal: gang.Refusal{By: gang.Plan, Words: "test"}})
 				if g.Starving {
-					played["claim"]++
-					w.apply(t, gang.Claimed{Group: g.Key, Places: []gang.Place{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}})
+					played["save"]++
+					w.apply(t, gang.Saved{Group: g.Key, Places: []gang.Place{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}})
 				}
 			}),
 			"confirm": act("confirm", func(t *rapid.T) {
@@ -218,6 +303,59 @@ func TestHistories(t *testing.T) {
 				p.held, p.since = true, w.now
 				w.apply(t, gang.Held{Pod: p.Pod})
 			}),
+			"drop": act("drop", func(t *rapid.T) { // a node refuses a member
+				p := w.draw(t, func(p *truth) bool { return p.Node == "" && !p.assumed })
+				if p == nil || rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
+					return
+				}
+				if node, confirmed := w.book.Place(p.Pod); node != "" && confirmed {
+					g, _ := w.book.Group(p.Pod)
+					w.apply(t, gang.Dropped{Group: g.Key, Node: node, Why: "test", Learned: rapid.Bool().Draw(t, "learned")})
+				}
+			}),
+			"answer": act("answer", func(t *rapid.T) { // whether what is left of a plan holds
+				for _, key := range []gang.Ref{ref("ns/a"), ref("ns/b")} {
+					g, ok := w.book.GroupOf(key)
+					if !w.asked[key] || !ok {
+						continue
+					}
+					delete(w.asked, key)
+					if rapid.Bool().Draw(t, "holds") {
+						w.apply(t, gang.Checked{Group: key, Lost: g.Lost})
+					} else {
+						w.apply(t, gang.Broken{Group: key, Why: "test"})
+					}
+				}
+			}),
+			"evict": act("evict", func(t *rapid.T) { // a group leaves whole, and is planned in the same moment
+				p := w.draw(t, func(p *truth) bool { return p.Node != "" })
+				if p == nil || rapid.IntRange(0, 2).Draw(t, "rarely") > 0 {
+					return
+				}
+				g, ok := w.book.Group(p.Pod)
+				if !ok {
+					return
+				}
+				var ev gang.Evicted
+				for _, m := range g.Bound {
+					if at := w.pods[m.Pod]; at.Node != "" {
+						at.evicted = true
+						ev.Pods = append(ev.Pods, gang.Victim{Pod: m.Pod, UID: m.UID})
+					}
+				}
+				w.apply(t, ev)
+				late := gang.Planned{Group: g.Key, Reserved: rapid.Bool().Draw(t, "reserved")}
+				for _, m := range g.Pending {
+					late.Places = append(late.Places, gang.Place{Pod: m.Pod, Node: "n0"})
+				}
+				w.apply(t, late)
+			}),
+			"spare": act("spare", func(t *rapid.T) {
+				if p := w.draw(t, func(p *truth) bool { return p.evicted }); p != nil {
+					p.evicted = false
+					w.apply(t, gang.Spared{Pods: []gang.Victim{{Pod: p.Pod, UID: p.UID}}})
+				}
+			}),
 			"unreserve": act("unreserve", func(t *rapid.T) { // a rejected member leaves its node
 				if p := w.draw(t, func(p *truth) bool { return p.Node == "" && p.assumed && !p.held }); p != nil {
 					p.assumed, p.allowed = false, false
@@ -231,7 +369,10 @@ func TestHistories(t *testing.T) {
 				}
 				if rapid.IntRange(0, 9).Draw(t, "fails") == 0 {
 					p.assumed, p.held, p.allowed = false, false, false
-					w.apply(t, gang.Released{Pod: p.Pod, Why: "bind failed"})
+					if nonStrict { // the barrier was open: those who fit follow, whatever becomes of this one
+						w.least[p.Gang.String()+"/ran"] = 1
+					}
+					w.apply(t, gang.Released{Pod: p.Pod, Why: "bind failed", By: rapid.SampledFrom([]gang.Refuser{gang.Nobody, gang.API}).Draw(t, "by")})
 					return
 				}
 				p.Node, _ = w.book.Place(p.Pod)
@@ -239,7 +380,7 @@ func TestHistories(t *testing.T) {
 					p.Node = "elsewhere"
 				}
 				p.assumed, p.held, p.allowed = false, false, false
-				w.noteRan(p.Gang)
+				w.noteRan(p.Gang.String())
 				w.apply(t, gang.Seen{Member: p.Member})
 			}),
 			"time": act("time", func(t *rapid.T) {
@@ -253,6 +394,7 @@ func TestHistories(t *testing.T) {
 					}
 				}
 				w.oneSpeaks(t)
+				w.nobodyJoins(t)
 			},
 		}
 		// What takes a gang on is drawn more often, or hardly any gang would get there.
@@ -263,17 +405,35 @@ func TestHistories(t *testing.T) {
 		}
 		t.Repeat(steps)
 	})
-	for _, name := range []string{"declare", "remove", "come", "go", "plan", "refuse", "claim", "confirm", "cycle", "unreserve", "bind", "time"} {
-		if played[name] < 20 && !testing.Short() {
+	for _, name := range []string{"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "refuse", "save", "confirm", "cycle", "answer", "drop", "evict", "spare", "unreserve", "bind", "time"} {
+		least := 20
+		if name == "plan beside others" {
+			least = 10 // the histories are drawn anew each time; this is about 30
+		}
+		if played[name] < least && !testing.Short() {
 			t.Errorf("all histories together have %d steps %q: they prove little", played[name], name)
 		}
 	}
 	t.Logf("steps played: %v", played)
 }
 
+// nobodyJoins: as long as members run who are to leave with their group, nobody of it has a
+// place or may enter.
+func (w *world) nobodyJoins(t *rapid.T) {
+	for key := range w.pods {
+		g, ok := w.book.Group(key)
+		if !ok || !slices.ContainsFunc(g.Bound, func(m gang.Member) bool { return w.pods[m.Pod].evicted }) {
+			continue
+		}
+		if ok, _ := w.book.Admit(key); ok || len(g.Places) > 0 {
+			t.Fatalf("%s is evicted, and %s may enter (%t) or has a place among %v", g.Key, key, ok, g.Places)
+		}
+	}
+}
+
 // oneSpeaks: of a group without a plan no more than one member is let in.
 func (w *world) oneSpeaks(t *rapid.T) {
-	in := map[string]string{}
+	in := map[gang.Ref]string{}
 	for key, p := range w.pods {
 		g, ok := w.book.Group(key)
 		if !ok || p.Node != "" || len(g.Places) > 0 && !g.Waiting {
@@ -295,14 +455,14 @@ func TestAnyOrderOneState(t *testing.T) {
 		var facts []gang.Event
 		for _, name := range []string{"ns/a", "ns/b", "ns/c"} {
 			if rapid.Bool().Draw(t, "declared") {
-				s := gang.Spec{Name: name, Min: rapid.IntRange(1, 3).Draw(t, "min"), Policy: gang.OnceSatisfied, Wait: wait}
+				s := gang.Spec{Ref: ref(name), Min: rapid.IntRange(1, 3).Draw(t, "min"), Policy: gang.OnceSatisfied, Wait: wait}
 				if rapid.Bool().Draw(t, "grouped") {
-					s.Group = []string{"ns/a", "ns/b"}
+					s.Group = refs("ns/a", "ns/b")
 				}
 				facts = append(facts, gang.Declared{Spec: s})
 			}
 			for i := range rapid.IntRange(0, 3).Draw(t, "members") {
-				m := gang.Member{Gang: name, Pod: fmt.Sprintf("%s-%d", name, i), UID: "u", Rank: rapid.IntRange(0, 2).Draw(t, "rank")}
+				m := gang.Member{Gang: ref(name), Pod: fmt.Sprintf("%s-%d", name, i), UID: "u", Rank: rapid.IntRange(0, 2).Draw(t, "rank")}
 				if rapid.Bool().Draw(t, "bound") {
 					m.Node = "n"
 				}

@@ -4,50 +4,63 @@ import "slices"
 
 // declare adds a gang or changes its spec. A change of who belongs together ends
 // what was planned for the old group.
-func (b *Book) declare(spec Spec) (out []Effect) {
-	g := b.gang(spec.Name)
-	regrouped := !slices.Equal(g.lists(), spec.Group)
-	before := slices.Clone(b.groupOf(spec.Name))
-	if regrouped && g.spec != nil {
-		delete(b.resumed, g.key)
-		out = b.forget(g.key, "the GangGroup changed")
-		b.unlist(g.spec)
-	}
+func (b *Book) declare(spec Spec) []Effect {
+	g := b.gang(spec.Ref)
+	was, is := g.lists(), (&gang{spec: &spec}).lists()
+	known := g.spec != nil
 	g.spec = &spec
-	if regrouped {
-		b.list(g.spec)
-		b.regroup(g.group)
+	g.reach()
+	if known && slices.Equal(was, is) {
+		b.noteStrangers(spec.Ref)
+		return append(b.recheck(g), b.Review(spec.Ref)...)
 	}
+	touched := b.list(spec.Ref, was, is)
+	if !known {
+		touched = append(touched, b.listersOf(spec.Ref)...)
+	}
+	return append(b.rearrange(touched), b.recheck(g)...)
+}
+
+// recheck gives up the plan of a gang that was changed and has to wait for something now.
+func (b *Book) recheck(g *gang) []Effect {
 	if group := b.groups[g.key]; group != nil && len(group.plan) > 0 {
-		if why := b.waitsFor(g.key); why != "" {
-			out = append(out, b.forget(g.key, why)...)
+		if why := b.waitsFor(g.key); why.Is() {
+			return append(b.forget(g.key, why.String()), b.Review(g.key)...)
 		}
 	}
-	out = append(out, b.Review(spec.Name)...)
-	for _, other := range before {
-		if regrouped && !slices.Contains(b.groupOf(spec.Name), other) {
-			out = append(out, b.Review(other)...) // it need not wait for this gang any longer
+	return nil
+}
+
+// rearrange is for when the groups of gangs may be others now, or what they wait for.
+func (b *Book) rearrange(touched []Ref) []Effect {
+	changed, out := b.regroup(touched)
+	touched = append(touched, changed...)
+	for _, ref := range touched {
+		b.noteStrangers(ref)
+	}
+	done := map[Ref]bool{}
+	for _, ref := range touched {
+		if key := b.groupKey(ref); !done[key] {
+			done[key] = true
+			out = append(out, b.Review(ref)...)
 		}
 	}
 	return out
 }
 
 // remove forgets that a gang is declared. Its members wait until it is again.
-func (b *Book) remove(name string) []Effect {
-	g := b.gangs[name]
+func (b *Book) remove(ref Ref) []Effect {
+	g := b.gangs[ref]
 	if g == nil || g.spec == nil {
 		return nil
 	}
-	group := g.group
 	delete(b.resumed, g.key)
-	out := b.forget(g.key, "gang "+name+" was removed")
-	b.unlist(g.spec)
-	g.spec, g.satisfied = nil, false
-	b.regroup(group)
-	b.tidy(name)
-	for _, other := range group {
-		out = append(out, b.Review(other)...)
-	}
+	out := b.forget(g.key, "gang "+ref.String()+" was removed")
+	was := g.lists()
+	g.spec = nil // its members may go on when it is declared again
+	touched := append(b.list(ref, was, nil), b.listersOf(ref)...)
+	out = append(out, b.rearrange(touched)...)
+	b.tidy(ref)
 	return out
 }
 
@@ -62,8 +75,16 @@ func (b *Book) seen(m Member) (out []Effect) {
 	if old != nil && old.Node != "" && m.Node == "" {
 		return out // a late delivery: a bound pod stays bound
 	}
+	if old != nil && old.Done && !m.Done {
+		return out // and one that has finished is finished
+	}
 	switch {
 	case old == nil:
+		g := b.gang(m.Gang)
+		if g.anew(m) {
+			g.satisfied = false
+		}
+		g.comesBack(m)
 		old = b.enter(m)
 	case old.Member == m:
 		return out
@@ -76,24 +97,34 @@ func (b *Book) seen(m Member) (out []Effect) {
 	return append(out, b.Review(m.Gang)...)
 }
 
+// confirm notes that a member that is known was bound. What is known of it otherwise comes
+// from elsewhere: a pod that was deleted meanwhile does not come back.
+func (b *Book) confirm(ev Bound) []Effect {
+	m := b.pods[ev.Pod]
+	if m == nil || m.UID != ev.UID || m.Node != "" {
+		return nil
+	}
+	b.change(m, func(m *member) { m.Node = ev.Node })
+	return append(b.bound(m), b.Review(m.Gang)...)
+}
+
 // bound takes a member out of its group's plan. Bound elsewhere than planned (by
 // hand, by another scheduler), it makes the rest of the plan void.
 func (b *Book) bound(m *member) (out []Effect) {
 	b.change(m, (*member).free)
+	m.failed = 0
 	key := b.groupKey(m.Gang)
 	if g := b.groups[key]; g != nil {
 		node, planned := g.plan[m.Pod]
 		b.unplace(g, m.Pod)
-		b.unclaim(g, m.Pod)
+		out = b.unsave(g, m.Pod)
 		g.failures = 0
 		delete(g.avoid, m.Node)
 		if planned && node != m.Node {
-			out = b.forget(key, m.Pod+" was bound to "+m.Node+" instead of "+node)
+			out = append(out, b.forget(key, m.Pod+" was bound to "+m.Node+" instead of "+node)...)
 		}
 	}
-	if g := b.gangs[m.Gang]; g.spec != nil && g.counts.bound >= g.spec.Min {
-		g.satisfied = true
-	}
+	b.gangs[m.Gang].reach()
 	return out
 }
 
@@ -104,24 +135,30 @@ func (b *Book) left(ev Left) (out []Effect) {
 		return nil
 	}
 	key := b.groupKey(m.Gang)
+	if m.held && !m.allowed || m.back {
+		out = []Effect{{Verb: Reject, Pod: m.Pod, UID: m.UID, Why: "the pod was deleted"}}
+	}
+	out = append(out, b.lose(key, m.Pod)...)
 	if g := b.groups[key]; g != nil {
-		b.unplace(g, m.Pod)
-		b.unclaim(g, m.Pod)
+		out = append(out, b.unsave(g, m.Pod)...)
 	}
 	b.leave(m)
 	if g := b.gangs[m.Gang]; len(g.members) == 0 {
-		g.satisfied = false
+		g.empty(m.UID)
+	} else if m.evicted {
+		g.evictedWhole()
 	}
 	if grp := b.groups[key]; grp != nil {
-		if b.waitsFor(key) != "" {
-			out = b.forget(key, m.Pod+" left and the rest is too few")
+		if b.waitsFor(key).Is() {
+			out = append(out, b.forget(key, m.Pod+" left and the rest is too few")...)
 		} else {
-			out = grp.wakeNext()
+			out = append(out, grp.wakeNext()...)
 			if rep := b.representative(key); grp.waiting && rep != nil { // who may speak for the group now
 				out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 			}
 		}
 	}
+	out = append(out, b.endAheadOfNobody(key)...)
 	out = append(out, b.Review(m.Gang)...)
 	b.tidy(m.Gang)
 	return out
@@ -129,17 +166,17 @@ func (b *Book) left(ev Left) (out []Effect) {
 
 // Review is called when something about a gang has changed: whoever watches it is
 // told, and a group that can be planned sends its representative.
-func (b *Book) Review(name string) (out []Effect) {
-	key := b.groupKey(name)
-	for _, other := range b.groupOf(name) {
+func (b *Book) Review(ref Ref) (out []Effect) {
+	key := b.groupKey(ref)
+	for _, other := range b.groupOf(ref) {
 		out = append(out, Effect{Verb: Report, Gang: other})
 	}
 	if g := b.groups[key]; g != nil && len(g.plan) > 0 {
 		return out
 	}
 	rep := b.representative(key)
-	ready := rep != nil && b.waitsFor(key) == ""
-	b.unplanned(key, ready)
+	ready := rep != nil && !b.waitsFor(key).Is()
+	out = append(out, b.unplanned(key, ready)...)
 	if g := b.groups[key]; g != nil && rep == nil {
 		g.avoid = nil // nobody is left to place
 	}
@@ -152,37 +189,30 @@ func (b *Book) Review(name string) (out []Effect) {
 
 // unplanned forgets of a group without a plan what only matters with one, and all of it
 // if nothing is left to remember.
-func (b *Book) unplanned(key string, ready bool) {
+func (b *Book) unplanned(key Ref, ready bool) (out []Effect) {
 	g := b.groups[key]
 	if g == nil {
-		return
+		return nil
 	}
-	*g = group{why: g.why, retry: g.retry, failures: g.failures, avoid: g.avoid, since: g.since, claim: g.claim, grown: g.grown}
+	*g = group{refusal: g.refusal, retry: g.retry, failures: g.failures, avoid: g.avoid, since: g.since, saved: g.saved, grown: g.grown, vain: g.vain}
 	if !ready {
-		b.fed(key, g)
+		out = b.fed(key, g)
 	}
 	if g.idle() {
 		delete(b.groups, key)
 	}
+	return out
 }
 
 // gang returns a gang, which it makes if need be.
-func (b *Book) gang(name string) *gang {
-	g := b.gangs[name]
+func (b *Book) gang(ref Ref) *gang {
+	g := b.gangs[ref]
 	if g == nil {
 		g = &gang{members: map[string]*member{}, pending: line{names: b.names}}
-		b.gangs[name] = g
-		b.regroup([]string{name})
+		b.gangs[ref] = g
+		b.regroup([]Ref{ref})
 	}
 	return g
-}
-
-// lists are the gangs that a gang says must start together with it.
-func (g *gang) lists() []string {
-	if g.spec == nil {
-		return nil
-	}
-	return g.spec.Group
 }
 
 // stays says that the gang was whole and that this is enough: members may follow one by
@@ -192,8 +222,10 @@ func (g *gang) stays() bool { return g.satisfied && g.spec.Policy == OnceSatisfi
 func (g *gang) nonStrict() bool { return g.spec != nil && g.spec.NonStrict }
 
 // tidy drops a gang that nobody declares and that has no member.
-func (b *Book) tidy(name string) {
-	if g := b.gangs[name]; g != nil && g.spec == nil && len(g.members) == 0 {
-		delete(b.gangs, name)
+func (b *Book) tidy(ref Ref) {
+	if g := b.gangs[ref]; g != nil && g.spec == nil && len(g.members) == 0 {
+		delete(b.gangs, ref)
+		delete(b.groups, ref) // without a spec it was alone
+		delete(b.resumed, ref)
 	}
 }

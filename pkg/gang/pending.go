@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 )
@@ -9,13 +8,16 @@ import (
 // ordering compares the names of gangs and pods.
 type ordering func(a, b string) int
 
+// refs orders gangs.
+func (names ordering) refs(x, y Ref) int { return x.Compare(y, names) }
+
 // members orders members by rank, gang, name.
 func (names ordering) members(x, y *member) int {
-	if x.Rank != y.Rank {
-		return cmp.Compare(x.Rank, y.Rank)
+	if c := x.CompareRanks(&y.Member, names); c != 0 {
+		return c
 	}
 	if x.Gang != y.Gang {
-		return names(x.Gang, y.Gang)
+		return names.refs(x.Gang, y.Gang)
 	}
 	return names(x.Pod, y.Pod)
 }
@@ -83,9 +85,9 @@ func (l *line) Pop() any {
 
 // representative is the pending member that speaks for a group without a plan: the
 // first by rank, gang, name.
-func (b *Book) representative(key string) (first *member) {
-	for _, name := range gangsOf(key) {
-		if g := b.gangs[name]; g != nil {
+func (b *Book) representative(key Ref) (first *member) {
+	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; g != nil {
 			if m := g.pending.first(); m != nil && (first == nil || b.names.members(m, first) < 0) {
 				first = m
 			}
@@ -95,9 +97,9 @@ func (b *Book) representative(key string) (first *member) {
 }
 
 // sorted returns the members of a group for which keep holds, by rank, gang, name.
-func (b *Book) sorted(key string, keep func(*member) bool) (out []*member) {
-	for _, name := range gangsOf(key) {
-		if g := b.gangs[name]; g != nil {
+func (b *Book) sorted(key Ref, keep func(*member) bool) (out []*member) {
+	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; g != nil {
 			for _, m := range g.members {
 				if keep(m) {
 					out = append(out, m)

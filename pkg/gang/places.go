@@ -1,10 +1,15 @@
 package gang
 
-import "slices"
+import (
+	"iter"
+	"maps"
+	"slices"
+)
 
 // place gives a member a place in its group's plan.
 func (b *Book) place(g *group, m *member, node string) {
-	g.plan[m.Pod] = node
+	g.plan[m.Pod], m.failed = node, 0
+	m.goesTo(node)
 	b.occupy(node, m.Pod)
 	b.change(m, b.notePlace)
 }
@@ -62,9 +67,48 @@ func (b *Book) Place(pod string) (node string, confirmed bool) {
 	return "", false
 }
 
+// mostOlder bounds how many nodes are remembered on which a member had places before the last.
+const mostOlder = 8
+
+// goesTo notes where a member has a place now.
+func (m *member) goesTo(node string) {
+	if m.last != "" && m.last != node {
+		if m.older = append(m.older, m.last); len(m.older) > mostOlder {
+			m.older = m.older[1:]
+		}
+	}
+	m.last = node
+}
+
+// HadPlace says whether a pod has a place on a node, or had one: what was written of that may
+// be seen, or read by the scheduler, a plan later.
+func (b *Book) HadPlace(pod, node string) bool {
+	m := b.pods[pod]
+	return m != nil && (m.last == node || slices.Contains(m.older, node))
+}
+
 // PlacesOn returns the pods that have a place on a node and are not counted there
 // by the scheduler yet, by name. They are the book's own, and so until the next event.
 func (b *Book) PlacesOn(node string) []string { return b.places[node] }
+
+// ReservedPlaces are the places, by pod, of plans that victims were evicted for, as long as the
+// scheduler does not count the pod there: nobody may take them who could do without, whatever
+// the priorities. They come by group and pod.
+func (b *Book) ReservedPlaces() iter.Seq2[string, string] {
+	return func(yield func(pod, node string) bool) {
+		if len(b.places) == 0 {
+			return
+		}
+		for _, key := range b.groupsWhere(func(g *group) bool { return g.reserved }) {
+			g := b.groups[key]
+			for _, pod := range slices.SortedFunc(maps.Keys(g.plan), b.names) {
+				if m := b.pods[pod]; m != nil && !m.assumed && !yield(pod, g.plan[pod]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // AnyPlaces says whether any place is held for somebody.
 func (b *Book) AnyPlaces() bool { return len(b.places) > 0 }

@@ -19,24 +19,64 @@ const (
 
 // planned gives the members of a group their places and wakes those that have one.
 func (b *Book) planned(ev Planned, now time.Time) []Effect {
+	if !b.isKey(ev.Group) || b.leaves(ev.Group) {
+		return nil // the gangs have formed other groups meanwhile, or somebody evicts them
+	}
+	if b.lacks(ev.Group) && !ev.Reserved {
+		return b.complete(ev)
+	}
+	ahead := b.keepAhead(ev.Group, ev.Ahead, now)
 	g := b.group(ev.Group)
 	if !ev.Restored {
 		delete(b.resumed, ev.Group)
 	}
-	for pod := range g.plan {
+	was := g.plan
+	g.plan = maps.Clone(was)
+	for pod := range was {
 		b.unplace(g, pod)
 	}
-	b.fed(ev.Group, g)
+	out := append(ahead, b.fed(ev.Group, g)...)
 	g.plan = make(map[string]string, len(ev.Places))
 	g.reserved, g.waiting, g.opened = ev.Reserved, ev.Reserved, false
-	g.why, g.deadline = "", ev.Until
+	g.lost, g.checked = 0, 0
+	g.refusal, g.deadline = Refusal{}, ev.Until
 	if !ev.Reserved {
 		g.deadline = now.Add(b.patience(ev.Group))
 	}
 	var turn []string
 	for _, p := range ev.Places {
 		m := b.pods[p.Pod]
-		if m == nil || m.Node != "" {
+		if m == nil || m.Node != "" || b.groupKey(m.Gang) != ev.Group {
+			continue
+		}
+		b.place(g, m, p.Node)
+		m.nominated = m.nominated || ev.Reserved
+		if ev.InOrder {
+			turn = append(turn, p.Pod)
+		}
+	}
+	b.inTurn(g, turn)
+	out = append(out, b.report(ev.Group)...)
+	for _, pod := range slices.SortedFunc(maps.Keys(was), b.names) {
+		if node, ok := g.plan[pod]; !ok || node != was[pod] && !ev.Reserved {
+			out = append(out, b.denominate(pod)...)
+		}
+	}
+	out = append(out, b.endAheadOfNobody(ev.Group)...) // of those who were planned nobody may be left
+	if ev.Reserved {
+		return out
+	}
+	return append(out, b.wakePlanned(ev.Group)...)
+}
+
+// complete gives places to members that have none in a plan that is being carried out.
+func (b *Book) complete(ev Planned) []Effect {
+	g := b.groups[ev.Group]
+	g.refusal = Refusal{}
+	var turn []string
+	for _, p := range ev.Places {
+		m := b.pods[p.Pod]
+		if m == nil || !pending(m) || m.planned || m.assumed || b.groupKey(m.Gang) != ev.Group {
 			continue
 		}
 		b.place(g, m, p.Node)
@@ -45,11 +85,7 @@ func (b *Book) planned(ev Planned, now time.Time) []Effect {
 		}
 	}
 	b.inTurn(g, turn)
-	out := b.report(ev.Group)
-	if ev.Reserved {
-		return out
-	}
-	return append(out, b.wakePlanned(ev.Group)...)
+	return append(b.report(ev.Group), b.wakePlanned(ev.Group)...)
 }
 
 // confirmed carries out a reservation.
@@ -66,7 +102,7 @@ func (b *Book) confirmed(ev Confirmed, now time.Time) []Effect {
 	return b.wakePlanned(key)
 }
 
-func (b *Book) wakePlanned(key string) (out []Effect) {
+func (b *Book) wakePlanned(key Ref) (out []Effect) {
 	g := b.groups[key]
 	if g.turn != nil {
 		return g.wakeNext()
@@ -91,19 +127,21 @@ func (g *group) refusedBy(node, why string, now time.Time) {
 	g.avoid[node] = avoided{why: why, until: now.Add(min(firstAvoided<<min(times, 10), lastAvoided)), times: times + 1}
 }
 
-// nodeGone is about groups that have places there, which must be planned anew: of those
-// with a reservation the representative is woken, other plans are given up.
+// nodeGone is about groups that have places there, which must be planned anew: those with a
+// reservation at once, others when whoever holds a place is back.
 func (b *Book) nodeGone(node string, now time.Time) (out []Effect) {
+	why := "node " + node + " is gone"
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.uses(node) }) {
 		g, rep := b.groups[key], b.representative(key)
 		if rep == nil {
 			continue
 		}
-		if g.waiting {
+		if g.waiting { // its cycle might not come: without any node the scheduler has none
+			out = append(out, b.forget(key, why)...)
 			out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 			continue
 		}
-		out = append(out, b.dropped(Dropped{Group: key, Why: "node " + node + " is gone"}, now)...)
+		out = append(out, b.dropped(Dropped{Group: key, Why: why}, now)...)
 	}
 	return out
 }
@@ -120,15 +158,18 @@ func (g *group) uses(node string) bool {
 
 // refused remembers why a group has no plan.
 func (b *Book) refused(ev Refused, now time.Time) []Effect {
+	if !b.isKey(ev.Group) {
+		return nil
+	}
 	g := b.group(ev.Group)
 	delete(b.resumed, ev.Group)
 	if g.since.IsZero() {
 		g.since = now
 	}
-	if g.why == ev.Why {
+	if g.refusal.Equal(ev.Refusal) {
 		return nil
 	}
-	g.why = ev.Why
+	g.refusal = ev.Refusal
 	return b.report(ev.Group)
 }
 
@@ -139,6 +180,9 @@ func (b *Book) dropped(ev Dropped, now time.Time) []Effect {
 	g := b.groups[key]
 	if g == nil || len(g.plan) == 0 {
 		return nil
+	}
+	if ev.Learned {
+		return b.again(key, ev.Why)
 	}
 	g.refusedBy(ev.Node, ev.Why, now)
 	out := b.rejectHeld(key, ev.Why)
@@ -156,6 +200,26 @@ func (b *Book) dropped(ev Dropped, now time.Time) []Effect {
 	return append(out, b.report(key)...)
 }
 
+// again gives a plan up for another one, which is made when the last member is back.
+func (b *Book) again(key Ref, why string) []Effect {
+	out := append(b.rejectHeld(key, why), b.clearPlan(key)...)
+	if rep := b.representative(key); rep != nil && b.inFlight(key) == 0 {
+		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
+	}
+	return append(out, b.report(key)...)
+}
+
+// broken gives up what is left of a plan, reserved or not.
+func (b *Book) broken(ev Broken, now time.Time) []Effect {
+	g := b.groups[ev.Group]
+	if g == nil || len(g.plan) == 0 {
+		return nil
+	}
+	out := b.forget(ev.Group, ev.Why)
+	b.later(g, now)
+	return out
+}
+
 // kept gives a reservation up that waits for a victim that stays, and sends the
 // representative for a plan without that node.
 func (b *Book) kept(ev Kept, now time.Time) []Effect {
@@ -165,39 +229,51 @@ func (b *Book) kept(ev Kept, now time.Time) []Effect {
 	}
 	g.refusedBy(ev.Node, ev.Why, now)
 	out := b.forget(ev.Group, ev.Why)
-	if rep := b.representative(ev.Group); rep != nil && b.waitsFor(ev.Group) == "" {
+	if rep := b.representative(ev.Group); rep != nil && !b.waitsFor(ev.Group).Is() {
 		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 	}
 	return out
 }
 
 // forget gives a plan up for good, reserved or not.
-func (b *Book) forget(key, why string) []Effect {
+func (b *Book) forget(key Ref, why string) []Effect {
 	g := b.groups[key]
 	if g == nil {
 		return nil
 	}
 	out := b.rejectHeld(key, why)
 	out = append(out, b.clearPlan(key)...)
-	b.fed(key, g)
+	out = append(out, b.fed(key, g)...)
 	return append(out, b.report(key)...)
 }
 
 // Forget is the answer to a reservation that can no longer be kept: its nodes are
 // gone, or its victims do not leave.
-func (b *Book) Forget(key, why string) []Effect { return b.forget(key, why) }
+func (b *Book) Forget(key Ref, why string) []Effect { return b.forget(key, why) }
 
 // clearPlan takes all places back; nominations that stand for them are void.
-func (b *Book) clearPlan(key string) (out []Effect) {
+func (b *Book) clearPlan(key Ref) (out []Effect) {
 	g := b.groups[key]
+	if len(g.plan) > 0 {
+		out = append(out, Effect{Verb: Freed})
+	}
 	for _, pod := range slices.SortedFunc(maps.Keys(g.plan), b.names) {
-		if g.reserved {
-			out = append(out, Effect{Verb: Clear, Pod: pod})
-		}
+		out = append(out, b.denominate(pod)...)
 		b.unplace(g, pod)
 	}
 	g.plan, g.turn, g.next, g.reserved, g.waiting, g.opened, g.deadline = nil, nil, 0, false, false, false, time.Time{}
-	return out
+	g.lost, g.checked = 0, 0
+	return append(out, b.endAhead(key)...)
+}
+
+// denominate takes back that a member is nominated for a node.
+func (b *Book) denominate(pod string) []Effect {
+	m := b.pods[pod]
+	if m == nil || !m.nominated {
+		return nil
+	}
+	m.nominated = false
+	return []Effect{{Verb: Clear, Pod: pod}}
 }
 
 // later sets when the representative tries again.
@@ -206,15 +282,15 @@ func (b *Book) later(g *group, now time.Time) {
 	g.failures++
 }
 
-func (b *Book) report(key string) (out []Effect) {
-	for _, name := range gangsOf(key) {
-		out = append(out, Effect{Verb: Report, Gang: name})
+func (b *Book) report(key Ref) (out []Effect) {
+	for _, ref := range b.groupOf(key) {
+		out = append(out, Effect{Verb: Report, Gang: ref})
 	}
 	return out
 }
 
 // group returns what is remembered of a group, which it starts if need be.
-func (b *Book) group(key string) *group {
+func (b *Book) group(key Ref) *group {
 	g := b.groups[key]
 	if g == nil {
 		g = &group{}

@@ -7,20 +7,21 @@ import (
 
 // tick ends waits that took too long and wakes those that were told to come later.
 func (b *Book) tick(now time.Time) (out []Effect) {
-	out = append(b.resumedLongEnough(now), b.starving(now)...)
+	out = append(b.resumedLongEnough(now), b.feed(now)...)
+	out = append(out, b.lateAhead(now)...)
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.due(now) }) {
 		g := b.groups[key]
 		if passed(g.deadline, now) {
 			out = append(out, b.expire(key, now)...)
 			continue
 		}
-		again := g.tryAgain(now) && len(g.plan) == 0
+		again := g.tryAgain(now) && (len(g.plan) == 0 || b.lacks(key))
 		if passed(g.retry, now) {
 			g.retry, again = time.Time{}, true
 		}
 		if again {
-			if rep := b.representative(key); rep != nil {
-				out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
+			if m := b.speaker(key); m != nil {
+				out = append(out, Effect{Verb: Wake, Pod: m.Pod})
 			}
 		}
 	}
@@ -40,13 +41,13 @@ func (g *group) tryAgain(now time.Time) (any bool) {
 }
 
 // groupsWhere returns, sorted, the keys of the groups for which is holds.
-func (b *Book) groupsWhere(is func(*group) bool) (keys []string) {
+func (b *Book) groupsWhere(is func(*group) bool) (keys []Ref) {
 	for key, g := range b.groups {
 		if is(g) {
 			keys = append(keys, key)
 		}
 	}
-	slices.Sort(keys)
+	slices.SortFunc(keys, b.names.refs)
 	return keys
 }
 
@@ -69,7 +70,7 @@ func passed(t, now time.Time) bool { return !t.IsZero() && !now.Before(t) }
 // expire returns every member of a group that waited too long to the queue. Where
 // victims did not leave, another place is sought at once; else the group comes back
 // after a while, as after any failure, so that others have their turn.
-func (b *Book) expire(key string, now time.Time) (out []Effect) {
+func (b *Book) expire(key Ref, now time.Time) (out []Effect) {
 	g := b.groups[key]
 	g.deadline = time.Time{}
 	if b.count(key).waiting == 0 && len(g.plan) == 0 {
@@ -81,13 +82,13 @@ func (b *Book) expire(key string, now time.Time) (out []Effect) {
 		why = "the victims did not leave in time"
 		out = append(out, Effect{Verb: Overdue, Gang: key})
 	}
-	for _, name := range gangsOf(key) {
-		out = append(out, Effect{Verb: Expire, Gang: name, Why: why})
+	for _, ref := range b.groupOf(key) {
+		out = append(out, Effect{Verb: Expire, Gang: ref, Why: why})
 	}
 	out = append(out, b.forget(key, why)...)
 	rep := b.representative(key)
 	switch {
-	case rep == nil || b.waitsFor(key) != "":
+	case rep == nil || b.waitsFor(key).Is():
 	case !overdue:
 		b.later(g, now)
 	default:
@@ -97,10 +98,10 @@ func (b *Book) expire(key string, now time.Time) (out []Effect) {
 }
 
 // patience is the shortest wait of a group's gangs.
-func (b *Book) patience(key string) time.Duration {
+func (b *Book) patience(key Ref) time.Duration {
 	var least time.Duration
-	for _, name := range gangsOf(key) {
-		if g := b.gangs[name]; g != nil && g.spec != nil && (least == 0 || g.spec.Wait < least) {
+	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; g != nil && g.spec != nil && (least == 0 || g.spec.Wait < least) {
 			least = g.spec.Wait
 		}
 	}

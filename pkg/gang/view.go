@@ -19,18 +19,21 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 		return false, "it has scheduling gates or another scheduler, as far as is known by now"
 	}
 	key := b.groupKey(m.Gang)
-	if why := b.waitsFor(key); why != "" {
-		return false, why
+	if why := b.waitsFor(key); why.Is() {
+		return false, why.String()
 	}
 	g := b.groups[key]
 	if g != nil && len(g.plan) > 0 && !g.waiting {
 		if _, ok := g.plan[pod]; ok {
 			return g.lets(m)
 		}
+		if b.lacks(key) && b.speaker(key) == m {
+			return true, ""
+		}
 		return false, "waits until the plan of its gang is carried out"
 	}
-	if why := b.tooFewWait(key); why != "" {
-		return false, why
+	if why := b.tooFewWait(key); why.Is() {
+		return false, why.String()
 	}
 	if rep := b.representative(key); rep != nil && rep.Pod != pod {
 		return false, "waits for " + rep.Pod + ", which is tried first for the whole gang"
@@ -44,6 +47,23 @@ func (b *Book) Assumed(pod string) bool {
 	return m != nil && m.assumed
 }
 
+// Step says how far a member has come on its way to its node; Away if it is gone.
+func (b *Book) Step(pod, uid string) Step {
+	switch m := b.known(pod, uid); {
+	case m == nil:
+		return Away
+	case m.back:
+		return SentBack
+	case m.allowed:
+		return PastBarrier
+	case m.held:
+		return AtBarrier
+	case m.assumed:
+		return OnItsWay
+	}
+	return Away
+}
+
 // Tried says whether a plan was ever looked for in this member's cycle. Those that were
 // not tried are woken by the book, whatever happens in the cluster.
 func (b *Book) Tried(pod string) bool {
@@ -51,58 +71,64 @@ func (b *Book) Tried(pod string) bool {
 	return m != nil && m.tried
 }
 
-// waitsFor says what a group waits for before it can be planned; "" if nothing.
-func (b *Book) waitsFor(key string) string {
-	names := gangsOf(key)
-	for _, name := range names {
-		g := b.gangs[name]
-		if g == nil || g.spec == nil {
-			if len(names) == 1 {
-				return fmt.Sprintf("PodGroup %s does not exist", name)
-			}
-			return fmt.Sprintf("gang %s of the group is missing", name)
-		}
-		if g.spec.Problem != "" {
-			return "rejected: " + g.spec.Problem
+// waitsFor says what a group waits for before it can be planned.
+func (b *Book) waitsFor(key Ref) Refusal {
+	refs := b.groupOf(key)
+	for _, ref := range refs {
+		g := b.gangs[ref]
+		switch {
+		case g == nil || g.spec == nil:
+			return missing("PodGroup %s does not exist", ref)
+		case g.spec.Problem.Is():
+			return g.spec.Problem
+		case g.stranger.Is():
+			return g.stranger
 		}
 	}
-	for _, name := range names {
-		g := b.gangs[name]
+	for _, ref := range refs {
+		g := b.gangs[ref]
 		exist := g.counts.exist
-		if g.stays() || exist >= g.spec.Min {
+		if exist += g.standIns(); g.stays() || exist >= g.spec.Min {
 			continue
 		}
 		of := ""
-		if len(names) > 1 {
-			of = " of gang " + name
+		if len(refs) > 1 {
+			of = " of gang " + ref.String()
 		}
-		why := fmt.Sprintf("%d of %d members%s exist", exist, g.spec.Min, of)
-		if gated := len(g.members) - exist; gated > 0 {
-			why += fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler", gated)
+		why := missing("%d of %d members%s exist", exist, g.spec.Min, of)
+		if gated := len(g.members) - g.counts.exist - g.counts.done; gated > 0 {
+			why.Words += fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler", gated)
 		}
 		return why
 	}
-	return ""
+	if b.leaves(key) {
+		return missing("the gang is being evicted, and members of it have yet to leave")
+	}
+	return Refusal{}
+}
+
+func missing(format string, args ...any) Refusal {
+	return Refusal{By: Missing, Words: fmt.Sprintf(format, args...)}
 }
 
 // tooFewWait says why members of a group without a plan need not be tried: those who run
 // do not count for the match policy, and without them there are too few.
-func (b *Book) tooFewWait(key string) string {
-	for _, name := range gangsOf(key) {
-		g := b.gangs[name]
+func (b *Book) tooFewWait(key Ref) Refusal {
+	for _, ref := range b.groupOf(key) {
+		g := b.gangs[ref]
 		if g == nil || g.spec == nil || g.spec.Policy != OnlyWaiting {
 			continue
 		}
 		if waiting := g.counts.exist - g.counts.bound; 0 < waiting && waiting < g.spec.Min {
-			return fmt.Sprintf("%d of %d members of gang %s wait: match-policy %s does not count those who run", waiting, g.spec.Min, name, OnlyWaiting)
+			return missing("%d of %d members of gang %s wait: match-policy %s does not count those who run", waiting, g.spec.Min, ref, OnlyWaiting)
 		}
 	}
-	return ""
+	return Refusal{}
 }
 
 // Group is what a planner needs to know of a group.
 type Group struct {
-	Key     string
+	Key     Ref
 	Gangs   []Gang
 	Pending []Member // by rank
 	Bound   []Member
@@ -110,20 +136,37 @@ type Group struct {
 	Turn    []string          // the order in which members must take their places; nil if there is none
 	Waiting bool              // the places are reserved, but not confirmed
 	Held    int               // members at the barrier
+	Lost    int               // members that have lost their place in the plan
 	// InFlight members are on their way back to the queue after a plan was given up;
 	// planning must wait for them, since the scheduler counts them on a node.
 	InFlight int
 	Avoid    map[string]string // nodes that refused a member of a plan, and why
-	// Starving says that places are to be kept for the group although there are not
-	// enough; Claim are those that are kept now.
+	// Holding says that a plan is being carried out in which Pending have no place. Bound
+	// are those, too, that hold a place, and only free places can help: who gives theirs back
+	// would be planned anew with the others.
+	Holding bool
+	// Starving says that places are to be saved for the group although there are not
+	// enough; Saved are those that are now.
 	Starving bool
-	Claim    map[string]string // pod -> node
+	Saved    map[string]string // pod -> node
 }
 
 // Gang is one gang of a Group.
 type Gang struct {
 	Spec
 	Need int // how many pending members must be placed for the gang to be whole
+	// Started is how many members have a node, or have finished on one.
+	Started int
+}
+
+// Whole lists the gangs that were declared, each once, whatever parts of them there are.
+func (g *Group) Whole() (refs []Ref) {
+	for _, gang := range g.Gangs {
+		if ref := gang.Ref.Whole(); !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
 }
 
 // Need is how many pending members must be placed for the group to be whole.
@@ -134,19 +177,71 @@ func (g *Group) Need() (n int) {
 	return n
 }
 
+// Reached says whether the gang has its minMember, whatever its match policy asks of those who
+// wait.
+func (g *Gang) Reached() bool { return g.Started >= g.Min }
+
+// Needed are the pending members without whom the group is not whole: of each gang that has not
+// reached its minMember the first by rank. Only for them may others be evicted.
+func (g *Group) Needed() []Member {
+	needed, _ := g.split()
+	return needed
+}
+
+// Surplus are the other pending members. They take free places only.
+func (g *Group) Surplus() []Member {
+	_, surplus := g.split()
+	return surplus
+}
+
+func (g *Group) split() (needed, surplus []Member) {
+	left := map[Ref]int{}
+	for _, gang := range g.Gangs {
+		if !gang.Reached() {
+			left[gang.Ref] = gang.Need
+		}
+	}
+	for _, m := range g.Pending {
+		if left[m.Gang] > 0 {
+			left[m.Gang]--
+			needed = append(needed, m)
+		} else {
+			surplus = append(surplus, m)
+		}
+	}
+	return needed, surplus
+}
+
+// On is the group as if nobody waited but those who have a place on a node.
+func (g *Group) On(node string) Group {
+	some := *g
+	some.Pending = nil
+	for _, m := range slices.Concat(g.Pending, g.Bound) {
+		if g.Places[m.Pod] == node {
+			m.Node = ""
+			some.Pending = append(some.Pending, m)
+		}
+	}
+	return some
+}
+
 // IsPending says whether a pod is one of those that need a place.
 func (g *Group) IsPending(pod string) bool {
 	return slices.ContainsFunc(g.Pending, func(m Member) bool { return m.Pod == pod })
 }
 
 // GroupKey names the group of a pod.
-func (b *Book) GroupKey(pod string) (key string, ok bool) {
+func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
 	m := b.pods[pod]
 	if m == nil {
-		return "", false
+		return Ref{}, false
 	}
 	return b.groupKey(m.Gang), true
 }
+
+// Together lists the gangs that start, and leave, together with one, itself among them.
+// The slice is shared.
+func (b *Book) Together(ref Ref) []Ref { return b.groupOf(ref) }
 
 // Group returns the group of a pod that is a member of a declared gang.
 func (b *Book) Group(pod string) (*Group, bool) {
@@ -154,24 +249,44 @@ func (b *Book) Group(pod string) (*Group, bool) {
 	if m == nil {
 		return nil, false
 	}
-	v := &Group{Key: b.groupKey(m.Gang)}
-	for _, name := range gangsOf(v.Key) {
-		g := b.gangs[name]
+	return b.GroupOf(b.groupKey(m.Gang))
+}
+
+// GroupOf returns the group of that name, if all its gangs are declared.
+func (b *Book) GroupOf(key Ref) (*Group, bool) {
+	if !b.isKey(key) {
+		return nil, false
+	}
+	v := &Group{Key: key}
+	v.Holding = b.lacks(v.Key)
+	for _, ref := range b.groupOf(v.Key) {
+		g := b.gangs[ref]
 		if g == nil || g.spec == nil {
 			return nil, false
 		}
 		need := g.spec.Min
 		if g.spec.Policy != OnlyWaiting {
-			need = max(0, need-g.counts.bound)
+			need = max(0, need-g.started())
+		} else if g.allStarted() {
+			need = 0
+		}
+		if v.Holding {
+			need = max(0, need-g.counts.arrived)
 		}
 		if g.stays() {
 			need = 0
 		}
-		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need})
+		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need, Started: g.started()})
 	}
-	for _, m := range b.sorted(v.Key, func(m *member) bool { return m.Node != "" || pending(m) }) {
+	for _, m := range b.sorted(v.Key, func(m *member) bool { return m.runs() || pending(m) }) {
 		if m.Node != "" {
 			v.Bound = append(v.Bound, m.Member)
+			continue
+		}
+		if v.Holding && m.planned {
+			at := m.Member
+			at.Node = b.groups[v.Key].plan[m.Pod]
+			v.Bound, v.Held = append(v.Bound, at), v.Held+1
 			continue
 		}
 		v.Pending = append(v.Pending, m.Member)
@@ -180,9 +295,9 @@ func (b *Book) Group(pod string) (*Group, bool) {
 		}
 	}
 	v.InFlight = b.inFlight(v.Key)
-	v.Starving = b.claimant == v.Key
+	v.Starving = b.savers[v.Key.Namespace] == v.Key
 	if g := b.groups[v.Key]; g != nil {
-		v.Places, v.Waiting = maps.Clone(g.plan), g.waiting
+		v.Places, v.Waiting, v.Lost = maps.Clone(g.plan), g.waiting, g.lost
 		for node, a := range g.avoid {
 			if !a.until.IsZero() {
 				if v.Avoid == nil {
@@ -191,13 +306,16 @@ func (b *Book) Group(pod string) (*Group, bool) {
 				v.Avoid[node] = a.why
 			}
 		}
-		v.Turn, v.Claim = slices.Clone(g.turn), maps.Clone(g.claim)
+		if a := b.ahead[v.Key]; a != nil && len(g.plan) > 0 {
+			maps.Copy(v.Places, a.places)
+		}
+		v.Turn, v.Saved = slices.Clone(g.turn), maps.Clone(g.saved)
 	}
 	return v, true
 }
 
 // Reserved says whether a group's places are reserved, and not confirmed.
-func (b *Book) Reserved(key string) bool {
+func (b *Book) Reserved(key Ref) bool {
 	g := b.groups[key]
 	return g != nil && g.waiting
 }
@@ -205,30 +323,40 @@ func (b *Book) Reserved(key string) bool {
 // SameGroup says whether two pods belong to one group.
 func (b *Book) SameGroup(x, y string) bool {
 	m, n := b.pods[x], b.pods[y]
-	return m != nil && n != nil && (m.Gang == n.Gang || b.groupKey(m.Gang) == b.groupKey(n.Gang))
+	if m != nil && n != nil {
+		return m.Gang == n.Gang || b.groupKey(m.Gang) == b.groupKey(n.Gang)
+	}
+	if len(b.standIns) == 0 {
+		return false
+	}
+	of, known := b.groupKeyOf(x)
+	other, too := b.groupKeyOf(y)
+	return known && too && of == other
 }
 
 // State is what people are told about a gang.
 type State struct {
-	Gang    string
+	Gang    Ref
 	Min     int
 	Exist   int // members that exist for the scheduler
 	Bound   int
+	Done    int // have finished on a node
 	Planned int
-	// Waiting says what the gang waits for before it can be planned; Refused why the
-	// last attempt found no plan. At most one of them is set.
-	Waiting, Refused string
-	Reserved         bool
+	Started bool // it was whole once, and some member is left
+	// Refusal says what the gang waits for before it can be planned, or why the last
+	// attempt found no plan.
+	Refusal  Refusal
+	Reserved bool
 }
 
 // State returns the state of a gang.
-func (b *Book) State(name string) State {
-	s := State{Gang: name}
-	key := b.groupKey(name)
+func (b *Book) State(ref Ref) State {
+	s := State{Gang: ref}
+	key := b.groupKey(ref)
 	group := b.groups[key]
 	planned := group != nil && len(group.plan) > 0
-	if g := b.gangs[name]; g != nil {
-		s.Exist, s.Bound = g.counts.exist, g.counts.bound
+	if g := b.gangs[ref]; g != nil {
+		s.Exist, s.Bound, s.Done, s.Started = g.counts.exist, g.counts.bound, g.finished(), g.satisfied
 		if planned {
 			s.Planned = g.counts.planned
 		}
@@ -236,17 +364,17 @@ func (b *Book) State(name string) State {
 			s.Min = g.spec.Min
 		}
 	}
-	if s.Waiting = b.waitsFor(key); s.Waiting == "" && !planned {
-		s.Waiting = b.tooFewWait(key)
+	if s.Refusal = b.waitsFor(key); !s.Refusal.Is() && !planned {
+		s.Refusal = b.tooFewWait(key)
 	}
 	if group != nil {
 		s.Reserved = group.waiting
-		if s.Waiting == "" {
-			s.Refused = group.why
+		if !s.Refusal.Is() {
+			s.Refusal = group.refusal
 		}
 	}
 	return s
 }
 
 // Gangs lists every gang, declared or not.
-func (b *Book) Gangs() []string { return slices.SortedFunc(maps.Keys(b.gangs), b.names) }
+func (b *Book) Gangs() []Ref { return slices.SortedFunc(maps.Keys(b.gangs), b.names.refs) }

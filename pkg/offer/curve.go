@@ -53,7 +53,8 @@ func Stairs(n Slots, width int, steps func(yield func(Slots, Price) bool)) Curve
 	return c
 }
 
-// add is Step in place, for a curve that nobody else has seen.
+// add adds a step that is enough for more members, if it is, to a curve that nobody else
+// has seen.
 func (c *Curve) add(upTo Slots, price Price) {
 	if upTo > c.Most() {
 		c.upTo, c.price = append(c.upTo, upTo), append(c.price, price...)
@@ -106,11 +107,28 @@ func (c Curve) Round(step Slots) Curve {
 	return out
 }
 
-// Charge returns the curve with 1 added to one number of the price of everybody but
-// nobody.
-func (c Curve) Charge(column int) Curve { return c.Raise(column, 1) }
+// Charge returns the curve, of counts that are multiples of step, with what so many members
+// are charged added to one number of their price. Nobody is charged nothing; the charge must
+// not fall with the members.
+func (c Curve) Charge(step Slots, column int, charge func(Slots) int64) Curve {
+	out := Free(0, c.width)
+	out.grow(int(c.Most()/step) + 1)
+	for i, n := range c.upTo {
+		for from := out.Most() + step; from <= n; from += step {
+			price := Price(c.row(i)).Add(make(Price, c.width))
+			price[column] += charge(from)
+			if price.Compare(out.row(len(out.upTo)-1)) == 0 {
+				out.upTo[len(out.upTo)-1] = from
+				continue
+			}
+			out.add(from, price)
+		}
+	}
+	return out
+}
 
-// Raise is Charge with so much added.
+// Raise returns the curve with so much added to one number of the price of everybody but
+// nobody.
 func (c Curve) Raise(column int, by int64) Curve {
 	out := Free(0, c.width)
 	out.grow(len(c.upTo))
@@ -145,7 +163,8 @@ func (c Curve) Each(sizes []Slots, column int, by int64) Curve {
 func (c Curve) Cap(most Slots) Curve { return c.shift(0, most) }
 
 // Merge returns the curve of two domains together, as far as most members: what
-// each count costs when it is shared out between them in the cheapest way.
+// each count costs when it is shared out between them in the cheapest way. It is the
+// (min,+) convolution of the two.
 func Merge(a, b Curve, most Slots) Curve {
 	if len(a.upTo) == 1 {
 		a, b = b, a

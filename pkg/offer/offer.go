@@ -4,7 +4,11 @@
 // here. The package knows the tree, and nothing of who asks or of pods.
 package offer
 
-import "github.com/muster-scheduler/muster/pkg/topology"
+import (
+	"math"
+
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
 
 // Slots counts gang members that a domain can take.
 type Slots int
@@ -64,11 +68,29 @@ func Sum(t *topology.Tree, node []Slots) []Slots {
 	return Roll(t, node, Multiples(nil).Steps(t.Depth()+1))
 }
 
-// Common is the least common multiple of two counts, which are at least 1.
+// unmet is the common multiple of those that have none among the numbers: no count reaches
+// it, nor any multiple of it.
+const unmet Slots = math.MaxInt
+
+// Common is the least common multiple of two multiples; 0 is as good as 1. Where it is
+// larger than any number, the largest stands for it, which only nobody is a multiple of.
 func Common(a, b Slots) Slots {
+	a, b = max(a, 1), max(b, 1)
 	x, y := a, b
 	for y != 0 {
 		x, y = y, x%y
 	}
-	return a / x * b
+	if a /= x; a > unmet/b {
+		return unmet
+	}
+	return a * b
+}
+
+// Up returns n, rounded up to a multiple of step; ok is false if no number is one.
+func Up(n, step Slots) (up Slots, ok bool) {
+	rest := n % step
+	if rest == 0 {
+		return n, true
+	}
+	return n - rest + step, n-rest <= unmet-step
 }

@@ -1,10 +1,14 @@
 package offer_test
 
 import (
+	"math"
+	"math/big"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/muster-scheduler/muster/test/seed"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -44,7 +48,7 @@ func reaches(t *topology.Tree, free []offer.Slots, m offer.Multiples) []worlds.R
 // TestRoll: the offer is the largest total that can be reached, every multiple of the
 // step up to it can be reached, and no other total can.
 func TestRoll(t *testing.T) {
-	kinds := []string{"multiples", "rounded", "steps above their multiple"}
+	kinds := []string{"multiples", "rounded", "steps above their multiple", "beyond any count"}
 	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {
 		tree := worlds.Draw(t, rapid.SampledFrom([]int{1, 3, 5, 7}).Draw(t, "most")).Build()
 		free := make([]offer.Slots, tree.NumNodes())
@@ -64,8 +68,42 @@ func TestRoll(t *testing.T) {
 			t.Fatalf("worlds.Reaches says %b, not %b", quick, want)
 		}
 		y.Count("multiples", slices.Max(m) > 1)
+		y.Count("beyond any count", worlds.BeyondCount(m))
 		y.Count("rounded", got[0] < offer.Sum(tree, free)[0])
 		y.Count("steps above their multiple", slices.ContainsFunc(m, func(n offer.Slots) bool { return n > 1 && steps[slices.Index(m, n)] > n }))
+	})
+}
+
+// TestCommon: the least number that both divide, by numbers of any size; beyond the largest
+// number there is, the largest stands for it.
+func TestCommon(t *testing.T) {
+	worlds.Check(t, 2000, []string{"counted", "beyond"}, func(t *rapid.T, y worlds.Tally) {
+		a, b := worlds.Multiple(t), worlds.Multiple(t)
+		if rapid.Bool().Draw(t, "small") {
+			a, b = a%100+1, b%100+1
+		}
+		if offer.Common(a, 0) != a || offer.Common(0, a) != a {
+			t.Fatalf("0 is a multiple to ask for beside %d", a)
+		}
+		up, ok := offer.Up(b, a)
+		if ok && (up < b || up-b >= a || up%a != 0) || !ok && b-b%a <= math.MaxInt64-a {
+			t.Fatalf("%d is %d %v in multiples of %d", b, up, ok, a)
+		}
+		got := offer.Common(a, b)
+		if other := offer.Common(b, a); other != got {
+			t.Fatalf("common of %d and %d is %d, the other way %d", a, b, got, other)
+		}
+		product := new(big.Int).Mul(big.NewInt(int64(a)), big.NewInt(int64(b)))
+		product.Div(product, new(big.Int).GCD(nil, nil, big.NewInt(int64(a)), big.NewInt(int64(b))))
+		want := offer.Slots(math.MaxInt64)
+		if product.IsInt64() {
+			want = offer.Slots(product.Int64())
+		}
+		if got != want {
+			t.Fatalf("common of %d and %d is %d, not %s", a, b, got, product)
+		}
+		y.Count("counted", want < 1000)
+		y.Count("beyond", !product.IsInt64())
 	})
 }
 
@@ -153,7 +191,14 @@ func TestCurves(t *testing.T) {
 				charged[n][column]++
 			}
 		}
-		compare(t, "charge", a.Charge(column), charged)
+		compare(t, "raise", a.Raise(column, 1), charged)
+		each := flight{}
+		for n := range round {
+			up, _ := offer.Up(n, step)
+			each[n] = slices.Clone(round[up])
+			each[n][column] += int64(up / 2 * up)
+		}
+		compare(t, "charge", a.Round(step).Charge(step, column, func(n offer.Slots) int64 { return int64(n / 2 * n) }), each)
 		wide := a.Widen(width + 1)
 		for price, upTo := range wide.Steps() {
 			if p := fa[upTo]; !slices.Equal(price, append(slices.Clone(p), 0)) {

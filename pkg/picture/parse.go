@@ -24,6 +24,9 @@ func Parse(text string) (*Cluster, error) {
 	if err := p.close(0); err != nil {
 		return nil, err
 	}
+	if len(p.nodes) == 0 {
+		return nil, fmt.Errorf("there are no nodes")
+	}
 	c := &Cluster{Tree: topology.Build(p.layers[:p.depth()], p.nodes), Pods: p.pods}
 	c.Nodes = make([]Marks, c.Tree.NumNodes())
 	for i := range c.Nodes {

@@ -10,6 +10,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"pgregory.net/rapid"
 
+	_ "github.com/muster-scheduler/muster/test/seed"
+
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/picture"
@@ -153,7 +155,7 @@ func TestParseRequest(t *testing.T) {
 	tree := topology.Build([]string{"SpineLayer", "BlockLayer"}, nil)
 	words := strings.Fields("want=6 min=4 must=SpineLayer prefer=BlockLayer,SpineLayer multiple=BlockLayer:2,NodeTopologyLayer:4")
 	got, err := picture.ParseRequest(tree, words)
-	want := plan.Request{Want: 6, Min: 4, Must: 1, Prefer: []int{2, 1}, Multiple: offer.Multiples{0, 0, 2, 4}}
+	want := plan.Request{Want: 6, Min: 4, Must: 1, Prefer: plan.PreferGather(2, 1), Multiple: offer.Multiples{0, 0, 2, 4}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v %v, not %+v", got, err, want)
 	}

@@ -46,7 +46,7 @@ func parseWord(t *topology.Tree, r *plan.Request, key, value string) error {
 			if err != nil {
 				return err
 			}
-			r.Prefer = append(r.Prefer, l)
+			r.Prefer = append(r.Prefer, plan.Preference{Layer: l})
 		}
 		return nil
 	case "multiple":

@@ -27,11 +27,11 @@ func BenchmarkChoose(b *testing.B) {
 		r    plan.Request
 	}{
 		{"nothing preferred", plan.Request{}},
-		{"one layer", plan.Request{Prefer: []int{2}}},
-		{"all layers", plan.Request{Prefer: []int{1, 2, 3}}},
-		{"nodes, too", plan.Request{Prefer: []int{1, 2, 3, 4}}},
-		{"nodes only", plan.Request{Prefer: []int{4}}},
-		{"must and multiples", plan.Request{Must: 1, Prefer: []int{2, 3}, Multiple: offer.Multiples{0, 0, 8, 0, 2}}},
+		{"one layer", plan.Request{Prefer: plan.PreferGather(2)}},
+		{"all layers", plan.Request{Prefer: plan.PreferGather(1, 2, 3)}},
+		{"nodes, too", plan.Request{Prefer: plan.PreferGather(1, 2, 3, 4)}},
+		{"nodes only", plan.Request{Prefer: plan.PreferGather(4)}},
+		{"must and multiples", plan.Request{Must: 1, Prefer: plan.PreferGather(2, 3), Multiple: offer.Multiples{0, 0, 8, 0, 2}}},
 	} {
 		c.r.Want, c.r.Min = 1024, 1024
 		b.Run(c.name, func(b *testing.B) {
@@ -105,7 +105,7 @@ func BenchmarkChooseJob(b *testing.B) {
 	for rank := range 255 {
 		workers.Ranks = append(workers.Ranks, rank+1)
 	}
-	eight := plan.Job{All: plan.Gather{Must: 2, Prefer: []int{3}}, Each: plan.Gather{Must: 3}}
+	eight := plan.Job{All: plan.Gather{Must: 2, Prefer: plan.PreferGather(3)}, Each: plan.Gather{Must: 3}}
 	for g := range 8 {
 		c := plan.Class{Gang: g}
 		for n := range 32 {
@@ -119,7 +119,7 @@ func BenchmarkChooseJob(b *testing.B) {
 		j    plan.Job
 	}{
 		{"launcher and 255 workers", plan.Job{
-			Classes: []plan.Class{{Ranks: []int{0}}, workers}, Gangs: []plan.Gang{{Need: 256}}, All: plan.Gather{Prefer: []int{2, 3}},
+			Classes: []plan.Class{{Ranks: []int{0}}, workers}, Gangs: []plan.Gang{{Need: 256}}, All: plan.Gather{Prefer: plan.PreferGather(2, 3)},
 		}},
 		{"eight gangs of 32, each in a block", eight},
 	} {

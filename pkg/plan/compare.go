@@ -8,46 +8,61 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Compare puts the plan first that comes first by rules 3 to 9, of two plans for one
-// request that hold on worlds which differ only in Free: other pods have left. How large
-// domains are (rule 8) is then as Room has it, which w must say.
-func Compare(w World, r Request, a, b *Plan) int {
-	w.Free = w.Room
-	g := newGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must)
-	if o := cmp.Or(
-		-cmp.Compare(a.Count(), b.Count()),                           // 3
-		-cmp.Compare(w.Tree.Layer(a.Domain), w.Tree.Layer(b.Domain)), // 4
-	); o != 0 {
-		return o
-	}
-	membersOfA, membersOfB := members(w.Tree, a.Places), members(w.Tree, b.Places)
-	for _, l := range slices.Compact(slices.Sorted(slices.Values(r.Prefer))) { // 5
-		if o := cmp.Compare(g.touchedBy(membersOfA, l), g.touchedBy(membersOfB, l)); o != 0 {
-			return o
-		}
-	}
-	if a.Domain != b.Domain {
-		return g.compareDomains(a.Domain, b.Domain) // 6, 7, 9
-	}
-	return g.compareFills(a.Domain, membersOfA, membersOfB) // 8
+// Judge compares plans for one request that hold on worlds which differ only in Free: other
+// pods have left. How large domains are is then as Room has it, which the world must say.
+type Judge struct {
+	ground
+	request Request
+	// Last is the last rule that counts; "" is all of them.
+	Last Rule
 }
 
-// CompareJob is Compare for members that differ, but for rule 8.
+// NewJudge prepares to compare.
+func NewJudge(w World, r Request) *Judge {
+	w.Free = w.Room
+	return &Judge{ground: newGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must), request: r}
+}
+
+// Decide says which of two plans comes first, and by which rule; "" if they are equal.
+func (j *Judge) Decide(a, b *Plan) (Rule, int) {
+	return j.decide(j.draft(a), j.draft(b), j.Last)
+}
+
+func (j *Judge) draft(p *Plan) *draft {
+	var sums []offer.Slots
+	members := func() []offer.Slots {
+		if sums == nil {
+			sums = members(j.tree, p.Places)
+		}
+		return sums
+	}
+	d := &draft{domain: p.Domain, members: int(p.Count()), spread: members}
+	for _, p := range inOrder(j.request.Prefer) {
+		d.charged = append(d.charged, func() int64 { return j.chargedBy(members(), p) })
+	}
+	return d
+}
+
+// Compare puts the plan first that comes first by all rules, as a Judge does.
+func Compare(w World, r Request, a, b *Plan) int {
+	_, o := NewJudge(w, r).Decide(a, b)
+	return o
+}
+
+// CompareJob is Compare for members that differ, but for how they are spread.
 func CompareJob(w JobWorld, j Job, a, b *JobPlan) int {
 	w.Free = w.Room
 	m := newOutline(w, j)
-	if o := cmp.Or(
-		-cmp.Compare(len(a.Puts), len(b.Puts)),
-		-cmp.Compare(w.Tree.Layer(a.Domain), w.Tree.Layer(b.Domain)),
-	); o != 0 {
-		return o
-	}
+	_, o := m.decide(m.draft(a), m.draft(b), "")
+	return o
+}
+
+func (m *mixed) draft(p *JobPlan) *draft {
+	d := &draft{domain: p.Domain, members: len(p.Puts)}
 	for _, c := range m.columns {
-		if o := cmp.Compare(m.touchedBy(a, c), m.touchedBy(b, c)); o != 0 {
-			return o
-		}
+		d.charged = append(d.charged, func() int64 { return m.chargedBy(p, c) })
 	}
-	return m.compareDomains(a.Domain, b.Domain)
+	return d
 }
 
 // members counts by ID who goes where.
@@ -59,33 +74,36 @@ func members(t *topology.Tree, places []Place) []offer.Slots {
 	return offer.Sum(t, nodes)
 }
 
-// touchedBy counts the domains of a layer that have members, by ID, and had none.
-func (g *ground) touchedBy(members []offer.Slots, layer int) (n int) {
-	for d, many := range members {
-		if d := topology.ID(d); many > 0 && g.tree.Layer(d) == layer && g.boundIn(d) == 0 {
-			n++
-		}
+// chargedBy is what a preference charges for members, by ID.
+func (g *ground) chargedBy(members []offer.Slots, p Preference) (n int64) {
+	for d := range g.below(topology.Root, p.Layer) {
+		n += p.Charge.of(g.boundIn(d), members[d])
 	}
 	return n
 }
 
-// touchedBy is what a plan costs by a column.
-func (m *mixed) touchedBy(p *JobPlan, c column) int {
-	type touched struct {
+// chargedBy is what a plan costs by a column.
+func (m *mixed) chargedBy(p *JobPlan, c column) (n int64) {
+	type part struct {
 		domain topology.ID
 		gang   int
 	}
-	all := map[touched]bool{}
+	members := map[part]offer.Slots{}
 	for _, put := range p.Puts {
-		d, gang := m.tree.Ancestor(m.tree.Node(put.Node), c.layer), m.Classes[put.Class].Gang
-		switch {
-		case c.each && m.boundOf(gang, d) == 0:
-			all[touched{d, gang}] = true
-		case !c.each && m.boundIn(d) == 0:
-			all[touched{d, 0}] = true
+		at := part{m.tree.Ancestor(m.tree.Node(put.Node), c.Layer), 0}
+		if c.each {
+			at.gang = m.Classes[put.Class].Gang
 		}
+		members[at]++
 	}
-	return len(all)
+	for at, many := range members {
+		bound := m.boundIn(at.domain)
+		if c.each {
+			bound = m.boundOf(at.gang, at.domain)
+		}
+		n += c.Charge.of(bound, many)
+	}
+	return n
 }
 
 // compareFills is rule 8 for two ways to spread as many members over d, by ID: first

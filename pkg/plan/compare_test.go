@@ -6,6 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/muster-scheduler/muster/test/seed"
+
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/test/worlds"

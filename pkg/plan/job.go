@@ -36,8 +36,8 @@ type Gang struct {
 
 // Gather is what a gather spec asks for in one scope.
 type Gather struct {
-	Must     int   // the deepest MustGather layer; 0 is the whole cluster
-	Prefer   []int // the PreferGather layers, in any order
+	Must     int          // the deepest MustGather layer; 0 is the whole cluster
+	Prefer   []Preference // in any order
 	Multiple offer.Multiples
 }
 
@@ -49,8 +49,8 @@ type JobWorld struct {
 	// Take says how many members of a kind a node takes beside a load, by kind, of
 	// others that are not there yet.
 	Take func(node int, load []offer.Slots, kind int) offer.Slots
-	// Stage is for members that depend on one another across nodes; nil if none do.
-	Stage Stage
+	// Trial is for members that depend on one another across nodes; nil if none do.
+	Trial Trial
 	// Ways are the ways to make room on a node, at prices of Width numbers, cheapest
 	// first; the first costs nothing. Nil means that Take is the only one. Only PriceJob
 	// asks.
@@ -64,9 +64,9 @@ type Way struct {
 	Take  func(load []offer.Slots, kind int) offer.Slots
 }
 
-// Stage is a world in which members can be put one after the other to see who fits
-// then. What Take says of a node is true of a stage on which nobody was put.
-type Stage interface {
+// Trial is a world in which members can be put one after the other to see who fits
+// then. What Take says of a node is true of a trial in which nobody was put.
+type Trial interface {
 	Fits(kind, node int) bool
 	// Put puts a member there; Undo takes the last one back.
 	Put(kind, node int)
@@ -81,13 +81,15 @@ type JobPlan struct {
 	// InOrder says that the Filters let members pass in the order of Puts, and perhaps
 	// in no other. Else nodes stand in the order in which ranks are to fill them.
 	InOrder bool
+	// NotAll says that not all ways were tried, and that of those that were not, one may
+	// place more, lie deeper or touch fewer domains of the PreferGather layers (rules 3 to 5).
+	NotAll bool
 }
 
 // Put places one member of a class.
 type Put struct{ Class, Node int }
 
-// ChooseJob returns the first plan by the order of the package comment, or nil and why
-// there is none. What is not a question for like members is decided so:
+// ChooseJob returns the first plan by the order of the rules, or nil and why there is none. What is not a question for like members is decided so:
 //
 //   - of two sets of as many members, the one with the lower ranks;
 //   - a domain is as large as the number of members that it takes whichever they are;
@@ -96,12 +98,12 @@ type Put struct{ Class, Node int }
 //
 // Where there are too many ways to look at all of them, or members depend on one
 // another across nodes, the plan is one that holds, found by trying the best domains
-// first, and a refusal may be wrong; it says so.
+// first, and a refusal may be wrong; both say so.
 func ChooseJob(w JobWorld, j Job) (*JobPlan, *Refusal) {
-	if w.Stage != nil {
-		known := newMemory(w.Stage)
+	if w.Trial != nil {
+		known := newMemory(w.Trial)
 		defer known.catchUp()
-		w.Stage = known
+		w.Trial = known
 	}
 	m := newMixed(w, j)
 	p, exact := m.choose()
@@ -109,47 +111,49 @@ func ChooseJob(w JobWorld, j Job) (*JobPlan, *Refusal) {
 		p = nil
 	}
 	switch {
-	case exact && w.Stage == nil && p == nil:
+	case p == nil && (m.never || exact && w.Trial == nil):
 		return nil, m.refuse(false)
 	case p == nil:
-		s := newStaged(m)
+		s := newTrials(m)
 		if p = s.choose(0); p == nil {
 			return nil, m.refuse(s.cut)
 		}
-	case w.Stage != nil && len(p.Puts) < int(j.members()):
+	case w.Trial != nil && len(p.Puts) < int(j.members()):
 		// Members who fit nowhere now may fit when others are there.
-		p = cmp.Or(newStaged(m).choose(len(p.Puts)), p)
+		s := newTrials(m)
+		p = cmp.Or(s.choose(len(p.Puts)), p)
+		p.NotAll = p.NotAll || s.cut
 	}
 	return p, nil
 }
 
 // PriceJob returns the first plan of those at the lowest price at which every gang gets
-// the members that it needs, and the price. Stage is not asked. The plan is nil if there
+// the members that it needs, and the price. Trial is not asked. The plan is nil if there
 // is none, or if exact is false, since there are too many ways to look at.
 func PriceJob(w JobWorld, j Job) (p *JobPlan, price offer.Price, exact bool) {
-	w.Stage = nil
+	w.Trial = nil
 	m := newMixed(w, j)
 	p, exact = m.choose()
 	return p, m.least, exact
 }
 
-// holds says whether a plan passes on the stage, if there is one, and notes the order
+// holds says whether a plan passes in the trial, if there is one, and notes the order
 // in which it does.
 func (m *mixed) holds(p *JobPlan) bool {
-	if m.Stage == nil {
+	if m.Trial == nil {
 		return true
 	}
-	order, ok := rehearse(m.Stage, m.Job, p.Puts)
+	order, ok := rehearse(m.Trial, m.Job, p.Puts)
 	for range order {
-		m.Stage.Undo()
+		m.Trial.Undo()
 	}
 	p.Puts, p.InOrder = order, true
 	return ok
 }
 
-// rehearse puts members on the stage, each as soon as it fits, and returns those that
+// rehearse puts members in the trial, each as soon as it fits, and returns those that
 // are there then. If that is too much to ask, it gives up.
-func rehearse(s Stage, j Job, puts []Put) (order []Put, ok bool) {
+func rehearse(s Trial, j Job, puts []Put) (order []Put, ok bool) {
 	left := slices.Clone(puts)
 	tries := len(puts) + askedInAll
 	for len(left) > 0 {

@@ -205,7 +205,7 @@ func (o *jobTwin) domain(at way) (best topology.ID) {
 	return best
 }
 
-// touched counts the domains that members newly touch, for each wish: from the top
+// touched counts the domains that members newly touch, for each preference: from the top
 // down, and at one layer that for all members first.
 func (o *jobTwin) touched(at way) (out []int) {
 	now := o.sums(at)
@@ -219,16 +219,32 @@ func (o *jobTwin) touched(at way) (out []int) {
 		}
 		return n
 	}
+	pairs := func(l int, rows []int) (n int) {
+		for d := topology.Root; int(d) < o.Tree.Len(); d++ {
+			for _, row := range rows {
+				if x := now[row][d]; o.Tree.Layer(d) == l {
+					n += int(x*(x-1)/2 + x*o.bound[row][d])
+				}
+			}
+		}
+		return n
+	}
 	var gangs []int
 	for g := range o.Gangs {
 		gangs = append(gangs, g+1)
 	}
 	for l := range o.Tree.Depth() + 1 {
-		if slices.Contains(o.All.Prefer, l) {
+		if slices.Contains(o.All.Prefer, plan.Preference{Layer: l}) {
 			out = append(out, touches(l, []int{0}))
 		}
-		if slices.Contains(o.Each.Prefer, l) {
+		if slices.Contains(o.All.Prefer, plan.Preference{Layer: l, Charge: plan.PerPair}) {
+			out = append(out, pairs(l, []int{0}))
+		}
+		if slices.Contains(o.Each.Prefer, plan.Preference{Layer: l}) {
 			out = append(out, touches(l, gangs))
+		}
+		if slices.Contains(o.Each.Prefer, plan.Preference{Layer: l, Charge: plan.PerPair}) {
+			out = append(out, pairs(l, gangs))
 		}
 	}
 	return out
@@ -442,8 +458,8 @@ func (o *jobTwin) count(y worlds.Tally, p *plan.JobPlan, ways, first []way) {
 	y.Count("decided by ranks", slices.ContainsFunc(ways, func(at way) bool {
 		return len(o.ranks(at, topology.Root)) == len(p.Puts) && o.compareRanks(at, first[0], topology.Root) != 0
 	}))
-	y.Count("decided by wishes of all", differs(func(x *jobTwin) { x.All.Prefer = nil }))
-	y.Count("decided by wishes of each", differs(func(x *jobTwin) { x.Each.Prefer = nil }))
+	y.Count("decided by preferences of all", differs(func(x *jobTwin) { x.All.Prefer = nil }))
+	y.Count("decided by preferences of each", differs(func(x *jobTwin) { x.Each.Prefer = nil }))
 	y.Count("decided by attraction", differs(func(x *jobTwin) { x.Attract = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by room", differs(func(x *jobTwin) { x.Room = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by names", slices.ContainsFunc(o.tied(ways), func(at way) bool { return o.domain(at) != p.Domain }))
@@ -601,16 +617,24 @@ func drawGather(t *rapid.T, tree *topology.Tree, of int) plan.Gather {
 	if worlds.Chance(t, 4, "counts matter") {
 		l := worlds.Even(t, tree.Depth()+1, "layer")
 		g.Multiple[l] = offer.Slots(2 + worlds.Even(t, 2, "multiple"))
+		if worlds.Chance(t, 8, "beyond any count") {
+			for l := range g.Multiple {
+				g.Multiple[l] = worlds.Multiple(t)
+			}
+		}
 	}
 	if worlds.Chance(t, of, "gather") {
 		g.Must = worlds.Even(t, tree.Depth()+1, "must")
 	}
 	for l := range tree.Depth() + 1 {
 		if worlds.Chance(t, 3, "prefer") {
-			g.Prefer = append(g.Prefer, l)
+			g.Prefer = append(g.Prefer, plan.Preference{Layer: l})
 		}
 	}
-	if rapid.Bool().Draw(t, "order of wishes") {
+	if worlds.Chance(t, 6, "pairs") {
+		drawPairs(t, g.Prefer)
+	}
+	if rapid.Bool().Draw(t, "order of preferences") {
 		slices.Reverse(g.Prefer)
 	}
 	return g
@@ -644,7 +668,7 @@ func TestChooseJob(t *testing.T) {
 	kinds := []string{
 		"refused", "on one node", "in a domain", "across the cluster", "on eight nodes", "unlike members", "three kinds", "several gangs", "three gangs",
 		"each gang gathers", "in part", "some gangs only", "six members", "with bound members", "with multiples",
-		"with multiples and bound members", "decided by ranks", "decided by wishes of all", "decided by wishes of each",
+		"with multiples and bound members", "decided by ranks", "decided by preferences of all", "decided by preferences of each",
 		"decided by attraction", "decided by room", "decided by names", "decided inside", "like members",
 	}
 	worlds.Check(t, 12000, kinds, func(t *rapid.T, y worlds.Tally) {
@@ -660,10 +684,10 @@ func TestChooseJob(t *testing.T) {
 	})
 }
 
-// TestJobWishes: worlds in which three gangs of two can be together, or few of the blocks
+// TestJobPreferences: worlds in which three gangs of two can be together, or few of the blocks
 // be touched, and both are wished for.
-func TestJobWishes(t *testing.T) {
-	kinds := []string{"decided by wishes of all", "decided by wishes of each", "decided by whose wish comes first"}
+func TestJobPreferences(t *testing.T) {
+	kinds := []string{"decided by preferences of all", "decided by preferences of each", "decided by whose preference comes first"}
 	worlds.Check(t, 300, kinds, func(t *rapid.T, y worlds.Tally) {
 		var nodes []topology.Node
 		s := shop{needs: [][2]offer.Slots{{1, 0}}, single: []bool{false}}
@@ -674,7 +698,7 @@ func TestJobWishes(t *testing.T) {
 			s.has = append(s.has, [2]offer.Slots{w.Free[i], 0})
 		}
 		w.Tree, w.Take = topology.Build([]string{"BlockLayer"}, nodes), s.take
-		j := plan.Job{Gangs: make([]plan.Gang, 3), All: plan.Gather{Prefer: []int{1}}, Each: plan.Gather{Prefer: []int{1}}}
+		j := plan.Job{Gangs: make([]plan.Gang, 3), All: plan.Gather{Prefer: plan.PreferGather(1)}, Each: plan.Gather{Prefer: plan.PreferGather(1)}}
 		for g := range j.Gangs {
 			j.Classes = append(j.Classes, plan.Class{Gang: g, Ranks: []int{2 * g, 2*g + 1}})
 			j.Gangs[g].Need = 2
@@ -687,7 +711,7 @@ func TestJobWishes(t *testing.T) {
 			other := *o
 			other.All.Prefer = nil
 			_, each := other.first(ways)
-			y.Count("decided by whose wish comes first", o.touched(first[0])[1] > o.touched(each[0])[1])
+			y.Count("decided by whose preference comes first", o.touched(first[0])[1] > o.touched(each[0])[1])
 		}
 	})
 }
@@ -695,7 +719,10 @@ func TestJobWishes(t *testing.T) {
 // TestChooseJobOneByOne: where there are too many gangs for tables, members are placed
 // one by one. A plan is then found exactly when there is one, if a little less good.
 func TestChooseJobOneByOne(t *testing.T) {
-	kinds := []string{"refused", "placed", "unlike members", "several gangs", "in part", "with bound members", "with multiples"}
+	kinds := []string{
+		"refused", "placed", "unlike members", "several gangs", "in part", "with bound members", "with multiples",
+		"known to be first by the preferences", "first by the preferences", "not first by the preferences",
+	}
 	worlds.Check(t, 4000, kinds, func(t *rapid.T, y worlds.Tally) {
 		tree := worlds.Draw(t, 2+worlds.Even(t, 5, "most")).Build()
 		kinds := 1 + worlds.Even(t, 3, "kinds")
@@ -720,13 +747,23 @@ func TestChooseJobOneByOne(t *testing.T) {
 		if o.compareRanks(o.way(p.Puts), best[0], topology.Root) != 0 || p.InOrder {
 			t.Fatalf("%+v, the twin has a place for %v\n%s", p, o.ranks(best[0], topology.Root), o)
 		}
+		best = least(best, func(a, b way) int { return -cmp.Compare(o.Tree.Layer(o.domain(a)), o.Tree.Layer(o.domain(b))) })
+		best = least(best, func(a, b way) int { return slices.Compare(o.touched(a), o.touched(b)) })
+		found := o.way(p.Puts)
+		first := o.Tree.Layer(p.Domain) == o.Tree.Layer(o.domain(best[0])) && slices.Equal(o.touched(found), o.touched(best[0]))
+		if !first && !p.NotAll {
+			t.Fatalf("%+v touches %v, the twin %v in %d\n%s", p, o.touched(found), o.touched(best[0]), o.domain(best[0]), o)
+		}
+		y.Count("known to be first by the preferences", !p.NotAll)
+		y.Count("first by the preferences", first)
+		y.Count("not first by the preferences", !first)
 		y.Count("placed", true)
 		o.countMembers(y, p)
 	})
 }
 
 // TestOrderOfJobs: the order in which nodes came does not matter, nor how classes,
-// gangs and kinds are numbered, nor the order of wishes.
+// gangs and kinds are numbered, nor the order of preferences.
 func TestOrderOfJobs(t *testing.T) {
 	worlds.Check(t, 1000, []string{"placed", "unlike members", "several gangs"}, func(t *rapid.T, y worlds.Tally) {
 		net := worlds.Draw(t, 8)
@@ -779,7 +816,7 @@ func TestOrderOfJobs(t *testing.T) {
 }
 
 func shuffledGather(t *rapid.T, g plan.Gather) plan.Gather {
-	g.Prefer = rapid.Permutation(g.Prefer).Draw(t, "wishes")
+	g.Prefer = rapid.Permutation(g.Prefer).Draw(t, "preferences")
 	return g
 }
 

@@ -137,7 +137,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// asked counts questions, and is a stage on which each question is about one node, and
+// asked counts questions, and is a trial on which each question is about one node, and
 // about how even it is there.
 type asked struct {
 	world plan.JobWorld
@@ -192,7 +192,7 @@ func TestLargeJobs(t *testing.T) {
 		room    offer.Slots // of a node; kind k needs k%5+1
 		job     plan.Job
 		each    int
-		staged  bool
+		trials  bool
 		spread  bool
 		away    int // so many find no place, and need none
 		refused bool
@@ -204,9 +204,9 @@ func TestLargeJobs(t *testing.T) {
 		{name: "no room for the largest, who may stay away", room: 4, job: job(5, 0), away: 120},
 		{name: "each gang in a rack", room: 16, job: job(20, members), each: 2},
 		{name: "each gang in a rack that is too small", room: 5, job: job(4, members), each: 2, refused: true},
-		{name: "on a stage", room: 8, job: job(1, members), staged: true},
-		{name: "spread over spines", room: 8, job: job(1, members), staged: true, spread: true},
-		{name: "on a stage that is too small", room: 4, job: job(1, members), staged: true, refused: true, cut: true},
+		{name: "in a trial", room: 8, job: job(1, members), trials: true},
+		{name: "spread over spines", room: 8, job: job(1, members), trials: true, spread: true},
+		{name: "in a trial that is too small", room: 4, job: job(1, members), trials: true, refused: true, cut: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var names []string
@@ -229,8 +229,8 @@ func TestLargeJobs(t *testing.T) {
 				a.count++
 				return a.world.Take(node, load, kind)
 			}
-			if c.staged {
-				w.Stage = a
+			if c.trials {
+				w.Trial = a
 			}
 			c.job.Each.Must = c.each
 			p, refusal := plan.ChooseJob(w, c.job)
@@ -239,7 +239,7 @@ func TestLargeJobs(t *testing.T) {
 				t.Errorf("%d questions", a.count)
 			}
 			if (refusal != nil) != c.refused || refusal != nil && refusal.Cut != c.cut || len(a.puts) > 0 {
-				t.Fatalf("%v, %d left on the stage", refusal, len(a.puts))
+				t.Fatalf("%v, %d left in the trial", refusal, len(a.puts))
 			}
 			if p == nil {
 				return

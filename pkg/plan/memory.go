@@ -1,10 +1,10 @@
 package plan
 
-// memory is a stage that asks another one nothing twice: the same members on the same
-// nodes are met on many ways. Members are put on the other stage only when it is asked.
+// memory is a trial that asks another one nothing twice: the same members on the same
+// nodes are met on many ways. Members are put on the other trial only when it is asked.
 type memory struct {
-	stage   Stage
-	there   []seen // who is on the other stage
+	trial   Trial
+	there   []seen // who is on the other trial
 	puts    []seen // who is to be
 	set     set    // of puts
 	answers map[question]bool
@@ -33,7 +33,7 @@ func scramble(what, node int) set {
 	return set(x ^ x>>31)
 }
 
-func newMemory(s Stage) *memory { return &memory{stage: s, answers: map[question]bool{}} }
+func newMemory(s Trial) *memory { return &memory{trial: s, answers: map[question]bool{}} }
 
 // knows says whether the answer is known.
 func (m *memory) knows(kind, node int) bool {
@@ -46,23 +46,23 @@ func (m *memory) Fits(kind, node int) bool {
 	fits, ok := m.answers[q]
 	if !ok {
 		m.catchUp()
-		fits = m.stage.Fits(kind, node)
+		fits = m.trial.Fits(kind, node)
 		m.answers[q] = fits
 	}
 	return fits
 }
 
-// catchUp puts on the other stage who is to be there, and nobody else.
+// catchUp puts on the other trial who is to be there, and nobody else.
 func (m *memory) catchUp() {
 	same := 0
 	for same < min(len(m.there), len(m.puts)) && m.there[same] == m.puts[same] {
 		same++
 	}
 	for range m.there[same:] {
-		m.stage.Undo()
+		m.trial.Undo()
 	}
 	for _, p := range m.puts[same:] {
-		m.stage.Put(p.kind, p.node)
+		m.trial.Put(p.kind, p.node)
 	}
 	m.there = append(m.there[:same], m.puts[same:]...)
 }

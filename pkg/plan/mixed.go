@@ -22,21 +22,25 @@ type mixed struct {
 	gangs     [][]offer.Slots // by gang and ID, who is bound; nil where nobody is
 	order     []seat          // all members by rank
 	byKind    []int           // classes, those of one kind together, the largest kind last
+	never     bool            // no counts are legal, whatever nodes take
+	sums      [][]offer.Slots // slots by ID, made when asked for
+	rounded   []offer.Slots   // by ID, no less than a domain takes in multiples; made when asked for
 
 	tables *tables
 	table  []*table // by ID, made when asked for
 	ruled  map[ruled]*table
 	oneWay []Way // where there is no choice, that on node
 	node   int
-	least  offer.Price // what the world charges for the plan
+	best   vec         // the members of the plan
+	least  offer.Price // what the world charges for them
 	puts   []Put       // of the plan that is being made
 }
 
-// column is what a number of a price counts: the domains of a layer that are touched,
-// by anybody or by each gang.
+// column is what a number of a price is charged for: all members in a domain together, or
+// those of each gang.
 type column struct {
-	layer int
-	each  bool
+	Preference
+	each bool
 }
 
 // seat is one member: the n-th of its class.
@@ -51,11 +55,12 @@ type ruled struct {
 	layer int
 }
 
-// maxWork bounds the vecs that are looked at, to about a second.
-const maxWork = 1 << 27
+// maxVecsSeen bounds the vecs that are looked at, to about a second.
+const maxVecsSeen = 1 << 27
 
 func newMixed(w JobWorld, j Job) *mixed {
 	m := newOutline(w, j)
+	m.never = m.split || !m.possible()
 	m.untouched = make([]int64, len(m.columns))
 	m.rank()
 	m.sortKinds()
@@ -77,14 +82,17 @@ func newOutline(w JobWorld, j Job) *mixed {
 		}
 	}
 	m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)
-	for l := j.All.Must + 1; l <= w.Tree.Depth(); l++ { // members share the domain of the other layers
-		if slices.Contains(j.All.Prefer, l) {
-			m.columns = append(m.columns, column{layer: l})
-		}
-		if slices.Contains(j.Each.Prefer, l) && l > j.Each.Must {
-			m.columns = append(m.columns, column{layer: l, each: true})
+	for _, p := range inOrder(j.All.Prefer) {
+		m.columns = append(m.columns, column{p, false})
+	}
+	for _, p := range inOrder(j.Each.Prefer) {
+		if p.Layer > j.Each.Must {
+			m.columns = append(m.columns, column{p, true})
 		}
 	}
+	// Members share the domain of the layers above.
+	m.columns = slices.DeleteFunc(m.columns, func(c column) bool { return c.Layer <= j.All.Must })
+	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 	return m
 }
 
@@ -142,48 +150,62 @@ func (m *mixed) ways(node int) []Way {
 
 // choose returns the first plan; exact is false if there are too many to look at.
 func (m *mixed) choose() (p *JobPlan, exact bool) {
+	m.makeTables()
+	if m.never || !m.possible() {
+		return nil, true
+	}
+	if found, exact := m.count(effort{vecs: maxVecsSeen}); !found || !exact {
+		return nil, exact
+	}
+	m.tables.most = effort{} // all that is asked from here on belongs to the answer
+	d := first(&m.ground, m, m.best, m.least)
+	fill(&m.ground, m, d, m.best)
+	return &JobPlan{Domain: d, Puts: m.puts}, true
+}
+
+// makeTables prepares to count, if members are not too many for that.
+func (m *mixed) makeTables() {
 	want := make([]offer.Slots, len(m.Classes))
 	gangOf := make([]int, len(m.Classes))
 	for c, class := range m.Classes {
 		want[c], gangOf[c] = offer.Slots(len(class.Ranks)), class.Gang
 	}
-	codec, ok := newCodec(want)
-	if !ok {
-		return nil, false
+	if codec, ok := newCodec(want); ok {
+		m.tables = newTables(codec, m.Width+len(m.columns), gangOf)
 	}
-	m.tables = newTables(codec, m.Width+len(m.columns), gangOf)
-	if len(m.Gangs) > 64 {
-		return nil, false // there is no bit for some in a table's sets of gangs
+}
+
+// effort bounds a count.
+type effort struct {
+	vecs int // that are looked at; 0 is any number
+	asks int // questions about what nodes take beside others; 0 is any number
+}
+
+// count finds out how many members of each class can be placed; exact is false if that is
+// too much. The best of them is then in m.
+func (m *mixed) count(most effort) (found, exact bool) {
+	if m.tables == nil || len(m.Gangs) > 64 {
+		return false, false // there is no bit for some gangs in a table's sets of them
 	}
-	m.tables.most = maxWork
+	m.tables.most, m.tables.done = most, effort{}
 	m.table = make([]*table, m.Tree.Len())
 	m.ruled = map[ruled]*table{}
-	if m.split {
-		return nil, true
-	}
-	best, found := vec(0), false
 	for _, d := range m.roots {
 		t := m.at(d)
 		if t == nil {
-			return nil, false
+			return false, false
 		}
 		for i, v := range t.vecs {
 			if !m.enough(d, v) {
 				continue
 			}
 			price := t.row(i)[:m.Width]
-			if o := price.Compare(m.least); !found || o < 0 || o == 0 && m.better(v, best) {
-				best, m.least, found = v, price, true
+			if o := price.Compare(m.least); !found || o < 0 || o == 0 && m.better(v, m.best) {
+				m.best, m.least, found = v, price, true
 			}
 		}
 	}
-	if !found {
-		return nil, true
-	}
-	m.tables.most = 0 // all that is asked from here on belongs to the answer
-	d := first(&m.ground, m, best, m.least)
-	fill(&m.ground, m, d, best)
-	return &JobPlan{Domain: d, Puts: m.puts}, true
+	return found, true
 }
 
 // enough says whether every gang has the members that it needs, and the domains above
@@ -307,7 +329,7 @@ func (m *mixed) loads(node int, way Way) (vecs []vec) {
 			vecs = append(vecs, v)
 			return
 		}
-		if m.tables.work++; m.tables.tooMuch() {
+		if m.tables.done.vecs++; m.tables.tooMuch() {
 			return
 		}
 		c := m.byKind[i]
@@ -315,6 +337,9 @@ func (m *mixed) loads(node int, way Way) (vecs []vec) {
 		if i == 0 || m.Classes[m.byKind[i-1]].Kind != kind {
 			left = m.slots[kind][node]
 			if left > 0 && (v != 0 || m.Ways != nil) {
+				if m.tables.done.asks++; m.tables.tooMuch() {
+					return
+				}
 				left = way.Take(load, kind)
 			}
 		}
@@ -401,20 +426,16 @@ func (m *mixed) boundOf(gang int, d topology.ID) offer.Slots {
 	return m.gangs[gang][d]
 }
 
-// touches counts d for a column if members newly touch it.
+// touches is what a column charges for the members in d.
 func (m *mixed) touches(d topology.ID, v vec, c column) (n int64) {
 	switch {
-	case c.layer != m.tree.Layer(d) || v == 0:
+	case c.Layer != m.tree.Layer(d) || v == 0:
 		return 0
-	case !c.each && m.boundIn(d) == 0:
-		return 1
 	case !c.each:
-		return 0
+		return c.Charge.of(m.boundIn(d), m.total(v))
 	}
 	for g := range m.Gangs {
-		if m.ofGang(v, g) > 0 && m.boundOf(g, d) == 0 {
-			n++
-		}
+		n += c.Charge.of(m.boundOf(g, d), m.ofGang(v, g))
 	}
 	return n
 }

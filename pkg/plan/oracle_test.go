@@ -78,16 +78,34 @@ func (o oracle) holdsAll(d topology.ID, c counts) bool {
 
 // touched counts the domains that members newly touch, for each layer that matters.
 func (o oracle) touched(c counts) (out []int) {
-	for _, l := range slices.Sorted(slices.Values(o.Prefer)) {
-		n := 0
+	for _, p := range byLayer(o.Prefer) {
+		l, n := p.Layer, 0
 		for d := topology.Root; int(d) < o.Tree.Len(); d++ {
 			if o.Tree.Layer(d) == l && worlds.Total(o.Tree, c, d) > 0 && worlds.Total(o.Tree, o.Bound, d) == 0 {
 				n++
 			}
 		}
+		if p.Charge == plan.PerPair {
+			n = o.pairs(c, l)
+		}
 		out = append(out, n)
 	}
 	return out
+}
+
+// pairs counts how many two of a domain there are, of whom one is new.
+func (o oracle) pairs(c counts, layer int) (n int) {
+	for d := topology.Root; int(d) < o.Tree.Len(); d++ {
+		if x := worlds.Total(o.Tree, c, d); o.Tree.Layer(d) == layer {
+			n += int(x*(x-1)/2 + x*worlds.Total(o.Tree, o.Bound, d))
+		}
+	}
+	return n
+}
+
+// byLayer sorts preferences from the top down.
+func byLayer(prefer []plan.Preference) []plan.Preference {
+	return slices.SortedFunc(slices.Values(prefer), func(a, b plan.Preference) int { return cmp.Compare(a.Layer, b.Layer) })
 }
 
 // upwards lists what a domain and those above it have.
@@ -221,21 +239,33 @@ func drawRequest(t *rapid.T, w plan.World) plan.Request {
 	}
 	for l := range tree.Depth() + 1 {
 		if rapid.Bool().Draw(t, "prefer") {
-			r.Prefer = append(r.Prefer, l)
+			r.Prefer = append(r.Prefer, plan.Preference{Layer: l})
 		}
 	}
-	if rapid.Bool().Draw(t, "order of wishes") {
+	if worlds.Chance(t, 6, "pairs") {
+		drawPairs(t, r.Prefer)
+	}
+	if rapid.Bool().Draw(t, "order of preferences") {
 		slices.Reverse(r.Prefer)
 	}
 	return r
+}
+
+// drawPairs lets some preferences charge for every two members of a domain.
+func drawPairs(t *rapid.T, prefer []plan.Preference) {
+	for i := range prefer {
+		if rapid.Bool().Draw(t, "per pair") {
+			prefer[i].Charge = plan.PerPair
+		}
+	}
 }
 
 // TestChoose: the plan is the twin's plan, place by place, and a refusal is a refusal.
 func TestChoose(t *testing.T) {
 	kinds := []string{
 		"refused", "on one node", "in a domain", "across the cluster", "in part", "with multiples", "with bound members",
-		"decided by wishes", "decided by the second wish", "decided by attraction", "decided by room", "decided by names",
-		"not the largest first",
+		"decided by preferences", "decided by the second preference", "decided by attraction", "decided by room", "decided by names",
+		"not the largest first", "with multiples beyond any count", "charged by pairs",
 	}
 	worlds.Check(t, 6000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawWorld(t, worlds.Draw(t, rapid.SampledFrom([]int{1, 4, 8, 12}).Draw(t, "most")))
@@ -243,9 +273,9 @@ func TestChoose(t *testing.T) {
 	})
 }
 
-// TestWishes: worlds in which several spines can take the gang and no block can.
-func TestWishes(t *testing.T) {
-	kinds := []string{"decided by wishes", "decided by the second wish", "decided by wishes between domains"}
+// TestPreferences: worlds in which several spines can take the gang and no block can.
+func TestPreferences(t *testing.T) {
+	kinds := []string{"decided by preferences", "decided by the second preference", "decided by preferences between domains"}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := plan.World{Tree: worlds.Wide(t).Build()}
 		n := w.Tree.NumNodes()
@@ -255,7 +285,7 @@ func TestWishes(t *testing.T) {
 		}
 		want := offer.Slots(rapid.IntRange(4, 6).Draw(t, "want"))
 		prefer := rapid.SampledFrom([][]int{{2}, {1, 2}, {3}, {2, 3}}).Draw(t, "prefer")
-		newOracle(w, plan.Request{Want: want, Min: want, Prefer: prefer, Multiple: make(offer.Multiples, 4)}).compare(t, y)
+		newOracle(w, plan.Request{Want: want, Min: want, Prefer: plan.PreferGather(prefer...), Multiple: make(offer.Multiples, 4)}).compare(t, y)
 	})
 }
 
@@ -267,14 +297,16 @@ func (o oracle) compare(t *rapid.T, y worlds.Tally) {
 		t.Fatalf("Choose says %v, the twin knows %d ways", refusal, len(ways))
 	}
 	y.Count("refused", refusal != nil)
+	y.Count("with multiples beyond any count", worlds.BeyondCount(o.Multiple))
 	if refusal != nil {
 		o.checkRefusal(t, refusal)
 		return
 	}
+	y.Count("charged by pairs", slices.ContainsFunc(o.Prefer, func(p plan.Preference) bool { return p.Charge == plan.PerPair }))
 	domain, first := o.first(ways)
 	places := o.fill(domain, first)
 	if p.Domain != domain || !slices.Equal(p.Places, places) {
-		t.Fatalf("%v in %d, the twin chose %v in %d\n%s", p.Places, p.Domain, places, domain, show(o.World, p))
+		t.Fatalf("%v in %d, the twin chose %v in %d\n%s\n%+v beside %v", p.Places, p.Domain, places, domain, show(o.World, p), o.Request, o.Bound)
 	}
 	o.count(y, p, ways)
 }
@@ -299,6 +331,12 @@ func (o oracle) checkRefusal(t *rapid.T, r *plan.Refusal) {
 			t.Fatalf("%q takes %d, the refusal says %+v", o.Tree.Path(d), o.reach[d].Most(), r.Domains)
 		}
 	}
+	for l := range o.Multiple {
+		asked := plan.Multiple{Layer: o.Tree.LayerNames()[l], Count: o.Multiple[l]}
+		if slices.Contains(r.Multiple, asked) != (asked.Count > 1) {
+			t.Fatalf("%+v are the multiples, the refusal says %+v", o.Multiple, r.Multiple)
+		}
+	}
 	sorted := slices.IsSortedFunc(r.Domains, func(a, b plan.Offer) int { return cmp.Compare(b.Slots, a.Slots) })
 	if named != len(r.Domains) || r.Want != max(o.Min, 1) || !sorted || r.Layer != o.Tree.LayerNames()[o.Must] {
 		t.Fatalf("%d domains may be named, the refusal is %+v", named, r)
@@ -321,11 +359,11 @@ func (o oracle) count(y worlds.Tally, p *plan.Plan, ways []counts) {
 		domain, now := o.first(ways)
 		return other.domain(first[0]) != domain || len(first) != len(now)
 	}
-	y.Count("decided by wishes", differs(func(x *oracle) { x.Prefer = nil }))
-	y.Count("decided by wishes between domains", differs(func(x *oracle) { x.Prefer = nil }) &&
-		slices.ContainsFunc(ways, func(c counts) bool { return o.beatsButForWishes(c, p) }))
-	y.Count("decided by the second wish", differs(func(x *oracle) {
-		x.Prefer = slices.DeleteFunc(slices.Sorted(slices.Values(x.Prefer)), func(l int) bool { return l <= layer })
+	y.Count("decided by preferences", differs(func(x *oracle) { x.Prefer = nil }))
+	y.Count("decided by preferences between domains", differs(func(x *oracle) { x.Prefer = nil }) &&
+		slices.ContainsFunc(ways, func(c counts) bool { return o.beatsButForPreferences(c, p) }))
+	y.Count("decided by the second preference", differs(func(x *oracle) {
+		x.Prefer = slices.DeleteFunc(byLayer(x.Prefer), func(p plan.Preference) bool { return p.Layer <= layer })
 		x.Prefer = x.Prefer[:min(1, len(x.Prefer))]
 	}))
 	y.Count("decided by attraction", differs(func(x *oracle) { x.Attract = make([]offer.Slots, len(x.Free)) }))
@@ -335,15 +373,15 @@ func (o oracle) count(y worlds.Tally, p *plan.Plan, ways []counts) {
 	y.Count("not the largest first", greedy != nil && !slices.Equal(greedy, p.Places))
 }
 
-// beatsButForWishes: without wishes, another domain would be chosen.
-func (o oracle) beatsButForWishes(c counts, p *plan.Plan) bool {
+// beatsButForPreferences: without preferences, another domain would be chosen.
+func (o oracle) beatsButForPreferences(c counts, p *plan.Plan) bool {
 	d := o.domain(c)
 	return worlds.Total(o.Tree, c, topology.Root) == p.Count() &&
 		o.Tree.Layer(d) == o.Tree.Layer(p.Domain) && o.compareDomains(d, p.Domain) < 0
 }
 
 // TestManyChildren: where a domain has hundreds of children of its own, rule 8 is
-// plain to see, and a wish for few nodes is what it fulfils anyway.
+// plain to see, and a preference for few nodes is what it fulfils anyway.
 func TestManyChildren(t *testing.T) {
 	worlds.Check(t, 200, []string{"many", "several blocks"}, func(t *rapid.T, y worlds.Tally) {
 		var nodes []topology.Node
@@ -358,12 +396,12 @@ func TestManyChildren(t *testing.T) {
 		want := max(total*offer.Slots(rapid.IntRange(1, 21).Draw(t, "of twenty"))/20, 4)
 		places := largestFirst(free, want)
 		for _, prefer := range [][]int{nil, {1}} {
-			p, refusal := plan.Choose(w, plan.Request{Want: want, Min: want, Prefer: prefer})
+			p, refusal := plan.Choose(w, plan.Request{Want: want, Min: want, Prefer: plan.PreferGather(prefer...)})
 			if (refusal == nil) != (total >= want) {
 				t.Fatalf("%v, there are %d slots for %d", refusal, total, want)
 			}
 			if refusal == nil && !slices.Equal(p.Places, places) {
-				t.Fatalf("with wishes %v\n%v\nnot\n%v", prefer, p.Places, places)
+				t.Fatalf("with preferences %v\n%v\nnot\n%v", prefer, p.Places, places)
 			}
 		}
 		y.Count("many", len(free) > 128)
@@ -392,7 +430,7 @@ func largestFirst(free []offer.Slots, n offer.Slots) (out []plan.Place) {
 	return out
 }
 
-// TestOrderOfNodes: the order in which nodes came does not matter, nor that of wishes.
+// TestOrderOfNodes: the order in which nodes came does not matter, nor that of preferences.
 func TestOrderOfNodes(t *testing.T) {
 	worlds.Check(t, 1000, nil, func(t *rapid.T, _ worlds.Tally) {
 		net := worlds.Draw(t, 18)
@@ -400,7 +438,7 @@ func TestOrderOfNodes(t *testing.T) {
 		r := drawRequest(t, w)
 		other, same := w, r
 		other.Tree = net.Shuffled(t).Build()
-		same.Prefer = rapid.Permutation(r.Prefer).Draw(t, "wishes")
+		same.Prefer = rapid.Permutation(r.Prefer).Draw(t, "preferences")
 		for range 2 {
 			p, refusal := plan.Choose(w, r)
 			q, refused := plan.Choose(other, same)

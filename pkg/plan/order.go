@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -19,6 +20,8 @@ type ground struct {
 	room    []offer.Slots // not rounded
 	attract []offer.Slots // nil if nobody attracts
 	bound   []offer.Slots // nil if no member is bound
+
+	byDomain []func(g *ground, a, b topology.ID) int // see domainRules
 }
 
 // newGround prepares what does not depend on who the members are. must is the layer
@@ -39,6 +42,7 @@ func newGround(w World, steps []offer.Slots, must int) ground {
 	if anybody(w.Bound) {
 		g.bound = offer.Sum(w.Tree, w.Bound)
 	}
+	g.byDomain = g.domainRules()
 	g.roots = domainsAt(w.Tree, must)
 	if g.bound != nil {
 		g.roots = slices.DeleteFunc(g.roots, func(d topology.ID) bool { return g.bound[d] == 0 })
@@ -52,16 +56,24 @@ func anybody(counts []offer.Slots) bool {
 }
 
 // domainsAt lists the domains of a layer.
-func domainsAt(t *topology.Tree, layer int) (out []topology.ID) {
-	for d := topology.Root; int(d) < t.Len(); {
-		if t.Layer(d) < layer {
-			d++
-			continue
+func domainsAt(t *topology.Tree, layer int) []topology.ID {
+	return slices.Collect((&ground{tree: t}).below(topology.Root, layer))
+}
+
+// below yields the domains of a layer that are in d, or d itself if it is one.
+func (g *ground) below(d topology.ID, layer int) iter.Seq[topology.ID] {
+	return func(yield func(topology.ID) bool) {
+		for x := d; x < g.tree.End(d); {
+			if g.tree.Layer(x) < layer {
+				x++
+				continue
+			}
+			if g.tree.Layer(x) == layer && !yield(x) {
+				return
+			}
+			x = g.tree.End(x)
 		}
-		out = append(out, d)
-		d = t.End(d)
 	}
-	return out
 }
 
 // boundIn is how many members run in a domain already.
@@ -79,21 +91,33 @@ func (g *ground) holdsBound(d topology.ID) bool { return g.boundIn(d) == g.bound
 type chooser[N any] interface {
 	// charge is what the world takes for n in d; ok is false if d cannot take them.
 	charge(d topology.ID, n N) (p offer.Price, ok bool)
-	// touched is the price of n in d with the wishes counted; nil where none decides.
+	// touched is the price of n in d with what preferences charge; nil where none decides.
 	touched(d topology.ID, n N) offer.Price
 }
 
-// first applies rules 4 to 9, but for 8, to the domains that take n for the least that
-// the world charges; rules 1 to 3 have decided what n is.
+// first is the domain for n that comes first, of those that take it for the least that the
+// world charges.
 func first[N any](g *ground, c chooser[N], n N, least offer.Price) topology.ID {
-	return g.firstOf(fewest(c, deepest(g, c, n, least), n)) // 4, 5
+	return narrow(g, c, candidates(g, c, n, least), n)
+}
+
+// candidates lists the domains that take n for the price and hold those already bound.
+func candidates[N any](g *ground, c chooser[N], n N, least offer.Price) (out []topology.ID) {
+	for _, root := range g.roots {
+		for d := root; d < g.tree.End(root); {
+			if p, ok := c.charge(d, n); !ok || p.Compare(least) != 0 || !g.holdsBound(d) {
+				d = g.tree.End(d) // nor does any domain below
+				continue
+			}
+			out = append(out, d)
+			d++
+		}
+	}
+	return out
 }
 
 // fewest is rule 5: those of the candidates in which n touch the fewest domains.
 func fewest[N any](c chooser[N], candidates []topology.ID, n N) (out []topology.ID) {
-	if len(candidates) == 1 {
-		return candidates
-	}
 	var least offer.Price
 	for _, d := range candidates {
 		p := c.touched(d, n)
@@ -102,48 +126,6 @@ func fewest[N any](c chooser[N], candidates []topology.ID, n N) (out []topology.
 		}
 		if p.Compare(least) == 0 {
 			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// firstOf is rules 6, 7 and 9 for domains of one layer.
-func (g *ground) firstOf(domains []topology.ID) topology.ID {
-	best := domains[0]
-	for _, d := range domains[1:] {
-		if g.compareDomains(d, best) < 0 {
-			best = d
-		}
-	}
-	return best
-}
-
-// compareDomains is rules 6, 7 and 9 for two domains of one layer.
-func (g *ground) compareDomains(a, b topology.ID) int {
-	return cmp.Or(
-		-g.compareUpwards(g.attract, a, b), // 6
-		g.compareUpwards(g.room, a, b),     // 7
-		cmp.Compare(a, b),                  // 9
-	)
-}
-
-// deepest is rule 4: the deepest domains that take n for the price and hold those
-// already bound.
-func deepest[N any](g *ground, c chooser[N], n N, least offer.Price) (out []topology.ID) {
-	layer := -1
-	for _, root := range g.roots {
-		for d := root; d < g.tree.End(root); {
-			if p, ok := c.charge(d, n); !ok || p.Compare(least) != 0 || !g.holdsBound(d) {
-				d = g.tree.End(d) // nor does any domain below
-				continue
-			}
-			if l := g.tree.Layer(d); l > layer {
-				layer, out = l, out[:0]
-			}
-			if g.tree.Layer(d) == layer {
-				out = append(out, d)
-			}
-			d++
 		}
 	}
 	return out
@@ -165,7 +147,7 @@ func (g *ground) compareUpwards(have []offer.Slots, a, b topology.ID) int {
 
 // filler spreads members over the children of a domain.
 type filler[N any] interface {
-	// price is what n cost in d, charges and wishes.
+	// price is what n cost in d, with what preferences charge.
 	price(d topology.ID, n N) (p offer.Price, ok bool)
 	// takes returns those of some domains, sorted by falling size, that take n at any
 	// price.

@@ -5,20 +5,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// This file is for members that cost nothing where no wish decides: rules 4 and 8 are
+// This file is for members that cost nothing where no preference decides: rules 4 and 8 are
 // then arithmetic on sizes, and only what is looked at takes time.
 
 // plain says whether the members of d touch the fewest domains below if the largest
-// come first: nothing below is charged or wished for, or only the children are, each as
-// dear as any other.
+// come first: nothing below is charged, or only the children are, each as dear as any
+// other.
 func (s *Search) plain(d topology.ID) bool {
-	below := s.lowest() - s.tree.Layer(d) // how far the last wish is
-	return s.charges == nil && (below <= 0 || below == 1 && s.boundIn(d) == 0)
+	below := s.lowest() - s.tree.Layer(d) // how far the last preference is
+	return s.charges == nil && (below <= 0 || below == 1 && s.perDomain && s.boundIn(d) == 0)
 }
 
-// largeEnough is rule 4: the deepest domains that are large enough for n and hold those
-// already bound. Where no wish compares them, the one that is first by rules 6, 7 and 9
-// is enough.
+// largeEnough is candidates for members that cost nothing, where only sizes are looked at:
+// the deepest of them, and where no preference compares those, the one that comes first by
+// the rules that look at domains.
 func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 	layer := -1
 	for _, root := range s.roots {

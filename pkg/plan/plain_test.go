@@ -18,14 +18,14 @@ import (
 // nothing. The latter is found by merging curves, the former where it can be by less.
 func TestChooseForNothing(t *testing.T) {
 	kinds := []string{
-		"on one node", "in a domain", "across the cluster", "with multiples", "with bound members", "several wishes",
-		"wishes in more than one number",
+		"on one node", "in a domain", "across the cluster", "with multiples", "with bound members", "several preferences",
+		"preferences in more than one number",
 	}
 	worlds.Check(t, 5000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawLarge(t)
 		r := drawRequest(t, w)
 		if rapid.IntRange(0, 4).Draw(t, "more than there is") == 0 {
-			r.Want, r.Min = 1<<40, 0 // so that not all wishes fit in a number
+			r.Want, r.Min = 1<<40, 0 // so that not all preferences fit in a number
 		}
 		p, _ := plan.Choose(w, r)
 		s := plan.NewSearch(w, r, 1, freeOfCharge(w.Free))
@@ -45,9 +45,9 @@ func TestChooseForNothing(t *testing.T) {
 		y.Count("across the cluster", layer == 0)
 		y.Count("with multiples", slices.Max(r.Multiple) > 1)
 		y.Count("with bound members", slices.Max(w.Bound) > 0)
-		wishes := len(slices.DeleteFunc(slices.Clone(r.Prefer), func(l int) bool { return l <= layer }))
-		y.Count("several wishes", wishes > 1)
-		y.Count("wishes in more than one number", wishes > 1 && r.Want == 1<<40)
+		preferences := len(slices.DeleteFunc(slices.Clone(r.Prefer), func(p plan.Preference) bool { return p.Layer <= layer }))
+		y.Count("several preferences", preferences > 1)
+		y.Count("preferences in more than one number", preferences > 1 && r.Want == 1<<40)
 	})
 }
 
@@ -63,7 +63,7 @@ func TestManyFreeOfCharge(t *testing.T) {
 		}
 		w.Tree = topology.Build(nil, nodes)
 		want := max(total*offer.Slots(rapid.IntRange(1, 20).Draw(t, "of twenty"))/20, 4)
-		r := plan.Request{Want: want, Min: want, Prefer: [][]int{nil, {1}}[rapid.IntRange(0, 1).Draw(t, "wishes")]}
+		r := plan.Request{Want: want, Min: want, Prefer: [][]plan.Preference{nil, {{Layer: 1}}}[rapid.IntRange(0, 1).Draw(t, "preferences")]}
 		if p, refusal := plan.Choose(w, r); refusal == nil {
 			if q := plan.NewSearch(w, r, 1, freeOfCharge(w.Free)).Plan(want); !reflect.DeepEqual(p, q) {
 				t.Fatalf("%v\nnot\n%v", p, q)

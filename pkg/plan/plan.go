@@ -4,23 +4,12 @@
 // It is arithmetic on a tree: it knows slots, layers and members, and nothing of
 // pods, clocks or locks. Equal input gives equal output.
 //
-// The order of plans (docs/architecture.md and the tests repeat it, this package
-// alone decides it):
-//
-//  1. every MustGather rule holds, counting the members that are already bound;
-//  2. every count obeys its layer's podCountMultiple;
-//  3. most members placed;
-//  4. deepest single domain that holds them all, those already bound included;
-//  5. for each PreferGather layer from the top down, fewest domains touched; one
-//     with members already bound is touched anyway;
-//  6. most attracting pods in the domain, then in its parents;
-//  7. binpack: least room in the domain, then in its parents;
-//  8. inside the domain, layer by layer, largest first, and last the smallest that
-//     suffices, as far as rule 5 leaves a choice;
-//  9. names.
-//
-// Where members cost something (package evict charges the pods that must leave for
-// them), the lowest price comes before all of it.
+// A plan holds if every MustGather rule does, counting the members that are already bound
+// (rule 1), and every count obeys its layer's podCountMultiple (rule 2). Of those that hold
+// the first is by the list in rules.go: most members (3), deepest domain (4), preferences
+// (5), attraction (6), binpack (7), how the domain is filled (8) and names (9). Where
+// members cost something (package evict charges the pods that must leave for them), the
+// lowest price comes before all of it.
 package plan
 
 import (
@@ -50,8 +39,8 @@ type Request struct {
 	Want, Min offer.Slots
 	// Must is the index of the deepest MustGather layer; 0 is the whole cluster.
 	Must int
-	// Prefer lists the PreferGather layers, in any order.
-	Prefer []int
+	// Prefer lists what plans are chosen by where they have a choice, in any order.
+	Prefer []Preference
 	// Multiple is podCountMultiple by layer. It is asked of the members that are
 	// placed; those already bound do not count.
 	Multiple offer.Multiples
@@ -78,7 +67,7 @@ func (p Plan) Count() (n offer.Slots) {
 	return n
 }
 
-// Choose returns the first plan by the order of the package comment, or nil and why
+// Choose returns the first plan by the order of the rules, or nil and why
 // there is none.
 func Choose(w World, r Request) (*Plan, *Refusal) {
 	s := NewSearch(w, r, 0, nil)

@@ -78,8 +78,11 @@ func (r *Refusal) multiples(t *topology.Tree, multiple offer.Multiples) {
 // refuse says how many of the members each domain takes, if it is known: the needs of
 // single gangs do not count.
 func (m *mixed) refuse(cut bool) *Refusal {
+	if m.table == nil && !m.split {
+		m.count(m.little())
+	}
 	r := m.ground.refuse(m.All.Must, m.most)
-	r.Want, r.Dependent, r.Cut = m.need(), m.Stage != nil, cut
+	r.Want, r.Dependent, r.Cut = m.need(), m.Trial != nil, cut
 	r.multiples(m.tree, m.All.Multiple)
 	r.multiples(m.tree, m.Each.Multiple)
 	if m.Each.Must > m.All.Must {
@@ -97,7 +100,11 @@ func (m *mixed) refuse(cut bool) *Refusal {
 // that.
 func (m *mixed) most(d topology.ID) (n offer.Slots) {
 	if m.table == nil || m.table[d] == nil {
-		return min(m.size[d], m.members())
+		n = m.mostIn(d)
+		if m.bound == nil {
+			n -= n % common(m.All.Multiple, m.Tree.Depth())
+		}
+		return n
 	}
 	for _, v := range m.table[d].vecs {
 		n = max(n, m.total(v))

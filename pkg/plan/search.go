@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"math/bits"
 	"slices"
 	"sort"
 
@@ -15,8 +14,8 @@ import (
 // Rules 3 and 4 need no more than each domain's offer. Rule 5, and what members may
 // cost, need to know how that adds up: a curve of every domain, merged up the tree
 // from those of its children. A price is a row of what the world charges (nothing,
-// if nobody is evicted) and then, for each PreferGather layer from the top down, the
-// domains touched, as digits of one number if they fit; compared from the left, it is the
+// if nobody is evicted) and then, for each preference from the top down, what
+// it charges, as digits of one number if they fit; compared from the left, it is the
 // order that is asked for.
 type Search struct {
 	World
@@ -25,14 +24,15 @@ type Search struct {
 	steps []offer.Slots  // by layer
 	curve []*offer.Curve // by ID, made when asked for
 
-	charges []offer.Curve // by node index, what members cost; nil if nothing
-	charged int           // how many numbers of a price the world charges
-	columns []int         // the layers that are wished for, and decide
-	digit   int           // how many bits of a number they need each
-	width   int           // how many numbers a price has
-	places  []Place       // of the plan that is being made
-	merger  offer.Merger
-	sizes   []offer.Slots // those that were listed last
+	charges   []offer.Curve // by node index, what members cost; nil if nothing
+	charged   int           // how many numbers of a price the world charges
+	columns   []Preference  // that decide
+	perDomain bool          // that is all that preferences charge for
+	digit     int           // how many bits of a number they need each
+	width     int           // how many numbers a price has
+	places    []Place       // of the plan that is being made
+	merger    offer.Merger
+	sizes     []offer.Slots // those that were listed last
 
 	kept    Kept
 	changed []int // nodes on which the search differs from the others that use kept
@@ -79,13 +79,7 @@ func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 	s := &Search{World: w, Request: r, charges: charges, charged: width}
 	s.steps = r.Multiple.Steps(w.Tree.Depth() + 1)
 	s.ground = newGround(w, s.steps, r.Must)
-	for _, l := range slices.Compact(slices.Sorted(slices.Values(r.Prefer))) {
-		if l > r.Must { // members share the domain of the other layers
-			s.columns = append(s.columns, l)
-		}
-	}
-	s.digit = bits.Len(uint(max(s.limit(), 1))) // there are no more domains touched than members
-	s.width = width + (len(s.columns)+s.perNumber()-1)/s.perNumber()
+	s.addColumns()
 	return s
 }
 
@@ -107,6 +101,15 @@ func (s *Search) Most(budget offer.Price) (n offer.Slots) {
 		}
 	}
 	return n - n%s.steps[0]
+}
+
+// Possible says whether so many members as are needed can be placed, at any price: the
+// question that needs only sums.
+func (s *Search) Possible() bool {
+	return !s.split && slices.ContainsFunc(s.roots, func(d topology.ID) bool {
+		n := min(s.size[d], s.limit())
+		return n-n%s.steps[0] >= max(s.Min, 1)
+	})
 }
 
 // limit is the most members that are of interest; every multiple divides it.
@@ -135,12 +138,12 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 	return &Plan{Domain: d, Places: s.places}
 }
 
-// first applies rules 4 to 9, but for 8.
+// first is the domain for n that comes first.
 func (s *Search) first(n offer.Slots, least offer.Price) topology.ID {
 	if s.charges != nil {
 		return first(&s.ground, s, n, least)
 	}
-	return s.firstOf(fewest(s, s.largeEnough(n), n))
+	return narrow(&s.ground, s, s.largeEnough(n), n)
 }
 
 func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
@@ -194,11 +197,7 @@ func (s *Search) newCurve(d topology.ID) offer.Curve {
 	default:
 		c = offer.Merge(offer.Free(0, s.width), s.charges[lo].Widen(s.width), s.limit())
 	}
-	c = c.Round(s.steps[layer])
-	if i := slices.Index(s.columns, layer); i >= 0 && s.boundIn(d) == 0 {
-		c = c.Raise(s.weight(i))
-	}
-	return c
+	return s.chargeFor(d, c.Round(s.steps[layer]))
 }
 
 // together returns the curve of several domains, merged in pairs: small curves with

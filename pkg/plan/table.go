@@ -94,8 +94,8 @@ type tables struct {
 
 	known  map[string]*table
 	merged map[pair]*table
-	work   int // vecs that were looked at
-	most   int // more is too much; 0 means that nothing is
+	done   effort
+	most   effort // more is too much
 
 	// For the table that is being interned:
 	order []numbered
@@ -166,7 +166,9 @@ func (ts *tables) gangsIn(v vec) (set uint64) {
 	return set
 }
 
-func (ts *tables) tooMuch() bool { return ts.most > 0 && ts.work > ts.most }
+func (ts *tables) tooMuch() bool {
+	return ts.most.vecs > 0 && ts.done.vecs > ts.most.vecs || ts.most.asks > 0 && ts.done.asks > ts.most.asks
+}
 
 // merge returns the table of two domains together, nil if that is too much work. If
 // gangs are kept apart, none may have members in both.
@@ -174,7 +176,7 @@ func (ts *tables) merge(a, b *table, apart bool) *table {
 	if had := ts.merged[pair{a, b, apart}]; had != nil {
 		return had
 	}
-	if ts.work += len(a.vecs) * len(b.vecs); ts.tooMuch() {
+	if ts.done.vecs += len(a.vecs) * len(b.vecs); ts.tooMuch() {
 		return nil
 	}
 	ts.sum++

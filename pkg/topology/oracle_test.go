@@ -7,6 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/muster-scheduler/muster/test/seed"
+
 	"github.com/muster-scheduler/muster/pkg/topology"
 	"github.com/muster-scheduler/muster/test/worlds"
 )
@@ -81,6 +83,49 @@ func TestBuild(t *testing.T) {
 		}
 		y.Count("unnamed domains", unnamed)
 		y.Count("namesakes", namesakes)
+	})
+}
+
+// TestEnclosing: of any nodes the deepest domain that holds them all, in whatever order and
+// however often they come, by index or by name.
+func TestEnclosing(t *testing.T) {
+	kinds := []string{"nobody", "one node", "in a domain", "across the cluster", "strangers"}
+	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {
+		tree := worlds.Draw(t, 18).Build()
+		var some []int
+		var names []string
+		for range worlds.Even(t, 5, "nodes") {
+			i := worlds.Even(t, tree.NumNodes(), "node")
+			some, names = append(some, i), append(names, tree.NodeName(i))
+			if worlds.Chance(t, 8, "stranger") {
+				names = append(names, "stranger")
+				y.Count("strangers", true)
+			}
+		}
+		got, ok := tree.Enclosing(slices.Values(some))
+		if byName, known := tree.Enclosing(tree.Indexes(slices.Values(names))); byName != got || known != ok {
+			t.Fatalf("%v are in %d %v, %v in %d %v", some, got, ok, names, byName, known)
+		}
+		y.Count("nobody", !ok)
+		if ok != (len(some) > 0) {
+			t.Fatalf("%v are in a domain: %v", some, ok)
+		}
+		if !ok {
+			return
+		}
+		best := topology.Root
+		for d := topology.Root; int(d) < tree.Len(); d++ {
+			outside := func(i int) bool { return !worlds.Holds(tree, d, tree.Node(i)) }
+			if !slices.ContainsFunc(some, outside) && tree.Layer(d) > tree.Layer(best) {
+				best = d
+			}
+		}
+		if got != best || !tree.Named(got) {
+			t.Fatalf("%v are in %d, not in %d", some, best, got)
+		}
+		y.Count("one node", tree.IsNode(got))
+		y.Count("in a domain", got != topology.Root && !tree.IsNode(got))
+		y.Count("across the cluster", got == topology.Root && len(some) > 1)
 	})
 }
 

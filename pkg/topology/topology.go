@@ -20,6 +20,7 @@ package topology
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -232,6 +233,31 @@ func (t *Tree) Common(a, b ID) ID {
 		a = t.Parent(a) // the larger ID is never an ancestor of the smaller one
 	}
 	return a
+}
+
+// Enclosing returns the deepest domain that holds all of some nodes, which are named by
+// index; ok is false if there are none. The first and the last of them say it all, since a
+// domain is a range of nodes. It has a name: one without a name holds one domain only.
+func (t *Tree) Enclosing(nodes iter.Seq[int]) (d ID, ok bool) {
+	first, last := len(t.nodes), -1
+	for i := range nodes {
+		first, last = min(first, i), max(last, i)
+	}
+	if last < 0 {
+		return Root, false
+	}
+	return t.Common(t.nodes[first], t.nodes[last]), true
+}
+
+// Indexes yields the indexes of those of some nodes that the tree has.
+func (t *Tree) Indexes(names iter.Seq[string]) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for name := range names {
+			if i, ok := t.index[name]; ok && !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // Path returns the names from the top to the domain, joined by slashes; unnamed

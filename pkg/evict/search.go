@@ -3,99 +3,16 @@ package evict
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 )
-
-// branch is a part of all sets of victims: those gangs leave whole, and those pods stay.
-// In it every victim of a charged budget violates it; what the budget allows is taken off
-// again.
-type branch struct {
-	whole   map[int]bool
-	stay    map[Pick]bool
-	charged map[Budget]bool
-	// plain are the budgets that were charged to no avail.
-	plain map[Budget]bool
-}
-
-// split says, of a node's victims, who may still be chosen and who has left.
-func (b branch) split(node int, victims []Victim) (left, gone []int) {
-	for v, victim := range victims {
-		switch {
-		case victim.Gang > 0 && b.whole[victim.Gang]:
-			gone = append(gone, v)
-		case !b.stay[Pick{node, v}]:
-			left = append(left, v)
-		}
-	}
-	return left, gone
-}
-
-// pick returns some of the victims as the branch has them.
-func (b branch) pick(victims []Victim, some []int) []Victim {
-	out := make([]Victim, len(some))
-	for i, v := range some {
-		out[i] = victims[v]
-		if len(b.charged) > 0 {
-			out[i].Budgets = slices.Clone(out[i].Budgets)
-			for k, budget := range out[i].Budgets {
-				if b.charged[budget] {
-					out[i].Budgets[k].Allowed = 0
-				}
-			}
-		}
-	}
-	return out
-}
-
-// union is gone and those of left that out names.
-func union(gone, left, out []int) []int {
-	all := slices.Clone(gone)
-	for _, v := range out {
-		all = append(all, left[v])
-	}
-	return sorted(all)
-}
-
-func (b branch) with(gang int) branch {
-	b.whole = set(b.whole, gang)
-	return b
-}
-
-func (b branch) without(some ...Pick) branch {
-	b.stay = set(b.stay, some...)
-	return b
-}
-
-func (b branch) charge(some ...Budget) branch {
-	b.charged = set(b.charged, some...)
-	return b
-}
-
-// discharge no longer charges some budgets, and never again.
-func (b branch) discharge(some ...Budget) branch {
-	b.plain = set(b.plain, some...)
-	b.charged = maps.Clone(b.charged)
-	maps.DeleteFunc(b.charged, func(budget Budget, _ bool) bool { return b.plain[budget] })
-	return b
-}
-
-func set[K comparable](had map[K]bool, more ...K) map[K]bool {
-	out := make(map[K]bool, len(had)+len(more))
-	maps.Copy(out, had)
-	for _, k := range more {
-		out[k] = true
-	}
-	return out
-}
 
 // branches looks for the first set of victims that treats gangs as whole and budgets as
 // shared, by branch and bound. The first set that knows nothing of either costs no more
 // than any other.
 //
-// Where it leaves a gang with too few, either all of it goes, or one of those that it names
-// stays (all of the gang, if it can spare nobody).
+// Where it leaves a gang with too few, either all of it goes, and its group, or one of those
+// that it names stays (all of the gang, if it can spare nobody).
 //
 // Where it exceeds a budget, it is a set all the same, at its true cost. First the budget is
 // charged: each of its victims is a violation, but for as many as it allows. That is no
@@ -108,6 +25,7 @@ type branches[P any] struct {
 	gangs   []Gang
 	victims [][]Victim // by node index
 	members [][]Pick   // by gang
+	groups  [][]int    // by gang, the gangs that leave with it, itself among them
 	// look returns the first set of victims in a branch, in which gangs and budgets do not
 	// count but those that are charged, but for those who leave whole; ok is false if there
 	// is none. It names them as split has left them.
@@ -115,8 +33,9 @@ type branches[P any] struct {
 	compare func(a, b P) int
 	guessed bool // look may miss cheaper sets: there are too many on a node
 
-	most  int // bounds the looks into branches
-	dives int // bounds each of the two searches that follow when those were not enough
+	start branch // those stay who may not leave in any set
+	most  int    // bounds the looks into branches
+	dives int    // bounds each of the two searches that follow when those were not enough
 	seen  int
 	tried map[string]bool // the same pods may be told to stay in another order
 	open  []*result[P]
@@ -151,7 +70,20 @@ type result[P any] struct {
 
 func newBranches[P any](gangs []Gang, victims [][]Victim, most int) *branches[P] {
 	s := &branches[P]{gangs: gangs, victims: victims, most: most, dives: branchesFor(len(victims)), tried: map[string]bool{}}
-	s.members = make([][]Pick, len(gangs)+1)
+	s.members, s.groups = make([][]Pick, len(gangs)+1), make([][]int, len(gangs)+1)
+	group := map[int][]int{}
+	for i, g := range gangs {
+		if g.Group == 0 {
+			s.groups[i+1] = []int{i + 1}
+			continue
+		}
+		group[g.Group] = append(group[g.Group], i+1)
+	}
+	for i, g := range gangs {
+		if g.Group > 0 {
+			s.groups[i+1] = group[g.Group]
+		}
+	}
 	for i, here := range victims {
 		for v, victim := range here {
 			if victim.Gang > 0 {
@@ -159,6 +91,13 @@ func newBranches[P any](gangs []Gang, victims [][]Victim, most int) *branches[P]
 			}
 		}
 	}
+	var stuck []Pick
+	for i, g := range gangs {
+		if g.Spare == 0 && !g.Whole {
+			stuck = append(stuck, s.members[i+1]...)
+		}
+	}
+	s.start = branch{}.without(stuck...)
 	return s
 }
 
@@ -166,7 +105,7 @@ func newBranches[P any](gangs []Gang, victims [][]Victim, most int) *branches[P]
 // that comes before the best. If there are too many branches, it tries two sets more that
 // are easy to find, unless the best is known to be as cheap as any.
 func (s *branches[P]) choose() *result[P] {
-	s.try(branch{}, Cost{Violations: math.MinInt})
+	s.try(s.start, Cost{Violations: math.MinInt})
 	for len(s.open) > 0 && s.seen < s.most {
 		i := s.cheapest()
 		r := s.open[i]
@@ -348,7 +287,7 @@ func (s *branches[P]) beyond(r *result[P], exceeded []Budget) (stay []Pick) {
 func (s *branches[P]) mend(b branch, gang int, named []Pick) (out []branch) {
 	g := s.gangs[gang-1]
 	if s.mayLeave(gang, b) {
-		out = append(out, b.with(gang))
+		out = append(out, b.with(s.groups[gang]...))
 	}
 	if g.Spare == 0 {
 		return append(out, b.without(s.members[gang]...))
@@ -359,106 +298,10 @@ func (s *branches[P]) mend(b branch, gang int, named []Pick) (out []branch) {
 	return out
 }
 
-// mayLeave says whether a gang may leave whole in a branch: nobody of it stays.
+// mayLeave says whether a gang may leave whole in a branch: nobody of its group stays.
 func (s *branches[P]) mayLeave(gang int, b branch) bool {
-	return s.gangs[gang-1].Whole && !slices.ContainsFunc(s.members[gang], func(p Pick) bool { return b.stay[p] })
-}
-
-// giveUp takes two sets into account that are easy to find: in one no gang is touched, in
-// the other every gang that is named leaves whole, if it may.
-func (s *branches[P]) giveUp() {
-	if r := s.find(branch{}.without(slices.Concat(s.members...)...), Cost{}); r != nil {
-		s.offer(r)
-	}
-	s.seen = 0
-	s.dive(branch{})
-}
-
-// dive takes the first set that holds, and says whether there is one. All gangs leave
-// whole that would break, if they may; then branches are tried in the order of mend.
-func (s *branches[P]) dive(b branch) bool {
-	if s.seen >= s.dives {
-		return false
-	}
-	r := s.find(b, Cost{})
-	if r == nil {
-		return false
-	}
-	broken := s.allBroken(r)
-	if len(broken) == 0 {
-		s.offer(r)
-		return true
-	}
-	all := b
-	for _, g := range slices.Sorted(maps.Keys(broken)) {
-		if s.mayLeave(g, b) {
-			all = all.with(g)
-		}
-	}
-	if len(all.whole) > len(b.whole) && s.dive(all) {
-		return true
-	}
-	g, named := s.broken(r)
-	return slices.ContainsFunc(s.mend(b, g, named), s.dive)
-}
-
-// spare lets gangs stay that leave whole in the best set and need not, the dearest first:
-// half of them at once as long as that goes, then one by one.
-func (s *branches[P]) spare() {
-	if s.best == nil {
-		return
-	}
-	s.seen = 0
-	gangs := slices.Sorted(maps.Keys(s.best.whole))
-	slices.SortStableFunc(gangs, func(a, b int) int { return s.gangs[b-1].Cost.Compare(s.gangs[a-1].Cost) })
-	for size := (len(gangs) + 1) / 2; size > 0; size /= 2 {
-		for i := 0; i < len(gangs); {
-			upTo := min(i+size, len(gangs))
-			if s.stay(gangs[i:upTo]) {
-				gangs = slices.Delete(gangs, i, upTo)
-			} else {
-				i = upTo
-			}
-		}
-	}
-}
-
-// stay says whether there is a cheaper set than the best in which some gangs stay that
-// leave whole in it, and takes it. One gang may also leave in part.
-func (s *branches[P]) stay(gangs []int) bool {
-	b := s.best.branch
-	b.whole = maps.Clone(b.whole)
-	var members []Pick
-	for _, g := range gangs {
-		members = append(members, s.members[g]...)
-		delete(b.whole, g)
-	}
-	if s.improve(b.without(members...), 0) {
-		return true
-	}
-	return len(gangs) == 1 && s.gangs[gangs[0]-1].Spare > 0 && s.improve(b, gangs[0])
-}
-
-// improve takes a set of a branch that is cheaper than the best, and says whether there is
-// one; the gang leaves in part.
-func (s *branches[P]) improve(b branch, gang int) bool {
-	if s.seen >= s.dives {
-		return false
-	}
-	r := s.find(b, Cost{})
-	if r == nil || r.bound.Compare(s.best.cost) >= 0 {
-		return false
-	}
-	broken := s.allBroken(r)
-	if len(broken) == 0 {
-		s.offer(r)
-		return s.best == r
-	}
-	if len(broken) > 1 || broken[gang] == nil {
-		return false
-	}
-	return slices.ContainsFunc(broken[gang][:s.gangs[gang-1].Spare+1], func(p Pick) bool {
-		return s.improve(b.without(p), gang)
+	return !slices.ContainsFunc(s.groups[gang], func(g int) bool {
+		return !s.gangs[g-1].Whole || slices.ContainsFunc(s.members[g], func(p Pick) bool { return b.stay[p] })
 	})
 }
 
@@ -481,16 +324,20 @@ func (s *branches[P]) allBroken(r *result[P]) map[int][]Pick {
 			by[g] = append(by[g], p)
 		}
 	}
-	maps.DeleteFunc(by, func(g int, named []Pick) bool {
-		return len(named) <= s.gangs[g-1].Spare || s.isAll(g, len(named))
-	})
-	return by
+	broken := map[int][]Pick{}
+	for g, named := range by {
+		if len(named) > s.gangs[g-1].Spare && !s.isAll(g, by) {
+			broken[g] = named
+		}
+	}
+	return broken
 }
 
-// isAll says whether so many are all members of a gang.
-func (s *branches[P]) isAll(gang, n int) bool {
-	g := s.gangs[gang-1]
-	return g.Whole && n == g.Cost.Pods
+// isAll says whether all members of a gang's group are named, by gang.
+func (s *branches[P]) isAll(gang int, named map[int][]Pick) bool {
+	return !slices.ContainsFunc(s.groups[gang], func(g int) bool {
+		return !s.gangs[g-1].Whole || len(named[g]) < s.gangs[g-1].Cost.Pods
+	})
 }
 
 // all names the victims, those of whole gangs included.
@@ -505,11 +352,13 @@ func (s *branches[P]) all(r *result[P]) []Pick {
 	return picks
 }
 
-// touched lists the nodes on which a branch makes a difference.
+// touched lists the nodes on which a branch makes a difference to that from the start.
 func (s *branches[P]) touched(b branch) map[int]bool {
 	nodes := map[int]bool{}
 	for p := range b.stay {
-		nodes[p.Node] = true
+		if !s.start.stay[p] {
+			nodes[p.Node] = true
+		}
 	}
 	for g := range b.whole {
 		for _, p := range s.members[g] {

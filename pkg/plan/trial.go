@@ -8,18 +8,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// staged looks for a plan of a job by putting its members on a stage one after the
+// trials looks for a plan of a job by putting its members in a trial one after the
 // other, in the domains that rules 4, 6, 7 and 9 put first, and taking them back where
 // that leads nowhere. It is for what tables cannot say: members that depend on one
 // another across nodes, or too many classes. Where there is little to look at it looks
 // at everything, and else as long as it has tries.
-type staged struct {
+type trials struct {
 	*mixed
-	stage     Stage
-	now       *loads        // the stage where members do not depend on one another, or
+	trial     Trial
+	now       *loads        // the trial where members do not depend on one another, or
 	memory    *memory       // else
 	dependent bool          // who fits depends on who is elsewhere, and on the order
-	hopeful   bool          // members are tried where they do not fit on an empty stage
+	hopeful   bool          // members are tried where they do not fit in an empty trial
 	free      []offer.Slots // by kind, what all nodes take of it alone
 	scarce    []int         // classes, those with the fewest slots first
 
@@ -39,7 +39,7 @@ type staged struct {
 }
 
 // How many tries there are in all, of which one domain of several has a quarter. Where a
-// Stage must be asked, they are enough for so many questions and some more by member: one
+// Trial must be asked, they are enough for so many questions and some more by member: one
 // costs as much as that many tries of which the outcome is known.
 const (
 	triesInAll    = 40_000
@@ -48,9 +48,6 @@ const (
 	askingCosts   = 50
 )
 
-// maxTargets is how many sets of members are tried where not all of them need a place.
-const maxTargets = 256
-
 // Those who must be far from one another come back to the same nodes after at most so
 // many domains.
 const lately = 16
@@ -58,12 +55,12 @@ const lately = 16
 // homeless is the home of a gang that may still gather anywhere.
 const homeless topology.ID = -1
 
-func newStaged(m *mixed) *staged {
-	s := &staged{mixed: m, stage: m.Stage, dependent: m.Stage != nil}
-	s.memory, _ = m.Stage.(*memory)
-	if s.stage == nil {
+func newTrials(m *mixed) *trials {
+	s := &trials{mixed: m, trial: m.Trial, dependent: m.Trial != nil}
+	s.memory, _ = m.Trial.(*memory)
+	if s.trial == nil {
 		s.now = &loads{mixed: m, load: make([][]offer.Slots, m.Tree.NumNodes())}
-		s.stage = s.now
+		s.trial = s.now
 	}
 	s.free = make([]offer.Slots, len(m.slots))
 	for k := range s.free {
@@ -83,13 +80,16 @@ func newStaged(m *mixed) *staged {
 // choose returns the first plan that it finds for more members than so many. Where
 // members depend on one another they may come to fit where they do not now, next to
 // others or when the rest is as full; but where they do now is where to look first.
-func (s *staged) choose(than int) (p *JobPlan) {
+func (s *trials) choose(than int) (p *JobPlan) {
 	if s.split {
 		return nil
 	}
 	if !s.dependent {
 		s.inDomain = triesInAll / 4
-		return s.look(than, triesInAll)
+		if p = s.look(than, triesInAll); p != nil {
+			p.NotAll = s.cut || !s.touchesFewest(p)
+		}
+		return p
 	}
 	tries := (askedInAll + askedByMember*int(s.members())) * askingCosts
 	s.inDomain = tries / 4
@@ -97,14 +97,17 @@ func (s *staged) choose(than int) (p *JobPlan) {
 		than = len(p.Puts)
 	}
 	s.hopeful, s.cut = true, false
-	return cmp.Or(s.look(than, tries/2), p)
+	if p = cmp.Or(s.look(than, tries/2), p); p != nil {
+		p.NotAll = true // nobody looked for deeper domains in which members make room for others
+	}
+	return p
 }
 
 // look searches the domains for one target after the other: those that are better than
 // what inPart finds, and then that in deeper domains. No target takes all the tries of
 // the next, nor a layer those of the layers above it.
-func (s *staged) look(than, tries int) (p *JobPlan) {
-	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= than })
+func (s *trials) look(than, tries int) (p *JobPlan) {
+	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= than || !s.countsAre(t) })
 	if len(targets) > 1 || s.dependent && len(targets) == 1 {
 		var part []int
 		s.tries = tries / 4
@@ -148,214 +151,19 @@ func (s *staged) look(than, tries int) (p *JobPlan) {
 	return p
 }
 
-// inPart puts members wherever they fit, each class after those that may find no place
-// because of it: every class and every two come last once. It returns the best plan for
-// more than so many, and how many of each class it places.
-func (s *staged) inPart(than int, most []int) (p *JobPlan, part []int) {
-	all := make([]int, len(s.Classes))
-	for c, class := range s.Classes {
-		all[c] = len(class.Ranks)
-	}
-	roots := slices.SortedStableFunc(slices.Values(s.roots), s.compareDomains)
-	for _, order := range s.orders() {
-		for _, root := range roots {
-			s.begin(root, all)
-			for more := true; more; {
-				more = s.putAll(order) && s.dependent
-				now := minus(all, s.left)
-				if sum(now) > than && (part == nil || s.before(now, part)) && s.needed(now) && s.legal() {
-					s.puts = slices.Clone(s.puts)
-					p, part = s.plan(), now
-				}
-			}
-			for range s.puts {
-				s.stage.Undo()
-			}
-			if s.tries == 0 || part != nil && !s.before(most, part) {
-				return p, part
-			}
-		}
-	}
-	return p, part
-}
-
-// orders lists orders of classes: the scarcest first, but for none, one or two of them.
-func (s *staged) orders() (out [][]int) {
-	without := func(order []int, class int) []int {
-		return slices.DeleteFunc(slices.Clone(order), func(c int) bool { return c == class })
-	}
-	out = append(out, s.scarce)
-	for _, c := range s.scarce {
-		out = append(out, append(without(s.scarce, c), c))
-	}
-	for i, c := range s.scarce {
-		for _, d := range s.scarce[:i] {
-			out = append(out, append(without(without(s.scarce, c), d), min(c, d), max(c, d)))
-		}
-	}
-	return out
-}
-
-// putAll puts as many members of each class as fit, class by class, and says whether
-// there were any.
-func (s *staged) putAll(order []int) (any bool) {
-	for _, class := range order {
-		for s.left[class] > 0 && s.putOne(class) {
-			any = true
-		}
-	}
-	return any
-}
-
-func (s *staged) putOne(class int) bool {
-	small := homeless
-	kind := s.Classes[class].Kind
-	for node := range s.candidates(class) {
-		if (s.slots[kind][node] > 0 || s.hopeful) && s.mayGather(class, node, &small) && s.fits(kind, node) {
-			s.add(class, node)
-			return true
-		}
-		if s.tries == 0 {
-			return false
-		}
-	}
-	return false
-}
-
-// needed says whether so many of each class are as many as the gangs need.
-func (s *staged) needed(part []int) bool {
-	for g, gang := range s.Gangs {
-		n := 0
-		for c, class := range s.Classes {
-			if class.Gang == g {
-				n += part[c]
-			}
-		}
-		if n < int(gang.Need) {
-			return false
-		}
-	}
-	return true
-}
-
-func minus(a, b []int) (out []int) {
-	for i := range a {
-		out = append(out, a[i]-b[i])
-	}
-	return out
-}
-
-func sum(counts []int) (n int) {
-	for _, c := range counts {
-		n += c
-	}
-	return n
-}
-
-// targets lists how many of each class are to be placed, by rule 3 and then by rank:
-// all of them, and where some gang can do with fewer, fewer.
-func (s *staged) targets() (out [][]int) {
-	now := make([]int, len(s.Classes))
-	spare := make([]int, len(s.Gangs))
-	for g, gang := range s.Gangs {
-		spare[g] = -int(gang.Need)
-	}
-	for c, class := range s.Classes {
-		now[c] = len(class.Ranks)
-		spare[class.Gang] += now[c]
-	}
-	if slices.Max(spare) > 0 {
-		if s.tables != nil && s.tables.size <= maxTargets {
-			return s.everyTarget()
-		}
-		s.cut = true
-	}
-	drop := func(class int) bool {
-		g := s.Classes[class].Gang
-		if now[class] == 0 || spare[g] <= 0 {
-			return false
-		}
-		spare[g]--
-		now[class]--
-		return true
-	}
-	for c, class := range s.Classes { // those who fit nowhere
-		for slots := s.free[class.Kind]; !s.hopeful && now[c] > int(slots) && drop(c); {
-		}
-	}
-	out = append(out, slices.Clone(now))
-	step, dropped := 1+len(s.order)/maxTargets, 0
-	for _, m := range slices.Backward(s.order) {
-		if int(m.n) >= now[m.class] || !drop(m.class) {
-			continue
-		}
-		if dropped++; dropped%step == 0 {
-			out = append(out, slices.Clone(now))
-		}
-	}
-	if dropped%step != 0 {
-		out = append(out, now)
-	}
-	return slices.DeleteFunc(out, func(t []int) bool { return sum(t) == 0 })
-}
-
-func (s *staged) everyTarget() (out [][]int) {
-	var all []vec
-	for i := range s.tables.size {
-		v := vec(0)
-		for c, stride := range s.tables.stride {
-			v += s.tables.one(c, offer.Slots(i/stride)%(s.tables.want[c]+1))
-		}
-		if s.enough(topology.Root, v) {
-			all = append(all, v)
-		}
-	}
-	for _, v := range all {
-		target := make([]int, len(s.Classes))
-		for c := range target {
-			target[c] = int(s.tables.count(v, c))
-		}
-		out = append(out, target)
-	}
-	slices.SortFunc(out, func(a, b []int) int {
-		switch {
-		case s.before(a, b):
-			return -1
-		case s.before(b, a):
-			return 1
-		}
-		return 0
-	})
-	return out
-}
-
-// before is rule 3, and then the lower ranks.
-func (s *staged) before(a, b []int) bool {
-	if x, y := sum(a), sum(b); x != y {
-		return x > y
-	}
-	for _, m := range s.order {
-		inA, inB := int(m.n) < a[m.class], int(m.n) < b[m.class]
-		if inA != inB {
-			return inA
-		}
-	}
-	return false
-}
-
 // domains lists those that may hold the members, best first.
-func (s *staged) domains(target []int) (out []topology.ID) {
+func (s *trials) domains(target []int) (out []topology.ID) {
 	want := make([]offer.Slots, len(s.slots))
 	for c, n := range target {
 		want[s.Classes[c].Kind] += offer.Slots(n)
 	}
-	sums := make([][]offer.Slots, len(s.slots))
+	sums := make([][]offer.Slots, len(want))
 	for k := range sums {
-		sums[k] = offer.Sum(s.Tree, s.slots[k])
+		sums[k] = s.sumOf(k)
 	}
 	enough := func(d topology.ID) bool {
-		for k := range sums {
-			if sums[k][d] < want[k] && !s.hopeful {
+		for k, many := range want {
+			if sums[k][d] < many && !s.hopeful {
 				return false
 			}
 		}
@@ -379,19 +187,19 @@ func (s *staged) domains(target []int) (out []topology.ID) {
 
 // search tries to place so many members of each class in a domain. If it can, they
 // are in s.puts.
-func (s *staged) search(d topology.ID, target []int) bool {
+func (s *trials) search(d topology.ID, target []int) bool {
 	s.begin(d, target)
 	found := s.descend()
 	if found {
 		for range s.puts {
-			s.stage.Undo()
+			s.trial.Undo()
 		}
 	}
 	return found
 }
 
 // begin prepares to place so many members of each class in a domain.
-func (s *staged) begin(d topology.ID, target []int) {
+func (s *trials) begin(d topology.ID, target []int) {
 	s.nodes, s.left, s.puts = s.nodes[:0], slices.Clone(target), nil
 	s.listNodes(d)
 	s.place = places(s.place, s.nodes, s.Tree.NumNodes())
@@ -411,12 +219,12 @@ func (s *staged) begin(d topology.ID, target []int) {
 }
 
 // home is the domain in which a gang gathers if one of it is on the node.
-func (s *staged) home(node int) topology.ID {
+func (s *trials) home(node int) topology.ID {
 	return s.tree.Ancestor(s.tree.Node(node), s.Each.Must)
 }
 
 // listNodes lists the nodes of d by size, layer by layer.
-func (s *staged) listNodes(d topology.ID) {
+func (s *trials) listNodes(d topology.ID) {
 	if s.tree.IsNode(d) {
 		lo, _ := s.tree.Nodes(d)
 		s.nodes = append(s.nodes, lo)
@@ -428,7 +236,7 @@ func (s *staged) listNodes(d topology.ID) {
 }
 
 // inTurn lists the nodes of d so that those of one domain are as far apart as they can.
-func (s *staged) inTurn(d topology.ID) (out []int) {
+func (s *trials) inTurn(d topology.ID) (out []int) {
 	if s.tree.IsNode(d) {
 		lo, _ := s.tree.Nodes(d)
 		return []int{lo}
@@ -460,7 +268,7 @@ func places(had, list []int, nodes int) []int {
 // descend places the rest. Members that do not depend on one another are placed class
 // by class, and those of one class from the node of the last one on: every set of puts
 // is then reached in one way.
-func (s *staged) descend() bool {
+func (s *trials) descend() bool {
 	if !slices.ContainsFunc(s.left, func(n int) bool { return n > 0 }) {
 		return s.legal()
 	}
@@ -475,8 +283,8 @@ func (s *staged) descend() bool {
 }
 
 // next puts the next member on each node in turn: on those that take its kind on an
-// empty stage, or else on the others.
-func (s *staged) next(others bool) bool {
+// empty trial, or else on the others.
+func (s *trials) next(others bool) bool {
 	for _, class := range s.scarce {
 		if s.left[class] == 0 {
 			continue
@@ -506,7 +314,7 @@ func (s *staged) next(others bool) bool {
 // that has; but where members must be far from one another all neighbours refuse alike.
 // So those that depend on one another soon go on to where some were put of late, one
 // domain in turn, after the last one first.
-func (s *staged) candidates(class int) func(yield func(int) bool) {
+func (s *trials) candidates(class int) func(yield func(int) bool) {
 	if !s.dependent {
 		from := 0
 		if last, ok := s.last(class); ok {
@@ -540,7 +348,7 @@ func (s *staged) candidates(class int) func(yield func(int) bool) {
 }
 
 // last is the node of the last member that was put, if it is of the class.
-func (s *staged) last(class int) (node int, ok bool) {
+func (s *trials) last(class int) (node int, ok bool) {
 	if len(s.puts) == 0 {
 		return 0, false
 	}
@@ -550,7 +358,7 @@ func (s *staged) last(class int) (node int, ok bool) {
 
 // mayGather says whether a member may go there for its gang. A gang that has no home yet
 // finds none where one of its classes has too little room; small is the last such one.
-func (s *staged) mayGather(class, node int, small *topology.ID) bool {
+func (s *trials) mayGather(class, node int, small *topology.ID) bool {
 	g := s.Classes[class].Gang
 	home := s.home(node)
 	if s.homes[g] != homeless || home == *small {
@@ -576,7 +384,7 @@ func (s *staged) mayGather(class, node int, small *topology.ID) bool {
 }
 
 // ask takes so many tries, if there are as many left.
-func (s *staged) ask(tries int) bool {
+func (s *trials) ask(tries int) bool {
 	if s.tries < tries {
 		s.tries, s.cut = 0, true
 		return false
@@ -586,16 +394,16 @@ func (s *staged) ask(tries int) bool {
 }
 
 // fits says whether a member of a kind fits there now, as long as there are tries.
-func (s *staged) fits(kind, node int) bool {
+func (s *trials) fits(kind, node int) bool {
 	tries := 1
 	if s.dependent && !s.memory.knows(kind, node) {
 		tries = askingCosts
 	}
-	return s.ask(tries) && s.stage.Fits(kind, node)
+	return s.ask(tries) && s.trial.Fits(kind, node)
 }
 
 // tryOn puts a member of a class on a node, if it fits, and then places the rest.
-func (s *staged) tryOn(class, node int) bool {
+func (s *trials) tryOn(class, node int) bool {
 	g := s.Classes[class].Gang
 	if s.failed[s.set.with(class, node)] {
 		s.ask(1)
@@ -609,7 +417,7 @@ func (s *staged) tryOn(class, node int) bool {
 	if s.descend() {
 		return true
 	}
-	s.stage.Undo()
+	s.trial.Undo()
 	s.puts = s.puts[:len(s.puts)-1]
 	s.set = s.set.without(class, node)
 	s.left[class]++
@@ -618,8 +426,8 @@ func (s *staged) tryOn(class, node int) bool {
 }
 
 // add puts a member of a class on a node.
-func (s *staged) add(class, node int) {
-	s.stage.Put(s.Classes[class].Kind, node)
+func (s *trials) add(class, node int) {
+	s.trial.Put(s.Classes[class].Kind, node)
 	s.puts = append(s.puts, Put{Class: class, Node: node})
 	s.set = s.set.with(class, node)
 	s.left[class]--
@@ -627,7 +435,16 @@ func (s *staged) add(class, node int) {
 }
 
 // legal is rule 2 for the puts, and rule 1 for gangs that some members of were bound.
-func (s *staged) legal() bool {
+func (s *trials) legal() bool {
+	for g := range s.Gangs {
+		isIn := func(p Put) bool { return s.Classes[p.Class].Gang == g }
+		if s.splitGang(g) && slices.ContainsFunc(s.puts, isIn) {
+			return false
+		}
+	}
+	if common(s.All.Multiple, s.tree.Depth()) == 1 && common(s.Each.Multiple, s.tree.Depth()) == 1 {
+		return true
+	}
 	sums := make([][]offer.Slots, len(s.Gangs)) // by gang and ID
 	for g := range sums {
 		count := make([]offer.Slots, s.Tree.NumNodes())
@@ -637,9 +454,6 @@ func (s *staged) legal() bool {
 			}
 		}
 		sums[g] = offer.Sum(s.Tree, count)
-		if sums[g][topology.Root] > 0 && s.splitGang(g) {
-			return false
-		}
 	}
 	for d := topology.Root; int(d) < s.tree.Len(); d++ {
 		l, all := s.tree.Layer(d), offer.Slots(0)
@@ -667,14 +481,20 @@ func (m *mixed) splitGang(gang int) bool {
 }
 
 // plan is the plan of what was put. Ranks fill nodes in the order of rule 8.
-func (s *staged) plan() *JobPlan {
-	p := &JobPlan{Domain: s.tree.Node(s.puts[0].Node), Puts: s.puts, InOrder: s.dependent}
-	for _, put := range s.puts {
-		p.Domain = s.tree.Common(p.Domain, s.tree.Node(put.Node))
-	}
-	for !s.holdsBound(p.Domain) {
-		p.Domain = s.tree.Parent(p.Domain)
-	}
+func (s *trials) plan() *JobPlan {
+	p := &JobPlan{Puts: s.puts, InOrder: s.dependent}
+	p.Domain, _ = s.tree.Enclosing(func(yield func(int) bool) {
+		for _, put := range s.puts {
+			if !yield(put.Node) {
+				return
+			}
+		}
+		for i, n := range s.World.Bound {
+			if n > 0 && !yield(i) {
+				return
+			}
+		}
+	})
 	if !s.dependent {
 		slices.SortStableFunc(p.Puts, func(a, b Put) int {
 			return cmp.Or(cmp.Compare(s.place[a.Node], s.place[b.Node]), cmp.Compare(a.Class, b.Class))
@@ -683,7 +503,7 @@ func (s *staged) plan() *JobPlan {
 	return p
 }
 
-// loads is a stage for members that depend only on who is on their node.
+// loads is a trial for members that depend only on who is on their node.
 type loads struct {
 	*mixed
 	load [][]offer.Slots // by node index and kind; nil where nobody is

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// stage is a plan.Stage on which who fits depends on who is elsewhere.
-type stage struct {
+// trial is a plan.Trial on which who fits depends on who is elsewhere.
+type trial struct {
 	shop
 	tree  *topology.Tree
 	rules []neighbours    // by kind
@@ -41,7 +41,7 @@ type neighbours struct {
 
 const afterNobody = -1
 
-func (s *stage) Fits(kind, node int) bool {
+func (s *trial) Fits(kind, node int) bool {
 	s.asked++
 	s.load[node][kind]++
 	ok := s.accepts(node, s.load[node])
@@ -54,7 +54,7 @@ func (s *stage) Fits(kind, node int) bool {
 }
 
 // alone: nobody keeps the kind away from the node, nor does the kind mind who is there.
-func (s *stage) alone(kind, node int) bool {
+func (s *trial) alone(kind, node int) bool {
 	for k, r := range s.rules {
 		for other := range s.rules {
 			if r.apart && (k == kind || other == kind) {
@@ -72,7 +72,7 @@ func (s *stage) alone(kind, node int) bool {
 	return true
 }
 
-func (s *stage) count(kind int, d topology.ID) (n int) {
+func (s *trial) count(kind int, d topology.ID) (n int) {
 	for i := range s.load {
 		if worlds.Holds(s.tree, d, s.tree.Node(i)) {
 			n += int(s.there[kind][i] + s.load[i][kind])
@@ -81,7 +81,7 @@ func (s *stage) count(kind int, d topology.ID) (n int) {
 	return n
 }
 
-func (s *stage) fewest(kind, layer int) int {
+func (s *trial) fewest(kind, layer int) int {
 	least := 1 << 30
 	for d := topology.Root; int(d) < s.tree.Len(); d++ {
 		if s.tree.Layer(d) == layer {
@@ -91,13 +91,13 @@ func (s *stage) fewest(kind, layer int) int {
 	return least
 }
 
-func (s *stage) Put(kind, node int) {
+func (s *trial) Put(kind, node int) {
 	s.moved++
 	s.load[node][kind]++
 	s.puts = append(s.puts, plan.Put{Class: kind, Node: node})
 }
 
-func (s *stage) Undo() {
+func (s *trial) Undo() {
 	s.moved++
 	last := s.puts[len(s.puts)-1]
 	s.puts = s.puts[:len(s.puts)-1]
@@ -106,7 +106,7 @@ func (s *stage) Undo() {
 
 // stuck puts members in the order of a plan and returns which is the first that does
 // not fit.
-func (s *stage) stuck(j plan.Job, p *plan.JobPlan) (i int) {
+func (s *trial) stuck(j plan.Job, p *plan.JobPlan) (i int) {
 	for i < len(p.Puts) && s.Fits(j.Classes[p.Puts[i].Class].Kind, p.Puts[i].Node) {
 		s.Put(j.Classes[p.Puts[i].Class].Kind, p.Puts[i].Node)
 		i++
@@ -117,8 +117,8 @@ func (s *stage) stuck(j plan.Job, p *plan.JobPlan) (i int) {
 	return i
 }
 
-// take is how many fit one after the other beside a load, on the stage as it is.
-func (s *stage) take(node int, load []offer.Slots, kind int) (n offer.Slots) {
+// take is how many fit one after the other beside a load, in the trial as it is.
+func (s *trial) take(node int, load []offer.Slots, kind int) (n offer.Slots) {
 	had := slices.Clone(s.load[node])
 	for k, n := range load {
 		s.load[node][k] += n
@@ -131,8 +131,8 @@ func (s *stage) take(node int, load []offer.Slots, kind int) (n offer.Slots) {
 	return n
 }
 
-func drawStage(t *rapid.T, s shop, tree *topology.Tree) *stage {
-	out := &stage{shop: s, tree: tree}
+func drawTrial(t *rapid.T, s shop, tree *topology.Tree) *trial {
+	out := &trial{shop: s, tree: tree}
 	kinds := len(s.needs)
 	for range kinds {
 		out.there = append(out.there, make([]offer.Slots, tree.NumNodes()))
@@ -168,7 +168,7 @@ func drawStage(t *rapid.T, s shop, tree *topology.Tree) *stage {
 
 // most goes through every sequence of puts and returns the most members that a legal
 // plan can place, 0 if there is no plan.
-func (o *jobTwin) most(s *stage) (most int) {
+func (o *jobTwin) most(s *trial) (most int) {
 	left := make([]int, len(o.Classes))
 	for c, class := range o.Classes {
 		left[c] = len(class.Ranks)
@@ -246,9 +246,9 @@ func (o *jobTwin) checkPuts(t *rapid.T, p *plan.JobPlan) {
 	}
 }
 
-// TestJobOnStage: where members depend on one another, a plan is found exactly when
+// TestJobInTrial: where members depend on one another, a plan is found exactly when
 // there is one, passes in its order, and leaves nobody behind.
-func TestJobOnStage(t *testing.T) {
+func TestJobInTrial(t *testing.T) {
 	kinds := []string{
 		"refused", "refused by neighbours only", "placed", "unlike members", "several gangs", "in part", "with bound members",
 		"with multiples", "the order matters", "where nobody fits at first", "one wants no neighbours",
@@ -258,8 +258,8 @@ func TestJobOnStage(t *testing.T) {
 		kinds := 1 + worlds.Even(t, 3, "kinds")
 		s, w := drawJobWorld(t, tree, kinds)
 		j := drawJob(t, tree, kinds, 500)
-		st := drawStage(t, s, tree)
-		w.Take, w.Stage = st.take, st
+		st := drawTrial(t, s, tree)
+		w.Take, w.Trial = st.take, st
 		for i := range w.Free {
 			w.Free[i] = 0
 			for k := range kinds {
@@ -269,7 +269,7 @@ func TestJobOnStage(t *testing.T) {
 		o := newJobTwin(s, w, j)
 		p, refusal := plan.ChooseJob(w, j)
 		if len(st.puts) > 0 {
-			t.Fatalf("%v are left on the stage", st.puts)
+			t.Fatalf("%v are left in the trial", st.puts)
 		}
 		most := o.most(st)
 		if (refusal == nil) != (most > 0) || (p == nil) != (refusal != nil) {
@@ -278,7 +278,7 @@ func TestJobOnStage(t *testing.T) {
 		y.Count("refused", refusal != nil)
 		if refusal != nil {
 			alike := w
-			alike.Take, alike.Stage = s.take, nil
+			alike.Take, alike.Trial = s.take, nil
 			_, refused := plan.ChooseJob(alike, j)
 			y.Count("refused by neighbours only", refused == nil)
 			return
@@ -314,15 +314,15 @@ func TestJobOnStage(t *testing.T) {
 	})
 }
 
-// onStage is a world of so many nodes with so much cpu, in blocks by turns, and a stage
+// inTrial is a world of so many nodes with so much cpu, in blocks by turns, and a trial
 // for kinds that need so much.
-func onStage(nodes, blocks int, cpu offer.Slots, needs []offer.Slots, rules ...neighbours) (plan.JobWorld, *stage) {
+func inTrial(nodes, blocks int, cpu offer.Slots, needs []offer.Slots, rules ...neighbours) (plan.JobWorld, *trial) {
 	var all []topology.Node
 	for i := range nodes {
 		all = append(all, topology.Node{Name: fmt.Sprintf("n%03d", i), Path: []string{"s", fmt.Sprint("b", i%blocks)}})
 	}
 	tree := topology.Build([]string{"Spine", "Block"}, all)
-	st := &stage{shop: shop{single: make([]bool, len(needs))}, tree: tree, rules: rules}
+	st := &trial{shop: shop{single: make([]bool, len(needs))}, tree: tree, rules: rules}
 	for _, n := range needs {
 		st.needs = append(st.needs, [2]offer.Slots{n, 0})
 		st.there = append(st.there, make([]offer.Slots, nodes))
@@ -330,7 +330,7 @@ func onStage(nodes, blocks int, cpu offer.Slots, needs []offer.Slots, rules ...n
 	for len(st.rules) < len(needs) {
 		st.rules = append(st.rules, neighbours{after: afterNobody})
 	}
-	w := plan.JobWorld{World: plan.World{Tree: tree}, Take: st.take, Stage: st}
+	w := plan.JobWorld{World: plan.World{Tree: tree}, Take: st.take, Trial: st}
 	for range nodes {
 		st.has = append(st.has, [2]offer.Slots{cpu, 0})
 		st.load = append(st.load, make([]offer.Slots, len(needs)))
@@ -354,9 +354,9 @@ func oneGang(need offer.Slots, members ...int) plan.Job {
 	return j
 }
 
-// TestElasticOnStage: who keeps others away stays away where a gang can do without, even
+// TestElasticInTrial: who keeps others away stays away where a gang can do without, even
 // if the lowest ranks do.
-func TestElasticOnStage(t *testing.T) {
+func TestElasticInTrial(t *testing.T) {
 	apart := neighbours{after: afterNobody, apart: true, apartLayer: 2}
 	for _, c := range []struct {
 		name  string
@@ -371,7 +371,7 @@ func TestElasticOnStage(t *testing.T) {
 		{"two kinds that want a block each", []offer.Slots{1, 1, 1, 2}, oneGang(6, 2, 2, 8, 8), []neighbours{apart, apart}, []int{1, 0, 8, 8}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, st := onStage(4, 2, 16, c.needs, c.rules...)
+			w, st := inTrial(4, 2, 16, c.needs, c.rules...)
 			p, refusal := plan.ChooseJob(w, c.job)
 			t.Logf("%d questions, %d moves", st.asked, st.moved)
 			if refusal != nil {
@@ -390,7 +390,7 @@ func TestElasticOnStage(t *testing.T) {
 
 // TestBackToTheFirstNode: the first member fits only the last node, which is full then.
 func TestBackToTheFirstNode(t *testing.T) {
-	w, st := onStage(5, 2, 4, []offer.Slots{1}, neighbours{after: afterNobody, skew: 1, skewLayer: 3})
+	w, st := inTrial(5, 2, 4, []offer.Slots{1}, neighbours{after: afterNobody, skew: 1, skewLayer: 3})
 	last := len(st.has) - 1
 	st.has[last][0], w.Free[last] = 1, 1
 	for i := range last {
@@ -406,8 +406,8 @@ func TestBackToTheFirstNode(t *testing.T) {
 	}
 }
 
-// TestRefusalsOnStage: a question to a stage takes long, so a refusal asks few.
-func TestRefusalsOnStage(t *testing.T) {
+// TestRefusalsInTrial: a question to a trial takes long, so a refusal asks few.
+func TestRefusalsInTrial(t *testing.T) {
 	plain := neighbours{after: afterNobody}
 	apart := neighbours{after: afterNobody, apart: true, apartLayer: 2}
 	oneANode := neighbours{after: afterNobody, most: 1, mostLayer: 3}
@@ -431,7 +431,7 @@ func TestRefusalsOnStage(t *testing.T) {
 		{"forty, one a node, on thirty nodes", 30, 3, 16, []offer.Slots{1, 2}, oneGang(40, 1, 39), []neighbours{plain, oneANode}, 4500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, st := onStage(c.nodes, c.blocks, c.cpu, c.needs, c.rules...)
+			w, st := inTrial(c.nodes, c.blocks, c.cpu, c.needs, c.rules...)
 			asked := 0
 			w.Take = func(node int, load []offer.Slots, kind int) offer.Slots {
 				had := st.asked

@@ -1,0 +1,130 @@
+package evict_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// hopeless is a cluster of spines of 128 nodes, with 8 victims a node, each of which makes
+// room for one member, and what a gang asks of it that no eviction can give.
+type hopeless struct {
+	name    string
+	size    int
+	shape   string // of the victims
+	gangs   bool   // the victims are of gangs of 8 that may not leave
+	members int    // in one spine; 1024 would find room
+	unlike  int    // of how many kinds the members are
+	threes  bool   // in multiples of three in a spine
+	counts  bool   // no node need be asked
+	search  bool   // there is room for those of each kind
+}
+
+func hopelessCases(size int) []hopeless {
+	return []hopeless{
+		{name: "too many", size: size, shape: "pod", members: 1025, unlike: 1},
+		{name: "too many, unlike victims", size: size, members: 1025, unlike: 1},
+		{name: "gangs that may not leave", size: size, shape: "pod", gangs: true, members: 600, unlike: 1},
+		{name: "too many unlike members", size: size, shape: "pod", members: 1100, unlike: 2},
+		{name: "one unlike member too many", size: size, shape: "pod", members: 1025, unlike: 2, search: true},
+		{name: "unlike members and gangs that may not leave", size: size, shape: "pod", gangs: true, members: 600, unlike: 2},
+		{name: "no sum of threes", size: size, shape: "pod", members: 16, unlike: 16, threes: true, counts: true},
+	}
+}
+
+// prepare returns how to look for an eviction. asked is counted up for each question to a
+// node.
+func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
+	var leaves []topology.Node
+	for i := range h.size {
+		leaves = append(leaves, topology.Node{Name: fmt.Sprint("node-", i), Path: []string{fmt.Sprint("spine-", i/128)}})
+	}
+	tree := topology.Build([]string{"Spine"}, leaves)
+	raw := make([]evict.RawNode, h.size)
+	nodes := make([]evict.JobNode, h.size)
+	var gangs []evict.Gang
+	for i := range h.size {
+		if h.gangs {
+			gangs = append(gangs, evict.Gang{})
+		}
+		for v := range 8 {
+			raw[i].Victims = append(raw[i].Victims, evict.Victim{Name: fmt.Sprint(v), Priority: int32((i + v) % 10), Shape: h.shape, Gang: len(gangs)})
+		}
+		raw[i].Slots = func(gone []int) offer.Slots { *asked++; return offer.Slots(len(gone)) }
+		nodes[i] = evict.JobNode{Victims: raw[i].Victims, Take: func(gone []int, load []offer.Slots, _ int) offer.Slots {
+			*asked++
+			left := offer.Slots(len(gone))
+			for _, n := range load {
+				left -= n
+			}
+			return max(left, 0)
+		}}
+	}
+	multiple := offer.Multiples{0, 1, 0}
+	if h.threes {
+		multiple[1] = 3
+	}
+	n := offer.Slots(h.members)
+	w := plan.World{Tree: tree, Free: make([]offer.Slots, h.size), Room: make([]offer.Slots, h.size)}
+	if h.unlike == 1 {
+		r := plan.Request{Want: n, Min: n, Must: 1, Multiple: multiple}
+		return func() bool { return evict.ChooseAmongGangs(w, r, raw, gangs) != nil }
+	}
+	j := plan.Job{Gangs: []plan.Gang{{Need: n}}, All: plan.Gather{Must: 1, Multiple: multiple}}
+	for kind := range h.unlike {
+		j.Classes = append(j.Classes, plan.Class{Kind: kind})
+	}
+	for rank := range h.members { // the last kind has all that the others have not
+		c := &j.Classes[min(rank, h.unlike-1)]
+		c.Ranks = append(c.Ranks, rank)
+	}
+	return func() bool {
+		e, exact := evict.ChooseJobAmongGangs(plan.JobWorld{World: w}, j, nodes, gangs)
+		return e != nil || !exact
+	}
+}
+
+// TestHopeless: what no eviction can help is refused without a search: nodes are asked what
+// they take when all have left, and of unlike members little more, or not at all.
+func TestHopeless(t *testing.T) {
+	for _, h := range hopelessCases(256) {
+		asked := 0
+		if h.prepare(&asked)() {
+			t.Errorf("%s: there is an eviction, or it is not known", h.name)
+		}
+		most := (h.unlike + 1) * h.size // after all have left, and once more after those who may
+		if h.counts {
+			most = 0
+		}
+		if asked > most && !h.search {
+			t.Errorf("%s: %d questions to %d nodes", h.name, asked, h.size)
+		}
+		h.members, h.threes, h.gangs = 64, false, false
+		if h.unlike < 3 && !h.prepare(&asked)() {
+			t.Errorf("%s: there is no eviction for 64 members either", h.name)
+		}
+	}
+}
+
+// BenchmarkHopeless: what an event costs for each gang that waits, and that no eviction can
+// help.
+func BenchmarkHopeless(b *testing.B) {
+	for _, h := range hopelessCases(2048) {
+		b.Run(h.name, func(b *testing.B) {
+			b.ReportAllocs()
+			asked := 0
+			ask := h.prepare(&asked)
+			defer processor(b)()
+			for b.Loop() {
+				if ask() {
+					b.Fatal("there is an eviction")
+				}
+			}
+			b.ReportMetric(float64(asked)/float64(b.N*h.size), "questions/node")
+		})
+	}
+}

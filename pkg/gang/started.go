@@ -1,0 +1,99 @@
+package gang
+
+// What a gang has reached can be seen: members run, or have finished on a node. So a process
+// that begins knows what another one knew, and a replacement need not wait for those who have
+// finished. Only that a gang was whole while some of its members are gone is remembered.
+//
+// Those who have finished count where nobody has taken their place: a failed member that was
+// made again counts once. Those of a job that was made again under the same name count no
+// more: nobody of the new one runs, and the old ones were others' to make.
+
+// owned counts the members that one owner makes.
+type owned struct{ live, done int }
+
+// own counts a member n times with its owner.
+func (g *gang) own(m *member, n int) {
+	of := g.owners[m.Owner]
+	if m.Done {
+		of.done += n
+	} else {
+		of.live += n
+	}
+	switch {
+	case of == owned{}:
+		delete(g.owners, m.Owner)
+	case g.owners == nil:
+		g.owners = map[string]owned{m.Owner: of}
+	default:
+		g.owners[m.Owner] = of
+	}
+}
+
+// finished counts the members that have finished on a node, and are of this gang still.
+func (g *gang) finished() (n int) {
+	live := len(g.members) - g.counts.done
+	if g.counts.done == 0 || live == 0 || g.counts.bound > 0 {
+		return g.counts.done
+	}
+	for _, of := range g.owners {
+		if of.live > 0 {
+			n += of.done
+		}
+	}
+	return n
+}
+
+// standIns counts those that have finished and stand for members that do not exist.
+func (g *gang) standIns() int {
+	return max(0, min(g.spec.Min-g.counts.exist, g.finished()))
+}
+
+// started counts the members that have started and count for the gang's minimum.
+func (g *gang) started() int { return g.counts.bound + g.standIns() }
+
+// allStarted says that the gang has its minMember and nobody waits: then others of its group
+// have nothing to wait for, whatever its match policy asks of those who wait.
+func (g *gang) allStarted() bool {
+	return g.counts.exist == g.counts.bound && g.started() >= g.spec.Min
+}
+
+// reach notes that the gang is whole, if it is.
+func (g *gang) reach() {
+	if g.spec != nil && g.started() >= g.spec.Min {
+		g.satisfied = true
+	}
+}
+
+// reached notes that a gang was whole before, if some member is of that time.
+func (b *Book) reached(ref Ref) []Effect {
+	g := b.gangs[ref]
+	if g == nil || g.counts.bound+g.finished() == 0 || g.satisfied {
+		return nil
+	}
+	g.satisfied = true
+	return b.Review(ref)
+}
+
+// empty is for when the last member has left: a gang that was whole begins anew.
+func (g *gang) empty(last string) {
+	g.last = ""
+	if g.satisfied {
+		g.last, g.satisfied = last, false
+	}
+}
+
+// comesBack takes it back if the last member has not left but finished: whoever watches pods
+// that run hears only that it is gone, and from somebody else a little later that it is done.
+// Whoever comes in between begins anew.
+func (g *gang) comesBack(m Member) {
+	if len(g.members) == 0 && m.Done && m.UID == g.last {
+		g.satisfied = true
+	}
+	g.last = ""
+}
+
+// anew says that a member is the first of a gang that is made once more: all others have
+// finished, and somebody else had made them.
+func (g *gang) anew(m Member) bool {
+	return !m.Done && len(g.members) == g.counts.done && g.owners[m.Owner].done == 0
+}

@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Breach is what some places break: the first rule, and where.
+type Breach struct {
+	Rule BrokenRule
+	// Gang is the index of the gang that it is about; -1 where it is about all together.
+	Gang int
+	// Layer is the layer of the rule; "" for TooFew.
+	Layer string
+	// Domain is where the rule is broken: what holds all members, or the domain with a
+	// wrong count.
+	Domain topology.ID
+	// Count is how many members there are; Want is how many are needed, or of what they
+	// must be a multiple.
+	Count, Want offer.Slots
+}
+
+// BrokenRule is a rule that places must obey.
+type BrokenRule int
+
+// The rules, in the order in which they are asked.
+const (
+	TooFew     BrokenRule = iota + 1 // fewer members than the gang needs
+	Apart                            // members in several domains of a MustGather layer
+	NoMultiple                       // a count in a domain that podCountMultiple forbids
+)
+
+// String says it in words, without the gang's name.
+func (b *Breach) String() string {
+	switch b.Rule {
+	case TooFew:
+		return fmt.Sprintf("%d members have places, %d need one", b.Count, b.Want)
+	case Apart:
+		return "the places are not in one domain of " + b.Layer
+	default:
+		return fmt.Sprintf("%d members in a domain of %s are no multiple of %d", b.Count, b.Layer, b.Want)
+	}
+}
+
+// Holds says what is broken where so many members of each gang go to each node, by gang and
+// node index; nil if nothing is. As for a plan, those that are bound count where they are,
+// and a gang or a domain in which nobody is new is not asked for anything but what the gang
+// needs.
+func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
+	for g, gang := range j.Gangs {
+		if n := total(places[g]); n < gang.Need {
+			return &Breach{Rule: TooFew, Gang: g, Domain: topology.Root, Count: n, Want: gang.Need}
+		}
+	}
+	bound, counts := make([]offer.Slots, t.NumNodes()), make([]offer.Slots, t.NumNodes())
+	for g, gang := range j.Gangs {
+		add(bound, gang.Bound)
+		add(counts, places[g])
+	}
+	if b := j.All.holds(t, bound, counts, bound); b != nil {
+		b.Gang = -1
+		return b
+	}
+	for g, gang := range j.Gangs {
+		if b := j.Each.holds(t, gang.Bound, places[g], gang.Bound); b != nil {
+			b.Gang = g
+			return b
+		}
+	}
+	return nil
+}
+
+// Holds is Job.Holds for one gang of members that need the same; both are by node index.
+// Bound members need not be part of a multiple.
+func (r Request) Holds(t *topology.Tree, bound, places []offer.Slots) *Breach {
+	if n := total(places); n < r.Min {
+		return &Breach{Rule: TooFew, Domain: topology.Root, Count: n, Want: r.Min}
+	}
+	return Gather{Must: r.Must, Multiple: r.Multiple}.holds(t, bound, places, nil)
+}
+
+// holds is rules 1 and 2 for members who are new, beside those bound; counted are those of
+// them that are part of multiples.
+func (g Gather) holds(t *topology.Tree, bound, places, counted []offer.Slots) *Breach {
+	if total(places) == 0 {
+		return nil
+	}
+	domain, _ := t.Enclosing(func(yield func(int) bool) {
+		for _, who := range [][]offer.Slots{bound, places} {
+			for i, n := range who {
+				if n > 0 && !yield(i) {
+					return
+				}
+			}
+		}
+	})
+	if t.Layer(domain) < g.Must {
+		return &Breach{Rule: Apart, Layer: t.LayerNames()[g.Must], Domain: domain, Count: total(places)}
+	}
+	if common(g.Multiple, t.Depth()) == 1 {
+		return nil
+	}
+	here, beside := offer.Sum(t, places), make([]offer.Slots, t.Len())
+	if counted != nil {
+		beside = offer.Sum(t, counted)
+	}
+	for d, n := range here {
+		d := topology.ID(d)
+		if m := g.Multiple.At(t.Layer(d)); n > 0 && (n+beside[d])%m != 0 {
+			return &Breach{Rule: NoMultiple, Layer: t.LayerNames()[t.Layer(d)], Domain: d, Count: n + beside[d], Want: m}
+		}
+	}
+	return nil
+}
+
+func total(counts []offer.Slots) (n offer.Slots) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+func add(to, counts []offer.Slots) {
+	for i, n := range counts {
+		to[i] += n
+	}
+}
