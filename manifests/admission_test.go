@@ -39,6 +39,8 @@ import (
 	internalv1 "k8s.io/kubernetes/pkg/apis/admissionregistration/v1"
 	admissionvalidation "k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 	"pgregory.net/rapid"
+
+	_ "github.com/muster-scheduler/muster/test/seed"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/manifests"
@@ -54,7 +56,7 @@ const domain = "gang.scheduling.koordinator.sh/"
 // TestPoliciesAreLegal asks the API server's own code whether it would take the policies.
 func TestPoliciesAreLegal(t *testing.T) {
 	policies, bindings := readPolicies(t)
-	require.Len(t, policies, 2)
+	require.Len(t, policies, 6)
 	for i, p := range policies {
 		var in admissionregistration.ValidatingAdmissionPolicy
 		require.NoError(t, internalv1.Convert_v1_ValidatingAdmissionPolicy_To_admissionregistration_ValidatingAdmissionPolicy(p, &in, nil))
@@ -132,6 +134,8 @@ func newDoor(t testing.TB, topologies ...runtime.Object) *door {
 // said is what a door says to somebody who comes in, "" if nothing.
 type said struct{ refused, warned string }
 
+var binding = regexp.MustCompile(`^Validation failed for ValidatingAdmissionPolicy '\S+' with binding '\S+': `)
+
 type recorder struct{ *said }
 
 func (r recorder) AddWarning(_, text string) { r.warned += text }
@@ -158,9 +162,7 @@ func (d *door) enter(obj, old runtime.Object) said {
 			out.refused = text
 		}
 	}
-	if _, text, ok := strings.Cut(out.warned, "with binding 'muster-layers': "); ok {
-		out.warned = text
-	}
+	out.warned = binding.ReplaceAllString(out.warned, "")
 	return out
 }
 
@@ -421,7 +423,7 @@ func TestPolicyKeepsOut(t *testing.T) {
 	require.Empty(t, d.enter(podOf("koord-scheduler", bad), nil), "the drop-in overlay adds it")
 	require.Empty(t, d.enter(podOf(scheduling.SchedulerName, nil), nil))
 	require.Empty(t, d.enter(podOf(scheduling.SchedulerName, map[string]string{"scheduling.koordinator.sh/mode": "x"}), nil))
-	require.Empty(t, d.enter(pod("name", "g", "new", "x"), nil), "keys without rules")
+	require.Empty(t, d.enter(pod("name", "g", "timeout", "true"), nil), "keys without rules")
 	deployment := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}}
 	deployment.SetAnnotations(bad)
 	require.Empty(t, d.enter(deployment, nil))
@@ -472,8 +474,16 @@ func TestPolicyHasTheBudget(t *testing.T) {
 	for i := range 700 {
 		gangs += fmt.Sprintf(`"ns/g%d",`, i)
 	}
+	groups := func(n int) string { return "[" + strings.Join(strings.Split(gangs, ",")[:n], ",") + "]" }
 	require.Contains(t, d.enter(pod("network-topology-spec", `{"gatherStrategy":[`+rules+"7]}"), nil).refused, "gatherStrategy[90]: 7 is not an object")
-	require.Contains(t, d.enter(pod("groups", `[`+gangs+`"ns/g650"]`), nil).refused, `groups[700]: "ns/g650" is not legal`)
+	require.Contains(t, d.enter(pod("groups", `[`+gangs+`"ns/g650"]`), nil).refused, `groups[64]: "ns/g64" is not legal; legal: at most 64 gangs`)
+	require.Empty(t, d.enter(pod("groups", groups(64)), nil))
+	_, err := scheduling.ParseGroups(groups(65))
+	require.EqualError(t, err, d.enter(pod("groups", groups(65)), nil).refused)
+	long := strings.Repeat("x", 200)
+	require.Empty(t, d.enter(pod("groups", strings.ReplaceAll(groups(64), "ns/g", "ns/"+long)), nil))
+	many := d.enter(pod("groups", strings.ReplaceAll(groups(700), "ns/g", "ns/"+long)), nil).refused
+	require.Contains(t, many, "… is not legal; legal: at most 64 gangs")
 	for _, part := range []string{"{", "[{", "1,", "{},", `""`, "x"} {
 		got := d.enter(pod("network-topology-spec", strings.Repeat(part, 8192/len(part))), nil).refused
 		require.Contains(t, got, "is not JSON")
@@ -511,4 +521,51 @@ func TestLayerWarning(t *testing.T) {
 	topology.SetName("other")
 	require.Empty(t, newDoor(t, topology).enter(bad, nil))
 	require.Empty(t, newDoor(t).enter(bad, nil))
+}
+
+// TestUnknownKeysWarn: with the scheduler's words, when they come (case 59).
+func TestUnknownKeysWarn(t *testing.T) {
+	d := newDoor(t)
+	specs := podGroup(sigs.PodGroups, "network-topology-specs", "{}")
+	const want = domain + "network-topology-specs: unknown; did you mean network-topology-spec?"
+	require.Equal(t, said{warned: want}, d.enter(specs, nil))
+	require.Equal(t, said{warned: want}, d.enter(pod("network-topology-specs", "{}"), nil))
+	require.Equal(t, said{warned: want}, d.enter(podGroup(x.PodGroups, "network-topology-specs", "{}"), podGroup(x.PodGroups, "mode", "Strict")))
+	require.Empty(t, d.enter(podGroup(sigs.PodGroups, "network-topology-specs", "[]"), specs), "it was there before")
+	require.Empty(t, d.enter(podOf("default-scheduler", annotate("network-topology-specs", "{}")), nil))
+
+	labelled := pod()
+	labelled.Labels = map[string]string{domain + "name": "g"}
+	require.Equal(t, said{warned: "label " + domain + "name: unknown; did you mean annotation name?"}, d.enter(labelled, nil))
+	require.Empty(t, d.enter(labelled, labelled), "it was there before")
+	labelled.Annotations = annotate("name", "g")
+	require.Empty(t, d.enter(labelled, nil), "to be looked for")
+
+	many := pod()
+	for i := range 40 {
+		many.Annotations[fmt.Sprint(domain, strings.Repeat("network-topology-spec", 2), i)] = "x"
+	}
+	require.Len(t, []rune(d.enter(many, nil).warned), 1001)
+}
+
+// TestPolicyKnowsTheSameKeys draws any names at all: the policy says what the scheduler says.
+func TestPolicyKnowsTheSameKeys(t *testing.T) {
+	d := newDoor(t)
+	name := oneOf("name", "min", "-", "available", "match", "policy", "network", "topology", "spec", "index", "s", "_", "timeout", "mode", "X")
+	rapid.Check(t, func(rt *rapid.T) {
+		keys := func(what string) map[string]string {
+			out := map[string]string{}
+			for _, n := range rapid.SliceOfN(name, 0, 3).Draw(rt, what) {
+				out[domain+n] = "1"
+			}
+			return out
+		}
+		p := podOf(scheduling.SchedulerName, keys("annotations"))
+		p.Labels = keys("labels")
+		want := strings.Join(scheduling.Unknown(p.Annotations, p.Labels), "; ")
+		if len(want) > 1000 {
+			want = want[:1000] + "…"
+		}
+		require.Equal(rt, want, d.enter(p, nil).warned)
+	})
 }

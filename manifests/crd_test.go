@@ -49,7 +49,11 @@ func TestKustomization(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(data, &k))
 	files, err := filepath.Glob("*/*.yaml")
 	require.NoError(t, err)
-	want := slices.DeleteFunc(files, func(f string) bool { return !slices.Contains([]string{"crd", "rbac", "admission"}, filepath.Dir(f)) })
+	more, err := filepath.Glob("rbac/sources/*.yaml")
+	require.NoError(t, err)
+	want := slices.DeleteFunc(append(files, more...), func(f string) bool {
+		return !slices.Contains([]string{"crd", "rbac", "rbac/sources", "admission"}, filepath.Dir(f))
+	})
 	require.ElementsMatch(t, want, k.Resources)
 }
 
@@ -59,6 +63,8 @@ func TestCRDAccepts(t *testing.T) {
 	for dir, crds := range map[string][]string{
 		"clusternetworktopology": {"crd/scheduling.koordinator.sh_clusternetworktopologies.yaml"},
 		"podgroup":               {"crd/scheduling.sigs.k8s.io_podgroups.yaml", "crd/scheduling.x-k8s.io_podgroups.yaml"},
+		"podgroup-x":             {"crd/scheduling.x-k8s.io_podgroups.yaml"},
+		"podgroup-sigs":          {"crd/scheduling.sigs.k8s.io_podgroups.yaml"},
 	} {
 		files, err := filepath.Glob("../pkg/apis/scheduling/testdata/" + dir + "/*.yaml")
 		require.NoError(t, err)

@@ -16,8 +16,14 @@ var (
 	//go:embed rbac/*.yaml
 	RBAC embed.FS
 
+	// SourceRBAC holds rbac/sources/*.yaml: what the scheduler may read of the objects of other
+	// projects, a file each, which may be left out.
+	//
+	//go:embed rbac/sources/*.yaml
+	SourceRBAC embed.FS
+
 	// Admission holds admission/*.yaml: policies by which the API server refuses bad
-	// annotations.
+	// annotations, and warns of unknown ones.
 	//
 	//go:embed admission/*.yaml
 	Admission embed.FS

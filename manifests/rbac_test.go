@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
 	"github.com/muster-scheduler/muster/manifests"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // TestClusterRole compares ours with what the stock scheduler of the Kubernetes version
@@ -31,13 +33,59 @@ func TestClusterRole(t *testing.T) {
 			delete(stock, g) // our Lease has a Role; the group extensions is gone
 		}
 	}
-	for _, kind := range []string{"scheduling.koordinator.sh/clusternetworktopologies", "scheduling.sigs.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups"} {
+	kinds := []string{"scheduling.koordinator.sh/clusternetworktopologies"}
+	for _, s := range source.All {
+		if o := s.Object; o != nil && !o.ReadOnly {
+			kinds = append(kinds, o.Resource.Group+"/"+o.Resource.Resource)
+		}
+	}
+	for _, kind := range kinds {
 		for _, verb := range []string{" get", " list", " watch", "/status patch", "/status update"} {
 			stock[kind+verb] = true
 		}
 	}
+	stock["scheduling.sigs.k8s.io/podgroups patch"] = true // where it has no status subresource
 	stock["authorization.k8s.io/selfsubjectaccessreviews create"] = true
 	require.Equal(t, sorted(stock), sorted(allowed))
+}
+
+// TestSourceRoles: what the scheduler reads of other projects is permitted by one file each, and
+// nothing else is; the kustomization lists them all.
+func TestSourceRoles(t *testing.T) {
+	needs := map[string]bool{}
+	for _, p := range source.Permissions() {
+		if p.Optional {
+			verbs := strings.Fields(p.Verbs)
+			if slices.Contains(verbs, "list") {
+				verbs = append(verbs, "get")
+			}
+			for _, verb := range verbs {
+				needs[p.Group+"/"+p.Resource+" "+verb] = true
+			}
+		}
+	}
+	all, err := manifests.SourceRBAC.ReadDir("rbac/sources")
+	require.NoError(t, err)
+	kustomization, err := os.ReadFile("kustomization.yaml")
+	require.NoError(t, err)
+	allowed := map[string]bool{}
+	for _, file := range all {
+		data, err := manifests.SourceRBAC.ReadFile("rbac/sources/" + file.Name())
+		require.NoError(t, err)
+		require.Contains(t, string(kustomization), "- rbac/sources/"+file.Name())
+		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+		var role rbacv1.ClusterRole
+		var binding rbacv1.ClusterRoleBinding
+		require.NoError(t, decoder.Decode(&role))
+		require.NoError(t, decoder.Decode(&binding))
+		require.Equal(t, role.Name, binding.RoleRef.Name, file.Name())
+		require.Equal(t, "muster-scheduler", binding.Subjects[0].Name, file.Name())
+		for g := range grants(role.Rules) {
+			require.False(t, allowed[g], "%s again in %s", g, file.Name())
+			allowed[g] = true
+		}
+	}
+	require.Equal(t, sorted(needs), sorted(allowed))
 }
 
 func TestNoSecrets(t *testing.T) {

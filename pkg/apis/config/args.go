@@ -35,6 +35,7 @@ const (
 //	enablePreemption        true            true, false
 //	defaultTimeout          600s            a duration > 0
 //	preemptionTimeout       5m              a duration > 0
+//	maxGrace                5m              a duration > 0
 //	starvationTimeout       10m             a duration ≥ 0; 0 means never
 //	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
 //	controllerWorkers       1               an integer ≥ 1
@@ -49,6 +50,8 @@ type Args struct {
 	// PreemptionTimeout is how long victims may stay after their grace period before their
 	// node is given up.
 	PreemptionTimeout time.Duration
+	// MaxGrace is the longest grace period of a victim whose node is not the last choice.
+	MaxGrace time.Duration
 	// StarvationTimeout is how long a gang is refused before free places are kept for it,
 	// so that smaller ones do not overtake it for ever.
 	StarvationTimeout time.Duration
@@ -69,6 +72,7 @@ func Decode(raw runtime.Object) (Args, error) {
 		EnablePreemption:     true,
 		DefaultTimeout:       600 * time.Second,
 		PreemptionTimeout:    5 * time.Minute,
+		MaxGrace:             5 * time.Minute,
 		StarvationTimeout:    10 * time.Minute,
 		DefaultMatchPolicy:   scheduling.MatchOnceSatisfied,
 		ControllerWorkers:    1,
@@ -84,7 +88,7 @@ func Decode(raw runtime.Object) (Args, error) {
 	const durationLegal = "a duration > 0, such as 600s"
 	kind, apiVersion := argsKind, argsAPIVersion
 	wait, leave := metav1.Duration{Duration: a.DefaultTimeout}, metav1.Duration{Duration: a.PreemptionTimeout}
-	starve := metav1.Duration{Duration: a.StarvationTimeout}
+	grace, starve := metav1.Duration{Duration: a.MaxGrace}, metav1.Duration{Duration: a.StarvationTimeout}
 	err := strictjson.Object(argsKind, unknown.Raw,
 		strictjson.Field{
 			Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion,
@@ -105,6 +109,10 @@ func Decode(raw runtime.Object) (Args, error) {
 			Check: func() bool { return leave.Duration > 0 },
 		},
 		strictjson.Field{
+			Name: "maxGrace", Into: &grace, Legal: durationLegal,
+			Check: func() bool { return grace.Duration > 0 },
+		},
+		strictjson.Field{
 			Name: "starvationTimeout", Into: &starve, Legal: "a duration ≥ 0, such as 10m",
 			Check: func() bool { return starve.Duration >= 0 },
 		},
@@ -121,6 +129,6 @@ func Decode(raw runtime.Object) (Args, error) {
 	if err != nil {
 		return Args{}, err
 	}
-	a.DefaultTimeout, a.PreemptionTimeout, a.StarvationTimeout = wait.Duration, leave.Duration, starve.Duration
+	a.DefaultTimeout, a.PreemptionTimeout, a.MaxGrace, a.StarvationTimeout = wait.Duration, leave.Duration, grace.Duration, starve.Duration
 	return a, nil
 }

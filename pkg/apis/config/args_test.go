@@ -17,10 +17,10 @@ func defaults() config.Args {
 		AwareNetworkTopology: true,
 		EnablePreemption:     true,
 		DefaultTimeout:       600 * time.Second,
-		PreemptionTimeout:    5 * time.Minute,
-		StarvationTimeout:    10 * time.Minute,
-		DefaultMatchPolicy:   scheduling.MatchOnceSatisfied,
-		ControllerWorkers:    1,
+		PreemptionTimeout:    5 * time.Minute, MaxGrace: 5 * time.Minute,
+		StarvationTimeout:  10 * time.Minute,
+		DefaultMatchPolicy: scheduling.MatchOnceSatisfied,
+		ControllerWorkers:  1,
 	}
 }
 
@@ -33,10 +33,10 @@ func TestDecode(t *testing.T) {
 		`{}`: func(*config.Args) {},
 		`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"CoschedulingArgs"}`: func(*config.Args) {},
 		`{"awareNetworkTopology":true,"enablePreemption":null}`:                     func(*config.Args) {},
-		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m","starvationTimeout":"0s",
+		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m","maxGrace":"1h","starvationTimeout":"0s",
 		  "defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
 			*a = config.Args{
-				DefaultTimeout: 90 * time.Second, PreemptionTimeout: time.Minute,
+				DefaultTimeout: 90 * time.Second, PreemptionTimeout: time.Minute, MaxGrace: time.Hour,
 				DefaultMatchPolicy: scheduling.MatchOnlyWaiting, ControllerWorkers: 4, SkipCheckScheduleCycle: true,
 			}
 		},
@@ -53,12 +53,13 @@ func TestDecodeErrors(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"kind":"NodeAffinityArgs"}`:                                `CoschedulingArgs.kind: "NodeAffinityArgs" is not legal; legal: CoschedulingArgs`,
 		`{"apiVersion":"kubescheduler.config.k8s.io/v1beta3"}`:       `CoschedulingArgs.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is not legal; legal: kubescheduler.config.k8s.io/v1`,
-		`{"enablePremption":true}`:                                   `CoschedulingArgs.enablePremption: unknown field; legal: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
+		`{"enablePremption":true}`:                                   `CoschedulingArgs.enablePremption: unknown field; legal: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
 		`{"enablePreemption":true,"enablePreemption":false}`:         `CoschedulingArgs: duplicate field "enablePreemption"; legal: each field once`,
 		`{"enablePreemption":"yes"}`:                                 `CoschedulingArgs.enablePreemption: "yes" is not legal; legal: true, false`,
 		`{"defaultTimeout":600}`:                                     `CoschedulingArgs.defaultTimeout: 600 is not legal; legal: a duration > 0, such as 600s`,
 		`{"defaultTimeout":"0s"}`:                                    `CoschedulingArgs.defaultTimeout: "0s" is not legal; legal: a duration > 0, such as 600s`,
 		`{"preemptionTimeout":"-1s"}`:                                `CoschedulingArgs.preemptionTimeout: "-1s" is not legal`,
+		`{"maxGrace":"0s"}`:                                          `CoschedulingArgs.maxGrace: "0s" is not legal; legal: a duration > 0, such as 600s`,
 		`{"starvationTimeout":"-1s"}`:                                `CoschedulingArgs.starvationTimeout: "-1s" is not legal; legal: a duration ≥ 0, such as 10m`,
 		`{"defaultMatchPolicy":"once"}`:                              `CoschedulingArgs.defaultMatchPolicy: "once" is not legal; legal: only-waiting, waiting-and-running, once-satisfied`,
 		`{"controllerWorkers":0}`:                                    `CoschedulingArgs.controllerWorkers: 0 is not legal; legal: an integer ≥ 1`,

@@ -52,11 +52,28 @@ func MatchPolicies() []MatchPolicy {
 // ParseMinAvailable reads the value of AnnotationMinAvailable.
 func ParseMinAvailable(value string) (int, error) { return integer(AnnotationMinAvailable, value, 1) }
 
+// ParseLabelMinAvailable reads the value of LabelMinAvailable.
+func ParseLabelMinAvailable(value string) (int, error) { return integer(LabelMinAvailable, value, 1) }
+
 // ParseTotalNumber reads the value of AnnotationTotalNumber.
 func ParseTotalNumber(value string) (int, error) { return integer(AnnotationTotalNumber, value, 1) }
 
 // ParseTopologyIndex reads the value of AnnotationTopologyIndex.
-func ParseTopologyIndex(value string) (int, error) { return integer(AnnotationTopologyIndex, value, 0) }
+func ParseTopologyIndex(value string) (int, error) { return ParseIndex(AnnotationTopologyIndex, value) }
+
+// ParseIndex reads the value of a key that numbers things from 0.
+func ParseIndex(key, value string) (int, error) { return integer(key, value, 0) }
+
+// ParseOrdinal reads the ordinal at the end of the value of a key that names a pod of a
+// StatefulSet.
+func ParseOrdinal(key, value string) (int, error) {
+	ordinal := value[strings.LastIndex(value, "-")+1:]
+	n, err := strconv.ParseUint(ordinal, 10, 31)
+	if err != nil || len(ordinal) == len(value) {
+		return 0, illegal(key, value, "a name that ends in a hyphen and an integer ≥ 0")
+	}
+	return int(n), nil
+}
 
 // ParseWaitingTime reads the value of AnnotationWaitingTime, a duration as Go writes it.
 func ParseWaitingTime(value string) (time.Duration, error) {
@@ -69,7 +86,7 @@ func ParseWaitingTime(value string) (time.Duration, error) {
 
 // ParseGroups reads the value of AnnotationGroups: the gangs that start together, each as
 // namespace/name, in the order in which they are written. An empty list stands for a gang
-// on its own.
+// on its own. There are at most MaxGroups.
 func ParseGroups(value string) ([]string, error) {
 	const legal = `a JSON list such as ["default/a","default/b"], each gang once`
 	var gangs []string
@@ -81,6 +98,9 @@ func ParseGroups(value string) ([]string, error) {
 		namespace, name, ok := strings.Cut(g, "/")
 		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") || seen[g] {
 			return nil, illegal(fmt.Sprintf("%s[%d]", AnnotationGroups, i), g, legal)
+		}
+		if i >= MaxGroups {
+			return nil, illegal(fmt.Sprintf("%s[%d]", AnnotationGroups, i), g, fmt.Sprintf("at most %d gangs", MaxGroups))
 		}
 		seen[g] = true
 	}

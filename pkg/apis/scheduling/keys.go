@@ -9,8 +9,8 @@ const (
 	DropInSchedulerName = "koord-scheduler"
 )
 
-// A pod names its gang by one of these. The labels name a PodGroup of the pod's
-// namespace and win over the annotation, the first label over the second.
+// A pod names its gang by one of these; the first counts. LabelPodGroup and LabelPodGroupX
+// name a PodGroup of the pod's namespace.
 const (
 	// LabelPodGroup names a PodGroup of scheduling.sigs.k8s.io.
 	LabelPodGroup = "pod-group.scheduling.sigs.k8s.io"
@@ -19,6 +19,8 @@ const (
 	// AnnotationGangName names a gang that has no PodGroup: its members describe it
 	// themselves, with the annotations below.
 	AnnotationGangName = "gang.scheduling.koordinator.sh/name"
+	// LabelGangName came before AnnotationGangName, and means the same.
+	LabelGangName = "pod-group.scheduling.sigs.k8s.io/name"
 )
 
 // These describe a gang. They stand on the PodGroup, or on the members of a gang that
@@ -26,6 +28,8 @@ const (
 const (
 	// AnnotationMinAvailable is minMember of a gang without a PodGroup. See ParseMinAvailable.
 	AnnotationMinAvailable = "gang.scheduling.koordinator.sh/min-available"
+	// LabelMinAvailable came before AnnotationMinAvailable, means the same, and counts first.
+	LabelMinAvailable = "pod-group.scheduling.sigs.k8s.io/min-available"
 	// AnnotationTotalNumber says how many members there will be. See ParseTotalNumber.
 	AnnotationTotalNumber = "gang.scheduling.koordinator.sh/total-number"
 	// AnnotationWaitingTime ends the wait in Permit. See ParseWaitingTime.
@@ -34,6 +38,8 @@ const (
 	AnnotationMode = "gang.scheduling.koordinator.sh/mode"
 	// AnnotationMatchPolicy says which members count towards minMember. See ParseMatchPolicy.
 	AnnotationMatchPolicy = "gang.scheduling.koordinator.sh/match-policy"
+	// AnnotationMatchPolicyAlias is another name of AnnotationMatchPolicy, which counts first.
+	AnnotationMatchPolicyAlias = "pod-group.scheduling.sigs.k8s.io/match-policy"
 	// AnnotationGroups lists the gangs of a GangGroup. See ParseGroups.
 	AnnotationGroups = "gang.scheduling.koordinator.sh/groups"
 	// AnnotationTopologySpec says how the members gather. See ParseGatherSpec.
@@ -53,6 +59,33 @@ const (
 	LabelQuotaPreemptible = "quota.scheduling.koordinator.sh/preemptible"
 )
 
+// Other systems number the pods that they make by these. Without an AnnotationTopologyIndex
+// the first that a pod has is its rank, in this order. None of them is ours to define.
+const (
+	// LabelWorkerIndex is LeaderWorkerSet's: 0 is the leader of a group. See ParseIndex.
+	LabelWorkerIndex = "leaderworkerset.sigs.k8s.io/worker-index"
+	// LabelCompletionIndex is that of an Indexed Job. See ParseIndex.
+	LabelCompletionIndex = "batch.kubernetes.io/job-completion-index"
+	// AnnotationCompletionIndex came before LabelCompletionIndex, and means the same.
+	AnnotationCompletionIndex = "batch.kubernetes.io/job-completion-index"
+	// LabelPodIndex is the ordinal in a StatefulSet. See ParseIndex.
+	LabelPodIndex = "apps.kubernetes.io/pod-index"
+	// LabelPodName came before LabelPodIndex: the pod's name, which ends in its ordinal. See
+	// ParseOrdinal.
+	LabelPodName = "statefulset.kubernetes.io/pod-name"
+)
+
+// Other systems say with these which of several rows of pods one is in.
+const (
+	// LabelLeaderWorkerSet names a LeaderWorkerSet, LabelGroupIndex one of its groups.
+	LabelLeaderWorkerSet = "leaderworkerset.sigs.k8s.io/name"
+	LabelGroupIndex      = "leaderworkerset.sigs.k8s.io/group-index"
+	// LabelJobSet names a JobSet, LabelGlobalIndex one of its Jobs: the Jobs of all its
+	// ReplicatedJobs are numbered as they are listed.
+	LabelJobSet      = "jobset.sigs.k8s.io/jobset-name"
+	LabelGlobalIndex = "jobset.sigs.k8s.io/job-global-index"
+)
+
 // Layers with a meaning of their own; every other layer's name is the user's.
 const (
 	// ClusterTopologyLayer is the root of every tree. It is never listed.
@@ -60,6 +93,9 @@ const (
 	// NodeTopologyLayer is the last layer: the nodes.
 	NodeTopologyLayer = "NodeTopologyLayer"
 )
+
+// MaxGroups is how many gangs a GangGroup has at the most.
+const MaxGroups = 64
 
 // TopologyName is the name of the one ClusterNetworkTopology that is read. Others may
 // exist and have no effect.

@@ -10,13 +10,13 @@ import (
 //
 // +kubebuilder:object:generate=true
 type PodGroupSpec struct {
-	// minMember is how many members start together; with fewer, none starts.
+	// minMember is how many members start together; with fewer, none starts. Default: 1.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinMember int32 `json:"minMember,omitempty"`
 
 	// minResources is what minMember members need in all. It is accepted for
-	// compatibility and has no effect: Muster asks the nodes themselves.
+	// compatibility and has no effect: Muster asks the nodes themselves. Default: none.
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule=`!self.exists(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))`,messageExpression=`self.filter(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))[0] + ' is below 0; legal: quantities ≥ 0'`
 	// +optional
@@ -29,6 +29,14 @@ type PodGroupSpec struct {
 	// +optional
 	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
 }
+
+// ConditionScheduled is the type of the condition that says how far a gang is. Nobody but
+// Muster writes it.
+const ConditionScheduled = "Scheduled"
+
+// ConditionStarted is the type of the condition that a gang was whole once and has a member
+// left of that time: so its members may be replaced one by one, whoever schedules them.
+const ConditionStarted = "Started"
 
 // PodGroupStatus is what the scheduler last saw of a gang.
 //

@@ -93,14 +93,14 @@ type NetworkTopologyLayer struct {
 	TopologyLayer string `json:"topologyLayer"`
 
 	// parentTopologyLayer is the name of the layer above. Empty, or ClusterTopologyLayer:
-	// this layer is the first below the whole cluster.
+	// this layer is the first below the whole cluster. Default: empty.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	ParentTopologyLayer string `json:"parentTopologyLayer,omitempty"`
 
 	// labelKey lists keys of node labels. The first with a value that is not empty names
 	// the node's domain at this layer. Without effect on NodeTopologyLayer, whose domains
-	// are the nodes.
+	// are the nodes. Default: none.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	_ "github.com/muster-scheduler/muster/test/seed"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"

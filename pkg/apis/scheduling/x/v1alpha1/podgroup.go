@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,9 +42,32 @@ type PodGroup struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// +optional
-	Spec scheduling.PodGroupSpec `json:"spec,omitempty"`
+	Spec PodGroupSpec `json:"spec,omitempty"`
 	// +optional
 	Status scheduling.PodGroupStatus `json:"status,omitempty"`
+}
+
+// PodGroupSpec is scheduling.PodGroupSpec, with the same fields, as scheduler-plugins takes
+// it: there a timeout of 0 is legal, and MPI Operator writes it.
+type PodGroupSpec struct {
+	// minMember is how many members start together; with fewer, none starts. Default: 1.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MinMember int32 `json:"minMember,omitempty"`
+
+	// minResources is what minMember members need in all. It is accepted for
+	// compatibility and has no effect: Muster asks the nodes themselves. Default: none.
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule=`!self.exists(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))`,messageExpression=`self.filter(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))[0] + ' is below 0; legal: quantities ≥ 0'`
+	// +optional
+	MinResources corev1.ResourceList `json:"minResources,omitempty"`
+
+	// scheduleTimeoutSeconds is how long members that hold a node wait for the rest
+	// before all of them give their nodes back; 0 is as if it were not given. Default:
+	// defaultTimeout of CoschedulingArgs.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
 }
 
 // PodGroupList is a list of them.

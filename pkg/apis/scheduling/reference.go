@@ -1,0 +1,118 @@
+package scheduling
+
+import "strings"
+
+// Key is all there is to know of one annotation or label. docs/reference.md is made from it.
+type Key struct {
+	Name    string
+	Label   bool   // or else an annotation
+	On      string // the kinds of objects that it is read on
+	Meaning string
+	Legal   string // what Check calls legal, unless there is more to say
+	Default string // what holds without the key
+	Example string
+	// Check says why a value is not legal; nil where every value is.
+	Check func(value string) error
+}
+
+// Chapter is keys that belong together.
+type Chapter struct {
+	Title string
+	Intro string
+	Keys  []Key
+}
+
+const (
+	onPod  = "Pod"
+	onBoth = "PodGroup, Pod"
+
+	aName      = "the name of a PodGroup in the pod's namespace"
+	anyValue   = "any string"
+	justTheOne = "the pod is a member of no gang"
+)
+
+// Keys are all keys that Muster reads, in the order in which they count where one counts
+// before another.
+func Keys() []Chapter {
+	all := chapters()
+	for _, c := range all {
+		for i := range c.Keys {
+			if k := &c.Keys[i]; k.Legal == "" {
+				_, k.Legal, _ = strings.Cut(k.Check("\x00").Error(), "; legal: ") // which nothing takes
+			}
+		}
+	}
+	return all
+}
+
+func chapters() []Chapter {
+	return []Chapter{
+		{
+			Title: "Which gang a pod is a member of",
+			Intro: "The first of these that a pod has counts. A second one that names another gang is told in an event `TwoGangs`.",
+			Keys: []Key{
+				{Name: LabelPodGroup, Label: true, On: onPod, Meaning: "the PodGroup of `scheduling.sigs.k8s.io` whose member the pod is", Legal: aName, Default: justTheOne, Example: "train"},
+				{Name: LabelPodGroupX, Label: true, On: onPod, Meaning: "the PodGroup of `scheduling.x-k8s.io` whose member the pod is", Legal: aName, Default: justTheOne, Example: "train"},
+				{Name: AnnotationGangName, On: onPod, Meaning: "the gang whose member the pod is; without a PodGroup of that name its members describe it by the annotations below", Legal: "a name", Default: justTheOne, Example: "train"},
+				{Name: LabelGangName, Label: true, On: onPod, Meaning: "deprecated: what the annotation `name` means", Legal: "a name", Default: justTheOne, Example: "train"},
+			},
+		},
+		{
+			Title: "What a gang is",
+			Intro: "On the PodGroup, else on the member that comes first by name and says it. Members that say something else are told so in an event `InvalidAnnotation`.",
+			Keys: []Key{
+				{Name: LabelMinAvailable, Label: true, On: onPod, Meaning: "deprecated: what the annotation `min-available` means; counts before it", Default: "the annotation `min-available`", Example: "4", Check: check(ParseLabelMinAvailable)},
+				{Name: AnnotationMinAvailable, On: onPod, Meaning: "minMember of a gang without a PodGroup: so many members start together, or none does", Default: "none: without it the gang is not scheduled", Example: "4", Check: check(ParseMinAvailable)},
+				{Name: AnnotationTotalNumber, On: onBoth, Meaning: "how many members there will be; is checked, and has no other effect", Legal: "an integer ≥ 1, and at least min-available", Default: "min-available", Example: "8", Check: check(ParseTotalNumber)},
+				{Name: AnnotationWaitingTime, On: onBoth, Meaning: "how long members that hold a node wait for the rest before all give their nodes back; counts before `scheduleTimeoutSeconds`", Default: "`scheduleTimeoutSeconds`, else `defaultTimeout` of CoschedulingArgs", Example: "600s", Check: check(ParseWaitingTime)},
+				{Name: AnnotationMode, On: onBoth, Meaning: "`Strict`: one member's failure returns all that wait to the queue. `NonStrict`: those that fit keep their nodes", Default: "`Strict`", Example: "NonStrict", Check: check(ParseMode)},
+				{Name: AnnotationMatchPolicy, On: onBoth, Meaning: "which members count towards minMember: those that wait; also those that run; or those that wait until the gang was whole once, and from then on members start one by one", Default: "`defaultMatchPolicy` of CoschedulingArgs", Example: "once-satisfied", Check: check(ParseMatchPolicy)},
+				{Name: AnnotationMatchPolicyAlias, On: onBoth, Meaning: "another name of `match-policy`, which counts first", Default: "`match-policy`", Example: "once-satisfied", Check: check(ParseMatchPolicy)},
+				{Name: AnnotationGroups, On: onBoth, Meaning: "the gangs that start together, each as namespace/name, at most 64. A gang belongs to them if each lists the others", Default: "the gang alone", Example: `["default/launcher","default/workers"]`, Check: check(ParseGroups)},
+				{Name: AnnotationTopologySpec, On: onBoth, Meaning: "how the members gather. `MustGather`: in one domain of the layer, or the gang waits. `PreferGather`: in as few as can be. `podCountMultiple`: a domain of the layer takes a multiple of so many. `scope`: who gathers, all gangs of the group or each gang on its own", Legal: "a JSON object: `gatherStrategy`, a list of {`layer`: a layer of the ClusterNetworkTopology; `strategy`: `MustGather`, `PreferGather`; `podCountMultiple`: an integer ≥ 1, default 1; `scope`: `GangGroup`, the default, or `PodGroup`}", Default: "anywhere", Example: `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"},{"layer":"BlockLayer","strategy":"PreferGather","podCountMultiple":8,"scope":"PodGroup"}]}`, Check: check(ParseGatherSpec)},
+			},
+		},
+		{
+			Title: "A member's rank",
+			Intro: "Neighbours in rank sit together. The first of these that a pod has is its rank. Ranks that others give count within what they number: a Job " +
+				"(those of a JobSet by its `job-global-index`, else Jobs by name), a group of a LeaderWorkerSet, a StatefulSet. First come pods with our annotation, then row by row, " +
+				"then pods without a rank; equal ones by name. A value that is not legal is told in an event `InvalidTopologyIndex`, and the pod has no rank.",
+			Keys: []Key{
+				{Name: AnnotationTopologyIndex, On: onPod, Meaning: "the rank", Default: "the next of these keys", Example: "0", Check: check(ParseTopologyIndex)},
+				{Name: LabelWorkerIndex, Label: true, On: onPod, Meaning: "LeaderWorkerSet's number of a pod in its group; 0 is the leader", Default: "the next of these keys", Example: "0", Check: index(LabelWorkerIndex)},
+				{Name: LabelCompletionIndex, Label: true, On: onPod, Meaning: "the completion index of a pod of an Indexed Job", Default: "the next of these keys", Example: "3", Check: index(LabelCompletionIndex)},
+				{Name: AnnotationCompletionIndex, On: onPod, Meaning: "the same, as older clusters write it", Default: "the next of these keys", Example: "3", Check: index(AnnotationCompletionIndex)},
+				{Name: LabelPodIndex, Label: true, On: onPod, Meaning: "the ordinal of a pod of a StatefulSet", Default: "the next of these keys", Example: "3", Check: index(LabelPodIndex)},
+				{Name: LabelPodName, Label: true, On: onPod, Meaning: "the name of a pod of a StatefulSet, which ends in its ordinal", Default: "after all ranks, by name", Example: "train-3", Check: func(v string) error { _, err := ParseOrdinal(LabelPodName, v); return err }},
+			},
+		},
+		{
+			Title: "Whose rank it is",
+			Intro: "What the ranks of Jobs and LeaderWorkerSets count in.",
+			Keys: []Key{
+				{Name: LabelGlobalIndex, Label: true, On: onPod, Meaning: "JobSet's number of the pod's Job", Default: "Jobs by name", Example: "1", Check: index(LabelGlobalIndex)},
+				{Name: LabelJobSet, Label: true, On: onPod, Meaning: "the JobSet whose Jobs are numbered", Legal: "a name", Default: "none", Example: "train"},
+				{Name: LabelGroupIndex, Label: true, On: onPod, Meaning: "LeaderWorkerSet's number of the pod's group", Default: "the StatefulSet", Example: "1", Check: index(LabelGroupIndex)},
+				{Name: LabelLeaderWorkerSet, Label: true, On: onPod, Meaning: "the LeaderWorkerSet whose groups are numbered", Legal: "a name", Default: "none", Example: "vllm"},
+			},
+		},
+		{
+			Title: "Other pods",
+			Keys: []Key{
+				{Name: AnnotationTopologySelector, On: onPod, Meaning: "pods of the cluster with the same string attract one another", Legal: anyValue, Default: "none", Example: "model-a"},
+				{Name: LabelDisablePreemptible, Label: true, On: onPod, Meaning: "`true`: the pod is never a victim", Legal: "`true`; other values have no effect", Default: "may be a victim", Example: "true"},
+				{Name: LabelQuotaPreemptible, Label: true, On: onPod, Meaning: "`false`: the pod is never a victim", Legal: "`false`; other values have no effect", Default: "may be a victim", Example: "false"},
+			},
+		},
+	}
+}
+
+// check makes a Check of a parser.
+func check[T any](parse func(string) (T, error)) func(string) error {
+	return func(value string) error { _, err := parse(value); return err }
+}
+
+// index makes a Check for a key that numbers things.
+func index(key string) func(string) error {
+	return func(value string) error { _, err := ParseIndex(key, value); return err }
+}
