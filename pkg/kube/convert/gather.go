@@ -34,8 +34,8 @@ func Gather(g *scheduling.GatherSpec, tree *topology.Tree, gangs int) (all, each
 		}
 		if rule.Strategy == scheduling.MustGather {
 			into.Must = max(into.Must, layer)
-		} else if !slices.Contains(into.Prefer, layer) {
-			into.Prefer = append(into.Prefer, layer)
+		} else if p := (plan.Preference{Layer: layer}); !slices.Contains(into.Prefer, p) {
+			into.Prefer = append(into.Prefer, p)
 		}
 		into.Multiple[layer] = offer.Common(into.Multiple.At(layer), offer.Slots(rule.PodCountMultiple))
 	}

@@ -3,12 +3,12 @@
 package convert
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
@@ -28,45 +28,29 @@ func SplitKey(key string) (namespace, name string) {
 // PodKey names a pod.
 func PodKey(pod *v1.Pod) string { return Key(pod.Namespace, pod.Name) }
 
-// GangOf returns the key of the gang that a pod names, "" if it names none.
-func GangOf(pod *v1.Pod) string {
-	name := cmp.Or(pod.Labels[scheduling.LabelPodGroup], pod.Labels[scheduling.LabelPodGroupX],
-		pod.Annotations[scheduling.AnnotationGangName])
-	if name == "" {
-		return ""
-	}
-	return Key(pod.Namespace, name)
-}
-
-// ByAnnotation says whether the pod itself describes its gang, which then needs no
-// PodGroup.
-func ByAnnotation(pod *v1.Pod) bool {
-	return pod.Labels[scheduling.LabelPodGroup] == "" && pod.Labels[scheduling.LabelPodGroupX] == "" &&
-		pod.Annotations[scheduling.AnnotationGangName] != ""
-}
-
 // Finished says that a pod is no longer a member: it is done or about to be gone.
 func Finished(pod *v1.Pod) bool {
-	return pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+	return pod.DeletionTimestamp != nil || ended(pod)
 }
 
-// Member returns a pod as a member of its gang. The error is that of its index, with
-// which it is sorted after all ranks.
-func Member(pod *v1.Pod) (gang.Member, error) {
+func ended(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// Member returns a pod as a member of a gang. The error is that of its rank, for which the
+// default is used; see rank.
+func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	m := gang.Member{
-		Gang: GangOf(pod), Pod: PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank,
+		Gang: of, Pod: PodKey(pod), UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Gated: len(pod.Spec.SchedulingGates) > 0, Priority: Priority(pod),
+		Done: pod.Spec.NodeName != "" && ended(pod),
 	}
-	index, ok := pod.Annotations[scheduling.AnnotationTopologyIndex]
-	if !ok {
-		return m, nil
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		m.Owner = string(owner.UID)
 	}
-	rank, err := scheduling.ParseTopologyIndex(index)
-	if err != nil {
-		return m, err
-	}
-	m.Rank = rank
-	return m, nil
+	var err error
+	m.Row, m.Rank, err = rank(pod)
+	return m, err
 }
 
 // Priority returns a pod's priority, 0 if admission gave it none.
@@ -137,6 +121,23 @@ func Template(pod *v1.Pod) string {
 		return PodKey(pod) // a pod that cannot be written down is like no other
 	}
 	return string(out)
+}
+
+// Shape is Template for pods that differ in which claims they name, as the members of a
+// StatefulSet do.
+func Shape(pod *v1.Pod) string {
+	out := *pod
+	out.Spec.Volumes = slices.Clone(pod.Spec.Volumes)
+	for i, v := range out.Spec.Volumes {
+		if claim := v.PersistentVolumeClaim; claim != nil {
+			out.Spec.Volumes[i].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{ReadOnly: claim.ReadOnly}
+		}
+	}
+	out.Spec.ResourceClaims = slices.Clone(pod.Spec.ResourceClaims)
+	for i := range out.Spec.ResourceClaims {
+		out.Spec.ResourceClaims[i].ResourceClaimName = nil
+	}
+	return Template(&out)
 }
 
 func sharedLabels(labels map[string]string) map[string]string {

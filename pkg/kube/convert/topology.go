@@ -24,14 +24,19 @@ func LayerNames(layers []Layer) []string {
 func Node(name string, labels map[string]string, layers []Layer) topology.Node {
 	n := topology.Node{Name: name, Path: make([]string, len(layers))}
 	for i, l := range layers {
-		for _, key := range l.Keys {
-			if v := labels[key]; v != "" {
-				n.Path[i] = v
-				break
-			}
-		}
+		n.Path[i] = l.Domain(labels)
 	}
 	return n
+}
+
+// Domain is the name of the layer's domain that a node's labels give, "" if none.
+func (l Layer) Domain(labels map[string]string) string {
+	for _, key := range l.Keys {
+		if v := labels[key]; v != "" {
+			return v
+		}
+	}
+	return ""
 }
 
 // DetailStatus lists the named domains above the nodes, depth first, children by

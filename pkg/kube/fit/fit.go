@@ -9,9 +9,13 @@ package fit
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -47,9 +51,11 @@ type Counter struct {
 	scalars []scalar
 	state   fwk.CycleState
 	only    sets.Set[string] // nodes that PreFilter leaves; nil means all
+	onlyBy  []string         // whose PreFilters leave no others
 	refused *fwk.Status      // PreFilter refuses the template everywhere
 	reads   reads
-	fills   *fills // nil if it is not only resources that decide
+	fills   *fills    // nil if it is not only resources that decide
+	by      *refusers // who has refused it somewhere
 }
 
 // NewCounter runs the profile's PreFilter plugins once for a template. The error is
@@ -61,18 +67,19 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	}
 	c := &Counter{
 		profile: profile, plugins: profile.ListPlugins(), member: info,
-		need: info.CalculateResource().Resource, state: framework.NewCycleState(),
+		need: info.CalculateResource().Resource, state: framework.NewCycleState(), by: &refusers{},
 	}
 	c.scalars = scalarsOf(c.need)
 	ctx = context.WithValue(ctx, asking{}, true)
-	result, status, _ := profile.RunPreFilterPlugins(ctx, c.state, template)
+	result, status, with := profile.RunPreFilterPlugins(ctx, c.state, template)
 	switch {
 	case status.IsRejected():
 		c.refused = status
+		c.by.add(append(sets.List(with), status.Plugin())...)
 	case !status.IsSuccess():
 		return nil, status.AsError()
 	case !result.AllNodes():
-		c.only = result.NodeNames
+		c.only, c.onlyBy = result.NodeNames, sets.List(with)
 	}
 	c.reads = c.readsOf()
 	if c.reads.resources {
@@ -84,7 +91,57 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 // filter runs the Filters for a node as it is.
 func (c *Counter) filter(ctx context.Context, state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
 	runs.Add(1)
-	return c.profile.RunFilterPlugins(ctx, state, c.member.GetPod(), node)
+	s := c.profile.RunFilterPlugins(ctx, state, c.member.GetPod(), node)
+	if !s.IsSuccess() {
+		c.by.add(s.Plugin())
+	}
+	return s
+}
+
+// Refusers are the plugins that have refused a member of this template on some node, or one
+// more beside others, sorted: what they hear of may make room.
+func (c *Counter) Refusers() []string { return c.by.list() }
+
+// Key is equal for templates which the Filters treat alike wherever they look at nothing but
+// the node, and "" for those of which they look further.
+func (c *Counter) Key() string {
+	if c.reads.apart {
+		return ""
+	}
+	return c.reads.key
+}
+
+// Local says that the Filters look at nothing but the node, with the pods on it, and the labels
+// of the member and of its namespace.
+func (c *Counter) Local() bool { return c.reads.key != "" }
+
+// Everywhere says whether a PreFilter refuses the template on all nodes.
+func (c *Counter) Everywhere() bool { return c.refused != nil }
+
+// refusers are names of plugins.
+type refusers struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (r *refusers) add(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		if name == "" || r.names[name] {
+			continue
+		}
+		if r.names == nil {
+			r.names = map[string]bool{}
+		}
+		r.names[name] = true
+	}
+}
+
+func (r *refusers) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.names))
 }
 
 // Pods counts as present, or as gone, besides what the scheduler's snapshot holds.
@@ -105,6 +162,7 @@ func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Po
 		return 0, c.refused.Reasons()
 	}
 	if c.only != nil && !c.only.Has(node.Node().Name) {
+		c.by.add(c.onlyBy...)
 		return 0, []string{"node(s) didn't match the pod's required nodes"}
 	}
 	w, status := c.world(ctx, node, others, gone)
@@ -128,6 +186,7 @@ func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pod
 		return c.refused
 	}
 	if c.only != nil && !c.only.Has(node.Node().Name) {
+		c.by.add(c.onlyBy...)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match the pod's required nodes")
 	}
 	w, status := c.world(ctx, node, others, gone)
@@ -178,7 +237,11 @@ func (w *world) copy() {
 func (w *world) add(ctx context.Context, p fwk.PodInfo) *fwk.Status {
 	w.copy()
 	w.node.AddPodInfo(p)
-	return w.profile.RunPreFilterExtensionAddPod(ctx, w.state, w.member.GetPod(), p, w.node)
+	s := w.profile.RunPreFilterExtensionAddPod(ctx, w.state, w.member.GetPod(), p, w.node)
+	if !s.IsSuccess() {
+		w.by.add(s.Plugin())
+	}
+	return s
 }
 
 // fill counts members on a node that takes at least one.
@@ -232,7 +295,7 @@ func (w *world) passes(ctx context.Context) bool {
 type Question struct {
 	Pod    *v1.Pod
 	Node   fwk.NodeInfo
-	Others Pods // who is to be counted there too
+	Others []*v1.Pod // who is to be counted there too, if it is not there already
 }
 
 // Beside answers with the state of the pod's own cycle, which it does not change.
@@ -241,6 +304,24 @@ func Beside(ctx context.Context, profile framework.Framework, state fwk.CycleSta
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	c := &Counter{profile: profile, member: info, state: state}
-	return c.Fits(context.WithValue(ctx, asking{}, true), q.Node, q.Others)
+	c := &Counter{profile: profile, member: info, state: state, by: &refusers{}}
+	return c.Fits(context.WithValue(ctx, asking{}, true), q.Node, q.absent())
+}
+
+// absent are the others whom the scheduler has not put there already: it does so with pods that
+// are nominated for the node.
+func (q Question) absent() (others Pods) {
+	there := map[types.UID]bool{}
+	for _, info := range q.Node.GetPods() {
+		there[info.GetPod().UID] = true
+	}
+	for _, o := range q.Others {
+		if there[o.UID] {
+			continue
+		}
+		if info, err := framework.NewPodInfo(o); err == nil {
+			others = append(others, info)
+		}
+	}
+	return others
 }

@@ -168,11 +168,26 @@ func TestBesideDoesNotChangeTheCycle(t *testing.T) {
 	state := framework.NewCycleState()
 	_, s, _ := f.RunPreFilterPlugins(t.Context(), state, asks)
 	require.True(t, s.IsSuccess())
-	q := fit.Question{Pod: asks, Node: info(t, f, "n"), Others: infos(t, []*v1.Pod{pod("o").Req(cpu("6")).Obj()})}
+	q := fit.Question{Pod: asks, Node: info(t, f, "n"), Others: []*v1.Pod{pod("o").UID("o").Req(cpu("6")).Obj()}}
 	require.False(t, fit.Beside(t.Context(), f, state, q).IsSuccess())
-	q.Others = infos(t, []*v1.Pod{pod("o").Req(cpu("4")).Obj()})
+	q.Others = []*v1.Pod{pod("o").UID("o").Req(cpu("4")).Obj()}
 	require.True(t, fit.Beside(t.Context(), f, state, q).IsSuccess())
 	require.True(t, f.RunFilterPlugins(t.Context(), state, asks, q.Node).IsSuccess())
+}
+
+// TestBesideCountsNobodyTwice: the scheduler asks with pods in place that are nominated for the
+// node, who are the same as those whose places are planned there.
+func TestBesideCountsNobodyTwice(t *testing.T) {
+	other := pod("o").UID("o").Req(cpu("4")).Node("n").Obj()
+	f := profile(t, []*v1.Node{node("n", "8").Obj()}, other)
+	asks := pod("m").Req(cpu("4")).Obj()
+	state := framework.NewCycleState()
+	_, s, _ := f.RunPreFilterPlugins(t.Context(), state, asks)
+	require.True(t, s.IsSuccess())
+	q := fit.Question{Pod: asks, Node: info(t, f, "n"), Others: []*v1.Pod{other}}
+	require.True(t, fit.Beside(t.Context(), f, state, q).IsSuccess())
+	q.Others = append(q.Others, pod("p").UID("p").Req(cpu("1")).Obj())
+	require.False(t, fit.Beside(t.Context(), f, state, q).IsSuccess())
 }
 
 func TestAsking(t *testing.T) { require.False(t, fit.Asking(context.Background())) }

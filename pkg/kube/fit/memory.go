@@ -44,6 +44,7 @@ type template struct {
 	slots      []offer.Slots
 	why        []*Reasons
 	fills      *fills
+	by         *refusers // who has refused it somewhere since it is known
 }
 
 // Reasons are why a node takes nobody, without duplicates. Equal ones are one object.
@@ -76,7 +77,7 @@ func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, be
 	t := m.template(c)
 	keys := make(map[int]string, len(beside))
 	for i, pods := range beside {
-		keys[i] = pods.key()
+		keys[i] = pods.Key()
 	}
 	todo := t.changed(nodes, keys)
 	if len(todo) > len(nodes)/16 && t.move(nodes) {
@@ -121,10 +122,12 @@ func (m *Memory) template(c *Counter) *template {
 	t := m.templates[c.reads.key]
 	if t == nil {
 		m.makeRoom()
-		t = &template{fills: &fills{}}
+		t = &template{fills: &fills{}, by: &refusers{}}
 		m.templates[c.reads.key] = t
 	}
 	t.asked = m.asked
+	t.by.add(c.by.list()...)
+	c.by = t.by
 	if c.fills != nil {
 		c.fills = t.fills
 	}
@@ -241,8 +244,8 @@ func (t *template) counts(nodes []fwk.NodeInfo) Counts {
 	return c
 }
 
-// key tells apart who is counted on a node.
-func (p Pods) key() string {
+// Key tells apart who is counted on a node.
+func (p Pods) Key() string {
 	var b strings.Builder
 	for _, info := range p {
 		pod := info.GetPod()

@@ -14,6 +14,8 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"pgregory.net/rapid"
 
+	_ "github.com/muster-scheduler/muster/test/seed"
+
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/test/worlds"

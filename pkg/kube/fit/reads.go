@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -26,16 +27,6 @@ type reads struct {
 	resources bool
 }
 
-// nodeOnly are the Filters that look at the node and at the parts of the pod that are in
-// nodeKey. Those that nothing changes for when a pod is added are true.
-var nodeOnly = map[string]bool{
-	"NodeName": true, "NodeUnschedulable": true, "TaintToleration": true, "NodeAffinity": true,
-	"NodeResourcesFit": true, "Coscheduling": true, // which steps aside when asked
-	"NodePorts": false,
-}
-
-const interPodAffinity = "InterPodAffinity"
-
 // readsOf finds out what the counter's Filters look at, once its PreFilters have said
 // which of them have nothing to do.
 func (c *Counter) readsOf() reads {
@@ -44,11 +35,11 @@ func (c *Counter) readsOf() reads {
 		if c.state.GetSkipFilterPlugins().Has(p.Name) {
 			continue
 		}
-		blind, listed := nodeOnly[p.Name]
+		f := facts[p.Name]
 		switch {
-		case listed:
-			r.resources = r.resources && blind
-		case p.Name == interPodAffinity && hasNoTerms(c.member) && c.onlyOnHosts():
+		case f.keyed:
+			r.resources = r.resources && f.blind
+		case p.Name == names.InterPodAffinity && hasNoTerms(c.member) && c.onlyOnHosts():
 			r.apart = true // a member has no terms: the next one is not kept off
 		default:
 			return reads{}
@@ -71,7 +62,7 @@ func hasNoTerms(pod fwk.PodInfo) bool {
 	return len(pod.GetRequiredAntiAffinityTerms())+len(pod.GetRequiredAffinityTerms()) == 0
 }
 
-// nodeKey is what the nodeOnly Filters read of a pod.
+// nodeKey is what the keyed Filters read of a pod.
 func nodeKey(pod *v1.Pod) string {
 	spec := &pod.Spec
 	key := struct {

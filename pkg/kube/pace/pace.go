@@ -1,6 +1,6 @@
 // Package pace decides in which order what a scheduler has found out reaches the API
-// server: bindings first, so many at a time, in the order in which they were decided;
-// then the events that say so.
+// server: bindings first, so many at a time, the most important first and else in the order in
+// which they were decided; then the events that say so.
 //
 // kube-scheduler sends each binding and each event from a goroutine of its own. A backlog
 // of gangs is planned far faster than it can be written, so thousands of requests are
@@ -16,9 +16,9 @@ import (
 	"context"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -48,7 +48,7 @@ const ahead = 64
 
 // Lane is what the profiles of one process share.
 type Lane struct {
-	slots *semaphore.Weighted
+	slots slots
 	queue queue
 	late  *late
 	quiet *quiet
@@ -58,7 +58,7 @@ type Lane struct {
 func New(o Options) *Lane {
 	bindings := cmp.Or(o.Bindings, defaultBindings)
 	return &Lane{
-		slots: semaphore.NewWeighted(int64(bindings)), queue: queue{most: ahead * bindings},
+		slots: slots{free: bindings}, queue: queue{most: ahead * bindings},
 		late: newLate(o.Events), quiet: &quiet{of: o.Quiet},
 	}
 }
@@ -107,17 +107,17 @@ func bindsItself(p framework.Framework) bool {
 	return false
 }
 
-// RunBindPlugins implements framework.Framework. Who came first is first.
+// RunBindPlugins implements framework.Framework. The most important is first, then who came first.
 func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.lane.late.begin()
 	defer p.lane.late.end()
 	if !p.bare {
 		p.lane.queue.enter()
 		defer p.lane.queue.leave()
-		if err := p.lane.slots.Acquire(ctx, 1); err != nil {
+		if err := p.lane.slots.acquire(ctx, corev1helpers.PodPriority(pod)); err != nil {
 			return fwk.AsStatus(err)
 		}
-		defer p.lane.slots.Release(1)
+		defer p.lane.slots.release()
 	}
 	return p.Framework.RunBindPlugins(ctx, state, pod, node)
 }

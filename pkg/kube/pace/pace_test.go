@@ -45,7 +45,7 @@ func (w *world) RunBindPlugins(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
 	w.busy++
 	w.most = max(w.most, w.busy)
 	w.mu.Unlock()
-	time.Sleep(w.took)
+	time.Sleep(w.took) // of the bubble's clock
 	w.mu.Lock()
 	w.busy--
 	w.mu.Unlock()
@@ -58,6 +58,16 @@ func (w *world) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...a
 }
 
 func (w *world) WithLogger(klog.Logger) events.EventRecorderLogger { return w }
+
+// after lets so much time pass on the bubble's clock and returns what was said by then:
+// all of it, for nobody moves any more.
+func (w *world) after(d time.Duration) []string {
+	time.Sleep(d)
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.said)
+}
 
 // paced is w's profile with n bindings at a time.
 func paced(ctx context.Context, w *world, n int, o EventOptions, bare bool) *profile {
@@ -79,20 +89,75 @@ func bind(ctx context.Context, p *profile, names ...string) {
 	}
 }
 
+// TestTheMostImportantOvertake: a critical pod waits for the bindings that are under way, and for
+// none of those that wait for their turn.
+func TestTheMostImportantOvertake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &world{took: time.Second, began: time.Now()}
+		p := paced(ctx, w, 1, EventOptions{}, false)
+		come := func(name string, priority int32) {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{Priority: &priority}}
+			go p.RunBindPlugins(ctx, nil, pod, "node")
+			synctest.Wait()
+		}
+		come("a", 0)
+		come("b", 0)
+		come("c", 5)
+		come("d", 0)
+		come("critical", 2000001000)
+		come("e", 5)
+		require.Equal(t, []string{"1s bound a", "2s bound critical", "3s bound c", "4s bound e", "5s bound b", "6s bound d"}, w.after(10*time.Second))
+	})
+}
+
+// TestWhoGivesUpHoldsNoSlot: neither in the line nor just as its turn comes.
+func TestWhoGivesUpHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slots{free: 1}
+		require.NoError(t, s.acquire(t.Context(), 0))
+		ctx, cancel := context.WithCancel(t.Context())
+		var gaveUp, last error
+		go func() { gaveUp = s.acquire(ctx, 9) }()
+		go func() { last = s.acquire(t.Context(), 0); s.release() }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		require.ErrorIs(t, gaveUp, context.Canceled)
+		s.release()
+		synctest.Wait()
+		require.NoError(t, last)
+		require.Equal(t, 1, s.free)
+		require.Empty(t, s.line)
+
+		require.NoError(t, s.acquire(t.Context(), 0))
+		ctx, cancel = context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.acquire(ctx, 0) }()
+		synctest.Wait()
+		s.release() // it may choose
+		cancel()
+		if <-done == nil {
+			s.release()
+		}
+		require.Equal(t, 1, s.free)
+	})
+}
+
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &world{took: time.Second, began: time.Now()}
 		p := paced(ctx, w, 2, EventOptions{Wait: time.Minute, Every: time.Second}, false)
 		bind(ctx, p, "a", "b", "c", "d")
-		time.Sleep(500 * time.Millisecond)
+		require.Empty(t, w.after(500*time.Millisecond))
 		require.True(t, p.lane.Busy())
 		p.EventRecorder().Eventf(nil, nil, "Warning", "FailedScheduling", "", "no room")
-		time.Sleep(10 * time.Second)
 		require.Equal(t, []string{
 			"500ms FailedScheduling: no", "1s bound", "1s bound", "2s bound", "2s bound",
 			"2s Scheduled:", "3s Scheduled:", "4s Scheduled:", "5s Scheduled:",
-		}, w.withoutPods())
+		}, withoutPods(w.after(10*time.Second)))
 		require.Equal(t, 2, w.most)
 		require.False(t, p.lane.Busy())
 		cancel()
@@ -102,8 +167,8 @@ func TestPace(t *testing.T) {
 
 // withoutPods leaves the names out: which of those comes first that end at one instant
 // nobody knows.
-func (w *world) withoutPods() (out []string) {
-	for _, line := range w.said {
+func withoutPods(said []string) (out []string) {
+	for _, line := range said {
 		out = append(out, line[:strings.LastIndex(line, " ")])
 	}
 	return out
@@ -115,10 +180,9 @@ func TestEventsWaitNoLongerThan(t *testing.T) {
 		w := &world{took: time.Second, began: time.Now()}
 		p := paced(ctx, w, 1, EventOptions{Wait: 3300 * time.Millisecond, Every: time.Millisecond}, false)
 		bind(ctx, p, "a", "b", "c", "d", "e", "f", "g", "h")
-		time.Sleep(4500 * time.Millisecond)
-		require.Equal(t, []string{"1s bound a", "2s bound b", "3s bound c", "4s bound d", "4.3s Scheduled: a"}, w.said)
-		time.Sleep(time.Minute)
-		require.Len(t, w.said, 16)
+		require.Equal(t, []string{"1s bound a", "2s bound b", "3s bound c", "4s bound d", "4.3s Scheduled: a"},
+			w.after(4500*time.Millisecond))
+		require.Len(t, w.after(time.Minute), 16)
 		cancel()
 		synctest.Wait()
 	})
@@ -130,13 +194,10 @@ func TestEventsAreNotLost(t *testing.T) {
 		w := &world{took: time.Second, began: time.Now()}
 		p := paced(ctx, w, 1, EventOptions{Keep: 2}, false)
 		bind(t.Context(), p, "a", "b", "c", "d", "e")
-		time.Sleep(3500 * time.Millisecond)
-		require.Contains(t, w.said, "3s Scheduled: c", "two are kept, a third goes out at once")
+		require.Contains(t, w.after(3500*time.Millisecond), "3s Scheduled: c", "two are kept, a third goes out at once")
 		cancel()
-		synctest.Wait()
-		require.Len(t, w.said, 6, "what is kept goes out at the end: %v", w.said)
-		time.Sleep(2 * time.Second)
-		require.Len(t, w.said, 10, "and what comes later, at once: %v", w.said)
+		require.Len(t, w.after(0), 6, "what is kept goes out at the end")
+		require.Len(t, w.after(2*time.Second), 10, "and what comes later, at once")
 	})
 }
 
@@ -145,7 +206,7 @@ func TestOthersBindAsTheyLike(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &world{took: time.Second, began: time.Now()}
 		bind(ctx, paced(ctx, w, 1, EventOptions{}, true), "a", "b", "c")
-		time.Sleep(2 * time.Second)
+		w.after(2 * time.Second)
 		require.Equal(t, 3, w.most)
 		cancel()
 		synctest.Wait()
@@ -159,9 +220,8 @@ func TestBindingEndsWithTheContext(t *testing.T) {
 		p := paced(ctx, w, 1, EventOptions{}, false)
 		bind(ctx, p, "a", "b")
 		cancel()
-		synctest.Wait()
-		time.Sleep(2 * time.Second)
-		require.Equal(t, []string{"1s bound a"}, slices.DeleteFunc(w.said, func(s string) bool { return s == "1s Scheduled: a" }))
+		require.Equal(t, []string{"1s bound a"},
+			slices.DeleteFunc(w.after(2*time.Second), func(s string) bool { return s == "1s Scheduled: a" }))
 	})
 }
 
@@ -177,18 +237,17 @@ func TestFailuresAreNotRepeated(t *testing.T) {
 		for range 7 {
 			fail("member")
 			fail("ordinary")
-			time.Sleep(20 * time.Second)
+			w.after(20 * time.Second)
 		}
 		cancel()
-		synctest.Wait()
-		require.Equal(t, map[string]int{"FailedScheduling: member": 3, "FailedScheduling: ordinary": 7}, w.count())
+		require.Equal(t, map[string]int{"FailedScheduling: member": 3, "FailedScheduling: ordinary": 7}, count(w.after(0)))
 	})
 }
 
 // count counts what was said, whenever it was.
-func (w *world) count() map[string]int {
+func count(said []string) map[string]int {
 	out := map[string]int{}
-	for _, line := range w.said {
+	for _, line := range said {
 		_, what, _ := strings.Cut(line, " ")
 		out[what]++
 	}
@@ -208,18 +267,17 @@ func TestTheSchedulerIsNotFarAhead(t *testing.T) {
 		}
 		go next()
 		go next()
-		time.Sleep(500 * time.Millisecond)
-		require.Equal(t, []string{"0s next"}, w.said)
-		time.Sleep(time.Second)
-		require.Equal(t, 2, strings.Count(strings.Join(w.said, "\n"), "1s next"), w.said)
-		time.Sleep(time.Hour)
+		require.Equal(t, []string{"0s next"}, w.after(500*time.Millisecond))
+		said := w.after(time.Second)
+		require.Equal(t, 2, strings.Count(strings.Join(said, "\n"), "1s next"), said)
+		w.after(time.Hour)
 		for range 2 * ahead {
 			bind(ctx, p, "b")
 		}
 		go next()
 		cancel() // who waits need not wait for the end
-		synctest.Wait()
-		require.Contains(t, w.said[len(w.said)-1], "next")
-		time.Sleep(time.Hour)
+		said = w.after(0)
+		require.Contains(t, said[len(said)-1], "next")
+		w.after(time.Hour)
 	})
 }

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,18 +15,20 @@ import (
 )
 
 // Scheduled is the type of the condition that says how far a gang is.
-const Scheduled = "Scheduled"
+const Scheduled = scheduling.ConditionScheduled
 
 // Reasons of the condition.
 const (
-	ReasonScheduled     = "Scheduled"            // minMember members are bound
-	ReasonBinding       = "Binding"              // places are planned and being taken
-	ReasonPreempting    = "Preempting"           // places are reserved until victims have left
-	ReasonUnschedulable = "Unschedulable"        // there is no plan
-	ReasonRejected      = "Rejected"             // what the users wrote cannot be carried out
-	ReasonConflict      = "TopologySpecConflict" // gangs of one group want different things
-	ReasonWaiting       = "Waiting"              // members or gangs are missing
-	ReasonReady         = "Ready"                // whole, and not tried yet
+	ReasonScheduled      = "Scheduled"            // minMember members are bound
+	ReasonBinding        = "Binding"              // places are planned and being taken
+	ReasonPreempting     = "Preempting"           // places are reserved until victims have left
+	ReasonUnschedulable  = "Unschedulable"        // there is no plan
+	ReasonRejected       = "Rejected"             // what the users wrote cannot be carried out
+	ReasonConflict       = "TopologySpecConflict" // gangs of one group want different things
+	ReasonWaiting        = "Waiting"              // members or gangs are missing
+	ReasonReady          = "Ready"                // whole, and not tried yet
+	ReasonTimeout        = "ScheduleTimeout"      // the members were returned to the queue
+	ReasonEvictionFailed = "EvictionFailed"       // a victim could not be asked to leave
 )
 
 // Limit is the longest message, in bytes.
@@ -49,18 +52,22 @@ func Condition(s gang.State, domain string) metav1.Condition {
 		if domain != "" {
 			c.Message += " in " + domain
 		}
-	case strings.HasPrefix(s.Waiting, "rejected: "):
-		c.Reason, c.Message = ReasonRejected, s.Waiting
-	case s.Waiting != "":
-		c.Reason, c.Message = ReasonWaiting, s.Waiting
+	case s.Started && s.Min > 0 && s.Bound+s.Done >= s.Min: // without a minimum nothing declares it
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang was bound"
+	case s.Refusal.By == gang.Declaration:
+		c.Reason, c.Message = ReasonRejected, s.Refusal.String()
+	case s.Refusal.Waits():
+		c.Reason, c.Message = ReasonWaiting, s.Refusal.String()
 	case s.Reserved:
 		c.Reason, c.Message = ReasonPreempting, "the places are reserved until the victims have left"
 	case s.Planned > 0:
 		c.Reason, c.Message = ReasonBinding, "a plan is being carried out"
-	case strings.HasPrefix(s.Refused, ReasonConflict):
-		c.Reason, c.Message = ReasonConflict, s.Refused
-	case s.Refused != "":
-		c.Reason, c.Message = ReasonUnschedulable, s.Refused
+	case s.Refusal.By == gang.Conflict:
+		c.Reason, c.Message = ReasonConflict, s.Refusal.String()
+	case s.Refusal.Is():
+		c.Reason, c.Message = ReasonUnschedulable, s.Refusal.String()
+	case s.Started:
+		c.Reason, c.Message = ReasonReady, fmt.Sprintf("the gang was bound; %d of %d members run now", s.Bound, s.Min)
 	default:
 		c.Reason, c.Message = ReasonReady, "all members exist"
 	}
@@ -91,6 +98,14 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 	}
 	c.LastTransitionTime = now
 	meta.SetStatusCondition(&out.Conditions, c)
+	if s.Started {
+		meta.SetStatusCondition(&out.Conditions, metav1.Condition{
+			Type: scheduling.ConditionStarted, Status: metav1.ConditionTrue, Reason: ReasonScheduled,
+			Message: "the gang was bound once; its members may be replaced one by one", LastTransitionTime: now,
+		})
+	} else {
+		meta.RemoveStatusCondition(&out.Conditions, scheduling.ConditionStarted)
+	}
 	return out
 }
 

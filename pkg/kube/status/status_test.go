@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -14,21 +15,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
+var noRoom = gang.Refusal{By: gang.Plan, Words: "no candidate"}
+
 func TestCondition(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		state  gang.State
 		reason string
 	}{
-		{"nothing exists", gang.State{Min: 2, Waiting: "0 of 2 members exist"}, status.ReasonWaiting},
-		{"bad input", gang.State{Min: 2, Waiting: `rejected: layer "x"`}, status.ReasonRejected},
+		{"nothing exists", gang.State{Min: 2, Refusal: gang.Refusal{By: gang.Missing, Words: "0 of 2 members exist"}}, status.ReasonWaiting},
+		{"bad input", gang.State{Min: 2, Refusal: gang.Refusal{By: gang.Declaration, Words: `layer "x"`}}, status.ReasonRejected},
 		{"whole, not tried", gang.State{Min: 2, Exist: 2}, status.ReasonReady},
-		{"no room", gang.State{Min: 2, Exist: 2, Refused: "no candidate"}, status.ReasonUnschedulable},
-		{"conflict", gang.State{Min: 2, Exist: 2, Refused: "TopologySpecConflict: a and b"}, status.ReasonConflict},
-		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refused: "no candidate"}, status.ReasonPreempting},
+		{"no room", gang.State{Min: 2, Exist: 2, Refusal: noRoom}, status.ReasonUnschedulable},
+		{"conflict", gang.State{Min: 2, Exist: 2, Refusal: gang.Refusal{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}}, status.ReasonConflict},
+		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refusal: noRoom}, status.ReasonPreempting},
 		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, status.ReasonBinding},
 		{"done", gang.State{Min: 2, Exist: 2, Bound: 2}, status.ReasonScheduled},
-		{"done, one more waits", gang.State{Min: 2, Exist: 3, Bound: 2, Refused: "no candidate"}, status.ReasonScheduled},
+		{"one has finished", gang.State{Min: 2, Exist: 1, Bound: 1, Done: 1, Started: true}, status.ReasonScheduled},
+		{"one is gone", gang.State{Min: 2, Exist: 1, Bound: 1, Started: true}, status.ReasonReady},
+		{"done, one more waits", gang.State{Min: 2, Exist: 3, Bound: 2, Refusal: noRoom}, status.ReasonScheduled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := status.Condition(c.state, "spine-1")
@@ -76,4 +81,16 @@ func TestClip(t *testing.T) {
 	require.LessOrEqual(t, len(long), status.Limit)
 	require.True(t, utf8.ValidString(long))
 	require.True(t, strings.HasSuffix(long, " ..."))
+}
+
+// TestStarted: that a gang was whole stays in its status as long as it matters, whatever else
+// is said of it.
+func TestStarted(t *testing.T) {
+	s := gang.State{Min: 4, Exist: 2, Bound: 1, Started: true, Refusal: noRoom}
+	is := status.PodGroup(scheduling.PodGroupStatus{}, s, status.Counts{Bound: 1}, metav1.Now())
+	require.True(t, meta.IsStatusConditionFalse(is.Conditions, scheduling.ConditionScheduled))
+	require.True(t, meta.IsStatusConditionTrue(is.Conditions, scheduling.ConditionStarted))
+	s.Started = false
+	is = status.PodGroup(is, s, status.Counts{}, metav1.Now())
+	require.Nil(t, meta.FindStatusCondition(is.Conditions, scheduling.ConditionStarted))
 }

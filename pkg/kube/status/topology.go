@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -17,6 +18,16 @@ const (
 	ReasonInUse       = "InUse"
 	ReasonInvalidSpec = "InvalidSpec"
 )
+
+// AboutWhatIsWritten says whether events of a reason tell what is wrong with an object as somebody
+// wrote it; others tell what became of it.
+func AboutWhatIsWritten(reason string) bool {
+	switch reason {
+	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh, cache.TierIsNode, cache.LeaderFirst, ReasonInvalidSpec:
+		return true
+	}
+	return false
+}
 
 // Topology returns the status of a ClusterNetworkTopology: the tree that is in use,
 // and whether it is the one of this spec (problem says why not).

@@ -39,7 +39,7 @@ type job struct{ do func(context.Context) error }
 func NewWriter(client kubernetes.Interface, dyn dynamic.Interface) *Writer {
 	return &Writer{
 		client: client, dynamic: dyn, jobs: map[string]*job{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstAgain, lastAgain)),
 	}
 }
 
@@ -74,8 +74,12 @@ func (w *Writer) Idle() bool {
 	return len(w.jobs) == 0
 }
 
-// attempts bounds how often a job is tried; the next change brings a new one.
-const attempts = 8
+// What the API server did not take is written again after a while, twice as long each
+// time, until it is taken or refused for good, or there is something newer to write.
+const (
+	firstAgain = 20 * time.Millisecond
+	lastAgain  = 30 * time.Second
+)
 
 func (w *Writer) next(ctx context.Context) bool {
 	key, stop := w.queue.Get()
@@ -90,7 +94,7 @@ func (w *Writer) next(ctx context.Context) bool {
 		return true
 	}
 	err := j.do(ctx)
-	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil && w.queue.NumRequeues(key) < attempts {
+	if err != nil && !Final(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Writing again", "key", key, "err", err)
 		w.queue.AddRateLimited(key)
 		return true

@@ -33,7 +33,7 @@ func like(app string) *metav1.LabelSelector {
 func perform(t *testing.T, f framework.Framework, kinds []*v1.Pod, script ...string) (refused []string) {
 	t.Helper()
 	_, names := racks()
-	s, err := fit.NewStage(t.Context(), f, kinds, names)
+	s, err := fit.NewTrial(t.Context(), f, kinds, names)
 	require.NoError(t, err)
 	for _, line := range script {
 		if line == "-" {
@@ -64,7 +64,7 @@ func indexOf(names []string, name string) int {
 	return -1
 }
 
-func TestStage(t *testing.T) {
+func TestTrial(t *testing.T) {
 	apart := pod("m").Req(cpu("1")).PodAntiAffinity(rack, like("a"), st.PodAntiAffinityWithRequiredReq)
 	spread := pod("m").Req(cpu("1")).SpreadConstraint(1, rack, v1.DoNotSchedule, like("a"), nil, nil, nil, nil)
 	near := pod("m").Label("app", "worker").Req(cpu("1")).PodAffinity(rack, like("launcher"), st.PodAffinityWithRequiredReq)
@@ -85,20 +85,20 @@ func TestStage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes, _ := racks()
 			f := profile(t, nodes)
-			for range 2 { // the second time as the first: the stage leaves nothing behind
+			for range 2 { // the second time as the first: a trial leaves nothing behind
 				require.Equal(t, c.want, perform(t, f, c.kinds, c.script...))
 			}
 		})
 	}
 }
 
-// TestStageBesideOthers: pods that are added count, those that are removed do not.
-func TestStageBesideOthers(t *testing.T) {
+// TestTrialBesideOthers: pods that are added count, those that are removed do not.
+func TestTrialBesideOthers(t *testing.T) {
 	nodes, names := racks()
 	there := pod("there").Node("a1").Req(cpu("1")).Obj()
 	f := profile(t, nodes, there)
 	apart := pod("m").Req(cpu("1")).PodAntiAffinity(rack, like("a"), st.PodAntiAffinityWithRequiredReq).Obj()
-	s, err := fit.NewStage(t.Context(), f, []*v1.Pod{apart}, names)
+	s, err := fit.NewTrial(t.Context(), f, []*v1.Pod{apart}, names)
 	require.NoError(t, err)
 	require.False(t, s.Fits(0, 1))
 	s.Remove(there)

@@ -7,17 +7,19 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Stage is the scheduler's snapshot with members put on nodes to see who fits then. It
+// Trial is the scheduler's snapshot with members put on nodes to see who fits then. It
 // is for members that depend on one another across nodes (pod affinity, topology
 // spread): PreFilters are run anew after every change, as they will be in the members'
-// own cycles. The snapshot is as it was once the stage is closed, and no cycle may go
+// own cycles. The snapshot is as it was once the trial is closed, and no cycle may go
 // on before.
-type Stage struct {
+type Trial struct {
 	ctx     context.Context
 	profile framework.Framework
 	pods    fwk.MutableSnapshotSharedLister
@@ -26,13 +28,18 @@ type Stage struct {
 	seen    []seen // by kind; as it is now
 	puts    []put
 	err     error
+	by      refusers
 }
+
+// Refusers are the plugins that have refused a member on some node, sorted.
+func (s *Trial) Refusers() []string { return s.by.list() }
 
 // seen is what PreFilter said of a kind.
 type seen struct {
 	done    bool
 	state   fwk.CycleState
 	result  *fwk.PreFilterResult
+	with    []string // the plugins that leave some nodes only
 	refused bool
 }
 
@@ -41,36 +48,40 @@ type put struct {
 	node string
 }
 
-// NewStage sets a stage for one member of each kind, on nodes by index. It must be
+// NewTrial begins one with one member of each kind, on nodes by index. It must be
 // closed.
-func NewStage(ctx context.Context, profile framework.Framework, kinds []*v1.Pod, nodes []string) (*Stage, error) {
+func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod, nodes []string) (*Trial, error) {
 	pods := profile.MutableSnapshotSharedLister()
 	if err := pods.StartMutations(); err != nil {
 		return nil, err
 	}
-	return &Stage{
+	return &Trial{
 		ctx: context.WithValue(ctx, asking{}, true), profile: profile, pods: pods,
 		kinds: kinds, nodes: nodes, seen: make([]seen, len(kinds)),
 	}, nil
 }
 
 // Close restores the snapshot. The error is that of any call.
-func (s *Stage) Close() error { return errors.Join(s.err, s.pods.EndMutations()) }
+func (s *Trial) Close() error { return errors.Join(s.err, s.pods.EndMutations()) }
 
 // Add puts a pod there that counts besides the snapshot.
-func (s *Stage) Add(node string, pod fwk.PodInfo) {
+func (s *Trial) Add(node string, pod fwk.PodInfo) {
 	s.note(s.pods.AddPod(pod, node))
 }
 
 // Remove has a pod leave.
-func (s *Stage) Remove(pod *v1.Pod) {
+func (s *Trial) Remove(pod *v1.Pod) {
 	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), pod, pod.Spec.NodeName))
 }
 
 // Fits says whether a member of a kind passes the Filters on a node now.
-func (s *Stage) Fits(kind, node int) bool {
+func (s *Trial) Fits(kind, node int) bool {
 	look := s.look(kind)
-	if s.err != nil || look.refused || !look.result.AllNodes() && !look.result.NodeNames.Has(s.nodes[node]) {
+	if s.err != nil || look.refused {
+		return false
+	}
+	if !look.result.AllNodes() && !look.result.NodeNames.Has(s.nodes[node]) {
+		s.by.add(look.with...)
 		return false
 	}
 	n, err := s.pods.NodeInfos().Get(s.nodes[node])
@@ -78,17 +89,24 @@ func (s *Stage) Fits(kind, node int) bool {
 		return false
 	}
 	runs.Add(1)
-	return s.profile.RunFilterPlugins(s.ctx, look.state, s.kinds[kind], n).IsSuccess()
+	status := s.profile.RunFilterPlugins(s.ctx, look.state, s.kinds[kind], n)
+	if !status.IsSuccess() {
+		s.by.add(status.Plugin())
+	}
+	return status.IsSuccess()
 }
 
 // look runs the PreFilters of a kind if something has changed since.
-func (s *Stage) look(kind int) seen {
+func (s *Trial) look(kind int) seen {
 	if s.seen[kind].done {
 		return s.seen[kind]
 	}
 	look := seen{done: true, state: framework.NewCycleState()}
-	result, status, _ := s.profile.RunPreFilterPlugins(s.ctx, look.state, s.kinds[kind])
-	look.result, look.refused = result, !status.IsSuccess()
+	result, status, with := s.profile.RunPreFilterPlugins(s.ctx, look.state, s.kinds[kind])
+	look.result, look.with, look.refused = result, sets.List(with), !status.IsSuccess()
+	if look.refused {
+		s.by.add(append(look.with, status.Plugin())...)
+	}
 	if look.refused && !status.IsRejected() {
 		s.note(status.AsError())
 	}
@@ -97,7 +115,7 @@ func (s *Stage) look(kind int) seen {
 }
 
 // Put puts a member of a kind on a node.
-func (s *Stage) Put(kind, node int) {
+func (s *Trial) Put(kind, node int) {
 	pod := *s.kinds[kind]
 	pod.UID = types.UID(fmt.Sprintf("%s-%d", pod.UID, len(s.puts)))
 	pod.Spec.NodeName = s.nodes[node]
@@ -110,27 +128,20 @@ func (s *Stage) Put(kind, node int) {
 }
 
 // Undo takes the last member that was put back.
-func (s *Stage) Undo() {
+func (s *Trial) Undo() {
 	last := s.puts[len(s.puts)-1]
 	s.puts = s.puts[:len(s.puts)-1]
 	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), last.pod, last.node))
 }
 
 // note remembers the first error, and that what was seen is no longer true.
-func (s *Stage) note(err error) {
+func (s *Trial) note(err error) {
 	if s.err == nil {
 		s.err = err
 	}
 	for k := range s.seen {
 		s.seen[k].done = false
 	}
-}
-
-// local are the plugins whose answer for a node depends on that node alone.
-var local = map[string]bool{
-	"NodeAffinity": true, "NodeName": true, "NodePorts": true, "NodeResourcesFit": true, "NodeUnschedulable": true,
-	"NodeVolumeLimits": true, "TaintToleration": true, "VolumeBinding": true, "VolumeZone": true, "DynamicResources": true,
-	"NodeDeclaredFeatures": true, "GangScheduling": true, "DeferredPodScheduling": true, "Coscheduling": true,
 }
 
 // Dependent says whether members that this counter counts may depend on others across
@@ -142,9 +153,9 @@ func (c *Counter) Dependent(alone bool) bool {
 	}
 	skipped := c.state.GetSkipFilterPlugins()
 	for _, p := range c.plugins.PreFilter.Enabled {
-		switch {
-		case local[p.Name] || skipped.Has(p.Name):
-		case p.Name == interPodAffinity && (hasNoTerms(c.member) || alone && onlyApartOnHosts(c.member)):
+		switch scope := facts[p.Name].scope; {
+		case scope == local || scope == ledgered || skipped.Has(p.Name):
+		case p.Name == names.InterPodAffinity && (hasNoTerms(c.member) || alone && onlyApartOnHosts(c.member)):
 		default:
 			return true
 		}

@@ -1,0 +1,243 @@
+package convert_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// pod is one with some of everything that makes a template.
+func pod(change ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "p", UID: "u", Labels: map[string]string{"app": "a"}, Annotations: map[string]string{},
+			CreationTimestamp: metav1.NewTime(time.Unix(7, 0)),
+		},
+		Spec: v1.PodSpec{SchedulerName: "muster-scheduler", Containers: []v1.Container{{
+			Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("2")}},
+		}}},
+	}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func claim(name string, readOnly bool) v1.Volume {
+	return v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name, ReadOnly: readOnly}}}
+}
+
+// TestTemplate: whatever a Filter may read of a pod makes another template, and what it may
+// not does not. Shapes do not tell apart, besides, who names which claim.
+func TestTemplate(t *testing.T) {
+	const differ, shape, same = "differ", "one shape", "same"
+	for name, c := range map[string]struct {
+		change func(*v1.Pod)
+		want   string
+	}{
+		"name and UID":  {func(p *v1.Pod) { p.Name, p.UID = "q", "v" }, same},
+		"annotations":   {func(p *v1.Pod) { p.Annotations["x"] = "y" }, same},
+		"image":         {func(p *v1.Pod) { p.Spec.Containers[0].Image = "other" }, same},
+		"its own index": {func(p *v1.Pod) { p.Labels["apps.kubernetes.io/pod-index"] = "3" }, same},
+		"a config map": {func(p *v1.Pod) {
+			p.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}}
+		}, same},
+		"a token": {func(p *v1.Pod) {
+			p.Spec.Volumes = []v1.Volume{{Name: "kube-api-access-x7", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}}
+		}, same},
+		"a port inside":  {func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80}} }, same},
+		"namespace":      {func(p *v1.Pod) { p.Namespace = "other" }, differ},
+		"scheduler":      {func(p *v1.Pod) { p.Spec.SchedulerName = "other" }, differ},
+		"a label":        {func(p *v1.Pod) { p.Labels["role"] = "worker" }, differ},
+		"priority":       {func(p *v1.Pod) { p.Spec.Priority = ptr.To(int32(5)) }, differ},
+		"priority 0":     {func(p *v1.Pod) { p.Spec.Priority = ptr.To(int32(0)) }, same},
+		"request":        {func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("3") }, differ},
+		"overhead":       {func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{"cpu": resource.MustParse("1")} }, differ},
+		"node selector":  {func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"gpu": "yes"} }, differ},
+		"affinity":       {func(p *v1.Pod) { p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{}} }, differ},
+		"toleration":     {func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "gpu"}} }, differ},
+		"spread":         {func(p *v1.Pod) { p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1}} }, differ},
+		"a host port":    {func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80}} }, differ},
+		"a volume":       {func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{claim("a", false)} }, differ},
+		"host network":   {func(p *v1.Pod) { p.Spec.HostNetwork = true }, differ},
+		"system":         {func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: v1.Windows} }, differ},
+		"a device":       {func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} }, differ},
+		"no labels":      {func(p *v1.Pod) { p.Labels = nil }, differ},
+		"another volume": {func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{claim("b", false)} }, shape},
+		"read only":      {func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{claim("a", true)} }, differ},
+		"another claim": {func(p *v1.Pod) {
+			p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("b")}}
+		}, shape},
+		"claims by class": {func(p *v1.Pod) {
+			p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("t")}}
+		}, differ},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := pod()
+			if c.want == shape || name == "read only" || name == "claims by class" {
+				base.Spec.Volumes, base.Spec.ResourceClaims = []v1.Volume{claim("a", false)}, []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("a")}}
+			}
+			other := base.DeepCopy()
+			c.change(other)
+			before := other.DeepCopy()
+			require.Equal(t, c.want == same, convert.Template(base) == convert.Template(other))
+			require.Equal(t, c.want != differ, convert.Shape(base) == convert.Shape(other))
+			require.Equal(t, before, other, "the pod is left alone")
+		})
+	}
+}
+
+// TestMember: what a pod is as a member.
+func TestMember(t *testing.T) {
+	of := gang.Ref{Name: "g"}
+	plain := gang.Member{Gang: of, Pod: "ns/p", UID: "u", Rank: gang.NoRank}
+	for name, c := range map[string]struct {
+		pod  *v1.Pod
+		want func(*gang.Member)
+		bad  string
+	}{
+		"plain":          {pod(), func(*gang.Member) {}, ""},
+		"ranked":         {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "3" }), func(m *gang.Member) { m.Rank = 3 }, ""},
+		"a bad rank":     {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "-3" }), func(*gang.Member) {}, `"-3"`},
+		"gated":          {pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{}} }), func(m *gang.Member) { m.Gated = true }, ""},
+		"important":      {pod(func(p *v1.Pod) { p.Spec.Priority = ptr.To(int32(9)) }), func(m *gang.Member) { m.Priority = 9 }, ""},
+		"running":        {pod(func(p *v1.Pod) { p.Spec.NodeName = "n" }), func(m *gang.Member) { m.Node = "n" }, ""},
+		"finished":       {pod(func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed }), func(m *gang.Member) { m.Node, m.Done = "n", true }, ""},
+		"never started":  {pod(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), func(*gang.Member) {}, ""},
+		"of a job":       {pod(func(p *v1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "j", Controller: ptr.To(true)}} }), func(m *gang.Member) { m.Owner = "j" }, ""},
+		"owned, no more": {pod(func(p *v1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "j"}} }), func(*gang.Member) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := plain
+			c.want(&want)
+			got, err := convert.Member(c.pod, of)
+			require.Equal(t, want, got)
+			require.Equal(t, c.bad != "", err != nil)
+			if err != nil {
+				require.ErrorContains(t, err, c.bad)
+			}
+		})
+	}
+}
+
+// TestWhatPodsSay: single questions about a pod, each with who says yes.
+func TestWhatPodsSay(t *testing.T) {
+	finished := func(phase v1.PodPhase) *v1.Pod { return pod(func(p *v1.Pod) { p.Status.Phase = phase }) }
+	labelled := func(key, value string) *v1.Pod { return pod(func(p *v1.Pod) { p.Labels[key] = value }) }
+	never, lower := v1.PreemptNever, v1.PreemptLowerPriority
+	require.False(t, convert.Finished(finished(v1.PodRunning)))
+	require.True(t, convert.Finished(finished(v1.PodSucceeded)))
+	require.True(t, convert.Finished(finished(v1.PodFailed)))
+	require.True(t, convert.Finished(pod(func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{} })))
+
+	require.True(t, convert.Protected(labelled(scheduling.LabelDisablePreemptible, "true")))
+	require.True(t, convert.Protected(labelled(scheduling.LabelQuotaPreemptible, "false")))
+	require.False(t, convert.Protected(labelled(scheduling.LabelDisablePreemptible, "false")))
+	require.False(t, convert.Protected(labelled(scheduling.LabelQuotaPreemptible, "true")))
+
+	require.False(t, convert.NeverPreempts(pod()))
+	require.False(t, convert.NeverPreempts(pod(func(p *v1.Pod) { p.Spec.PreemptionPolicy = &lower })))
+	require.True(t, convert.NeverPreempts(pod(func(p *v1.Pod) { p.Spec.PreemptionPolicy = &never })))
+
+	require.EqualValues(t, 7e9, convert.Started(pod()))
+	require.EqualValues(t, 9e9, convert.Started(pod(func(p *v1.Pod) { p.Status.StartTime = ptr.To(metav1.Unix(9, 0)) })))
+
+	namespace, name := convert.SplitKey(convert.PodKey(pod()))
+	require.Equal(t, []string{"ns", "p"}, []string{namespace, name})
+}
+
+func tree(nodes ...topology.Node) *topology.Tree {
+	return topology.Build([]string{"Spine", "Block"}, nodes)
+}
+
+// TestGather: what a spec asks of all members together, and of those of each gang.
+func TestGather(t *testing.T) {
+	must, prefer, own := scheduling.MustGather, scheduling.PreferGather, scheduling.ScopePodGroup
+	for name, c := range map[string]struct {
+		rules               []scheduling.GatherRule
+		gangs               int
+		must, mustEach      int
+		prefer, preferEach  []plan.Preference
+		multiple, blockEach offer.Slots // of the blocks
+	}{
+		"nothing":                     {gangs: 1, multiple: 1, blockEach: 1},
+		"the deepest rule holds":      {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must}, {Layer: "Spine", Strategy: must}}, gangs: 1, must: 2, multiple: 1, blockEach: 1},
+		"preferences in their order":  {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: prefer}, {Layer: "Spine", Strategy: prefer}}, gangs: 1, prefer: []plan.Preference{{Layer: 2}, {Layer: 1}}, multiple: 1, blockEach: 1},
+		"each gang":                   {rules: []scheduling.GatherRule{{Layer: "Spine", Strategy: must}, {Layer: "Block", Strategy: must, Scope: own}}, gangs: 2, must: 1, mustEach: 2, multiple: 1, blockEach: 1},
+		"each of one is all":          {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must, Scope: own}}, gangs: 1, must: 2, multiple: 1, blockEach: 1},
+		"each gang prefers":           {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: prefer, Scope: own}}, gangs: 2, preferEach: []plan.Preference{{Layer: 2}}, multiple: 1, blockEach: 1},
+		"multiples have a common one": {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: prefer, PodCountMultiple: 4}, {Layer: "Block", Strategy: prefer, PodCountMultiple: 6}}, gangs: 1, prefer: []plan.Preference{{Layer: 2}}, multiple: 12, blockEach: 1},
+		"a multiple of each gang":     {rules: []scheduling.GatherRule{{Layer: "Block", Strategy: must, PodCountMultiple: 4, Scope: own}}, gangs: 2, mustEach: 2, multiple: 1, blockEach: 4},
+		"layers that there are not":   {rules: []scheduling.GatherRule{{Layer: "Hall", Strategy: must}}, gangs: 1, multiple: 1, blockEach: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, each := convert.Gather(&scheduling.GatherSpec{Rules: c.rules}, tree(), c.gangs)
+			require.Equal(t, []int{c.must, c.mustEach}, []int{all.Must, each.Must})
+			require.Equal(t, c.prefer, all.Prefer)
+			require.Equal(t, c.preferEach, each.Prefer)
+			require.Equal(t, []offer.Slots{c.multiple, c.blockEach}, []offer.Slots{all.Multiple.At(2), each.Multiple.At(2)})
+		})
+	}
+	all, each := convert.Gather(nil, tree(), 2)
+	require.Zero(t, all.Must+each.Must)
+}
+
+// TestNode: of several label keys of a layer the first with a value counts.
+func TestNode(t *testing.T) {
+	layers := []convert.Layer{{Name: "Spine", Keys: []string{"spine", "old-spine"}}, {Name: "Block", Keys: []string{"block"}}}
+	require.Equal(t, []string{"Spine", "Block"}, convert.LayerNames(layers))
+	for _, c := range []struct{ labels, path string }{
+		{"", "/"}, {"spine=s block=b", "s/b"}, {"old-spine=o block=b", "o/b"}, {"spine= old-spine=o", "o/"}, {"spine=s old-spine=o", "s/"}, {"block=b", "/b"},
+	} {
+		labels := map[string]string{}
+		for word := range strings.FieldsSeq(c.labels) {
+			key, value, _ := strings.Cut(word, "=")
+			labels[key] = value
+		}
+		n := convert.Node("n", labels, layers)
+		require.Equal(t, "n", n.Name)
+		require.Equal(t, c.path, strings.Join(n.Path, "/"), c.labels)
+	}
+}
+
+// TestDetailStatus: named domains above the nodes, depth first, children by name; domains
+// without a name are counted.
+func TestDetailStatus(t *testing.T) {
+	details, unnamed := convert.DetailStatus(tree(
+		topology.Node{Name: "n1", Path: []string{"s-10", "b"}}, topology.Node{Name: "n2", Path: []string{"s-2", "b-10"}},
+		topology.Node{Name: "n3", Path: []string{"s-2", "b-9"}}, topology.Node{Name: "n4", Path: []string{"s-2", "b-9"}},
+		topology.Node{Name: "n5", Path: []string{"s-2", ""}},
+	))
+	require.EqualValues(t, 1, unnamed)
+	var got []string
+	for _, d := range details {
+		parent := koordinator.TopologyInfo{}
+		if d.ParentTopologyInfo != nil {
+			parent = *d.ParentTopologyInfo
+		}
+		got = append(got, strings.Join([]string{d.TopologyInfo.TopologyLayer, d.TopologyInfo.TopologyName, "in", parent.TopologyLayer, parent.TopologyName, "over", d.ChildTopologyLayer, strings.Join(d.ChildTopologyNames, ",")}, " "))
+	}
+	require.Equal(t, []string{
+		"ClusterTopologyLayer  in   over Spine s-2,s-10",
+		"Spine s-2 in ClusterTopologyLayer  over Block b-9,b-10",
+		"Block b-9 in Spine s-2 over NodeTopologyLayer ",
+		"Block b-10 in Spine s-2 over NodeTopologyLayer ",
+		"Spine s-10 in ClusterTopologyLayer  over Block b",
+		"Block b in Spine s-10 over NodeTopologyLayer ",
+	}, got)
+	require.EqualValues(t, []int32{5, 4, 2}, []int32{details[0].NodeNum, details[1].NodeNum, details[2].NodeNum})
+}

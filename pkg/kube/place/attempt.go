@@ -1,0 +1,202 @@
+package place
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+)
+
+// Plan chooses places for the group's pending members, or says why there are none. The
+// error is a plugin's failure.
+func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
+	counts, err := a.count(ctx)
+	if err != nil {
+		return Outcome{}, nil, err
+	}
+	found, refusal, err := a.Choose(ctx, nil)
+	if err == nil && refusal == nil {
+		found, err = a.modestly(ctx, found)
+	}
+	if err != nil || refusal == nil {
+		return found, nil, err
+	}
+	plugins, everywhere := a.refusedBy()
+	return Outcome{}, &Refusal{
+		Plan: refusal, Diagnosis: diagnose(a.Nodes, counts).with(a.limited, counts), Avoided: a.Group.Avoid,
+		Plugins: plugins, Everywhere: everywhere,
+	}, nil
+}
+
+// Choose plans as if the pods that are gone, by node index, had left; nil means nobody.
+func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.Refusal, error) {
+	dependent := a.Dependent()
+	if !dependent && a.Alike() {
+		w := a.World
+		if gone != nil {
+			w.Free = a.freeWithout(ctx, gone)
+		}
+		p, refusal := plan.Choose(w, a.Request())
+		if refusal != nil {
+			return Outcome{}, refusal, nil
+		}
+		return Outcome{Places: a.Assign(p)}, nil, nil
+	}
+	return a.chooseJob(ctx, dependent, gone)
+}
+
+// Alike says whether the members differ in nothing that a plan must know: neither in
+// what they need nor in whom they gather with, nor where some of them are already.
+func (a *Attempt) Alike() bool {
+	if len(a.kinds) > 1 || a.Each.Must > 0 || len(a.Each.Prefer) > 0 || maxMultiple(a.Each) > 1 {
+		return false
+	}
+	return len(a.Group.Bound) == 0 || maxMultiple(a.All) == 1
+}
+
+func maxMultiple(g plan.Gather) (most offer.Slots) {
+	for l := range g.Multiple {
+		most = max(most, g.Multiple.At(l))
+	}
+	return max(most, 1)
+}
+
+// Dependent says whether members may depend on one another across nodes.
+func (a *Attempt) Dependent() bool {
+	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Dependent(len(a.kinds) == 1) })
+}
+
+// Request is what like members ask for.
+func (a *Attempt) Request() plan.Request {
+	return plan.Request{
+		Want: offer.Slots(len(a.Group.Pending)), Min: offer.Slots(max(1, a.Group.Need())),
+		Must: a.All.Must, Prefer: a.All.Prefer, Multiple: a.All.Multiple,
+	}
+}
+
+// count asks the Filters what each node takes and reads the request off the group.
+func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
+	tree := a.Net.Tree
+	a.All, a.Each = convert.Gather(a.Group.Gather, tree, len(a.Group.Gangs))
+	a.World = plan.World{Tree: tree, Bound: a.bound(gang.Ref{})}
+	a.attract()
+	if err := a.sortKinds(ctx); err != nil {
+		return nil, err
+	}
+	counts := make([]fit.Counts, len(a.kinds))
+	for k := range a.kinds {
+		counts[k] = a.memory.Count(ctx, a.kinds[k].counter, a.Nodes, a.beside)
+		a.kinds[k].slots = counts[k].Slots
+	}
+	a.planner.limit(a)
+	for i := range a.limited.left {
+		for k := range a.kinds {
+			a.kinds[k].slots[i] = a.limited.allow(i, k, nil, a.kinds[k].slots[i])
+		}
+	}
+	a.World.Free = a.least()
+	a.counted, a.answers = true, make([]map[string]offer.Slots, len(a.Nodes))
+	return counts, nil
+}
+
+// least is how many members each node takes whichever they are: those of the neediest
+// kind, but for kinds that fit nowhere as long as others are not there.
+func (a *Attempt) least() []offer.Slots {
+	if len(a.kinds) == 1 {
+		return a.kinds[0].slots
+	}
+	least := make([]offer.Slots, len(a.Nodes))
+	first := true
+	for _, k := range a.kinds {
+		if !slices.ContainsFunc(k.slots, func(n offer.Slots) bool { return n > 0 }) && a.Dependent() {
+			continue
+		}
+		for i, n := range k.slots {
+			if first || n < least[i] {
+				least[i] = n
+			}
+		}
+		first = false
+	}
+	return least
+}
+
+// bound counts, by node index, the members of a gang that run already; of all gangs
+// if it is the zero Ref. nil says that none does.
+func (a *Attempt) bound(of gang.Ref) []offer.Slots {
+	if len(a.Group.Bound) == 0 {
+		return nil
+	}
+	out := make([]offer.Slots, a.Net.Tree.NumNodes())
+	for _, m := range a.Group.Bound {
+		if i, ok := a.Net.Tree.NodeIndex(m.Node); ok && (of.IsZero() || m.Gang == of) {
+			out[i]++
+		}
+	}
+	return out
+}
+
+// sortKinds finds out which pending members need the same.
+func (a *Attempt) sortKinds(ctx context.Context) error {
+	if a.kindOf != nil {
+		return nil
+	}
+	a.kindOf = make(map[string]int, len(a.Group.Pending))
+	known, alike := map[string]int{}, map[string]int{}
+	for _, m := range a.Group.Pending {
+		pod := a.Group.Pods[m.Pod]
+		template := convert.Template(pod)
+		k, ok := known[template]
+		if !ok {
+			c, err := fit.NewCounter(ctx, a.profile, pod)
+			if err != nil {
+				return err
+			}
+			// Templates may differ in what no Filter reads now: labels, for one.
+			if k, ok = alike[c.Key()]; !ok || c.Key() == "" {
+				k = len(a.kinds)
+				a.kinds = append(a.kinds, kind{pod: pod, counter: c})
+			}
+			known[template], alike[c.Key()] = k, k
+		}
+		a.kindOf[m.Pod] = k
+	}
+	return nil
+}
+
+// OneOfEach lists one member of each kind but that of the speaker.
+func (a *Attempt) OneOfEach(speaker *v1.Pod) (keys []string) {
+	if len(a.kinds) < 2 {
+		return nil
+	}
+	of := a.kindOf[convert.PodKey(speaker)]
+	for k := range a.kinds {
+		if k != of {
+			keys = append(keys, convert.PodKey(a.kinds[k].pod))
+		}
+	}
+	return keys
+}
+
+// refusedBy says which plugins refused members of any kind, and whether one of them does so
+// on all nodes.
+func (a *Attempt) refusedBy() (plugins []string, everywhere bool) {
+	plugins = slices.Clone(a.refusers)
+	for _, k := range a.kinds {
+		plugins = append(plugins, k.counter.Refusers()...)
+		everywhere = everywhere || k.counter.Everywhere()
+	}
+	for _, is := range a.limited.why {
+		if is.plugin != "" {
+			plugins = append(plugins, is.plugin)
+		}
+	}
+	slices.Sort(plugins)
+	return slices.Compact(plugins), everywhere
+}

@@ -1,0 +1,65 @@
+package place
+
+import (
+	"iter"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Broken says which rule of a group the places of its plan break, and those of its members
+// that run; "" if they obey them all. A plan obeys them when it is made: later the tree may
+// have changed, or members may have lost their places. A reservation must have places for all
+// that are needed, as far as they exist; while a plan is carried out the barrier counts them.
+func Broken(group *cache.Group, tree *topology.Tree) string {
+	job := plan.Job{}
+	job.All, job.Each = convert.Gather(group.Gather, tree, len(group.Gangs))
+	gangs := map[gang.Ref]int{}
+	places := make([][]offer.Slots, len(group.Gangs))
+	for i, g := range group.Gangs {
+		gangs[g.Ref] = i
+		places[i] = make([]offer.Slots, tree.NumNodes())
+		job.Gangs = append(job.Gangs, plan.Gang{Bound: make([]offer.Slots, tree.NumNodes())})
+	}
+	if group.Waiting {
+		for _, m := range group.Pending {
+			if i := gangs[m.Gang]; int(job.Gangs[i].Need) < group.Gangs[i].Need {
+				job.Gangs[i].Need++
+			}
+		}
+	}
+	for _, members := range [][]gang.Member{group.Pending, group.Bound} {
+		for _, m := range members {
+			into, node := job.Gangs[gangs[m.Gang]].Bound, m.Node
+			if place, ok := group.Places[m.Pod]; ok {
+				into, node = places[gangs[m.Gang]], place
+			}
+			if i, ok := tree.NodeIndex(node); ok {
+				into[i]++
+			}
+		}
+	}
+	breach := job.Holds(tree, places)
+	if breach == nil {
+		return ""
+	}
+	if breach.Gang >= 0 && len(group.Gangs) > 1 {
+		return "gang " + group.Gangs[breach.Gang].Ref.String() + ": " + breach.String()
+	}
+	return breach.String()
+}
+
+// indexes are those of the nodes that the tree knows.
+func indexes(tree *topology.Tree, nodes iter.Seq[string]) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for name := range nodes {
+			if i, ok := tree.NodeIndex(name); ok && !yield(i) {
+				return
+			}
+		}
+	}
+}

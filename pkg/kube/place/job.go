@@ -1,0 +1,213 @@
+package place
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+)
+
+// chooseJob plans for members that differ, or depend on one another.
+func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Pod) (found Outcome, refusal *plan.Refusal, err error) {
+	job, classes := a.Job()
+	w := plan.JobWorld{World: a.World, Take: a.taker(ctx, gone)}
+	if gone != nil {
+		w.Free = a.freeWithout(ctx, gone)
+	}
+	if dependent {
+		trial, trialErr := a.trial(ctx, gone)
+		if trialErr != nil {
+			return Outcome{}, nil, trialErr
+		}
+		defer func() {
+			a.refusers = trial.Refusers()
+			if closeErr := trial.Close(); err == nil {
+				err = closeErr
+			}
+		}()
+		w.Trial = a.onTrial(trial)
+	}
+	p, refusal := plan.ChooseJob(w, job)
+	if refusal != nil {
+		return Outcome{}, refusal, nil
+	}
+	return Outcome{Places: a.AssignJob(p, classes), InOrder: p.InOrder}, nil, nil
+}
+
+// Job says what the group asks for, and which members each class is, by rank.
+func (a *Attempt) Job() (plan.Job, [][]gang.Member) {
+	job := plan.Job{All: a.All, Each: a.Each}
+	gangs := map[gang.Ref]int{}
+	if a.oneGang() {
+		job.Gangs = []plan.Gang{{Need: offer.Slots(len(a.Group.Pending)), Bound: a.World.Bound}}
+	} else {
+		for i, g := range a.Group.Gangs {
+			gangs[g.Ref] = i
+			job.Gangs = append(job.Gangs, plan.Gang{Need: offer.Slots(g.Need), Bound: a.bound(g.Ref)})
+		}
+	}
+	var members [][]gang.Member
+	known := map[plan.Put]int{} // by gang and kind
+	for rank, m := range a.Group.Pending {
+		key := plan.Put{Class: gangs[m.Gang], Node: a.kindOf[m.Pod]}
+		c, ok := known[key]
+		if !ok {
+			c = len(members)
+			known[key] = c
+			members = append(members, nil)
+			job.Classes = append(job.Classes, plan.Class{Gang: gangs[m.Gang], Kind: a.kindOf[m.Pod]})
+		}
+		members[c] = append(members[c], m)
+		job.Classes[c].Ranks = append(job.Classes[c].Ranks, rank)
+	}
+	return job, members
+}
+
+// oneGang says whether it makes no difference to which gang a member belongs: all get a
+// place or none does, and they gather together.
+func (a *Attempt) oneGang() bool {
+	return a.Group.Need() == len(a.Group.Pending) && a.Each.Must == 0 && len(a.Each.Prefer) == 0 && maxMultiple(a.Each) == 1
+}
+
+// taker says how many members of a kind a node takes beside others.
+func (a *Attempt) taker(ctx context.Context, gone [][]*v1.Pod) func(int, []offer.Slots, int) offer.Slots {
+	return func(node int, load []offer.Slots, kind int) offer.Slots {
+		if a.Nodes[node] == nil {
+			return 0
+		}
+		var left []*v1.Pod
+		if gone != nil {
+			left = gone[node]
+		}
+		return a.Take(ctx, Question{Node: node, Kind: kind, Load: load, Gone: left})
+	}
+}
+
+// Question is how many members of a kind a node takes beside a load, by kind, when some
+// pods have left.
+type Question struct {
+	Node, Kind int
+	Load       []offer.Slots
+	Gone       []*v1.Pod
+}
+
+// key tells questions about one node apart.
+func (q Question) key() string {
+	var b strings.Builder
+	fmt.Fprint(&b, q.Kind, q.Load)
+	for _, p := range q.Gone {
+		b.WriteByte(' ')
+		b.WriteString(string(p.UID))
+	}
+	return b.String()
+}
+
+// Take asks the Filters, each question once. Questions about one node must come one
+// after the other.
+func (a *Attempt) Take(ctx context.Context, q Question) offer.Slots {
+	loaded := slices.ContainsFunc(q.Load, func(s offer.Slots) bool { return s > 0 })
+	if !loaded && len(q.Gone) == 0 {
+		return a.kinds[q.Kind].slots[q.Node]
+	}
+	answers := a.answers[q.Node]
+	if answers == nil {
+		answers = map[string]offer.Slots{}
+		a.answers[q.Node] = answers
+	}
+	key := q.key()
+	if slots, ok := answers[key]; ok {
+		return slots
+	}
+	beside := slices.Clone(a.beside[q.Node])
+	for k, many := range q.Load {
+		for range many {
+			beside = append(beside, a.kinds[k].counter.Member())
+		}
+	}
+	slots, _ := a.kinds[q.Kind].counter.CountWithout(ctx, a.Nodes[q.Node], beside, q.Gone)
+	slots = a.limited.allow(q.Node, q.Kind, q.Load, slots)
+	answers[key] = slots
+	return slots
+}
+
+// CountWithout is how many members a node takes, whichever they are, when some pods have
+// left.
+func (a *Attempt) CountWithout(ctx context.Context, node int, gone []*v1.Pod) (least offer.Slots) {
+	for k := range a.kinds {
+		if slots := a.Take(ctx, Question{Node: node, Kind: k, Gone: gone}); k == 0 || slots < least {
+			least = slots
+		}
+	}
+	return least
+}
+
+// freeWithout is how many members each node takes, whichever they are, when others
+// have left.
+func (a *Attempt) freeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slots {
+	free := make([]offer.Slots, len(a.Nodes))
+	a.OnEach(ctx, func(i int, _ fwk.NodeInfo) {
+		free[i] = a.CountWithout(ctx, i, gone[i])
+	})
+	return free
+}
+
+// trial is the snapshot with everybody there who counts.
+func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, error) {
+	pods := make([]*v1.Pod, len(a.kinds))
+	for k := range pods {
+		pods[k] = a.kinds[k].pod
+	}
+	names := make([]string, len(a.Nodes))
+	for i := range names {
+		names[i] = a.Net.Tree.NodeName(i)
+	}
+	s, err := fit.NewTrial(ctx, a.profile, pods, names)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range a.Nodes {
+		if n == nil {
+			continue
+		}
+		for _, p := range a.beside[i] {
+			s.Add(names[i], p)
+		}
+		if gone != nil {
+			for _, p := range gone[i] {
+				s.Remove(p)
+			}
+		}
+	}
+	return s, nil
+}
+
+// AssignJob gives members their places. Within a class, lower ranks go to the nodes
+// that come first in the plan, or where the order is taken, first in the tree.
+func (a *Attempt) AssignJob(p *plan.JobPlan, classes [][]gang.Member) []gang.Place {
+	byRank := slices.Clone(p.Puts)
+	if p.InOrder {
+		slices.SortStableFunc(byRank, func(x, y plan.Put) int { return cmp.Compare(x.Node, y.Node) })
+	}
+	next := make([]int, len(classes))
+	onNode := map[plan.Put][]gang.Member{}
+	for _, put := range byRank {
+		onNode[put] = append(onNode[put], classes[put.Class][next[put.Class]])
+		next[put.Class]++
+	}
+	places := make([]gang.Place, 0, len(p.Puts))
+	for _, put := range p.Puts {
+		m := onNode[put][0]
+		onNode[put] = onNode[put][1:]
+		places = append(places, gang.Place{Pod: m.Pod, Node: a.Net.Tree.NodeName(put.Node)})
+	}
+	return places
+}

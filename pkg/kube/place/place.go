@@ -1,0 +1,193 @@
+// Package place tries to find places for a whole gang on one snapshot of the cluster: it
+// counts what each node takes, has the core choose, and gives the members their nodes.
+//
+//	place.go       a Planner makes the attempts of one profile
+//	attempt.go     one attempt, and the plan for members that need the same
+//	job.go         the plan for members that differ, or depend on one another
+//	reserved.go    whether places that were chosen before can be taken now
+//	capable.go     where a gang could be if others had finished
+//	limits.go      what refusals have told of nodes that were counted wrong
+//	sees.go        whether a refusal is nothing new to the next attempt
+//	nominated.go   who counts on nodes besides the snapshot
+//	ahead.go       members that are still to be made
+//	surplus.go     what members may not take that the gang can do without
+//	holds.go       whether places still obey the rules
+//	attract.go     how near nodes are to pods that attract others
+//	diagnosis.go   what nodes lack that take nobody
+//	class.go       which groups ask for the same
+//	layout.go      where the nodes of a snapshot stand in the tree
+//
+// An attempt is a value: it is made with all that it needs, changes nothing outside of
+// itself, and is forgotten. The package decides nothing about domains (plan), evicts
+// nobody and tells nobody.
+package place
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Planner makes the attempts of one profile. It keeps what stays true from one to the
+// next: what the Filters said of nodes, and where nodes stand in the tree.
+type Planner struct {
+	profile framework.Framework
+	cache   *cache.Cache
+	memory  *fit.Memory
+	layouts layouts
+	limits  limits
+}
+
+// NewPlanner returns the planner of a profile.
+func NewPlanner(profile framework.Framework, c *cache.Cache) *Planner {
+	return &Planner{profile: profile, cache: c, memory: fit.NewMemory(profile)}
+}
+
+// Avoid says whether a gang must not go to a node.
+type Avoid func(fwk.NodeInfo) bool
+
+// NewAttempt begins an attempt to place a group on the nodes of a snapshot, but for those
+// that it must avoid.
+func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid) *Attempt {
+	group = withAhead(group)
+	l := p.layouts.of(p.cache, nodes)
+	a := &Attempt{Group: group, Net: l.net, Nodes: l.nodes, all: l.nodes, planner: p, profile: p.profile, memory: p.memory}
+	for i, n := range l.nodes {
+		if n != nil && avoid(n) {
+			a.Replace(i, nil)
+			a.leftOut = true
+		}
+	}
+	a.beside, a.others = p.besides(a)
+	return a
+}
+
+// Attempt is one try to place a group on one snapshot of the cluster.
+type Attempt struct {
+	Group *cache.Group
+	Net   *cache.Topology
+	Nodes []fwk.NodeInfo // by node index of Net's tree; nil where there is none, or one to avoid
+
+	// World, All and Each are what the plan is made on, once the members were counted.
+	World     plan.World
+	All, Each plan.Gather
+
+	planner   *Planner
+	profile   framework.Framework
+	memory    *fit.Memory
+	own       bool           // Nodes are not the layout's
+	all       []fwk.NodeInfo // with those to avoid
+	leftOut   bool           // some are
+	kinds     []kind
+	kindOf    map[string]int // by member
+	counted   bool
+	limited   limited
+	unlimited bool                     // they do not count
+	refusers  []string                 // plugins that refused members on a trial
+	beside    map[int]fit.Pods         // by node index, who is counted there besides the snapshot
+	others    map[int]fit.Pods         // and who is only for members that the gang can do without
+	answers   []map[string]offer.Slots // by node index, what the Filters said before
+}
+
+// kind is members that need the same.
+type kind struct {
+	pod     *v1.Pod // the first of them
+	counter *fit.Counter
+	slots   []offer.Slots // by node index
+}
+
+// Outcome is what an attempt has found.
+type Outcome struct {
+	Places  []gang.Place
+	InOrder bool // members must come in the order of the places
+}
+
+// Refusal says why an attempt has found no plan.
+type Refusal struct {
+	Plan      *plan.Refusal
+	Diagnosis Diagnosis
+	Avoided   map[string]string // nodes that were left out, and why
+	// Plugins are those that refused members, sorted. Everywhere says that one of them refuses
+	// some member on all nodes, whatever is on them.
+	Plugins    []string
+	Everywhere bool
+}
+
+// Replace puts another state of a node into the attempt, or takes the node out of it.
+func (a *Attempt) Replace(node int, n fwk.NodeInfo) {
+	if !a.own {
+		a.Nodes, a.own = slices.Clone(a.Nodes), true // the layout's are not to be changed
+	}
+	a.Nodes[node] = n
+}
+
+// Without is a counted attempt in a cluster that lacks some nodes.
+func (a *Attempt) Without(out func(node int) bool) *Attempt {
+	some := *a
+	some.own, some.kinds, some.answers = false, slices.Clone(a.kinds), make([]map[string]offer.Slots, len(a.Nodes))
+	for k := range some.kinds {
+		some.kinds[k].slots = slices.Clone(a.kinds[k].slots)
+	}
+	for i := range a.Nodes {
+		if !out(i) {
+			continue
+		}
+		some.Replace(i, nil)
+		for k := range some.kinds {
+			some.kinds[k].slots[i] = 0
+		}
+	}
+	some.World.Free = some.least()
+	return &some
+}
+
+// Beside tells apart who is counted on a node besides the snapshot.
+func (a *Attempt) Beside(node int) string { return a.beside[node].Key() }
+
+// Counted says whether the attempt got so far that it knows what nodes take.
+func (a *Attempt) Counted() bool { return a.counted }
+
+// For is the attempt for some of the pending members only.
+func (a *Attempt) For(pending []gang.Member) *Attempt {
+	some, group := *a, *a.Group
+	group.Pending = pending
+	some.Group = &group
+	return &some
+}
+
+// OnEach calls do for every node of the snapshot, in parallel.
+func (a *Attempt) OnEach(ctx context.Context, do func(i int, n fwk.NodeInfo)) {
+	a.profile.Parallelizer().Until(ctx, len(a.Nodes), func(i int) {
+		if a.Nodes[i] != nil {
+			do(i, a.Nodes[i])
+		}
+	}, "Coscheduling")
+}
+
+// Domain is the path of the deepest named domain that holds places and the members that
+// run; "" if that is the cluster.
+func (a *Attempt) Domain(places []gang.Place) string { return a.Net.Tree.Path(a.Enclosing(places)) }
+
+// Enclosing is the deepest domain that holds places and the members that run; the whole
+// cluster if there are none.
+func (a *Attempt) Enclosing(places []gang.Place) topology.ID {
+	names := make([]string, 0, len(places)+len(a.Group.Bound))
+	for _, p := range places {
+		names = append(names, p.Node)
+	}
+	for _, m := range a.Group.Bound {
+		names = append(names, m.Node)
+	}
+	domain, _ := a.Net.Tree.Enclosing(indexes(a.Net.Tree, slices.Values(names)))
+	return domain
+}

@@ -1,0 +1,118 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+)
+
+// Explanation says why an eviction is where it is.
+type Explanation struct {
+	// Considered are the domains that it might have been in, the best first; empty if there
+	// were too many ways to compare them.
+	Considered []ConsideredDomain `json:"considered"`
+	Won        string             `json:"won"`  // the path of a domain; "" is the whole cluster
+	Rule       evict.Rule         `json:"rule"` // by which it was better than the next
+}
+
+// ConsideredDomain is what the cheapest eviction in a domain costs.
+type ConsideredDomain struct {
+	Domain   string `json:"domain"` // as Won
+	Possible bool   `json:"possible"`
+	// Untried says that nobody knows: there are too many ways, or it would have taken too
+	// long only to tell about it.
+	Untried       bool `json:"untried,omitempty"`
+	*EvictionCost      // nil if it is not possible
+}
+
+// EvictionCost is what the rules compare, one after the other.
+type EvictionCost struct {
+	Violations      int   `json:"violations"` // of PodDisruptionBudgets
+	Pods            int   `json:"pods"`
+	HighestPriority int32 `json:"highestPriority"`
+	Sum             int64 `json:"sum"` // of priorities
+}
+
+// rules are what the words for rules mean.
+var rules = map[evict.Rule]string{
+	evict.Alone:         "no other domain is possible",
+	evict.ByBudgets:     "fewest violated PodDisruptionBudgets",
+	evict.ByPods:        "fewest pods",
+	evict.ByHighest:     "lowest highest priority",
+	evict.BySum:         "lowest sum of priorities",
+	evict.ByMembers:     "most members placed",
+	evict.ByDepth:       "deepest domain that holds all members",
+	evict.ByPreferences: "fewest domains of the PreferGather layers",
+	evict.ByAttraction:  "most pods of the same network-topology-selector",
+	evict.ByBinpack:     "binpack, fewest slots as if all possible victims had gone",
+	evict.ByNames:       "first by name, all else being equal",
+	evict.ByOrder:       "the better plan",
+	evict.NotAll:        "not all ways were tried",
+}
+
+// A message names at most this many domains, and no more than have room in this many
+// bytes.
+const (
+	mostDomains     = 5
+	mostDomainBytes = 640
+)
+
+// Why says in words what decided.
+func (e Explanation) Why() string {
+	if e.Rule == evict.Alone && slices.ContainsFunc(e.Considered, func(c ConsideredDomain) bool { return c.Untried }) {
+		return "no other domain is known to be possible"
+	}
+	return rules[e.Rule]
+}
+
+// String is the message for people; it is shorter than status.Limit.
+func (e Explanation) String() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "evicts in %s: %s", clipped(cmp.Or(e.Won, "the cluster")), e.Why())
+	for i, c := range e.Considered {
+		domain := fmt.Sprintf("%s: %s", clipped(cmp.Or(c.Domain, "the cluster")), c.cost())
+		if i == mostDomains || out.Len()+len(domain) > mostDomainBytes {
+			fmt.Fprintf(&out, "; and %d more", len(e.Considered)-i)
+			break
+		}
+		out.WriteString(map[bool]string{true: ". ", false: "; "}[i == 0] + domain)
+	}
+	return out.String()
+}
+
+// clipped shortens a path from its front, where paths differ least.
+func clipped(path string) string {
+	const most = 160
+	if len(path) <= most {
+		return path
+	}
+	return "…" + strings.ToValidUTF8(path[len(path)-most:], "")
+}
+
+// cost is a domain's cost in words.
+func (c ConsideredDomain) cost() string {
+	switch {
+	case c.Untried:
+		return "not all ways were tried"
+	case !c.Possible:
+		return "impossible"
+	case c.Pods == 0:
+		return "nobody"
+	}
+	text := fmt.Sprintf("%d pods of priority up to %d", c.Pods, c.HighestPriority)
+	if c.Pods == 1 {
+		text = fmt.Sprintf("1 pod of priority %d", c.HighestPriority)
+	} else if c.Sum != int64(c.Pods)*int64(c.HighestPriority) {
+		text += fmt.Sprintf(", %d in sum", c.Sum)
+	}
+	switch {
+	case c.Violations == 1:
+		text += ", 1 budget violated"
+	case c.Violations > 1:
+		text += fmt.Sprintf(", %d budgets violated", c.Violations)
+	}
+	return text
+}

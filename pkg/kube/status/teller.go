@@ -1,0 +1,298 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// Teller tells people: it brings the status of objects up to date and records events,
+// each thing once, and not more often than anybody reads.
+type Teller struct {
+	Writer *Writer
+
+	cache    *cache.Cache
+	recorder events.EventRecorder
+	options  TellerOptions
+	told     told
+	throttle throttle
+}
+
+// TellerOptions are what the process decides.
+type TellerOptions struct {
+	Clock clock.Clock
+	// Settle is how long changes of a gang are gathered before its status is written; less
+	// than 0 means not at all.
+	Settle time.Duration
+	// Busy says whether bindings are under way, for which the status of gangs should wait.
+	Busy func() bool
+	// Topology says that the status of the ClusterNetworkTopology is ours to write.
+	Topology bool
+}
+
+// NewTeller returns a Teller. Nothing can be told before it is given the cache.
+func NewTeller(w *Writer, r events.EventRecorder, o TellerOptions) *Teller {
+	return &Teller{Writer: w, recorder: r, options: o}
+}
+
+// About gives the Teller the cache that knows of what it tells.
+func (t *Teller) About(c *cache.Cache) { t.cache = c }
+
+// How urgent an event is.
+const (
+	Normal  = v1.EventTypeNormal
+	Warning = v1.EventTypeWarning
+)
+
+// longestBusy is how long the status of a gang waits for bindings, which are more urgent.
+const longestBusy = 5 * time.Second
+
+// Report has a gang's status written when no bindings are under way, or after a while.
+func (t *Teller) Report(ref gang.Ref) { t.report(ref, t.options.Clock.Now().Add(longestBusy)) }
+
+func (t *Teller) report(ref gang.Ref, by time.Time) {
+	t.Writer.DoAfter("gang "+ref.ID(), t.options.Settle, func(ctx context.Context) error {
+		if t.options.Busy() && t.options.Clock.Now().Before(by) {
+			t.report(ref, by)
+			return nil
+		}
+		return t.writeGang(ctx, ref)
+	})
+}
+
+// Pod has a waiting pod's status written as it is when its turn comes.
+func (t *Teller) Pod(key string, say Waiting) {
+	t.Writer.Do("pod "+key, func(ctx context.Context) error {
+		pod := t.cache.Pod(key)
+		if pod == nil || pod.Spec.NodeName != "" {
+			return nil
+		}
+		if node, _ := t.cache.Place(pod); node != "" {
+			say.Node = &node // the node of the reservation, whatever was said meanwhile
+		}
+		return t.Writer.Pod(ctx, pod, say)
+	})
+}
+
+// Siblings writes to the other pending members why they wait. Only a gang for which
+// victims leave costs a write for each member: they get a nominated node anyway.
+func (t *Teller) Siblings(speaker *v1.Pod, why string, came Preemption) {
+	group, refusal := t.cache.Group(speaker)
+	if refusal.Is() || len(group.Places) == 0 {
+		return
+	}
+	says := came.Says(group.Held, len(group.Pending))
+	for _, m := range group.Pending {
+		if m.Pod != convert.PodKey(speaker) {
+			t.Pod(m.Pod, Waiting{Message: Sibling(m.Gang, speaker, why, says, group.Held)})
+		}
+	}
+}
+
+// Refused returns what to say of a group that is refused: its words stay for a while. If
+// they are not why, later is when that may be said; nothing else need happen until then.
+func (t *Teller) Refused(group gang.Ref, why string) (words string, later time.Duration) {
+	if t.options.Settle < 0 {
+		return why, 0
+	}
+	return t.throttle.words(group.ID(), why, t.options.Clock.Now())
+}
+
+// Placed is for a group that is refused no longer.
+func (t *Teller) Placed(group gang.Ref) { t.throttle.forget(group.ID()) }
+
+// told remembers what was said last about an object, so that it is said once.
+type told struct {
+	mu   sync.Mutex
+	last map[string]string
+}
+
+// news says whether this differs from what was said before.
+func (t *told) news(about, message string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last == nil {
+		t.last = map[string]string{}
+	}
+	if t.last[about] == message {
+		return false
+	}
+	t.last[about] = message
+	return true
+}
+
+func (t *told) forget(about string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, about)
+}
+
+// writeGang brings a PodGroup's status up to date and tells about a change.
+func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
+	name := ref.ID()
+	r, ok := t.cache.Report(ref)
+	if !ok {
+		t.told.forget(name)
+		t.told.forget("members of " + name)
+		t.throttle.forget(name)
+		return nil
+	}
+	if !t.cache.Open() || !r.Served {
+		return nil // what is known is not the whole truth yet, or another process leads, or it is another scheduler's
+	}
+	is := State(r)
+	c := Condition(is, r.Domain)
+	switch c.Reason {
+	case ReasonScheduled, ReasonBinding, ReasonReady, ReasonPreempting:
+		t.Gang(ref, Normal, c.Reason, c.Message)
+	default:
+		t.Gang(ref, Warning, c.Reason, c.Message)
+	}
+	if members := "members of " + name; t.options.Settle >= 0 && t.told.news(members, gatedNow(r)) {
+		t.Writer.DoAfter(members, memberSettle*t.options.Settle, func(context.Context) error { t.gated(ref); return nil })
+	}
+	if r.PodGroup != nil && r.Condition != "" {
+		old := Conditions{r.PodGroup.Status.Conditions}
+		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old, Initially(old, r.Condition, c, is.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
+	}
+	if r.PodGroup == nil || r.ReadOnly {
+		return nil
+	}
+	n := Counts{Bound: r.Bound, Running: r.Running, Succeeded: r.Succeeded, Failed: r.Failed, Owners: r.Owners, Domain: r.Domain}
+	now := metav1.NewTime(t.options.Clock.Now())
+	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, is, n, now))
+}
+
+// gatedNow is what the members of a gang are to be told, and how many there are: one more
+// must be told, too.
+func gatedNow(r cache.Report) string {
+	if !r.Refusal.Waits() {
+		return ""
+	}
+	return fmt.Sprint(State(r).Refusal, " ", r.Members)
+}
+
+// memberSettle is how many times longer than its gang's status that of a gated member
+// waits for further changes: while members come one by one, nothing is said to each.
+const memberSettle = 10
+
+// gated writes to the members of a gang that cannot be planned what they wait for, and
+// once it can be, to those that were told so whom they wait for now. What comes of the
+// attempts is not written to each: that is on the one that is tried, and on the PodGroup.
+func (t *Teller) gated(ref gang.Ref) {
+	r, ok := t.cache.Report(ref)
+	if !ok || !t.cache.Open() {
+		return
+	}
+	for _, pod := range t.cache.Pending(ref) {
+		if len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) || !r.Refusal.Waits() && !saysGated(pod) {
+			continue
+		}
+		if ok, why := t.cache.Admit(pod); !ok {
+			t.Pod(convert.PodKey(pod), Waiting{Message: why + Hint(r), Gated: true})
+		}
+	}
+}
+
+func saysGated(pod *v1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonSchedulingGated {
+			return true
+		}
+	}
+	return false
+}
+
+// Gang records an event on the PodGroup, or on a member of a gang without one.
+func (t *Teller) Gang(ref gang.Ref, kind, reason, message string) {
+	name := ref.ID()
+	r, ok := t.cache.Report(ref)
+	if !ok || !r.Served {
+		return
+	}
+	var about runtime.Object
+	var uid types.UID
+	switch pg := t.PodGroup(ref); {
+	case pg != nil:
+		about, uid = pg, pg.UID
+	case r.Speaker != nil:
+		about, uid = r.Speaker, r.Speaker.UID
+	default:
+		return
+	}
+	if !t.told.news(name, string(uid)+reason+message) || reason == ReasonReady || reason == ReasonBinding {
+		return
+	}
+	if reason == ReasonUnschedulable && t.options.Settle >= 0 && t.throttle.heard(name, string(uid)+reason, t.options.Clock.Now()) {
+		return // the condition says it
+	}
+	t.Note(cache.Note{About: about, Warning: kind == Warning, Reason: reason, Message: message})
+}
+
+// PodGroup returns the PodGroup of a gang as events need it; nil if it has none.
+func (t *Teller) PodGroup(ref gang.Ref) *sigs.PodGroup {
+	r, ok := t.cache.Report(ref)
+	if !ok || r.PodGroup == nil {
+		return nil
+	}
+	pg := r.PodGroup.DeepCopy()
+	pg.APIVersion, pg.Kind = r.Resource.GroupVersion().String(), "PodGroup"
+	return pg
+}
+
+// Note records an event.
+func (t *Teller) Note(n cache.Note) {
+	if !t.cache.Open() {
+		return
+	}
+	kind := Normal
+	if n.Warning {
+		kind = Warning
+	}
+	t.recorder.Eventf(n.About, nil, kind, n.Reason, "Scheduling", "%s", Clip(n.Message))
+}
+
+// Once is Note if its message differs from the last one of that key.
+func (t *Teller) Once(key string, n cache.Note) {
+	if t.told.news(key, n.Message) {
+		t.Note(n)
+	}
+}
+
+// Topology has the ClusterNetworkTopology's status brought up to date.
+func (t *Teller) Topology() { t.Writer.DoAfter("topology", t.options.Settle, t.writeTopology) }
+
+func (t *Teller) writeTopology(ctx context.Context) error {
+	if !t.options.Topology || !t.cache.Open() {
+		return nil
+	}
+	now := t.cache.Topology()
+	if now.Object == nil {
+		t.told.forget("topology")
+		return nil
+	}
+	is := Topology(now.Object, now.Tree, now.Problem, metav1.NewTime(t.options.Clock.Now()))
+	if now.Problem != "" && t.told.news("topology", now.Problem) {
+		about := now.Object.DeepCopy()
+		about.APIVersion, about.Kind = koordinator.GroupVersion.String(), "ClusterNetworkTopology"
+		t.Note(cache.Note{About: about, Warning: true, Reason: ReasonInvalidSpec, Message: now.Problem})
+	}
+	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, now.Object, now.Object.Status, is)
+}
+
+// Expired tells that a gang has waited too long.
+func (t *Teller) Expired(ref gang.Ref, why string) { t.Gang(ref, Warning, ReasonTimeout, why) }

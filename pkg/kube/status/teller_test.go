@@ -1,0 +1,260 @@
+package status_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// TestAGangIsToldOnce: what does not change is written once and said once; members that
+// wait for others are told so when nobody has come for a while.
+func TestAGangIsToldOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := w.gang("g", 3)
+		w.pod("g", "g-0", "")
+		w.pod("g", "g-1", "")
+		w.pass(time.Second)
+		require.Equal(t, "g/status", w.written(), "one write for three changes")
+		require.Equal(t, "Waiting: 2 of 3 members exist", w.condition("g"))
+		require.Equal(t, []string{"g Warning Waiting: 2 of 3 members exist"}, w.said())
+		require.Empty(t, w.scheduled("g-0"), "another one may come soon")
+
+		w.pass(10 * settle)
+		require.Equal(t, "g-0/status g-1/status", w.written())
+		require.Equal(t, "SchedulingGated: 2 of 3 members exist", w.scheduled("g-0"))
+		for range 20 {
+			w.teller.Report(g)
+			w.pass(time.Second)
+		}
+		require.Empty(t, w.written())
+		require.Empty(t, w.said())
+
+		w.pod("g", "g-2", "")
+		w.pass(time.Second)
+		require.Equal(t, "g/status", w.written())
+		require.Equal(t, "Ready: all members exist", w.condition("g"))
+		require.Empty(t, w.said(), "the condition says it")
+		w.pass(10 * settle)
+		require.Equal(t, "SchedulingGated: waits for ns/g-0, which is tried first for the whole gang", w.scheduled("g-1"))
+	})
+}
+
+// TestBindingsGoFirst: while bindings are under way a gang's status waits, for five seconds.
+func TestBindingsGoFirst(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.busy.Store(true)
+		w.gang("g", 1)
+		w.pass(4 * time.Second)
+		require.Empty(t, w.written())
+		w.pass(2 * time.Second)
+		require.Equal(t, "g/status", w.written())
+		w.gang("h", 1)
+		w.pass(time.Second)
+		w.busy.Store(false)
+		w.pass(time.Second)
+		require.Equal(t, "h/status", w.written())
+	})
+}
+
+// TestRefusalsAreFewEvents: a gang that is refused for another reason each second has its
+// condition written, and an event a minute.
+func TestRefusalsAreFewEvents(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := w.gang("g", 1)
+		w.pod("g", "g-0", "")
+		w.pass(time.Minute)
+		w.said()
+		for i := range 150 {
+			w.cache.Handle(gang.Refused{Group: g, Refusal: gang.Refusal{By: gang.Plan, Words: fmt.Sprint("no room, ", i)}})
+			w.pass(time.Second)
+		}
+		require.Equal(t, []string{"g Warning Unschedulable: no room, 0", "g Warning Unschedulable: no room, 60", "g Warning Unschedulable: no room, 120"}, w.said())
+		require.Equal(t, "Unschedulable: no room, 149", w.condition("g"))
+		w.pass(time.Minute)
+		w.teller.Expired(g, "waited too long")
+		require.Equal(t, []string{"g Warning ScheduleTimeout: waited too long"}, w.said())
+	})
+}
+
+// TestAGangWithoutAPodGroup: where there is no object, a member is told.
+func TestAGangWithoutAPodGroup(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.pod("g", "g-0", "")
+		w.pass(time.Second)
+		require.Equal(t, []string{"g-0 Warning Waiting: PodGroup ns/g does not exist"}, w.said())
+		require.Nil(t, w.teller.PodGroup(gang.Ref{Source: "podgroup", Namespace: "ns", Name: "g"}))
+		w.gang("g", 1)
+		w.pass(time.Second)
+		require.Equal(t, "PodGroup", w.teller.PodGroup(gang.Ref{Source: "podgroup", Namespace: "ns", Name: "g"}).Kind)
+	})
+}
+
+// TestANativePodGroup: of Kubernetes' own PodGroup that condition is written which the API asks
+// for, in the version that is served, and it stays; nothing else of the status is touched.
+func TestANativePodGroup(t *testing.T) {
+	inWorld(t, func(w *world) {
+		others := map[string]any{"type": "DisruptionTarget", "status": "False", "reason": "None", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+		w.create(native, "ns", map[string]any{
+			"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "PodGroup", "metadata": map[string]any{"name": "g", "namespace": "ns"},
+			"spec":   map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(1)}}},
+			"status": map[string]any{"conditions": []any{others}, "resourceClaimStatuses": []any{map[string]any{"name": "c"}}},
+		})
+		w.pass(time.Second)
+		require.Empty(t, w.written(), "who waits for members was not tried")
+		w.pod("", "g-0", "n", func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: ptr.To("g")} })
+		w.pass(10 * time.Second)
+		require.Equal(t, "g/status", w.written())
+		says := func() []any {
+			u, err := w.custom.Resource(native).Namespace("ns").Get(t.Context(), "g", metav1.GetOptions{})
+			require.NoError(t, err)
+			require.Len(t, u.Object["status"], 2)
+			all, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
+			require.NoError(t, err)
+			return all
+		}
+		require.Len(t, says(), 2)
+		require.Equal(t, others, says()[0])
+		is := says()[1].(map[string]any)
+		require.Equal(t, []any{"PodGroupInitiallyScheduled", "True", "Scheduled"}, []any{is["type"], is["status"], is["reason"]})
+		require.NoError(t, w.client.CoreV1().Pods("ns").Delete(t.Context(), "g-0", metav1.DeleteOptions{}))
+		w.pass(10 * time.Second)
+		require.Empty(t, w.written(), "it was whole once")
+	})
+}
+
+// TestAStatefulSetThatMakesOnePodAtATime: a gang that waits for pods which are made when it has
+// started says so, and what to write.
+func TestAStatefulSetThatMakesOnePodAtATime(t *testing.T) {
+	const hint = "; StatefulSet train seems to create one pod after another, each when the one before it runs: members that start together need podManagementPolicy: Parallel"
+	of := func(kind string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "train", UID: "u", Controller: ptr.To(true)}}
+		}
+	}
+	worker := func(p *v1.Pod) { p.Labels[scheduling.LabelLeaderWorkerSet] = "train" }
+	for name, c := range map[string]struct {
+		exist func(w *world)
+		says  string
+	}{
+		"the first of three": {func(w *world) { w.pod("g", "train-0", "", of("StatefulSet")) }, "1 of 3 members exist" + hint},
+		"the first runs": {func(w *world) {
+			w.pod("g", "train-0", "n", of("StatefulSet"))
+			w.pod("g", "train-1", "", of("StatefulSet"))
+		}, "2 of 3 members exist" + hint},
+		"the tenth comes last": {func(w *world) {
+			w.pod("g", "train-9", "n", of("StatefulSet"))
+			w.pod("g", "train-10", "", of("StatefulSet"))
+		}, "2 of 3 members exist" + hint},
+		"beside others": {func(w *world) { w.pod("g", "a", ""); w.pod("g", "train-0", "", of("StatefulSet")) }, "2 of 3 members exist" + hint},
+		"two wait": {func(w *world) {
+			w.pod("g", "train-0", "", of("StatefulSet"))
+			w.pod("g", "train-1", "", of("StatefulSet"))
+		}, "2 of 3 members exist"},
+		"one is made again": {func(w *world) {
+			w.pod("g", "train-0", "", of("StatefulSet"))
+			w.pod("g", "train-1", "n", of("StatefulSet"))
+		}, "2 of 3 members exist"},
+		"of a Job":                 {func(w *world) { w.pod("g", "train-0", "", of("Job")) }, "1 of 3 members exist"},
+		"of a LeaderWorkerSet":     {func(w *world) { w.pod("g", "train-0", "", of("StatefulSet"), worker) }, "1 of 3 members exist"},
+		"nobody's":                 {func(w *world) { w.pod("g", "train-0", "") }, "1 of 3 members exist"},
+		"none, which is no reason": {func(*world) {}, "0 of 3 members exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.gang("g", 3)
+				c.exist(w)
+				w.pass(time.Second)
+				require.Equal(t, "Waiting: "+c.says, w.condition("g"))
+				require.Equal(t, []string{"g Warning Waiting: " + c.says}, w.said())
+			})
+		})
+	}
+	inWorld(t, func(w *world) {
+		w.gang("g", 3)
+		w.pod("g", "train-0", "", of("StatefulSet"))
+		w.pass(time.Minute)
+		require.Equal(t, "SchedulingGated: 1 of 3 members exist"+hint, w.scheduled("train-0"))
+		w.pod("g", "train-1", "", of("StatefulSet"))
+		w.pod("g", "train-2", "", of("StatefulSet"))
+		w.pass(time.Second)
+		require.Equal(t, "Ready: all members exist", w.condition("g"))
+	})
+	inWorld(t, func(w *world) {
+		w.pod("g", "train-0", "", of("StatefulSet"))
+		w.pass(time.Second)
+		require.Equal(t, []string{"train-0 Warning Waiting: PodGroup ns/g does not exist"}, w.said(), "something else is missing first")
+	})
+}
+
+// TestSiblings: the other members of a gang that has places read why they wait and where
+// they will be; members of a gang without places cost nothing.
+func TestSiblings(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := w.gang("g", 2)
+		speaker := w.pod("g", "g-0", "")
+		w.pod("g", "g-1", "")
+		w.pass(time.Minute)
+		w.written()
+		w.teller.Siblings(speaker, "no room", status.PreemptionNobody)
+		w.pass(time.Second)
+		require.Empty(t, w.written())
+
+		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Place{{Pod: "ns/g-0", Node: "n0"}, {Pod: "ns/g-1", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Hour)})
+		w.teller.Siblings(speaker, "no room", status.PreemptionEvicts)
+		w.pass(time.Second)
+		require.Equal(t, "g-1/status g/status", w.written())
+		require.Equal(t, `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0. `+
+			`preemption: preemption already attempted by ns/g-0 with message preempt success, alreadyWaitingForBound: 0/2.`, w.scheduled("g-1"))
+		p := w.cache.Pod("ns/g-1")
+		require.Equal(t, "n1", p.Status.NominatedNodeName)
+
+		w.teller.Pod("ns/g-1", status.Waiting{Node: new(string)})
+		w.pass(time.Second)
+		require.Empty(t, w.written(), "its place is what it was, whoever says otherwise")
+		w.teller.Pod("ns/gone", status.Waiting{Message: "nobody"})
+		w.pass(time.Second)
+		require.Empty(t, w.written())
+	})
+}
+
+// TestAReplacedGangIsNews: a PodGroup that is made again is told all anew.
+func TestAReplacedGangIsNews(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for range 2 {
+			w.gang("g", 1)
+			w.pass(time.Second)
+			require.Equal(t, []string{"g Warning Waiting: 0 of 1 members exist"}, w.said())
+			w.without("g")
+			w.pass(time.Second)
+			require.Empty(t, w.said())
+		}
+	})
+}
+
+// TestRefusedWordsStay: what is said of a group changes every ten seconds at the most, and
+// at once when it was placed meanwhile.
+func TestRefusedWordsStay(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := gang.Ref{Source: "podgroup", Namespace: "ns", Name: "g"}
+		words, later := w.teller.Refused(g, "3 of 8")
+		require.Equal(t, "3 of 8", words)
+		require.Zero(t, later)
+		w.pass(time.Second)
+		words, later = w.teller.Refused(g, "4 of 8")
+		require.Equal(t, "3 of 8", words)
+		require.Equal(t, 9*time.Second, later)
+		w.teller.Placed(g)
+		words, _ = w.teller.Refused(g, "5 of 8")
+		require.Equal(t, "5 of 8", words)
+	})
+}

@@ -1,0 +1,79 @@
+package status_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// TestTopology: the tree that is in use, and whether it is the one of the spec; a tree that
+// is still in use is told of, too, when the spec is not legal any more.
+func TestTopology(t *testing.T) {
+	tree := topology.Build([]string{"SpineLayer"}, []topology.Node{
+		{Name: "n-10", Path: []string{"s1"}}, {Name: "n-2", Path: []string{"s1"}}, {Name: "n-3", Path: []string{""}},
+	})
+	object := &koordinator.ClusterNetworkTopology{ObjectMeta: metav1.ObjectMeta{Name: "default", Generation: 7}}
+	first := metav1.NewTime(time.Unix(100, 0))
+	good := status.Topology(object, tree, "", first)
+	require.Len(t, good.Conditions, 1)
+	require.Equal(t, metav1.Condition{
+		Type: status.Ready, Status: metav1.ConditionTrue, Reason: status.ReasonInUse, Message: "the tree in use is built from this spec",
+		ObservedGeneration: 7, LastTransitionTime: first,
+	}, good.Conditions[0])
+	require.NotEmpty(t, good.DetailStatus)
+	require.EqualValues(t, 1, good.UnnamedDomains, "counted, not listed")
+
+	object.Status = good
+	require.Equal(t, good, status.Topology(object, tree, "", metav1.NewTime(time.Unix(200, 0))), "nothing changed, so nothing may be written")
+
+	object.Generation = 8
+	bad := status.Topology(object, tree, `layer "x" has no parent`, metav1.NewTime(time.Unix(300, 0)))
+	c := meta.FindStatusCondition(bad.Conditions, status.Ready)
+	require.Equal(t, metav1.ConditionFalse, c.Status)
+	require.Equal(t, status.ReasonInvalidSpec, c.Reason)
+	require.Equal(t, `layer "x" has no parent; the last good tree stays in use`, c.Message)
+	require.EqualValues(t, 300, c.LastTransitionTime.Unix())
+	require.Equal(t, good.DetailStatus, bad.DetailStatus)
+	require.Len(t, good.Conditions, 1, "what was given is not changed")
+	require.Equal(t, metav1.ConditionTrue, good.Conditions[0].Status)
+}
+
+// TestTopologyIsTold: the ClusterNetworkTopology's status is written when it is seen, once,
+// and a spec that is not legal is an event.
+func TestTopologyIsTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		layer := func(name, parent string) any {
+			return map[string]any{"topologyLayer": name, "parentTopologyLayer": parent, "labelKey": []any{"spine"}}
+		}
+		spec := func(layers ...any) map[string]any {
+			return map[string]any{
+				"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{"name": "default"},
+				"spec": map[string]any{"networkTopologySpec": layers},
+			}
+		}
+		w.create(koordinator.ClusterNetworkTopologies, "", spec(layer("SpineLayer", ""), map[string]any{"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "SpineLayer"}))
+		w.pass(time.Second)
+		require.Equal(t, "default/status", w.written())
+		w.teller.Topology()
+		w.pass(time.Second)
+		require.Empty(t, w.written())
+		require.Empty(t, w.said())
+
+		require.NoError(t, w.custom.Resource(koordinator.ClusterNetworkTopologies).Delete(t.Context(), "default", metav1.DeleteOptions{}))
+		w.pass(time.Second)
+		w.written()
+		w.create(koordinator.ClusterNetworkTopologies, "", spec(layer("SpineLayer", "nowhere")))
+		w.pass(time.Second)
+		require.Equal(t, "default/status", w.written())
+		said := w.said()
+		require.Len(t, said, 1)
+		require.Regexp(t, `(?s)^default Warning InvalidSpec: .*nowhere`, said[0])
+	})
+}

@@ -1,0 +1,129 @@
+package status
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// Preemption is what came of the search for victims, or that it was not made.
+type Preemption uint8
+
+// What may come of it.
+const (
+	PreemptionNone    Preemption = iota // nobody was sought
+	PreemptionEvicts                    // victims were asked to leave, or none need
+	PreemptionWaits                     // those of an earlier eviction have yet to leave
+	PreemptionNever                     // a member does not want others evicted
+	PreemptionOff                       // the configuration forbids it
+	PreemptionNobody                    // there is nobody who may be evicted
+	PreemptionNoHelp                    // evicting whoever may be makes no plan
+	PreemptionSurplus                   // the members that wait are beyond minMember
+	PreemptionLeftOut                   // there is room on nodes that are left out for a while
+)
+
+const preemptPrefix = "preemption: "
+
+// preemptionWords are stable. Stable: people and tools match on them.
+var preemptionWords = map[Preemption]string{
+	PreemptionEvicts: "preempt success, alreadyWaitingForBound: %d/%d",
+	PreemptionWaits:  "not eligible due to terminating pod on the nominated node",
+	PreemptionNever:  "not eligible due to preemptionPolicy=Never",
+	PreemptionOff:    "not eligible due to CoschedulingArgs.enablePreemption=false",
+	PreemptionNobody: "no potential victims",
+	PreemptionNoHelp: "preemption is not helpful for scheduling",
+
+	PreemptionSurplus: "not eligible: minMember is reached, further members evict nobody",
+	PreemptionLeftOut: "not eligible: there is room on nodes that are left out for now",
+}
+
+// Says is what is said of a preemption for a group of which so many members are held at
+// the barrier and so many wait.
+func (p Preemption) Says(held, pending int) string {
+	if p == PreemptionEvicts {
+		return fmt.Sprintf(preemptionWords[p], held, pending)
+	}
+	return preemptionWords[p]
+}
+
+// ForPod is what PostFilter says to the member that was tried.
+func (p Preemption) ForPod(held, pending int) string {
+	return preemptPrefix + p.Says(held, pending) + "."
+}
+
+// After is what follows the reason of a refusal.
+func (p Preemption) After(why string) string {
+	if p == PreemptionNone {
+		return why
+	}
+	return why + ". " + preemptPrefix + p.Says(0, 0)
+}
+
+// NoPlan says why an attempt has found no plan: the best domains, what nodes lack, which
+// were left out.
+func NoPlan(r *place.Refusal) string {
+	return r.Plan.String() + lacks(r.Diagnosis) + avoided(r.Avoided)
+}
+
+// lacks is how kube-scheduler words it, after a comma; "" if nothing is lacking.
+func lacks(d place.Diagnosis) string {
+	if len(d.Lacks) == 0 {
+		return ""
+	}
+	var parts []string
+	for r, n := range d.Lacks {
+		parts = append(parts, fmt.Sprintf("%d %s", n, r))
+	}
+	slices.Sort(parts)
+	return fmt.Sprintf(", 0/%d nodes are available: %s", d.Nodes, strings.Join(parts, ", "))
+}
+
+// avoided says which nodes were left out since they refused a member before; "" if none
+// were.
+func avoided(nodes map[string]string) string {
+	const listed = 3
+	names := slices.Sorted(maps.Keys(nodes))
+	if len(names) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, n := range names[:min(len(names), listed)] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", n, nodes[n]))
+	}
+	more := ""
+	if len(names) > listed {
+		more = fmt.Sprintf(" and %d more", len(names)-listed)
+	}
+	return ", left out for this attempt: " + strings.Join(parts, ", ") + more
+}
+
+// Kept says which places are kept for a group that was refused for long: so many of those
+// that it needs, in a domain ("" is the cluster).
+func Kept(many, needed int, where string) string {
+	if where != "" {
+		where = " in " + where
+	}
+	return fmt.Sprintf(". Refused for so long that what is free%s is kept for it: %d of %d places", where, many, needed)
+}
+
+// Sibling is what a member is told of which another one was tried for the whole gang.
+// preemption is what was said of that; "" leaves it out.
+func Sibling(of gang.Ref, speaker *v1.Pod, why, preemption string, held int) string {
+	key := convert.PodKey(speaker)
+	tail := fmt.Sprintf("\", alreadyWaitForBound: %d.", held)
+	if preemption != "" {
+		tail += fmt.Sprintf(" %spreemption already attempted by %s with message %s.", preemptPrefix, key, preemption)
+	}
+	head := fmt.Sprintf("GangGroup %q gets rejected due to member Pod %q is unschedulable with reason \"", of.String(), key)
+	if room := Limit - len(head) - len(tail); len(why) > room {
+		why = why[:max(0, room-4)] + " ..."
+	}
+	return head + why + tail
+}

@@ -1,0 +1,91 @@
+package status_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/plan"
+)
+
+// TestPreemptionInWords: the words that people and tools match on.
+func TestPreemptionInWords(t *testing.T) {
+	for _, c := range []struct {
+		came  status.Preemption
+		says  string
+		after string // what follows a refusal's reason
+	}{
+		{status.PreemptionNone, "", "no room"},
+		{status.PreemptionEvicts, "preempt success, alreadyWaitingForBound: 1/4", "no room. preemption: preempt success, alreadyWaitingForBound: 0/0"},
+		{status.PreemptionWaits, "not eligible due to terminating pod on the nominated node", "no room. preemption: not eligible due to terminating pod on the nominated node"},
+		{status.PreemptionNever, "not eligible due to preemptionPolicy=Never", "no room. preemption: not eligible due to preemptionPolicy=Never"},
+		{status.PreemptionOff, "not eligible due to CoschedulingArgs.enablePreemption=false", "no room. preemption: not eligible due to CoschedulingArgs.enablePreemption=false"},
+		{status.PreemptionNobody, "no potential victims", "no room. preemption: no potential victims"},
+		{status.PreemptionSurplus, "not eligible: minMember is reached, further members evict nobody", "no room. preemption: not eligible: minMember is reached, further members evict nobody"},
+		{status.PreemptionLeftOut, "not eligible: there is room on nodes that are left out for now", "no room. preemption: not eligible: there is room on nodes that are left out for now"},
+		{status.PreemptionNoHelp, "preemption is not helpful for scheduling", "no room. preemption: preemption is not helpful for scheduling"},
+	} {
+		require.Equal(t, c.says, c.came.Says(1, 4))
+		require.Equal(t, "preemption: "+c.says+".", c.came.ForPod(1, 4))
+		require.Equal(t, c.after, c.came.After("no room"))
+	}
+}
+
+// TestNoPlanInWords: the domains, then what nodes lack, then who was left out.
+func TestNoPlanInWords(t *testing.T) {
+	best := &plan.Refusal{Want: 4}
+	domains := best.String()
+	for name, c := range map[string]struct {
+		refusal place.Refusal
+		says    string
+	}{
+		"nothing is lacking": {place.Refusal{Diagnosis: place.Diagnosis{Nodes: 3}}, ""},
+		"what nodes lack": {
+			place.Refusal{Diagnosis: place.Diagnosis{Nodes: 3, Lacks: map[string]int{"Insufficient cpu": 2, "node(s) were unschedulable": 1}}},
+			", 0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu",
+		},
+		"left out": {
+			place.Refusal{Avoided: map[string]string{"n2": "refused ns/g-1", "n1": "refused ns/g-0"}},
+			", left out for this attempt: n1 (refused ns/g-0), n2 (refused ns/g-1)",
+		},
+		"many left out": {
+			place.Refusal{Avoided: map[string]string{"n1": "a", "n2": "b", "n3": "c", "n4": "d", "n5": "e"}},
+			", left out for this attempt: n1 (a), n2 (b), n3 (c) and 2 more",
+		},
+		"both": {
+			place.Refusal{Diagnosis: place.Diagnosis{Nodes: 1, Lacks: map[string]int{"x": 1}}, Avoided: map[string]string{"n": "y"}},
+			", 0/1 nodes are available: 1 x, left out for this attempt: n (y)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.refusal.Plan = best
+			require.Equal(t, domains+c.says, status.NoPlan(&c.refusal))
+		})
+	}
+}
+
+func TestKeptInWords(t *testing.T) {
+	require.Equal(t, ". Refused for so long that what is free in s1/b1 is kept for it: 2 of 4 places", status.Kept(2, 4, "s1/b1"))
+	require.Equal(t, ". Refused for so long that what is free is kept for it: 2 of 4 places", status.Kept(2, 4, ""))
+}
+
+// TestSiblingInWords: whatever is cut off to keep it short, the ends stay.
+func TestSiblingInWords(t *testing.T) {
+	speaker := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-0"}}
+	of := gang.Ref{Namespace: "ns", Name: "g"}
+	require.Equal(t, `GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
+		status.Sibling(of, speaker, "no room", "", 2))
+	for _, n := range []int{1, 800, 900, 1024, 5000} {
+		says := status.Sibling(of, speaker, strings.Repeat("x", n), "no potential victims", 0)
+		require.LessOrEqual(t, len(says), status.Limit, n)
+		require.True(t, strings.HasPrefix(says, `GangGroup "ns/g" gets`), n)
+		require.True(t, strings.HasSuffix(says, `", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`), n)
+		require.Equal(t, n > 800, strings.Contains(says, `x ..."`), n)
+	}
+}
