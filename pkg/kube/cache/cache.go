@@ -18,10 +18,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -67,16 +69,26 @@ type Cache struct {
 	open  atomic.Bool  // everything was seen once, and this process leads
 	asked atomic.Int64 // when Resuming was first asked before that, in Unix nanoseconds
 
-	mu      sync.RWMutex
-	book    *gang.Book
-	serves  map[string]bool // scheduler names of our profiles
-	gangs   map[string]*record
-	pods    map[string]*v1.Pod // members of gangs
-	hopes   map[string]string  // pods that are nominated for a node, of gangs or not, and that node
-	nodes   map[string]*v1.Node
-	gone    map[string]bool // nodes that were deleted, as long as the scheduler may not know
-	network network
-	current atomic.Pointer[Topology] // nil after a change
+	mu        sync.RWMutex
+	book      *gang.Book
+	serves    map[string]bool // scheduler names of our profiles
+	gangs     map[gang.Ref]*record
+	owners    map[source.OwnerKey]*source.Owned
+	owned     map[source.OwnerKey]map[gang.Ref]bool // gangs, by whom they name as their owner
+	named     map[string]map[gang.Ref]bool          // gangs, by namespace/name
+	elsewhere map[gang.Ref]map[string]string        // what names another gang, by the gang that a controller meant and by pod
+	denied    map[schema.GroupVersionResource]bool  // what may not be read
+	wanted    map[string]bool                       // kinds of owners that gangs name
+	expected  map[string]bool                       // kinds of owners that are watched
+	pods      map[string]*v1.Pod                    // members of gangs
+	onNode    map[string]map[string]bool            // of them, those that are bound, by node
+	nominated map[string]string                     // pods that are nominated for a node, of gangs or not, and that node
+	found     map[string]string                     // members that were nominated for a node when this process began, and that node
+	strays    map[string]*stray                     // pods without a gang that might have meant one
+	nodes     map[string]*v1.Node
+	gone      map[string]bool // nodes that were deleted, as long as the scheduler may not know
+	network   network
+	current   atomic.Pointer[Topology] // nil after a change
 }
 
 // New returns an empty Cache. Nothing enters the scheduler before Start has seen
@@ -85,14 +97,24 @@ func New(o Options) *Cache {
 	book := gang.New(topology.CompareNames)
 	book.Starve = o.Starve
 	return &Cache{
-		Options: o,
-		book:    book,
-		serves:  map[string]bool{},
-		gangs:   map[string]*record{},
-		pods:    map[string]*v1.Pod{},
-		hopes:   map[string]string{},
-		nodes:   map[string]*v1.Node{},
-		gone:    map[string]bool{},
+		Options:   o,
+		book:      book,
+		serves:    map[string]bool{},
+		gangs:     map[gang.Ref]*record{},
+		owners:    map[source.OwnerKey]*source.Owned{},
+		owned:     map[source.OwnerKey]map[gang.Ref]bool{},
+		named:     map[string]map[gang.Ref]bool{},
+		elsewhere: map[gang.Ref]map[string]string{},
+		denied:    map[schema.GroupVersionResource]bool{},
+		wanted:    map[string]bool{},
+		expected:  map[string]bool{},
+		pods:      map[string]*v1.Pod{},
+		onNode:    map[string]map[string]bool{},
+		nominated: map[string]string{},
+		found:     map[string]string{},
+		strays:    map[string]*stray{},
+		nodes:     map[string]*v1.Node{},
+		gone:      map[string]bool{},
 	}
 }
 
@@ -107,7 +129,7 @@ func (c *Cache) Serve(schedulerName string) {
 // patience is how long pods without a gang wait for the cache to open.
 const patience = 10 * time.Second
 
-// Resuming says whether pods without a gang should wait: gangs that were half bound when
+// Resuming says whether pods without a gang should wait: gangs that were partially bound when
 // this process began have not been tried yet, or nobody can know whether there are any.
 // If that takes long (something cannot be listed), they need not.
 func (c *Cache) Resuming() bool {
@@ -138,9 +160,10 @@ func (c *Cache) Handle(ev gang.Event) {
 
 // HandleHeld brings a member to the barrier and says whether it may bind at once, or
 // why it must go back.
-func (c *Cache) HandleHeld(pod string) (open bool, back string) {
+func (c *Cache) HandleHeld(p *v1.Pod) (open bool, back string) {
+	pod := convert.PodKey(p)
 	c.mu.Lock()
-	effects := c.book.Apply(gang.Held{Pod: pod}, c.Clock.Now())
+	effects := c.book.Apply(gang.Held{Pod: pod, UID: string(p.UID)}, c.Clock.Now())
 	c.mu.Unlock()
 	others := effects[:0:0]
 	for _, e := range effects {
@@ -159,7 +182,7 @@ func (c *Cache) HandleHeld(pod string) (open bool, back string) {
 }
 
 // Forget gives up a reservation that cannot be kept.
-func (c *Cache) Forget(group, why string) {
+func (c *Cache) Forget(group gang.Ref, why string) {
 	c.mu.Lock()
 	effects := c.book.Forget(group, why)
 	c.mu.Unlock()
@@ -216,6 +239,13 @@ func (c *Cache) Tried(pod *v1.Pod) bool {
 	return c.book.Tried(convert.PodKey(pod))
 }
 
+// Step says how far a member has come on its way to its node.
+func (c *Cache) Step(pod *v1.Pod) gang.Step {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Step(convert.PodKey(pod), string(pod.UID))
+}
+
 // Place returns the node that a member has a place on, and whether the plan may be
 // carried out.
 func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
@@ -225,7 +255,7 @@ func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
 }
 
 // Reserved says whether a group waits with a reservation for its victims to leave.
-func (c *Cache) Reserved(group string) bool {
+func (c *Cache) Reserved(group gang.Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.book.Reserved(group)
@@ -233,7 +263,7 @@ func (c *Cache) Reserved(group string) bool {
 
 // HasPlace says whether a pod has a place in a plan.
 func (c *Cache) HasPlace(pod *v1.Pod) bool {
-	if convert.GangOf(pod) == "" {
+	if source.Of(pod).IsZero() {
 		return false
 	}
 	node, _ := c.Place(pod)
@@ -274,8 +304,7 @@ func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 }
 
 // PlacesOn returns the members of other groups that have a place on the node which
-// pod must respect: those of equal or higher priority, and whatever theirs is, those
-// whose gang runs in part already.
+// pod must respect: those of equal or higher priority.
 func (c *Cache) PlacesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -289,11 +318,43 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 		if key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if p := c.pods[key]; p != nil && (convert.Priority(p) >= convert.Priority(pod) || c.book.Half(key)) {
+		if p := c.placed(key); p != nil && convert.Priority(p) >= convert.Priority(pod) {
 			others = append(others, p)
 		}
 	}
 	return others
+}
+
+// ReservedIn returns, by node index, the members of other groups for whose places victims have
+// left or are leaving. A pod that its own gang can do without must respect them whatever their
+// priority.
+func (c *Cache) ReservedIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := map[int][]*v1.Pod{}
+	self := convert.PodKey(pod)
+	for key, node := range c.book.ReservedPlaces() {
+		i, ok := tree.NodeIndex(node)
+		if p := c.pods[key]; ok && p != nil && key != self && !c.book.SameGroup(key, self) {
+			out[i] = append(out[i], p)
+		}
+	}
+	return out
+}
+
+// SentBack says whether a pod was rejected at the barrier, or has gone, and has not left its node
+// yet as far as is known.
+func (c *Cache) SentBack(pod, uid string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.SentBack(pod, uid)
+}
+
+// MayGo says whether a member may pass the barrier and has not left its node since.
+func (c *Cache) MayGo(pod, uid string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Step(pod, uid) == gang.PastBarrier
 }
 
 // SameGroup says whether two pods belong to one group.

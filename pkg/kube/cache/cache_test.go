@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -13,12 +14,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // open returns a cache that leads, with what it asks for written down.
-func open(t *testing.T) (*Cache, *[]gang.Effect, *[]Note) {
+func open(t testing.TB) (*Cache, *[]gang.Effect, *[]Note) {
 	t.Helper()
 	var effects []gang.Effect
 	var notes []Note
@@ -56,6 +57,15 @@ func podGroup(uid string, annotations ...string) *sigs.PodGroup {
 	return pg
 }
 
+// ref names a gang of Koordinator's, refX one of the other kind of PodGroup.
+func ref(name string) gang.Ref {
+	return gang.Ref{Source: "podgroup", Namespace: "ns", Name: name}
+}
+
+func refX(name string) gang.Ref {
+	return gang.Ref{Source: "podgroup-x", Namespace: "ns", Name: name}
+}
+
 func (c *Cache) why(t *testing.T, pod *v1.Pod) string {
 	t.Helper()
 	ok, why := c.Admit(pod)
@@ -75,13 +85,16 @@ var (
 	spineLayer = koordinator.NetworkTopologyLayer{TopologyLayer: "SpineLayer", LabelKey: []string{"spine"}}
 	blockLayer = koordinator.NetworkTopologyLayer{TopologyLayer: "BlockLayer", ParentTopologyLayer: "SpineLayer", LabelKey: []string{"block"}}
 	belowBlock = koordinator.NetworkTopologyLayer{TopologyLayer: "NodeTopologyLayer", ParentTopologyLayer: "BlockLayer"}
-	nodeLayer  = koordinator.NetworkTopologyLayer{TopologyLayer: "NodeTopologyLayer", ParentTopologyLayer: "SpineLayer"}
+	blockOf    = func(label string) koordinator.NetworkTopologyLayer {
+		return koordinator.NetworkTopologyLayer{TopologyLayer: "SpineLayer", LabelKey: []string{label}}
+	}
+	nodeLayer = koordinator.NetworkTopologyLayer{TopologyLayer: "NodeTopologyLayer", ParentTopologyLayer: "SpineLayer"}
 )
 
 func TestBeforeEverythingWasSeen(t *testing.T) {
 	c, _, _ := open(t)
 	c.open.Store(false)
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
+	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1"))
 	require.Equal(t, "the scheduler has not seen all objects yet", c.why(t, member("p0")))
@@ -89,9 +102,10 @@ func TestBeforeEverythingWasSeen(t *testing.T) {
 	require.Empty(t, c.why(t, member("p0")))
 }
 
-func TestAPodGroupMadeAnewIsANewGang(t *testing.T) {
+// TestAPodGroupMadeAnew (case 46): it is the same gang for its members.
+func TestAPodGroupMadeAnew(t *testing.T) {
 	c, _, _ := open(t)
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
+	c.setObject(ref("a"), podGroup("1"), source.More{})
 	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
 	c.setPod(member("p0", running))
 	c.setPod(member("p1", running))
@@ -100,12 +114,91 @@ func TestAPodGroupMadeAnewIsANewGang(t *testing.T) {
 	c.dropPod(member("p0", running))
 	require.Empty(t, c.why(t, member("p2")))
 
-	c.setPodGroup(sigs.PodGroups, "ns/a", nil)
+	c.setObject(ref("a"), nil, source.More{})
 	require.Equal(t, "PodGroup ns/a does not exist", c.why(t, member("p2")))
 	again := podGroup("2")
 	again.Spec.MinMember = 3
-	c.setPodGroup(sigs.PodGroups, "ns/a", again)
-	require.Equal(t, "2 of 3 members exist", c.why(t, member("p2")))
+	c.setObject(ref("a"), again, source.More{})
+	require.Empty(t, c.why(t, member("p2")), "its members were whole, and one of them runs")
+	c.dropPod(member("p1", running))
+	c.dropPod(member("p2"))
+	c.setPod(member("p3"))
+	require.Equal(t, "1 of 3 members exist", c.why(t, member("p3")), "nobody of that time is left")
+}
+
+// TestWhatAProcessFindsWhenItBegins: what a gang has reached is read from its members, those
+// that have finished too, and from its PodGroup (case 45).
+func TestWhatAProcessFindsWhenItBegins(t *testing.T) {
+	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
+	succeeded := func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }
+	rejected := func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }
+	started := func(pg *sigs.PodGroup) {
+		pg.Status.Conditions = []metav1.Condition{{Type: scheduling.ConditionStarted, Status: metav1.ConditionTrue}}
+	}
+	for name, c := range map[string]struct {
+		done  []*v1.Pod
+		runs  []*v1.Pod
+		group func(*sigs.PodGroup)
+		want  string
+	}{
+		"one has finished":             {[]*v1.Pod{member("p0", succeeded)}, []*v1.Pod{member("p1", running), member("p2", running)}, nil, ""},
+		"one never had a node":         {[]*v1.Pod{member("p0", rejected)}, []*v1.Pod{member("p1", running), member("p2", running)}, nil, "3 of 4 members exist"},
+		"the PodGroup says so":         {nil, []*v1.Pod{member("p1", running)}, started, ""},
+		"the phase says so":            {nil, []*v1.Pod{member("p1", running)}, func(pg *sigs.PodGroup) { pg.Status.Phase = "Running" }, ""},
+		"the PodGroup says so of none": {nil, nil, started, "1 of 4 members exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache, _, _ := open(t)
+			cache.open.Store(false)
+			pg := podGroup("1")
+			pg.Spec.MinMember = 4
+			if c.group != nil {
+				c.group(pg)
+			}
+			for _, p := range c.done {
+				cache.setDone(p)
+			}
+			cache.setPod(member("p3"))
+			for _, p := range c.runs {
+				cache.setPod(p)
+			}
+			cache.setObject(ref("a"), pg, source.More{})
+			cache.ready()
+			require.Equal(t, c.want, cache.why(t, member("p3")))
+		})
+	}
+}
+
+// TestWhoFinishes is told twice, in any order: gone for the scheduler, and finished. It counts
+// until it is deleted.
+func TestWhoFinishes(t *testing.T) {
+	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
+	succeeded := func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }
+	for _, goneFirst := range []bool{true, false} {
+		c, _, _ := open(t)
+		c.setObject(ref("a"), podGroup("1"), source.More{})
+		c.setPod(member("p0", running))
+		c.setPod(member("p1", running))
+		tell := []func(){func() { c.dropPod(member("p0", running)) }, func() { c.setDone(member("p0", succeeded)) }}
+		if !goneFirst {
+			tell[0], tell[1] = tell[1], tell[0]
+		}
+		tell[0]()
+		tell[1]()
+		c.dropPod(member("p1", running))
+		c.setPod(member("p2"))
+		require.Empty(t, c.why(t, member("p2")), "one of those who were whole is there")
+		c.dropPod(member("p2"))
+		c.dropDone(member("p0", succeeded))
+		c.setPod(member("p3"))
+		require.Equal(t, "1 of 2 members exist", c.why(t, member("p3")))
+
+		c.setPod(member("p4"))
+		again := member("p4", succeeded)
+		again.UID = "another"
+		c.setDone(again)
+		require.Equal(t, "waits for ns/p3, which is tried first for the whole gang", c.why(t, member("p4")), "one of its name that was there before does not take its place")
+	}
 }
 
 // TestWhatWakesAGang: its own status, which this process writes, does not; what changes
@@ -125,14 +218,14 @@ func TestWhatWakesAGang(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cache, effects, _ := open(t)
 			cache.setTopology(topologyOf(spineLayer, nodeLayer))
-			cache.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1", scheduling.AnnotationTopologySpec, must))
+			cache.setObject(ref("a"), podGroup("1", scheduling.AnnotationTopologySpec, must), source.More{})
 			cache.setPod(member("p0"))
 			cache.setPod(member("p1"))
-			cache.Handle(gang.Refused{Group: "ns/a", Why: "no room"})
+			cache.Handle(gang.Refused{Group: ref("a"), Refusal: gang.Refusal{By: gang.Plan, Words: "no room"}})
 			*effects = nil
 			changed := podGroup("1", scheduling.AnnotationTopologySpec, must)
 			c.change(cache, changed)
-			cache.setPodGroup(sigs.PodGroups, "ns/a", changed)
+			cache.setObject(ref("a"), changed, source.More{})
 			verbs := map[gang.Verb]bool{}
 			for _, e := range *effects {
 				verbs[e.Verb] = true
@@ -143,17 +236,22 @@ func TestWhatWakesAGang(t *testing.T) {
 	}
 }
 
+// TestBothKindsOfPodGroup: equal names of two APIs are two gangs.
 func TestBothKindsOfPodGroup(t *testing.T) {
 	c, _, _ := open(t)
 	other := podGroup("x")
 	other.Spec.MinMember = 5
 	c.setPod(member("p0", func(p *v1.Pod) { p.Labels = map[string]string{scheduling.LabelPodGroupX: "a"} }))
-	c.setPodGroup(x.PodGroups, "ns/a", other)
+	c.setPod(member("p1"))
+	c.setObject(refX("a"), other, source.More{})
 	require.Equal(t, "1 of 5 members exist", c.why(t, member("p0")))
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("s"))
-	require.Equal(t, "1 of 2 members exist", c.why(t, member("p0")), "of two, Koordinator's")
-	c.setPodGroup(sigs.PodGroups, "ns/a", nil)
+	require.Equal(t, "PodGroup ns/a does not exist", c.why(t, member("p1")))
+	c.setObject(ref("a"), podGroup("s"), source.More{})
 	require.Equal(t, "1 of 5 members exist", c.why(t, member("p0")))
+	require.Equal(t, "1 of 2 members exist", c.why(t, member("p1")))
+	c.setObject(refX("a"), nil, source.More{})
+	require.Equal(t, "PodGroup ns/a does not exist", c.why(t, member("p0")))
+	require.Equal(t, "1 of 2 members exist", c.why(t, member("p1")))
 }
 
 func TestAGangThatItsPodsDescribe(t *testing.T) {
@@ -175,7 +273,7 @@ func TestAGangThatItsPodsDescribe(t *testing.T) {
 
 func TestMembersThatAreNotOurs(t *testing.T) {
 	c, _, _ := open(t)
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
+	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1", func(p *v1.Pod) { p.Spec.SchedulerName = "another" }))
 	require.Equal(t, "1 of 2 members exist, and 1 that do not count: they have scheduling gates or another scheduler", c.why(t, member("p0")))
@@ -185,9 +283,56 @@ func TestMembersThatAreNotOurs(t *testing.T) {
 	require.Empty(t, c.why(t, member("p0")))
 }
 
+// TestNamespacesThatChange: terms of pod affinity may go by the labels of namespaces, and by
+// nothing else of them.
+func TestNamespacesThatChange(t *testing.T) {
+	c, effects, _ := open(t)
+	labelled := func(labels map[string]string) *v1.Namespace {
+		return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: labels}}
+	}
+	plain, team := labelled(nil), labelled(map[string]string{"team": "a"})
+	annotated := team.DeepCopy()
+	annotated.Annotations = map[string]string{"note": "b"}
+	h := c.namespaceHandler()
+	for name, s := range map[string]struct {
+		does  func()
+		wakes []gang.Effect
+	}{
+		"comes":           {func() { h.OnAdd(plain, true) }, []gang.Effect{{Verb: NamespaceChanged}}},
+		"gets a label":    {func() { h.OnUpdate(plain, team) }, []gang.Effect{{Verb: NamespaceChanged}}},
+		"loses a label":   {func() { h.OnUpdate(team, plain) }, []gang.Effect{{Verb: NamespaceChanged}}},
+		"is annotated":    {func() { h.OnUpdate(team, annotated) }, nil},
+		"is listed again": {func() { h.OnUpdate(team, team) }, nil},
+		"goes":            {func() { h.OnDelete(team) }, nil},
+	} {
+		*effects = nil
+		s.does()
+		require.Equal(t, s.wakes, *effects, name)
+	}
+}
+
+// TestTheQueueOfMembers: first the gang that is older, then by its name, by rank and by name,
+// naturally.
+func TestTheQueueOfMembers(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+	order := []Order{
+		{Created: at(0), Member: gang.Member{Gang: ref("z"), Rank: 9, Pod: "ns/z-9"}},
+		{Created: at(1)},
+		{Created: at(1), Member: gang.Member{Gang: ref("a-2"), Rank: 1, Pod: "ns/p"}},
+		{Created: at(1), Member: gang.Member{Gang: ref("a-10"), Rank: 0, Pod: "ns/q"}},
+		{Created: at(1), Member: gang.Member{Gang: ref("a-10"), Rank: 1, Pod: "ns/b-2"}},
+		{Created: at(1), Member: gang.Member{Gang: ref("a-10"), Rank: 1, Pod: "ns/b-10"}},
+	}
+	for i, x := range order {
+		for j, y := range order {
+			require.Equal(t, cmp.Compare(i, j), x.Compare(y), "%v before %v", x, y)
+		}
+	}
+}
+
 func TestAPodThatChangesItsGang(t *testing.T) {
 	c, _, _ := open(t)
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
+	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1"))
 	require.Empty(t, c.why(t, member("p0")))
@@ -210,7 +355,7 @@ func TestBadValues(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cache, _, notes := open(t)
 			cache.setTopology(topologyOf(spineLayer, nodeLayer))
-			cache.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1", c.key, c.value))
+			cache.setObject(ref("a"), podGroup("1", c.key, c.value), source.More{})
 			cache.setPod(member("p0"))
 			cache.setPod(member("p1"))
 			why := cache.why(t, member("p0"))
@@ -227,6 +372,75 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
+// TestAPodOfTwoGangs: it is a member of one, which its owner is told once.
+func TestAPodOfTwoGangs(t *testing.T) {
+	c, _, notes := open(t)
+	c.setObject(ref("a"), podGroup("1"), source.More{})
+	torn := member("p0", func(p *v1.Pod) { p.Annotations[scheduling.AnnotationGangName] = "b" })
+	c.setPod(torn)
+	c.setPod(torn)
+	require.Len(t, *notes, 1)
+	require.Equal(t, "TwoGangs", (*notes)[0].Reason)
+	require.Same(t, torn, (*notes)[0].About)
+	require.Contains(t, (*notes)[0].Message, `"b": not the gang that`)
+	foreign := torn.DeepCopy()
+	foreign.Name, foreign.UID, foreign.Spec.SchedulerName = "p1", "p1", "other"
+	c.setPod(foreign)
+	require.Len(t, *notes, 1, "those of other schedulers are told nothing")
+}
+
+// TestUnknownKeys: they are named once, on the object that has them, also on a pod that names
+// no gang because of it.
+func TestUnknownKeys(t *testing.T) {
+	const specs, says = scheduling.GangDomain + "network-topology-specs", scheduling.GangDomain + "network-topology-specs: unknown; did you mean network-topology-spec?"
+	with := func(key string) func(*v1.Pod) { return func(p *v1.Pod) { p.Annotations[key] = "x" } }
+	alone := func(p *v1.Pod) { p.Labels = nil }
+
+	c, _, notes := open(t)
+	group := podGroup("1", specs, must)
+	c.setObject(ref("a"), group, source.More{})
+	require.Equal(t, []Note{{About: group, Warning: true, Reason: UnknownKey, Message: says}}, *notes, "before it has members")
+	c.setPod(member("p0"))
+	c.setObject(ref("a"), group.DeepCopy(), source.More{})
+	require.Len(t, *notes, 1, "once")
+	wrong := member("p1", with(specs))
+	c.setPod(wrong)
+	require.Len(t, *notes, 2)
+	require.Same(t, wrong, (*notes)[1].About)
+
+	lost := member("p2", alone, with(scheduling.GangDomain+"nam"))
+	c.setPod(lost)
+	require.Len(t, *notes, 3)
+	require.Same(t, lost, (*notes)[2].About)
+	require.Contains(t, (*notes)[2].Message, "did you mean name?")
+	c.setPod(member("p2", alone, with(scheduling.GangDomain+"nam"), func(p *v1.Pod) { p.Status.NominatedNodeName = "n" }))
+	require.Len(t, *notes, 3, "once")
+	c.setPod(member("p2", with(scheduling.GangDomain+"nam")))
+	require.Len(t, *notes, 4, "it is a member now")
+	require.Empty(t, c.strays)
+
+	for name, change := range map[string]func(*v1.Pod){
+		"it runs":              func(p *v1.Pod) { p.Spec.NodeName = "n" },
+		"another scheduler's":  func(p *v1.Pod) { p.Spec.SchedulerName = "other" },
+		"another's annotation": func(p *v1.Pod) { p.Annotations = map[string]string{"scheduling.koordinator.sh/nam": "x"} },
+	} {
+		c.setPod(member("p3", alone, with(scheduling.GangDomain+"nam"), change))
+		require.Len(t, *notes, 4, name)
+		c.dropPod(member("p3", alone))
+	}
+	require.Empty(t, c.strays, "those who are gone are forgotten")
+}
+
+// TestUnknownKeysFromBefore: they are named when the cache opens.
+func TestUnknownKeysFromBefore(t *testing.T) {
+	c, _, notes := open(t)
+	c.open.Store(false)
+	c.setPod(member("p", func(p *v1.Pod) { p.Labels, p.Annotations[scheduling.GangDomain+"nam"] = nil, "x" }))
+	require.Empty(t, *notes)
+	c.ready()
+	require.Len(t, *notes, 1)
+}
+
 func TestABadIndexIsSaidOnce(t *testing.T) {
 	c, _, notes := open(t)
 	bad := member("p0", func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "first" })
@@ -241,7 +455,7 @@ func TestTheTopologyComesAndGoes(t *testing.T) {
 	for _, n := range []string{"n1", "n2"} {
 		c.setNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{"spine": "s-" + n}}})
 	}
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1", scheduling.AnnotationTopologySpec, must))
+	c.setObject(ref("a"), podGroup("1", scheduling.AnnotationTopologySpec, must), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1"))
 	require.Equal(t, "rejected: MustGather needs ClusterNetworkTopology default, which does not exist", c.why(t, member("p0")))
@@ -288,15 +502,16 @@ func TestAConflictOfSpecs(t *testing.T) {
 	b := podGroup("2", scheduling.AnnotationGroups, both,
 		scheduling.AnnotationTopologySpec, `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"PreferGather"}]}`)
 	b.Name = "b"
-	c.setPodGroup(sigs.PodGroups, "ns/a", a)
-	c.setPodGroup(sigs.PodGroups, "ns/b", b)
+	c.setObject(ref("a"), a, source.More{})
+	c.setObject(ref("b"), b, source.More{})
 	c.setPod(member("p0"))
-	_, err := c.Group(member("p0"))
-	require.ErrorContains(t, err, "TopologySpecConflict: gangs ns/a and ns/b")
+	_, refusal := c.Group(member("p0"))
+	require.Equal(t, gang.Conflict, refusal.By)
+	require.Contains(t, refusal.Words, "TopologySpecConflict: gangs ns/a and ns/b")
 	delete(b.Annotations, scheduling.AnnotationTopologySpec)
-	c.setPodGroup(sigs.PodGroups, "ns/b", b)
-	g, err := c.Group(member("p0"))
-	require.NoError(t, err)
+	c.setObject(ref("b"), b, source.More{})
+	g, refusal := c.Group(member("p0"))
+	require.Zero(t, refusal)
 	require.NotNil(t, g.Gather, "one spec speaks for a group whose other gangs have none")
 }
 
@@ -304,7 +519,7 @@ func TestNominationsBecomeAReservation(t *testing.T) {
 	c, effects, _ := open(t)
 	c.open.Store(false)
 	nominated := func(node string) func(*v1.Pod) { return func(p *v1.Pod) { p.Status.NominatedNodeName = node } }
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
+	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0", nominated("n0")))
 	c.setPod(member("p1", nominated("n1")))
 	c.ready()
@@ -320,7 +535,7 @@ func TestNominationsBecomeAReservation(t *testing.T) {
 func TestOneNominationOfTwoIsNone(t *testing.T) {
 	c, _, _ := open(t)
 	c.open.Store(false)
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
+	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0", func(p *v1.Pod) { p.Status.NominatedNodeName = "n0" }))
 	c.setPod(member("p1"))
 	c.ready()
@@ -333,7 +548,7 @@ func TestWakingGoesWithoutTheLock(t *testing.T) {
 		_ = c.AnyPlaces() // would hang if the lock were held
 		*effects = append(*effects, e...)
 	}
-	c.setPodGroup(sigs.PodGroups, "ns/a", podGroup("1"))
+	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p0"))
 	c.setPod(member("p1"))
 	require.Contains(t, *effects, gang.Effect{Verb: gang.Wake, Pod: "ns/p0"})
@@ -364,4 +579,87 @@ func TestAPlanOnNodesThatAreNotKnownYet(t *testing.T) {
 	moved := c.TopologyOf([]*v1.Node{node("n1", "s1"), node("n2", "s2")})
 	require.Equal(t, "s2/n2", place(moved, "n2"))
 	require.Equal(t, "s1/n2", place(c.Topology(), "n2"))
+}
+
+// TestGangsOfOthers (case 48): what another scheduler serves is not told about, and what it
+// has nominated stays.
+func TestGangsOfOthers(t *testing.T) {
+	c, effects, notes := open(t)
+	other := func(p *v1.Pod) {
+		p.Spec.SchedulerName, p.Status.NominatedNodeName = "another", "n0"
+		p.Annotations[scheduling.AnnotationTopologyIndex] = "first"
+	}
+	served := func() bool {
+		r, ok := c.Report(ref("a"))
+		require.True(t, ok)
+		return r.Served
+	}
+	c.setObject(ref("a"), podGroup("1"), source.More{})
+	require.False(t, served(), "nobody knows whose it is")
+	c.setPod(member("p0", other))
+	require.False(t, served())
+	for _, e := range *effects {
+		require.NotEqual(t, gang.Clear, e.Verb)
+	}
+	c.setObject(ref("a"), podGroup("1", scheduling.AnnotationMode, "strict"), source.More{})
+	require.Empty(t, *notes)
+	c.dropPod(member("p0", other))
+	require.False(t, served(), "it was the other's")
+
+	c.setPod(member("p1"))
+	require.True(t, served(), "one member is enough")
+	require.Len(t, *notes, 1)
+	require.Contains(t, (*notes)[0].Message, `"strict"`)
+	c.setPod(member("p1", func(p *v1.Pod) { p.Status.NominatedNodeName = "n0" }))
+	cleared := gang.Effect{Verb: gang.Clear, Pod: "ns/p1"}
+	require.NotContains(t, *effects, cleared, "somebody else has written that")
+	for _, node := range []string{"n1", "n2"} {
+		c.Handle(gang.Planned{Group: ref("a"), Places: []gang.Place{{Pod: "ns/p1", Node: node}}})
+		c.Forget(ref("a"), "test")
+	}
+	require.NotContains(t, *effects, cleared)
+	c.setPod(member("p1", func(p *v1.Pod) { p.Status.NominatedNodeName = "n1" }))
+	require.Contains(t, *effects, cleared, "that was its place once, and is not any more")
+}
+
+// TestPodGroupsWithoutMembers: they are told about where it can be ours to tell.
+func TestPodGroupsWithoutMembers(t *testing.T) {
+	told := metav1.Condition{Type: "Scheduled", Status: metav1.ConditionFalse}
+	gathers := func(pg *sigs.PodGroup) { pg.Annotations[scheduling.AnnotationTopologySpec] = must }
+	for name, c := range map[string]struct {
+		change func(*sigs.PodGroup)
+		served bool
+	}{
+		"says nothing":            {func(*sigs.PodGroup) {}, false},
+		"says how to gather":      {gathers, true},
+		"another gave it a phase": {func(pg *sigs.PodGroup) { gathers(pg); pg.Status.Phase = "Pending" }, false},
+		"we gave it a phase":      {func(pg *sigs.PodGroup) { pg.Status.Conditions, pg.Status.Phase = []metav1.Condition{told}, "Pending" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache, _, _ := open(t)
+			pg := podGroup("1")
+			c.change(pg)
+			cache.setObject(ref("a"), pg, source.More{})
+			r, ok := cache.Report(ref("a"))
+			require.True(t, ok)
+			require.Equal(t, c.served, r.Served)
+		})
+	}
+}
+
+// TestPlacesOfAPartiallyBoundGang (case 49) keep out who is as important or less, and nobody
+// else.
+func TestPlacesOfAPartiallyBoundGang(t *testing.T) {
+	c, _, _ := open(t)
+	priority := func(n int32) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Priority = &n } }
+	c.setNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	c.setObject(ref("a"), podGroup("1"), source.More{})
+	c.setPod(member("p0", priority(1000), func(p *v1.Pod) { p.Spec.NodeName = "n0" }))
+	c.setPod(member("p1", priority(1000)))
+	c.Handle(gang.Planned{Group: ref("a"), Places: []gang.Place{{Pod: "ns/p1", Node: "n1"}}, Reserved: true})
+	for least, blocked := range map[int32]int{999: 1, 1000: 1, 1001: 0, 100_000: 0} {
+		other := member("other", priority(least), func(p *v1.Pod) { p.Labels = nil })
+		require.Len(t, c.PlacesOn("n1", other), blocked, least)
+		require.Len(t, c.ReservedIn(c.Topology().Tree, other), 1, "whose victims leave for it")
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // NewFinished returns an informer of pods that have succeeded or failed: the scheduler's
@@ -30,44 +31,56 @@ func NewFinished(client kubernetes.Interface) (toolscache.SharedIndexInformer, e
 // slim leaves what is said of finished members.
 func slim(pod *v1.Pod) *v1.Pod {
 	out := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp},
 		Status:     v1.PodStatus{Phase: pod.Status.Phase},
 	}
-	if convert.GangOf(pod) != "" {
+	if !source.Of(pod).IsZero() {
 		out.Labels, out.Annotations, out.OwnerReferences = pod.Labels, pod.Annotations, pod.OwnerReferences
-		out.Spec.NodeName = pod.Spec.NodeName
+		out.Spec.NodeName, out.Spec.SchedulerName = pod.Spec.NodeName, pod.Spec.SchedulerName
 	}
 	return out
 }
 
 // setDone notes that a member has succeeded or failed.
 func (c *Cache) setDone(pod *v1.Pod) {
-	name := convert.GangOf(pod)
-	if name == "" || !convert.Finished(pod) {
+	ref := source.Of(pod)
+	if ref.IsZero() || !convert.Finished(pod) {
 		return
 	}
 	c.mu.Lock()
-	c.record(name).done[convert.PodKey(pod)] = pod
-	effects := c.book.Apply(gang.Left{Pod: convert.PodKey(pod), UID: string(pod.UID)}, c.Clock.Now())
-	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: name})
+	r := c.record(ref)
+	key := convert.PodKey(pod)
+	r.done[key] = pod
+	var effects []gang.Effect
+	if r.Object == nil && r.declared == nil || r.declared != nil && r.declared.Counts {
+		effects = c.redeclare(r)
+	}
+	if other := r.Pods[key]; other == nil || other.UID == pod.UID { // else there is another one of its name already
+		effects = append(effects, c.see(pod, ref)...)
+	}
+	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()
 	c.do(effects)
 }
 
 // dropDone notes that a finished member is gone.
 func (c *Cache) dropDone(pod *v1.Pod) {
-	name := convert.GangOf(pod)
-	if name == "" {
+	ref := source.Of(pod)
+	if ref.IsZero() {
 		return
 	}
 	key := convert.PodKey(pod)
 	c.mu.Lock()
-	r := c.record(name)
+	r := c.record(ref)
 	if p := r.done[key]; p != nil && p.UID == pod.UID {
 		delete(r.done, key)
 	}
-	c.tidy(name, r)
-	effects := []gang.Effect{{Verb: gang.Report, Gang: name}}
+	effects := c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())
+	if d := r.declared; d != nil && (d.By == key || d.Counts) {
+		effects = append(effects, c.redeclare(r)...)
+	}
+	c.tidy(r)
+	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()
 	c.do(effects)
 }

@@ -1,84 +1,117 @@
 package cache
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"time"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // record is what the cluster says of one gang.
 type record struct {
-	groups map[schema.GroupVersionResource]*sigs.PodGroup // both kinds have one shape
-	pods   map[string]*v1.Pod                             // members
-	done   map[string]*v1.Pod                             // those that have succeeded or failed
-	gather *scheduling.GatherSpec
-	// declared is what the book was told last; nil if it must be told.
-	declared *declaration
-	say      map[string]string // the annotations that describe the gang
-	by       string            // the member that they come from where there is no PodGroup
-	notes    []string          // bad values for which a default is used
-	told     map[string]bool   // notes that people were told
-}
-
-// podGroup returns the PodGroup that declares the gang; of two, Koordinator's.
-func (r *record) podGroup() (*sigs.PodGroup, schema.GroupVersionResource) {
-	for _, gvr := range []schema.GroupVersionResource{sigs.PodGroups, x.PodGroups} {
-		if pg := r.groups[gvr]; pg != nil {
-			return pg, gvr
-		}
-	}
-	return nil, schema.GroupVersionResource{}
+	source.Gang
+	done map[string]*v1.Pod // members that have succeeded or failed
+	// declared is what the gang's objects said last; nil if nothing declares it. The book
+	// was told, unless stale is set.
+	declared *source.Declaration
+	stale    bool
+	foreign  bool            // the last member that was seen is another scheduler's
+	owner    source.OwnerKey // who may say something of it; zero if nobody
+	told     map[string]bool // notes that people were told
 }
 
 // record returns a gang's record, which it starts if need be. c.mu is held.
-func (c *Cache) record(name string) *record {
-	r := c.gangs[name]
+func (c *Cache) record(ref gang.Ref) *record {
+	r := c.gangs[ref]
 	if r == nil {
-		r = &record{groups: map[schema.GroupVersionResource]*sigs.PodGroup{}, pods: map[string]*v1.Pod{}, done: map[string]*v1.Pod{}}
-		c.gangs[name] = r
+		r = &record{Gang: source.Gang{Ref: ref, Pods: map[string]*v1.Pod{}}, done: map[string]*v1.Pod{}}
+		c.gangs[ref] = r
+		if c.named[ref.String()] == nil {
+			c.named[ref.String()] = map[gang.Ref]bool{}
+		}
+		c.named[ref.String()][ref] = true
 	}
 	return r
 }
 
 // tidy drops a record of which nothing is left. c.mu is held.
-func (c *Cache) tidy(name string, r *record) {
-	if len(r.pods)+len(r.done)+len(r.groups) == 0 {
-		delete(c.gangs, name)
+func (c *Cache) tidy(r *record) {
+	if len(r.Pods)+len(r.done) == 0 && r.Object == nil {
+		c.disown(r)
+		delete(c.gangs, r.Ref)
+		if delete(c.named[r.Ref.String()], r.Ref); len(c.named[r.Ref.String()]) == 0 {
+			delete(c.named, r.Ref.String())
+		}
 	}
 }
 
-// setPodGroup notes that a PodGroup exists in this state, or with nil that it does not.
-func (c *Cache) setPodGroup(gvr schema.GroupVersionResource, name string, pg *sigs.PodGroup) {
+// setElsewhere notes that a pod names another gang than its controller means it for, or with ""
+// that it does not, and declares anew the gangs that wait for that one. c.mu is held.
+func (c *Cache) setElsewhere(pod *v1.Pod, names string, meant gang.Ref) (effects []gang.Effect, notes []Note) {
+	key := convert.PodKey(pod)
+	was := len(c.elsewhere[meant])
+	if names != "" {
+		if c.elsewhere[meant] == nil {
+			c.elsewhere[meant] = map[string]string{}
+		}
+		c.elsewhere[meant][key] = names
+	} else if delete(c.elsewhere[meant], key); len(c.elsewhere[meant]) == 0 {
+		delete(c.elsewhere, meant)
+	}
+	if (was == 0) == (len(c.elsewhere[meant]) == 0) {
+		return nil, nil
+	}
+	owner, _ := source.MeantBy(pod)
+	return c.redeclareOf(owner)
+}
+
+// redeclareOf declares the gangs of an owner anew. c.mu is held.
+func (c *Cache) redeclareOf(owner source.OwnerKey) (effects []gang.Effect, notes []Note) {
+	for _, ref := range slices.SortedFunc(maps.Keys(c.owned[owner]), compareRefs) {
+		if r := c.gangs[ref]; r != nil {
+			effects = append(effects, c.redeclare(r)...)
+			notes = append(notes, c.takeNotes(r)...)
+		}
+	}
+	return effects, notes
+}
+
+// pointer returns how one of the pods names another gang than their controller means them for.
+func (c *Cache) pointer(meant gang.Ref) string {
+	pods := c.elsewhere[meant]
+	if len(pods) == 0 {
+		return ""
+	}
+	return pods[slices.MinFunc(slices.Collect(maps.Keys(pods)), topology.CompareNames)]
+}
+
+// setObject notes that the object which declares a gang exists in this state, or with nil
+// that it does not.
+func (c *Cache) setObject(ref gang.Ref, pg *sigs.PodGroup, more source.More) {
 	c.mu.Lock()
-	r := c.record(name)
-	var effects []gang.Effect
-	old := r.groups[gvr]
-	if old != nil && (pg == nil || pg.UID != old.UID) {
-		delete(r.groups, gvr) // a PodGroup made anew under an old name is a new gang
-		effects = c.redeclare(name)
-		r = c.record(name)
+	r := c.record(ref)
+	old, said, parent := r.Object, r.More, r.owner
+	r.Object, r.More = pg, more
+	effects := c.redeclare(r)
+	notes := c.takeNotes(r)
+	if old == nil || pg == nil || !reflect.DeepEqual(said, more) {
+		more, others := c.redeclareFamily(r.Ref, parent, r.owner)
+		effects, notes = append(effects, more...), append(notes, others...)
 	}
-	if pg != nil {
-		r.groups[gvr] = pg
-		effects = append(effects, c.redeclare(name)...)
-	}
-	notes := c.takeNotes(name)
 	if pg != nil && (old == nil || !maps.Equal(old.Annotations, pg.Annotations)) {
-		for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
-			notes = append(notes, c.podNotes(r.pods[key], r)...)
+		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
+			notes = append(notes, c.podNotes(r.Pods[key], r)...)
 		}
 	}
 	c.mu.Unlock()
@@ -86,57 +119,136 @@ func (c *Cache) setPodGroup(gvr schema.GroupVersionResource, name string, pg *si
 	c.tell(notes)
 }
 
+// redeclareFamily declares anew the gangs of some owners, but for one, where all are declared by
+// what all of them say. c.mu is held.
+func (c *Cache) redeclareFamily(but gang.Ref, owners ...source.OwnerKey) (effects []gang.Effect, notes []Note) {
+	for _, key := range slices.Compact(owners) {
+		if !source.IsFamily(key.Kind) {
+			continue
+		}
+		for _, ref := range slices.SortedFunc(maps.Keys(c.owned[key]), compareRefs) {
+			if r := c.gangs[ref]; ref != but && r.Object != nil {
+				effects = append(effects, c.redeclare(r)...)
+				notes = append(notes, c.takeNotes(r)...)
+			}
+		}
+	}
+	return effects, notes
+}
+
+// siblings are the gangs of one owner that objects declare. c.mu is held.
+func (c *Cache) siblings(owner source.OwnerKey) (all []source.Gang) {
+	if !source.IsFamily(owner.Kind) {
+		return nil
+	}
+	for _, ref := range slices.SortedFunc(maps.Keys(c.owned[owner]), compareRefs) {
+		if r := c.gangs[ref]; r.Object != nil {
+			all = append(all, r.Gang)
+		}
+	}
+	return all
+}
+
 // setPod notes a member's state.
 func (c *Cache) setPod(pod *v1.Pod) {
-	name := convert.GangOf(pod)
+	ref := source.Of(pod)
 	key := convert.PodKey(pod)
 	if pod.Spec.NodeName == "" {
 		c.Nominate(pod, pod.Status.NominatedNodeName)
 	} else {
 		c.Nominate(pod, "")
 	}
-	if was := c.Pod(key); was != nil && convert.GangOf(was) != name {
+	if was := c.Pod(key); was != nil && source.Of(was) != ref {
 		c.dropPod(was) // its labels name another gang now, or none
-		if name == "" && pod.Spec.NodeName == "" && c.Free != nil {
+		if ref.IsZero() && pod.Spec.NodeName == "" && c.Free != nil {
 			c.Free(pod)
 		}
 	}
-	if name == "" {
+	if ref.IsZero() {
+		c.setStray(key, pod)
 		return
 	}
+	c.setStray(key, nil)
 	c.mu.Lock()
-	r := c.record(name)
-	old := r.pods[key]
-	r.pods[key], c.pods[key] = pod, pod
+	r := c.record(ref)
+	old := r.Pods[key]
+	c.file(key, pod)
+	r.Pods[key] = pod
+	r.foreign = !c.serves[pod.Spec.SchedulerName]
 	var effects []gang.Effect
 	var notes []Note
-	if old == nil || !maps.Equal(old.Annotations, pod.Annotations) {
-		if r.describedBy(pod) {
-			effects = c.redeclare(name)
-			notes = c.takeNotes(name)
+	if meant, names := source.Implied(pod); names != "" {
+		effects, notes = c.setElsewhere(pod, names, meant)
+	}
+	bound := old != nil && (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")
+	if bound && r.declared != nil && r.declared.Counts ||
+		old == nil || !maps.Equal(old.Annotations, pod.Annotations) || !maps.Equal(old.Labels, pod.Labels) {
+		if r.declared.MayChangeWith(pod) {
+			effects = append(effects, c.redeclare(r)...)
 		}
+		notes = append(notes, c.takeNotes(r)...)
 		notes = append(notes, c.podNotes(pod, r)...)
 	}
-	now := c.Clock.Now()
-	if convert.Finished(pod) {
-		effects = append(effects, c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, now)...)
-	} else {
-		m, _ := convert.Member(pod) // what is wrong with it is in the notes
-		m.Gated = m.Gated || !c.serves[pod.Spec.SchedulerName]
-		effects = append(effects, c.book.Apply(gang.Seen{Member: m}, now)...)
+	effects = append(effects, c.see(pod, ref)...)
+	if !convert.Finished(pod) {
 		effects = append(effects, c.voidNomination(pod)...)
 	}
-	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: name})
+	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
+	if old != nil && pod.Spec.NodeName == "" && asksElse(old, pod) {
+		if group, ok := c.book.GroupKey(key); ok {
+			effects = append(effects, gang.Effect{Verb: MemberChanged, Gang: group})
+		}
+	}
 	c.mu.Unlock()
 	c.do(effects)
 	c.tell(notes)
+}
+
+// asksElse says whether a pod may need something else than before.
+func asksElse(was, is *v1.Pod) bool {
+	return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels) ||
+		!equality.Semantic.DeepEqual(was.Status.ResourceClaimStatuses, is.Status.ResourceClaimStatuses)
+}
+
+// file notes the state of a member, and the node that it is on; nil is for one that is gone.
+// c.mu is held.
+func (c *Cache) file(key string, pod *v1.Pod) {
+	if old := c.pods[key]; old != nil && old.Spec.NodeName != "" {
+		on := c.onNode[old.Spec.NodeName]
+		if delete(on, key); len(on) == 0 {
+			delete(c.onNode, old.Spec.NodeName)
+		}
+	}
+	if pod == nil {
+		delete(c.pods, key)
+		return
+	}
+	c.pods[key] = pod
+	if node := pod.Spec.NodeName; node != "" {
+		if c.onNode[node] == nil {
+			c.onNode[node] = map[string]bool{}
+		}
+		c.onNode[node][key] = true
+	}
+}
+
+// see tells the book of a pod's state: that it is a member, or was one and has finished on
+// its node; or that it is none any more. c.mu is held.
+func (c *Cache) see(pod *v1.Pod, of gang.Ref) []gang.Effect {
+	m, _ := convert.Member(pod, of) // what is wrong with it is in the notes
+	m.Gated = m.Gated || !c.serves[pod.Spec.SchedulerName]
+	var ev gang.Event = gang.Seen{Member: m}
+	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done {
+		ev = gang.Left{Pod: m.Pod, UID: m.UID}
+	}
+	return c.book.Apply(ev, c.Clock.Now())
 }
 
 // Nominate notes for which node a pod is nominated; "" is none.
 func (c *Cache) Nominate(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
 	c.mu.RLock()
-	known := c.hopes[key] == node
+	known := c.nominated[key] == node
 	c.mu.RUnlock()
 	if known {
 		return
@@ -144,9 +256,9 @@ func (c *Cache) Nominate(pod *v1.Pod, node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if node == "" {
-		delete(c.hopes, key)
+		delete(c.nominated, key)
 	} else {
-		c.hopes[key] = node
+		c.nominated[key] = node
 	}
 }
 
@@ -154,17 +266,24 @@ func (c *Cache) Nominate(pod *v1.Pod, node string) {
 func (c *Cache) NominatedNodes() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return slices.Compact(slices.Sorted(maps.Values(c.hopes)))
+	return slices.Compact(slices.Sorted(maps.Values(c.nominated)))
 }
 
 // voidNomination takes back a nominated node that stands for no place: one of a plan
-// that was given up, which others would go on to respect. c.mu is held.
+// that was given up, which others would go on to respect. What somebody else has nominated is
+// theirs to take back; what was there when this process began is thought to be of one before.
+// c.mu is held.
 func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
-	key := convert.PodKey(pod)
-	if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == "" || !c.open.Load() || c.book.Assumed(key) {
+	key, node := convert.PodKey(pod), pod.Status.NominatedNodeName
+	if pod.Spec.NodeName != "" || node == "" || !c.serves[pod.Spec.SchedulerName] {
+		delete(c.found, key)
 		return nil
 	}
-	if node, _ := c.book.Place(key); node == pod.Status.NominatedNodeName {
+	if !c.open.Load() {
+		c.found[key] = node
+		return nil
+	}
+	if place, _ := c.book.Place(key); place == node || c.book.Assumed(key) || !c.book.HadPlace(key, node) && node != c.found[key] {
 		return nil
 	}
 	return []gang.Effect{{Verb: gang.Clear, Pod: key}}
@@ -173,22 +292,29 @@ func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
 // dropPod notes that a pod is gone.
 func (c *Cache) dropPod(pod *v1.Pod) {
 	c.Nominate(pod, "")
-	name := convert.GangOf(pod)
-	if name == "" {
+	ref, key := source.Of(pod), convert.PodKey(pod)
+	if ref.IsZero() {
+		c.setStray(key, nil)
 		return
 	}
-	key := convert.PodKey(pod)
 	c.mu.Lock()
-	r := c.record(name)
-	if p := r.pods[key]; p != nil && p.UID == pod.UID {
-		delete(r.pods, key)
-		delete(c.pods, key)
+	r := c.record(ref)
+	if p := r.Pods[key]; p != nil && p.UID == pod.UID {
+		delete(r.Pods, key)
+		delete(c.found, key)
+		c.file(key, nil)
 	}
-	effects := c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())
-	if r.by == key {
-		effects = append(effects, c.redeclare(name)...)
+	var effects []gang.Effect
+	if meant, names := source.Implied(pod); names != "" {
+		effects, _ = c.setElsewhere(pod, "", meant)
 	}
-	c.tidy(name, r)
+	if done := r.done[key]; done == nil || done.UID != pod.UID { // else it has finished, and is there
+		effects = append(effects, c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())...)
+	}
+	if d := r.declared; d != nil && (d.By == key || d.Counts) {
+		effects = append(effects, c.redeclare(r)...)
+	}
+	c.tidy(r)
 	c.mu.Unlock()
 	c.do(effects)
 }
@@ -196,281 +322,118 @@ func (c *Cache) dropPod(pod *v1.Pod) {
 // redeclare tells the book what the gang's objects say now. If that is what they said
 // before, the gang is only reported: its own status, written to the PodGroup, comes back
 // here, and must not have it tried again. c.mu is held.
-func (c *Cache) redeclare(name string) []gang.Effect {
-	r := c.record(name)
-	before := r.declared
-	spec, ok := c.spec(name, r)
+func (c *Cache) redeclare(r *record) []gang.Effect {
+	before, first := r.declared, r.declared == nil
+	if r.stale {
+		before = nil
+	}
+	r.declared, r.stale = nil, false
+	c.findOwner(r)
+	of := r.Gang
+	of.Done, of.Expected, of.Denied, of.Pointer = r.done, c.expected[r.owner.Kind], c.denied, c.pointer
+	of.Siblings = c.siblings(r.owner)
+	d, ok := source.Declare(of, source.Defaults{
+		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.known(), Check: c.network.check,
+	})
 	if !ok {
-		r.declared = nil
-		c.tidy(name, r)
-		return c.book.Apply(gang.Removed{Gang: name}, c.Clock.Now())
+		c.tidy(r)
+		return c.book.Apply(gang.Removed{Gang: r.Ref}, c.Clock.Now())
 	}
-	r.declared = &declaration{spec, r.gather}
-	if before.same(r.declared) {
-		return []gang.Effect{{Verb: gang.Report, Gang: name}}
+	c.resolve(r.Ref, d.Group)
+	r.declared = d
+	c.hint(d)
+	if before.Same(d) {
+		return []gang.Effect{{Verb: gang.Report, Gang: r.Ref}}
 	}
-	return c.book.Apply(gang.Declared{Spec: spec}, c.Clock.Now())
-}
-
-// declaration is what a gang's objects said when the book was told.
-type declaration struct {
-	gang.Spec
-	gather *scheduling.GatherSpec
-}
-
-func (d *declaration) same(e *declaration) bool {
-	if d == nil || (d.gather == nil) != (e.gather == nil) || d.gather != nil && !slices.Equal(sortedRules(d.gather), sortedRules(e.gather)) {
-		return false
-	}
-	x, y := d.Spec, e.Spec
-	x.Group, y.Group = nil, nil
-	return slices.Equal(d.Group, e.Group) && reflect.DeepEqual(x, y)
-}
-
-// redeclareAll is for when the topology has changed: layers may be known now, or no
-// longer. c.mu is held.
-func (c *Cache) redeclareAll() (effects []gang.Effect) {
-	for _, name := range slices.SortedFunc(maps.Keys(c.gangs), topology.CompareNames) {
-		if r := c.gangs[name]; r.gather != nil {
-			r.declared = nil // the same words may mean something else
-			effects = append(effects, c.redeclare(name)...)
+	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
+	for _, other := range d.Group {
+		if l := c.gangs[other]; first && l != nil && l.declared != nil && !slices.Contains(l.declared.Group, r.Ref) {
+			l.stale = true // it may mean this gang, which was not there
+			effects = append(effects, c.redeclare(l)...)
 		}
 	}
 	return effects
 }
 
-// spec reads what is declared of a gang. c.mu is held.
-func (c *Cache) spec(name string, r *record) (gang.Spec, bool) {
-	s := gang.Spec{Name: name, Min: 1, Wait: c.Wait, Policy: c.Policy}
-	r.gather, r.notes, r.say, r.by = nil, nil, map[string]string{}, ""
-	if pg, _ := r.podGroup(); pg != nil {
-		r.saySo(pg.Annotations)
-		if pod := r.first(speaks); pod != nil {
-			r.by = convert.PodKey(pod)
-			r.saySo(pod.Annotations)
+// resolve finds out which gangs are meant by the names that a gang lists: itself, those of its
+// own API, else of another one that has an object of that name, else of one whose pods are
+// gangs without any (a Job's, a LeaderWorkerSet's). c.mu is held.
+func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
+	for i, ref := range group {
+		if r := c.gangs[ref]; ref.UID != "" || r != nil && (r.Object != nil || r.declared != nil) {
+			continue // whoever knows the UID means no other of that name
 		}
-		s.Created = pg.CreationTimestamp.Time
-		s.Min = max(1, int(pg.Spec.MinMember))
-		if pg.Spec.MinMember < 0 { // without a value it is 0, and the default 1
-			r.notes = append(r.notes, fmt.Sprintf("spec.minMember: %d is not legal; legal: an integer ≥ 1; 1 is used", pg.Spec.MinMember))
+		if ref.String() == self.String() && ref.Source == self.Source {
+			group[i] = self
+			continue
 		}
-		if t := pg.Spec.ScheduleTimeoutSeconds; t != nil && *t > 0 {
-			s.Wait = time.Duration(*t) * time.Second
+		best, rank := ref, 0
+		for other := range c.named[ref.String()] {
+			if n := c.meant(ref, other); n > rank || n == rank && n > 0 && compareRefs(other, best) < 0 {
+				best, rank = other, n
+			}
 		}
-	} else {
-		pod := r.declarer()
-		if pod == nil {
-			return s, false
-		}
-		r.by = convert.PodKey(pod)
-		r.saySo(pod.Annotations)
-		s.Created = pod.CreationTimestamp.Time
-		n, err := scheduling.ParseMinAvailable(r.say[scheduling.AnnotationMinAvailable])
-		if err != nil {
-			s.Problem = err.Error()
-		}
-		s.Min = max(1, n)
+		group[i] = best
 	}
-	c.read(r.say, r, &s)
-	return s, true
 }
 
-// describing are the annotations that describe a gang, wherever they stand; those of
-// own only on the members of a gang without PodGroup.
-var (
-	describing = []string{
-		scheduling.AnnotationTopologySpec, scheduling.AnnotationGroups, scheduling.AnnotationMode,
-		scheduling.AnnotationMatchPolicy, scheduling.AnnotationWaitingTime,
-	}
-	own = []string{scheduling.AnnotationMinAvailable, scheduling.AnnotationTotalNumber}
-)
-
-// saySo adds what is not said yet.
-func (r *record) saySo(annotations map[string]string) {
-	for _, key := range slices.Concat(describing, own) {
-		if v, ok := annotations[key]; ok {
-			if _, said := r.say[key]; !said {
-				r.say[key] = v
+// hint notes which gangs an object has, where its own name is listed instead of theirs. c.mu is
+// held.
+func (c *Cache) hint(d *source.Declaration) {
+	for _, ref := range d.Group {
+		if r := c.gangs[ref]; r != nil && r.declared != nil || ref == d.Ref {
+			continue
+		}
+		for _, kind := range source.Owners {
+			key := source.OwnerKey{Kind: kind.Kind, Namespace: ref.Namespace, Name: ref.Name}
+			var gangs []string
+			for _, g := range slices.SortedFunc(maps.Keys(c.owned[key]), compareRefs) {
+				gangs = append(gangs, g.String())
+			}
+			if len(gangs) > 0 {
+				d.Notes = append(d.Notes, source.Note{Reason: InvalidAnnotation, Message: fmt.Sprintf(
+					"%s: %q is no gang; did you mean those of %s: %s?", scheduling.AnnotationGroups, ref, key, strings.Join(gangs, ", "))})
 			}
 		}
 	}
 }
 
-// speaks says whether a pod has something to say of its gang.
-func speaks(pod *v1.Pod) bool {
-	return slices.ContainsFunc(describing, func(key string) bool { _, ok := pod.Annotations[key]; return ok })
+// meant says how likely it is that a name means a gang; 0 is not at all. c.mu is held.
+func (c *Cache) meant(ref, by gang.Ref) int {
+	switch r := c.gangs[by]; {
+	case r == nil || r.Object == nil && r.declared == nil:
+		return 0
+	case by.Source == ref.Source:
+		return 3
+	case r.Object != nil:
+		return 2
+	}
+	return 1
 }
 
-// describedBy says whether the gang's description may change with this member.
-func (r *record) describedBy(pod *v1.Pod) bool {
-	if !convert.ByAnnotation(pod) && !speaks(pod) {
-		return false
+// redeclareAll is for when the topology has changed: layers may be known now, or no
+// longer. c.mu is held.
+func (c *Cache) redeclareAll() (effects []gang.Effect) {
+	for _, ref := range c.refs() {
+		if r := c.gangs[ref]; r.gather() != nil || r.declared != nil && r.declared.ReadsLayers {
+			r.stale = true // the same words may mean something else
+			effects = append(effects, c.redeclare(r)...)
+		}
 	}
-	key := convert.PodKey(pod)
-	if r.say == nil || r.by == "" || r.by == key || topology.CompareNames(key, r.by) < 0 {
-		return true
-	}
-	if _, err := scheduling.ParseMinAvailable(r.say[scheduling.AnnotationMinAvailable]); err != nil && convert.ByAnnotation(pod) {
-		return true
-	}
-	return slices.ContainsFunc(slices.Concat(describing, own), func(k string) bool {
-		_, says := pod.Annotations[k]
-		_, said := r.say[k]
-		return says && !said
-	})
+	return effects
 }
 
-// declarer returns the member that describes a gang without a PodGroup: the first by
-// name with a legal min-available, else the first.
-func (r *record) declarer() *v1.Pod {
-	legal := r.first(func(pod *v1.Pod) bool {
-		_, err := scheduling.ParseMinAvailable(pod.Annotations[scheduling.AnnotationMinAvailable])
-		return err == nil && convert.ByAnnotation(pod)
-	})
-	return cmp.Or(legal, r.first(convert.ByAnnotation))
+// refs lists the gangs by name. c.mu is held.
+func (c *Cache) refs() []gang.Ref {
+	return slices.SortedFunc(maps.Keys(c.gangs), compareRefs)
 }
 
-// first returns the first member by name for which is holds.
-func (r *record) first(is func(*v1.Pod) bool) (first *v1.Pod) {
-	name := ""
-	for key, pod := range r.pods {
-		if (first == nil || topology.CompareNames(key, name) < 0) && is(pod) {
-			first, name = pod, key
-		}
-	}
-	return first
-}
+func compareRefs(a, b gang.Ref) int { return a.Compare(b, topology.CompareNames) }
 
-// read takes the annotations that PodGroups and pods share into a spec. What cannot
-// be ignored becomes the gang's problem, what has a default a note.
-func (c *Cache) read(say map[string]string, r *record, s *gang.Spec) {
-	problem := func(err error) {
-		if err != nil && s.Problem == "" {
-			s.Problem = err.Error()
-		}
+// gather is how the gang's members gather; nil if that is not said.
+func (r *record) gather() *scheduling.GatherSpec {
+	if r.declared == nil {
+		return nil
 	}
-	note := func(err error) {
-		if err != nil {
-			r.notes = append(r.notes, err.Error()+"; the default is used")
-		}
-	}
-	if v, ok := say[scheduling.AnnotationGroups]; ok {
-		groups, err := scheduling.ParseGroups(v)
-		problem(err)
-		s.Group = groups
-	}
-	if v, ok := say[scheduling.AnnotationMode]; ok {
-		mode, err := scheduling.ParseMode(v)
-		note(err)
-		s.NonStrict = err == nil && mode == scheduling.ModeNonStrict
-	}
-	if v, ok := say[scheduling.AnnotationMatchPolicy]; ok {
-		policy, err := scheduling.ParseMatchPolicy(v)
-		if note(err); err == nil {
-			s.Policy = gang.MatchPolicy(policy)
-		}
-	}
-	if v, ok := say[scheduling.AnnotationTotalNumber]; ok {
-		n, err := scheduling.ParseTotalNumber(v)
-		if err == nil && n < s.Min {
-			err = fmt.Errorf("%s: %q is not legal; legal: at least min-available, %d", scheduling.AnnotationTotalNumber, v, s.Min)
-		}
-		note(err)
-	}
-	if v, ok := say[scheduling.AnnotationWaitingTime]; ok {
-		wait, err := scheduling.ParseWaitingTime(v)
-		if note(err); err == nil {
-			s.Wait = wait
-		}
-	}
-	if v, ok := say[scheduling.AnnotationTopologySpec]; ok {
-		gather, err := scheduling.ParseGatherSpec(v)
-		problem(err)
-		r.gather = gather
-		if !c.Aware && err == nil {
-			r.gather = nil
-			r.notes = append(r.notes, scheduling.AnnotationTopologySpec+" has no effect: CoschedulingArgs.awareNetworkTopology is false")
-		}
-	}
-	if r.gather != nil {
-		problem(c.network.check(r.gather))
-	}
-}
-
-// Group is a gang group with the objects that a planner needs.
-type Group struct {
-	gang.Group
-	Pods   map[string]*v1.Pod // members, pending and bound
-	Gather *scheduling.GatherSpec
-}
-
-// GroupKey names the group of a pod, as its plan and its refusal are filed.
-func (c *Cache) GroupKey(pod *v1.Pod) string {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if key, ok := c.book.GroupKey(convert.PodKey(pod)); ok {
-		return key
-	}
-	return convert.GangOf(pod)
-}
-
-// Group returns the group of a pod. The error says why it cannot be planned.
-func (c *Cache) Group(pod *v1.Pod) (*Group, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	g, ok := c.book.Group(convert.PodKey(pod))
-	if !ok {
-		return nil, fmt.Errorf("gang %s is not known", convert.GangOf(pod))
-	}
-	out := &Group{Group: *g, Pods: map[string]*v1.Pod{}}
-	from := ""
-	for _, member := range g.Gangs {
-		r := c.gangs[member.Name]
-		if r == nil {
-			return nil, fmt.Errorf("gang %s is not known", member.Name)
-		}
-		maps.Copy(out.Pods, r.pods)
-		if r.gather == nil {
-			continue
-		}
-		if out.Gather != nil && !slices.Equal(sortedRules(r.gather), sortedRules(out.Gather)) {
-			return nil, fmt.Errorf("TopologySpecConflict: gangs %s and %s of one GangGroup carry different %s",
-				from, member.Name, scheduling.AnnotationTopologySpec)
-		}
-		out.Gather, from = r.gather, member.Name
-	}
-	return out, nil
-}
-
-// sortedRules are the rules in one order: theirs has no meaning.
-func sortedRules(g *scheduling.GatherSpec) []scheduling.GatherRule {
-	return slices.SortedFunc(slices.Values(g.Rules), func(a, b scheduling.GatherRule) int {
-		return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Scope, b.Scope))
-	})
-}
-
-// Order is a member's place in the queue: its gang's creation, the gang and the rank;
-// before them all, gangs that were half bound when this process began.
-type Order struct {
-	Resumed bool
-	Created time.Time
-	Gang    string
-	Rank    int
-	Pod     string
-}
-
-// Order returns the place of a gang's member in the queue.
-func (c *Cache) Order(pod *v1.Pod) Order {
-	name := convert.GangOf(pod)
-	m, _ := convert.Member(pod)
-	o := Order{Created: pod.CreationTimestamp.Time, Gang: name, Rank: m.Rank, Pod: m.Pod}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	o.Resumed = c.book.Resumed(name)
-	if r := c.gangs[name]; r != nil {
-		if pg, _ := r.podGroup(); pg != nil {
-			o.Created = pg.CreationTimestamp.Time
-		}
-	}
-	return o
+	return r.declared.Gather
 }

@@ -11,6 +11,7 @@ import (
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -20,6 +21,14 @@ type network struct {
 	object  *koordinator.ClusterNetworkTopology // nil if there is none
 	layers  []convert.Layer
 	problem string
+}
+
+// known are the layers that rules may name; nil if there is no topology.
+func (n *network) known() []convert.Layer {
+	if n.object == nil {
+		return nil
+	}
+	return append([]convert.Layer{}, n.layers...)
 }
 
 // check says whether gangs with this gather spec can be planned.
@@ -169,38 +178,40 @@ func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	c.topologyChanged()
 }
 
-// setNode notes a node; only its labels matter here.
+// setNode notes a node; only the labels that say where it is matter here. Others change all
+// the time, on all nodes when a labeller is rolled out.
 func (c *Cache) setNode(node *v1.Node) {
 	c.mu.Lock()
 	old := c.nodes[node.Name]
 	c.nodes[node.Name] = node
 	delete(c.gone, node.Name)
-	changed := old == nil || !maps.Equal(old.Labels, node.Labels)
+	moved := old == nil || !c.network.samePlace(old, node)
 	var effects []gang.Effect
-	if changed {
+	if moved {
 		c.current.Store(nil)
-		if old != nil {
-			effects = c.gangsOn(node.Name)
-		}
+		effects = c.gangsOn(node.Name)
 	}
 	c.mu.Unlock()
-	if changed {
+	if moved {
 		c.do(effects)
 		c.topologyChanged()
 	}
 }
 
+// samePlace says whether the labels of two states of a node name the same domains.
+func (n *network) samePlace(x, y *v1.Node) bool {
+	return !slices.ContainsFunc(n.layers, func(l convert.Layer) bool { return l.Domain(x.Labels) != l.Domain(y.Labels) })
+}
+
 // gangsOn has the gangs reported that have members on a node: the domain that they are
 // in may have another name now. c.mu is held.
 func (c *Cache) gangsOn(node string) (out []gang.Effect) {
-	gangs := map[string]bool{}
-	for _, pod := range c.pods {
-		if pod.Spec.NodeName == node {
-			gangs[convert.GangOf(pod)] = true
-		}
+	gangs := map[gang.Ref]bool{}
+	for key := range c.onNode[node] {
+		gangs[source.Of(c.pods[key])] = true
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(gangs), topology.CompareNames) {
-		out = append(out, gang.Effect{Verb: gang.Report, Gang: name})
+	for _, ref := range slices.SortedFunc(maps.Keys(gangs), compareRefs) {
+		out = append(out, gang.Effect{Verb: gang.Report, Gang: ref})
 	}
 	return out
 }
@@ -219,5 +230,11 @@ func (c *Cache) dropNode(name string) {
 // topologyChanged has the status of the ClusterNetworkTopology written.
 func (c *Cache) topologyChanged() { c.Do([]gang.Effect{{Verb: TopologyChanged}}) }
 
-// TopologyChanged is the effect that the topology's status may differ now.
-const TopologyChanged gang.Verb = "topology"
+// What the book does not know of, and somebody must hear: the topology's status may differ now;
+// a namespace has come or has other labels; a pending member of Gang, a group's key, may need
+// something else now.
+const (
+	TopologyChanged  gang.Verb = "topology"
+	NamespaceChanged gang.Verb = "namespace"
+	MemberChanged    gang.Verb = "member"
+)

@@ -6,27 +6,85 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// The reasons of notes: what is wrong with an object as somebody wrote it.
+const (
+	InvalidAnnotation    = source.InvalidAnnotation
+	InvalidTopologyIndex = "InvalidTopologyIndex"
+	TwoGangs             = source.TwoGangs
+	TierMissing          = source.TierMissing
+	TierTooHigh          = source.TierTooHigh
+	TierIsNode           = source.TierIsNode
+	LeaderFirst          = source.LeaderFirst
+	OwnerNotRead         = source.OwnerNotRead
+	UnknownKey           = "UnknownKey" // somebody meant something by it
 )
 
 // takeNotes returns the notes on a gang that people have not been told, and counts
 // them as told. Before the cache is open nobody is told anything. c.mu is held.
-func (c *Cache) takeNotes(name string) (notes []Note) {
-	r := c.gangs[name]
-	if r == nil || !c.open.Load() {
+func (c *Cache) takeNotes(r *record) (notes []Note) {
+	if r.declared == nil || !c.open.Load() || !c.ours(r) {
 		return nil
 	}
-	pg, _ := r.podGroup()
-	for _, n := range r.notes {
-		if pg != nil {
-			notes = append(notes, Note{About: pg, Warning: true, Reason: "InvalidAnnotation", Message: n})
-		} else if pod := r.declarer(); pod != nil {
-			notes = append(notes, Note{About: pod, Warning: true, Reason: "InvalidAnnotation", Message: n})
+	for _, n := range r.declared.Notes {
+		if about := r.about(); about != nil {
+			notes = append(notes, Note{About: about, Warning: n.Warns(), Reason: n.Reason, Message: n.Message})
 		}
 	}
-	return slices.DeleteFunc(notes, func(n Note) bool { return r.knows(name, n) })
+	if pg := r.Object; pg != nil {
+		for _, message := range scheduling.Unknown(pg.Annotations, pg.Labels) {
+			notes = append(notes, Note{About: pg, Warning: true, Reason: UnknownKey, Message: message})
+		}
+	}
+	if o := r.Owner; o != nil && o.Object != nil {
+		unknown, without := o.Unheard()
+		for _, message := range unknown {
+			notes = append(notes, Note{About: o.Object, Warning: true, Reason: UnknownKey, Message: message})
+		}
+		for _, message := range without {
+			notes = append(notes, Note{About: o.Object, Warning: true, Reason: InvalidAnnotation, Message: message})
+		}
+	}
+	notes = append(notes, c.stricter(r)...)
+	return slices.DeleteFunc(notes, func(n Note) bool { return r.knows("", n) })
+}
+
+// stricter says which rule of another gang of its group a gang obeys, too. c.mu is held.
+func (c *Cache) stricter(r *record) (notes []Note) {
+	about := r.about()
+	if !r.declared.Apart || r.declared.Gather == nil || about == nil || !r.several() {
+		return nil
+	}
+	for _, ref := range r.declared.Group {
+		o := c.gangs[ref]
+		if o == nil || o == r || o.declared == nil || !o.declared.Apart || o.declared.Gather == nil || !o.several() ||
+			source.SameGather(o.declared.Gather, r.declared.Gather) {
+			continue
+		}
+		notes = append(notes, Note{About: about, Warning: true, Reason: InvalidAnnotation, Message: fmt.Sprintf(
+			"gangs %s and %s start together and gather differently, each on its own: the strictest of %s and %s is used for each", r.Ref, ref, r.declared.Rule, o.declared.Rule)})
+	}
+	return notes
+}
+
+// about is the object that people look at who want to know of a gang: nil if there is none.
+func (r *record) about() runtime.Object {
+	switch pod := r.Pods[r.declared.By]; {
+	case r.Object != nil:
+		return r.Object
+	case r.Owner != nil:
+		return r.Owner.Object
+	case pod != nil:
+		return pod
+	}
+	return nil
 }
 
 // knows says whether people were told, and counts them as told from now on.
@@ -42,54 +100,42 @@ func (r *record) knows(about string, n Note) bool {
 
 // podNotes returns what people have not been told of one member. c.mu is held.
 func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
-	if !c.open.Load() {
+	if !c.open.Load() || !c.serves[pod.Spec.SchedulerName] {
 		return nil
 	}
-	if _, err := convert.Member(pod); err != nil {
-		notes = append(notes, Note{About: pod, Warning: true, Reason: "InvalidTopologyIndex", Message: err.Error()})
+	if _, err := convert.Member(pod, r.Ref); err != nil {
+		notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidTopologyIndex, Message: err.Error()})
 	}
-	for _, message := range r.contradictions(pod) {
-		notes = append(notes, Note{About: pod, Warning: true, Reason: "InvalidAnnotation", Message: message})
+	if rivals := source.Rivals(pod); rivals != "" {
+		notes = append(notes, Note{About: pod, Warning: true, Reason: TwoGangs, Message: rivals})
 	}
+	if r.declared != nil {
+		for _, message := range r.declared.Contradictions(r.Gang, pod) {
+			notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidAnnotation, Message: message})
+		}
+	}
+	notes = append(notes, unknownKeys(pod)...)
 	return slices.DeleteFunc(notes, func(n Note) bool { return r.knows(string(pod.UID), n) })
 }
 
-// contradictions lists where a member says something else of its gang than what counts.
-func (r *record) contradictions(pod *v1.Pod) (out []string) {
-	keys := describing
-	if convert.ByAnnotation(pod) {
-		keys = slices.Concat(describing, own)
+func unknownKeys(pod *v1.Pod) (notes []Note) {
+	for _, message := range scheduling.Unknown(pod.Annotations, pod.Labels) {
+		notes = append(notes, Note{About: pod, Warning: true, Reason: UnknownKey, Message: message})
 	}
-	pg, _ := r.podGroup()
-	if pg == nil && r.by == "" {
-		return nil // nothing describes the gang
-	}
-	for _, key := range keys {
-		who := r.by
-		if pg != nil {
-			if _, its := pg.Annotations[key]; its {
-				who = "PodGroup " + convert.Key(pg.Namespace, pg.Name)
-			}
-		}
-		v, says := pod.Annotations[key]
-		if counts := r.say[key]; says && v != counts {
-			out = append(out, fmt.Sprintf("%s: %q is not what %s says; legal: the same on all members; %q is used", key, v, who, counts))
-		}
-	}
-	return out
+	return notes
 }
 
 // allNotes is for when the cache opens. c.mu is held.
 func (c *Cache) allNotes() (notes []Note) {
-	for _, name := range c.book.Gangs() {
-		r := c.gangs[name]
-		if r == nil {
-			continue
+	for _, ref := range c.refs() {
+		r := c.gangs[ref]
+		notes = append(notes, c.takeNotes(r)...)
+		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
+			notes = append(notes, c.podNotes(r.Pods[key], r)...)
 		}
-		notes = append(notes, c.takeNotes(name)...)
-		for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
-			notes = append(notes, c.podNotes(r.pods[key], r)...)
-		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(c.strays), topology.CompareNames) {
+		notes = append(notes, c.strayNotes(c.strays[key])...)
 	}
 	return notes
 }

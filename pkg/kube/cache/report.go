@@ -11,22 +11,33 @@ import (
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Report is what people may be told about one gang.
 type Report struct {
 	gang.State
+	// Served says whether this process may tell anybody about the gang, or must leave that to
+	// another scheduler.
+	Served   bool
 	PodGroup *sigs.PodGroup // nil for a gang that its pods describe
 	Resource schema.GroupVersionResource
-	Speaker  *v1.Pod  // a member to tell instead where there is no PodGroup, one that waits if any does; may be nil
-	Owners   []string // namespace/name of the members' controllers
-	Members  int      // all of them
+	ReadOnly bool // its status is not ours to write, but for Condition
+	// Condition is the type of the one condition that is ours to write where others are not; "" if
+	// there is none.
+	Condition string
+	Speaker   *v1.Pod  // a member to tell instead where there is no PodGroup, one that waits if any does; may be nil
+	Owners    []string // namespace/name of the members' controllers
+	Members   int      // all of them
 	// Members by phase; finished ones count.
 	Running, Succeeded, Failed int
 	// Domain is the path of the deepest named domain that holds all bound members; ""
 	// if that is the whole cluster, or none is bound.
 	Domain string
+	// OneByOne names a StatefulSet that may be why members are missing: it seems to make its
+	// pods one after another.
+	OneByOne string
 }
 
 // speaksBefore says which of two members is told about their gang: one that waits, the
@@ -39,19 +50,25 @@ func speaksBefore(x, y *v1.Pod) bool {
 }
 
 // Report returns what is known of a gang now.
-func (c *Cache) Report(name string) (Report, bool) {
+func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	tree := c.Topology().Tree
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r := c.gangs[name]
+	r := c.gangs[ref]
 	if r == nil {
 		return Report{}, false
 	}
-	out := Report{State: c.book.State(name), Members: len(r.pods)}
-	out.PodGroup, out.Resource = r.podGroup()
+	out := Report{State: c.book.State(ref), Members: len(r.Pods), PodGroup: r.Object, Served: c.ours(r)}
+	if o := source.ObjectOf(ref.Source); o != nil {
+		out.Resource, out.ReadOnly = o.Resource, o.ReadOnly
+		if o.Condition != nil && r.Object != nil {
+			out.Condition = o.Condition(r.Object)
+			out.Resource.Version = r.Object.GroupVersionKind().Version // of several that which is read
+		}
+	}
 	owners := map[string]bool{}
-	domain := topology.ID(-1)
-	for _, pod := range r.pods {
+	var bound []int // node indexes
+	for _, pod := range r.Pods {
 		if !convert.Finished(pod) && (out.Speaker == nil || speaksBefore(pod, out.Speaker)) {
 			out.Speaker = pod
 		}
@@ -68,10 +85,7 @@ func (c *Cache) Report(name string) (Report, bool) {
 			out.Running++
 		}
 		if i, ok := tree.NodeIndex(pod.Spec.NodeName); ok && !convert.Finished(pod) {
-			if domain < 0 {
-				domain = tree.Node(i)
-			}
-			domain = tree.Common(domain, tree.Node(i))
+			bound = append(bound, i)
 		}
 	}
 	for _, pod := range r.done {
@@ -84,20 +98,18 @@ func (c *Cache) Report(name string) (Report, bool) {
 			out.Failed++
 		}
 	}
-	for ; domain > topology.Root && !tree.Named(domain); domain = tree.Parent(domain) {
-	}
-	if domain > topology.Root {
-		out.Domain = tree.Path(domain)
-	}
+	domain, _ := tree.Enclosing(slices.Values(bound))
+	out.Domain = tree.Path(domain)
+	out.OneByOne = c.oneByOne(out.State)
 	out.Owners = slices.SortedFunc(maps.Keys(owners), topology.CompareNames)
 	return out, true
 }
 
 // Gangs lists the gangs that are known.
-func (c *Cache) Gangs() []string {
+func (c *Cache) Gangs() []gang.Ref {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(c.gangs), topology.CompareNames)
+	return c.refs()
 }
 
 // Bound says whether a member has a node for the API server, and not only a place that
@@ -116,40 +128,77 @@ func (c *Cache) Counted(pod *v1.Pod) bool {
 	return p != nil && p.UID == pod.UID && (p.Spec.NodeName != "" || c.book.Assumed(key))
 }
 
+// Together lists the gangs of one GangGroup with the named one, itself among them.
+func (c *Cache) Together(ref gang.Ref) []gang.Ref {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Clone(c.book.Together(ref))
+}
+
 // Running returns the members of a gang that have a node and are neither done nor asked to
-// leave, and how many of them it needs: none if nothing declares it.
-func (c *Cache) Running(name string) (pods []*v1.Pod, least int) {
-	return c.stay(name, func(p *v1.Pod) bool { return p.Spec.NodeName != "" })
+// leave, and how many of them it needs: none if nothing declares it, all if they leave together.
+func (c *Cache) Running(ref gang.Ref) (pods []*v1.Pod, least int) {
+	return c.stay(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" })
 }
 
 // Placed returns Running's and those that are about to run: the scheduler counts them on a
 // node.
-func (c *Cache) Placed(name string) (pods []*v1.Pod, least int) {
-	return c.stay(name, func(p *v1.Pod) bool { return p.Spec.NodeName != "" || c.book.Assumed(convert.PodKey(p)) })
+func (c *Cache) Placed(ref gang.Ref) (pods []*v1.Pod, least int) {
+	return c.stay(ref, func(p *v1.Pod) bool { return p.Spec.NodeName != "" || c.book.Assumed(convert.PodKey(p)) })
 }
 
-func (c *Cache) stay(name string, there func(*v1.Pod) bool) (pods []*v1.Pod, least int) {
+func (c *Cache) stay(ref gang.Ref, there func(*v1.Pod) bool) (pods []*v1.Pod, least int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r := c.gangs[name]
+	r := c.gangs[ref]
 	if r == nil {
 		return nil, 0
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
-		if p := r.pods[key]; there(p) && !convert.Finished(p) && (c.Leaves == nil || !c.Leaves(p)) {
+	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
+		if p := r.Pods[key]; there(p) && !convert.Finished(p) && !c.leaves(p) {
 			pods = append(pods, p)
 		}
 	}
-	return pods, c.book.State(name).Min
+	if r.declared != nil && r.declared.Whole {
+		return pods, max(len(pods), c.book.State(ref).Min)
+	}
+	return pods, c.book.State(ref).Min
+}
+
+func (c *Cache) leaves(p *v1.Pod) bool { return c.Leaves != nil && c.Leaves(p) }
+
+// Asked returns the members of a gang that run, and were asked to leave, which was not seen
+// yet.
+func (c *Cache) Asked(ref gang.Ref) (pods []*v1.Pod) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.gangs[ref]
+	if r == nil {
+		return nil
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
+		if p := r.Pods[key]; p.Spec.NodeName != "" && p.DeletionTimestamp == nil && !convert.Finished(p) && c.leaves(p) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// Short says whether fewer members of a gang run, or have finished, than it needs.
+func (c *Cache) Short(ref gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s := c.book.State(ref)
+	return s.Bound+s.Done < s.Min
 }
 
 // Pending returns the members of a gang that wait for a node.
-func (c *Cache) Pending(name string) (pods []*v1.Pod) {
+func (c *Cache) Pending(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if r := c.gangs[name]; r != nil {
-		for _, key := range slices.SortedFunc(maps.Keys(r.pods), topology.CompareNames) {
-			if p := r.pods[key]; p.Spec.NodeName == "" && !convert.Finished(p) {
+	if r := c.gangs[ref]; r != nil {
+		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
+			if p := r.Pods[key]; p.Spec.NodeName == "" && !convert.Finished(p) {
 				pods = append(pods, p)
 			}
 		}

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,10 +22,8 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
-	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -33,18 +32,40 @@ type Source struct {
 	Core     informers.SharedInformerFactory
 	Finished toolscache.SharedIndexInformer // see NewFinished; nil leaves finished members out
 	Dynamic  dynamic.Interface
-	// Served says whether the API server serves a custom resource now.
+	// Served says whether the API server serves a custom resource now. The error is an ErrDenied
+	// if it does, and the resource may not be read.
 	Served func(schema.GroupVersionResource) (bool, error)
 }
 
-// custom are the resources that may or may not be installed.
-var custom = []struct {
-	gvr      schema.GroupVersionResource
-	optional bool
-}{
-	{koordinator.ClusterNetworkTopologies, false},
-	{sigs.PodGroups, false},
-	{x.PodGroups, true},
+// ErrDenied says that a resource may not be read.
+var ErrDenied = errors.New("permission is missing")
+
+// custom is a resource that may or may not be installed, and what hears of its objects.
+type custom struct {
+	gvr       schema.GroupVersionResource
+	others    []schema.GroupVersionResource // other versions, one of which is read where this one is not served
+	optional  bool
+	owners    string // of which kind its objects are; "" if they own no gangs
+	lazy      bool   // only if gangs name such owners
+	set, drop func(*unstructured.Unstructured)
+}
+
+// customs are the topology and the objects of all sources of gangs.
+func (c *Cache) customs(ctx context.Context) []custom {
+	set, drop := c.topologyHandlers(ctx)
+	all := []custom{{gvr: koordinator.ClusterNetworkTopologies, set: set, drop: drop}}
+	for i := range source.All {
+		s := &source.All[i]
+		if s.Object != nil {
+			set, drop := c.objectHandlers(ctx, s)
+			all = append(all, custom{gvr: s.Object.Resource, others: s.Object.Versions()[1:], optional: s.Object.Optional, set: set, drop: drop})
+		}
+	}
+	for _, o := range source.Owners {
+		set, drop := c.ownerHandlers(ctx, o)
+		all = append(all, custom{gvr: o.Resource, optional: true, owners: o.Kind, lazy: o.Lazy, set: set, drop: drop})
+	}
+	return all
 }
 
 const (
@@ -67,7 +88,10 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 	if err != nil {
 		return fmt.Errorf("watching nodes: %w", err)
 	}
-	w := &watcher{cache: c, src: src, synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced}}
+	if _, err := src.Core.Core().V1().Namespaces().Informer().AddEventHandler(c.namespaceHandler()); err != nil {
+		return fmt.Errorf("watching namespaces: %w", err)
+	}
+	w := &watcher{cache: c, src: src, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced}}
 	if src.Finished != nil {
 		done, err := src.Finished.AddEventHandler(handler(c.setDone, c.dropDone))
 		if err != nil {
@@ -97,12 +121,28 @@ func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 	}
 }
 
+// namespaceHandler says which changes of namespaces may matter to members: those of labels.
+func (c *Cache) namespaceHandler() toolscache.ResourceEventHandler {
+	changed := func() { c.Do([]gang.Effect{{Verb: NamespaceChanged}}) }
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() },
+		UpdateFunc: func(before, now any) {
+			was, _ := before.(*v1.Namespace)
+			if is, ok := now.(*v1.Namespace); ok && (was == nil || !maps.Equal(was.Labels, is.Labels)) {
+				changed()
+			}
+		},
+	}
+}
+
 // watcher starts informers as their resources appear and waits for the first sync.
 type watcher struct {
 	cache   *Cache
 	src     Source
 	synced  map[string]func() bool // what must have been seen once, by name
-	started [3]bool
+	customs []custom
+	started map[schema.GroupVersionResource]bool
+	looked  map[string]bool // for which kinds of owners somebody has looked
 	said    map[string]time.Time
 }
 
@@ -113,7 +153,7 @@ func (w *watcher) run(ctx context.Context) {
 	var discovered time.Time
 	for first := true; ; first = false {
 		now := w.cache.Clock.Now()
-		if first || now.Sub(discovered) >= discoverEvery {
+		if first || now.Sub(discovered) >= discoverEvery || w.behind() {
 			w.discover(ctx, now)
 			discovered = now
 		}
@@ -135,20 +175,41 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
+// behind says whether gangs name owners of a kind that nobody has looked for yet.
+func (w *watcher) behind() bool {
+	return slices.ContainsFunc(w.customs, func(r custom) bool { return r.lazy && !w.looked[r.owners] && w.cache.wants(r.owners) })
+}
+
 // discover starts an informer for each resource that is served and has none.
 func (w *watcher) discover(ctx context.Context, now time.Time) {
-	for i, r := range custom {
-		if w.started[i] {
+	for _, r := range w.customs {
+		if w.started[r.gvr] || r.lazy && !w.cache.wants(r.owners) {
 			continue
 		}
+		if w.looked == nil {
+			w.looked = map[string]bool{}
+		}
+		w.looked[r.owners] = true
 		name := r.gvr.GroupResource().String()
 		served, err := w.src.Served(r.gvr)
+		key := r.gvr
+		for i := 0; i < len(r.others) && err == nil && !served; i++ {
+			r.gvr = r.others[i]
+			served, err = w.src.Served(r.gvr)
+		}
 		switch {
+		case errors.Is(err, ErrDenied):
+			w.cache.deny(r.gvr, true)
+			w.complain(ctx, now, err.Error())
 		case err != nil:
 			w.complain(ctx, now, fmt.Sprintf("cannot find out whether %s is served: %v", name, err))
 		case served:
-			w.started[i] = true
-			w.start(ctx, r.gvr)
+			w.started[key] = true
+			w.cache.deny(r.gvr, false)
+			w.start(ctx, r)
+			if r.owners != "" {
+				w.cache.expect(r.owners)
+			}
 		case !r.optional:
 			w.complain(ctx, now, fmt.Sprintf("CustomResourceDefinition %s (%s) is not installed: apply manifests/crd",
 				name, r.gvr.Version))
@@ -178,9 +239,9 @@ func (w *watcher) unsynced() (names []string) {
 	return names
 }
 
-func (w *watcher) start(ctx context.Context, gvr schema.GroupVersionResource) {
-	informer := dynamicinformer.NewDynamicSharedInformerFactory(w.src.Dynamic, 0).ForResource(gvr).Informer()
-	name := gvr.GroupResource().String()
+func (w *watcher) start(ctx context.Context, r custom) {
+	informer := dynamicinformer.NewDynamicSharedInformerFactory(w.src.Dynamic, 0).ForResource(r.gvr).Informer()
+	name := r.gvr.GroupResource().String()
 	_ = informer.SetTransform(withoutHistory)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
 		if apierrors.IsForbidden(err) {
@@ -189,11 +250,7 @@ func (w *watcher) start(ctx context.Context, gvr schema.GroupVersionResource) {
 		}
 		toolscache.DefaultWatchErrorHandler(ctx, r, err)
 	})
-	set, drop := w.cache.topologyHandlers(ctx)
-	if gvr != koordinator.ClusterNetworkTopologies {
-		set, drop = w.cache.podGroupHandlers(ctx, gvr)
-	}
-	registration, err := informer.AddEventHandler(handler(set, drop))
+	registration, err := informer.AddEventHandler(handler(r.set, r.drop))
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "cannot watch", "resource", name)
 		return
@@ -236,17 +293,34 @@ func (c *Cache) topologyHandlers(ctx context.Context) (set, drop func(*unstructu
 	return set, drop
 }
 
-func (c *Cache) podGroupHandlers(ctx context.Context, gvr schema.GroupVersionResource) (set, drop func(*unstructured.Unstructured)) {
+func (c *Cache) objectHandlers(ctx context.Context, from *source.Source) (set, drop func(*unstructured.Unstructured)) {
 	set = func(u *unstructured.Unstructured) {
-		pg := &sigs.PodGroup{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg); err != nil {
-			klog.FromContext(ctx).Error(err, "cannot read PodGroup", "podGroup", klog.KObj(u))
+		pg, err := from.Object.Read(u)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "cannot read "+from.Object.Kind, "object", klog.KObj(u))
 			return
 		}
-		c.setPodGroup(gvr, convert.Key(u.GetNamespace(), u.GetName()), pg)
+		var more source.More
+		if from.Object.More != nil {
+			more = from.Object.More(u)
+		}
+		c.setObject(from.Ref(u), pg, more)
+	}
+	drop = func(u *unstructured.Unstructured) { c.setObject(from.Ref(u), nil, source.More{}) }
+	return set, drop
+}
+
+func (c *Cache) ownerHandlers(ctx context.Context, kind *source.Owner) (set, drop func(*unstructured.Unstructured)) {
+	set = func(u *unstructured.Unstructured) {
+		owned, err := kind.ReadOwner(u)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "cannot read "+kind.Kind, "object", klog.KObj(u))
+			return
+		}
+		c.setOwner(owned)
 	}
 	drop = func(u *unstructured.Unstructured) {
-		c.setPodGroup(gvr, convert.Key(u.GetNamespace(), u.GetName()), nil)
+		c.dropOwner(source.OwnerKey{Kind: kind.Kind, Namespace: u.GetNamespace(), Name: u.GetName()})
 	}
 	return set, drop
 }
@@ -256,10 +330,11 @@ func (c *Cache) podGroupHandlers(ctx context.Context, gvr schema.GroupVersionRes
 func (c *Cache) ready() {
 	c.open.Store(true)
 	c.mu.Lock()
+	effects := c.reached()
 	c.book.Resume(c.Clock.Now())
-	effects := c.restore()
-	for _, name := range c.book.Gangs() {
-		effects = append(effects, c.book.Review(name)...)
+	effects = append(effects, c.restore()...)
+	for _, ref := range c.book.Gangs() {
+		effects = append(effects, c.book.Review(ref)...)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(c.pods), topology.CompareNames) {
 		effects = append(effects, c.voidNomination(c.pods[key])...)
@@ -272,12 +347,23 @@ func (c *Cache) ready() {
 	c.topologyChanged()
 }
 
+// reached tells the book which gangs were whole once, as far as their objects say so: another
+// process has written that. c.mu is held.
+func (c *Cache) reached() (effects []gang.Effect) {
+	for _, ref := range c.refs() {
+		if r := c.gangs[ref]; r.Object != nil && source.Reached(r.Object) {
+			effects = append(effects, c.book.Apply(gang.Reached{Gang: ref}, c.Clock.Now())...)
+		}
+	}
+	return effects
+}
+
 // restore takes up the reservations that status.nominatedNodeName holds: those of
 // groups of which enough pending members have one. c.mu is held.
 func (c *Cache) restore() (effects []gang.Effect) {
-	done := map[string]bool{}
-	for _, name := range c.book.Gangs() {
-		for key := range c.gangs[name].podsOrNil() {
+	done := map[gang.Ref]bool{}
+	for _, ref := range c.book.Gangs() {
+		for key := range c.gangs[ref].podsOrNil() {
 			group, ok := c.book.GroupKey(key)
 			if !ok || done[group] {
 				continue
@@ -309,7 +395,7 @@ func (r *record) podsOrNil() map[string]*v1.Pod {
 	if r == nil {
 		return nil
 	}
-	return r.pods
+	return r.Pods
 }
 
 // Open says whether everything that exists has been seen once and this process leads:

@@ -1,0 +1,89 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Where a controller makes the leader of a gang before the other members, these are planned with
+// it all the same (Declaration.Total). Who stands in for one that is still to be made is a pod like
+// the one that is to come, as far as that is known. Its name is the leader's with a number, after a
+// character that names of pods cannot have.
+
+const standsIn = "~"
+
+// standIns are the members of a gang that are still to be made; none if it is not known that there
+// will be any.
+func (r *record) standIns() (members []gang.Member, pods []*v1.Pod) {
+	if r.declared == nil || r.declared.Total == 0 {
+		return nil, nil
+	}
+	exist := len(r.Pods) + len(r.done)
+	if exist >= r.declared.Total || len(r.Pods) == 0 {
+		return nil, nil
+	}
+	leader := r.Pods[slices.MinFunc(slices.Collect(maps.Keys(r.Pods)), topology.CompareNames)]
+	for i := exist + 1; i <= r.declared.Total; i++ {
+		pod := r.standIn(leader, strconv.Itoa(i))
+		pods = append(pods, pod)
+		members = append(members, gang.Member{
+			Gang: r.Ref, Pod: convert.PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank, Priority: convert.Priority(pod),
+		})
+	}
+	return members, pods
+}
+
+// standIn is a pod that matters as much as the leader, and needs what the others will. It has no volumes
+// and claims that are made for one pod: those of one that does not exist cannot be asked for.
+func (r *record) standIn(leader *v1.Pod, number string) *v1.Pod {
+	pod := *leader
+	pod.Name, pod.UID = leader.Name+standsIn+number, leader.UID+types.UID(standsIn+number)
+	pod.DeletionTimestamp, pod.Status = nil, v1.PodStatus{}
+	own := func(v v1.Volume) bool { return v.Ephemeral != nil || v.PersistentVolumeClaim != nil }
+	if f := r.declared.Follower; f != nil {
+		pod.Spec = *f.Spec.DeepCopy()
+		pod.Spec.Priority, pod.Spec.PriorityClassName, pod.Spec.PreemptionPolicy = leader.Spec.Priority, leader.Spec.PriorityClassName, leader.Spec.PreemptionPolicy
+		pod.Labels = source.FollowerLabels(leader.Labels, f.Labels)
+		source.KeepTogether(leader, &pod.Spec)
+		own = func(v v1.Volume) bool { return v.Ephemeral != nil }
+	}
+	pod.Spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), own)
+	if len(pod.Spec.ResourceClaims) > 0 {
+		pod.Spec.ResourceClaims, pod.Spec.Containers = nil, slices.Clone(pod.Spec.Containers)
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Resources.Claims = nil
+		}
+	}
+	pod.Spec.NodeName, pod.Spec.SchedulingGates = "", nil
+	return &pod
+}
+
+// placed is who has a place under that name: a pod, or who stands in for one; nil if nobody does
+// any more. c.mu is held.
+func (c *Cache) placed(key string) *v1.Pod {
+	if p := c.pods[key]; p != nil {
+		return p
+	}
+	leader, number, ok := strings.Cut(key, standsIn)
+	if !ok {
+		return nil
+	}
+	p := c.pods[leader]
+	if p == nil {
+		return nil
+	}
+	if r := c.gangs[source.Of(p)]; r != nil && r.declared != nil {
+		return r.standIn(p, number)
+	}
+	return nil
+}

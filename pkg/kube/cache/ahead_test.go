@@ -1,0 +1,115 @@
+package cache
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+func needs(cpu string) []v1.Container {
+	return []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}
+}
+
+// TestWhoIsStillToCome: as long as members of a gang with a leader are missing, pods like those that
+// will come stand in for them.
+func TestWhoIsStillToCome(t *testing.T) {
+	key := gang.Ref{Source: "lws", Namespace: "ns", Name: "a-0-r"}
+	webhooks := &v1.Affinity{PodAffinity: &v1.PodAffinity{}}
+	leader := func(p *v1.Pod) {
+		leaderOf("a", "0", "4")(p)
+		p.Spec.Containers, p.Spec.Priority, p.Spec.PriorityClassName, p.Spec.Affinity = needs("1"), ptr.To(int32(7)), "p", webhooks
+	}
+	names := func(g *Group) (out []string) {
+		for _, m := range g.Ahead {
+			require.Equal(t, key, m.Gang)
+			require.Equal(t, gang.NoRank, m.Rank)
+			require.Equal(t, int32(7), m.Priority)
+			require.Equal(t, m.UID, string(g.Pods[m.Pod].UID))
+			out = append(out, m.Pod)
+		}
+		return out
+	}
+	start := func(t *testing.T, follower *v1.PodTemplateSpec) *Cache {
+		c, _, _ := open(t)
+		c.expect("LeaderWorkerSet")
+		set := ownedSet("a", 4)
+		set.LeaderFirst, set.Follower = "test", follower
+		c.setOwner(set)
+		c.setPod(member("a-0", leader))
+		return c
+	}
+	t.Run("like the leader", func(t *testing.T) {
+		c := start(t, nil)
+		g, refusal := c.GroupOf(key)
+		require.False(t, refusal.Is(), refusal)
+		require.Equal(t, []string{"ns/a-0~2", "ns/a-0~3", "ns/a-0~4"}, names(g))
+		in := g.Pods["ns/a-0~2"]
+		require.Equal(t, needs("1"), in.Spec.Containers)
+		require.Equal(t, g.Pods["ns/a-0"].Labels, in.Labels)
+		require.Len(t, g.Pending, 1, "they are not members")
+	})
+	t.Run("as the template says", func(t *testing.T) {
+		template := &v1.PodTemplateSpec{Spec: v1.PodSpec{
+			Containers: needs("5"), NodeSelector: map[string]string{"gpu": "yes"}, ResourceClaims: []v1.PodResourceClaim{{Name: "c"}},
+			Volumes: []v1.Volume{{Name: "e", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}, {Name: "empty"}},
+		}}
+		template.Labels = map[string]string{"role": "worker"}
+		template.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "c"}}
+		c := start(t, template)
+		g, _ := c.GroupOf(key)
+		in := g.Pods["ns/a-0~2"]
+		require.Equal(t, needs("5"), in.Spec.Containers)
+		require.Equal(t, map[string]string{"gpu": "yes"}, in.Spec.NodeSelector)
+		require.Nil(t, in.Spec.Affinity, "the leader's is its own")
+		require.Equal(t, "worker", in.Labels["role"])
+		require.Equal(t, "a", in.Labels["leaderworkerset.sigs.k8s.io/name"])
+		require.Equal(t, []v1.Volume{{Name: "empty"}}, in.Spec.Volumes)
+		require.Empty(t, in.Spec.ResourceClaims)
+		require.Equal(t, needs("1"), g.Pods["ns/a-0"].Spec.Containers)
+	})
+	t.Run("fewer as they come", func(t *testing.T) {
+		c := start(t, nil)
+		c.setPod(member("a-0-1", leader))
+		g, _ := c.GroupOf(key)
+		require.Equal(t, []string{"ns/a-0~3", "ns/a-0~4"}, names(g))
+		for _, name := range []string{"a-0-2", "a-0-3"} {
+			c.setPod(member(name, leader))
+		}
+		g, _ = c.GroupOf(key)
+		require.Empty(t, g.Ahead)
+	})
+	t.Run("who has finished was there", func(t *testing.T) {
+		c := start(t, nil)
+		c.setPod(member("a-0-1", leader, func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }))
+		g, _ := c.GroupOf(key)
+		require.Equal(t, []string{"ns/a-0~3", "ns/a-0~4"}, names(g))
+	})
+	t.Run("their places are respected by who does not matter more", func(t *testing.T) {
+		c := start(t, nil)
+		c.Handle(gang.Planned{Group: key, Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}}, Ahead: []gang.Place{{Pod: "ns/a-0~2", Node: "n1"}}})
+		other := func(priority int32) *v1.Pod {
+			return member("other", func(p *v1.Pod) { p.Labels, p.Spec.Priority = nil, ptr.To(priority) })
+		}
+		require.Len(t, c.PlacesOn("n1", other(7)), 1)
+		require.Equal(t, "a-0~2", c.PlacesOn("n1", other(0))[0].Name)
+		require.Empty(t, c.PlacesOn("n1", other(8)))
+		c.setPod(member("a-0-1", leader))
+		require.Empty(t, c.PlacesOn("n1", member("a-0-1", leader)), "it is theirs")
+		c.dropPod(member("a-0", leader))
+		require.Empty(t, c.PlacesOn("n1", other(0)))
+		require.False(t, c.AnyPlaces())
+	})
+	t.Run("a gang that starts at once has none", func(t *testing.T) {
+		c, _, _ := open(t)
+		c.setObject(ref("a"), podGroup("u"), source.More{})
+		c.setPod(member("x"))
+		g, _ := c.GroupOf(ref("a"))
+		require.Empty(t, g.Ahead)
+	})
+}

@@ -1,0 +1,170 @@
+package cache
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Group is a gang group with the objects that a planner needs.
+type Group struct {
+	gang.Group
+	Pods   map[string]*v1.Pod // members, pending and bound
+	Gather *scheduling.GatherSpec
+	Ahead  []gang.Member // who is still to be made, and planned with the others; Pods has who stands in
+	// Led are the gangs whose first member must go where all of them find room.
+	Led []gang.Ref
+}
+
+// add adds those members of a gang that are still to be made.
+func (g *Group) add(r *record) {
+	if r.declared != nil && r.declared.Total > 0 {
+		g.Led = append(g.Led, r.Ref)
+	}
+	members, pods := r.standIns()
+	for i, m := range members {
+		g.Pods[m.Pod] = pods[i]
+	}
+	g.Ahead = append(g.Ahead, members...)
+}
+
+// GroupKey names the group of a pod, as its plan and its refusal are filed.
+func (c *Cache) GroupKey(pod *v1.Pod) gang.Ref {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if key, ok := c.book.GroupKey(convert.PodKey(pod)); ok {
+		return key
+	}
+	return source.Of(pod)
+}
+
+// Group returns the group of a pod, or why it cannot be planned.
+func (c *Cache) Group(pod *v1.Pod) (*Group, gang.Refusal) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	key, ok := c.book.GroupKey(convert.PodKey(pod))
+	if !ok {
+		return nil, unknown(source.Of(pod))
+	}
+	return c.group(key)
+}
+
+// GroupOf returns the group of that name, or why it cannot be planned.
+func (c *Cache) GroupOf(key gang.Ref) (*Group, gang.Refusal) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.group(key)
+}
+
+// group is GroupOf with c.mu held.
+func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
+	g, ok := c.book.GroupOf(key)
+	if !ok {
+		return nil, unknown(key)
+	}
+	out := &Group{Group: *g, Pods: map[string]*v1.Pod{}}
+	var from *record
+	for _, member := range g.Gangs {
+		r := c.gangs[member.Ref]
+		if r == nil {
+			return nil, unknown(member.Ref)
+		}
+		maps.Copy(out.Pods, r.Pods)
+		out.add(r)
+		gather := r.gather()
+		if gather == nil {
+			continue
+		}
+		switch {
+		case out.Gather == nil || source.SameGather(gather, out.Gather):
+		case from.declared.Apart && r.declared.Apart:
+			out.Gather, from = c.both(out.Gather, from, r), r
+			continue
+		default:
+			return nil, gang.Refusal{By: gang.Conflict, Words: conflict(from, r)}
+		}
+		out.Gather, from = gather, r
+	}
+	for _, ref := range out.Whole() {
+		if why := out.split(c.gangs[ref]); why.Is() {
+			return nil, why
+		}
+	}
+	return out, gang.Refusal{}
+}
+
+func conflict(x, y *record) string {
+	words := fmt.Sprintf("TopologySpecConflict: gangs %s and %s of one GangGroup ", x.Ref, y.Ref)
+	if x.declared.ReadsLayers || y.declared.ReadsLayers { // it is in other words
+		return words + fmt.Sprintf("gather differently: %s, %s", x.declared.Rule, y.declared.Rule)
+	}
+	return words + "carry different " + scheduling.AnnotationTopologySpec
+}
+
+// both are the rules of several gangs each of which gathers on its own, x being those of some of
+// them. A plan knows one rule for each gang of a group: the strictest, which obeys all. One
+// member is together wherever it is. c.mu is held.
+func (c *Cache) both(x *scheduling.GatherSpec, from, r *record) *scheduling.GatherSpec {
+	switch {
+	case !r.several():
+		return x
+	case !from.several():
+		return r.declared.Gather
+	}
+	out := &scheduling.GatherSpec{Rules: slices.Clone(x.Rules)}
+	for _, rule := range r.declared.Gather.Rules {
+		if !slices.Contains(out.Rules, rule) {
+			out.Rules = append(out.Rules, rule)
+		}
+	}
+	return out
+}
+
+// several says whether a gang may have more than one member.
+func (r *record) several() bool { return r.declared.Min > 1 || len(r.Pods) > 1 }
+
+func unknown(ref gang.Ref) gang.Refusal {
+	return gang.Refusal{By: gang.Missing, Words: "gang " + ref.String() + " is not known"}
+}
+
+// Order is a member's place in the queue: its gang's creation, the gang and the rank;
+// before them all, gangs that were partially bound when this process began.
+type Order struct {
+	Resumed bool
+	Created time.Time
+	Member  gang.Member
+}
+
+// Order returns the place of a gang's member in the queue.
+func (c *Cache) Order(pod *v1.Pod) Order {
+	ref := source.Of(pod)
+	m, _ := convert.Member(pod, ref)
+	o := Order{Created: pod.CreationTimestamp.Time, Member: m}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	o.Resumed = c.book.Resumed(ref)
+	if r := c.gangs[ref]; r != nil && r.Object != nil {
+		o.Created = r.Object.CreationTimestamp.Time
+	}
+	return o
+}
+
+// Compare says who is tried first of pods of one priority.
+func (o Order) Compare(p Order) int {
+	return cmp.Or(
+		o.Created.Compare(p.Created),
+		o.Member.Gang.Compare(p.Member.Gang, topology.CompareNames),
+		o.Member.CompareRanks(&p.Member, topology.CompareNames),
+		topology.CompareNames(o.Member.Pod, p.Member.Pod),
+	)
+}

@@ -1,0 +1,115 @@
+package cache
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// The objects that own gangs, and what is known of them and of resources that may not be read.
+
+// findOwner notes who may say something of a gang. c.mu is held.
+func (c *Cache) findOwner(r *record) {
+	g := r.Gang
+	g.Done = r.done // they name it, too
+	key, ok := source.OwnerOf(g)
+	if key == r.owner || !ok && r.Object == nil { // who has no members left keeps what was said
+		return
+	}
+	c.disown(r)
+	if !ok {
+		return
+	}
+	r.owner, r.Owner = key, c.ownerOf(key, r)
+	if c.owned[key] == nil {
+		c.owned[key] = map[gang.Ref]bool{}
+	}
+	c.owned[key][r.Ref] = true
+	c.wanted[key.Kind] = true
+}
+
+// disown forgets who owns a gang. c.mu is held.
+func (c *Cache) disown(r *record) {
+	if delete(c.owned[r.owner], r.Ref); len(c.owned[r.owner]) == 0 {
+		delete(c.owned, r.owner)
+	}
+	r.owner, r.Owner = source.OwnerKey{}, nil
+}
+
+// ownerOf is the object of that name, if a gang is one of its own. c.mu is held.
+func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
+	if o := c.owners[key]; o.Owns(r.Ref) {
+		return o
+	}
+	return nil
+}
+
+// setOwner notes what an object says of the gangs that it owns.
+func (c *Cache) setOwner(o *source.Owned) {
+	c.mu.Lock()
+	o.Follows(c.owners[o.Key])
+	c.owners[o.Key] = o
+	for ref := range c.owned[o.Key] {
+		r := c.gangs[ref]
+		r.Owner = c.ownerOf(o.Key, r)
+	}
+	effects, notes := c.redeclareOf(o.Key)
+	c.mu.Unlock()
+	c.do(effects)
+	c.tell(notes)
+}
+
+// dropOwner notes that an object is gone. What it has said ends with it: a process that begins
+// now could not know it. Who runs goes on.
+func (c *Cache) dropOwner(key source.OwnerKey) {
+	c.mu.Lock()
+	delete(c.owners, key)
+	for ref := range c.owned[key] {
+		c.gangs[ref].Owner = nil
+	}
+	effects, notes := c.redeclareOf(key)
+	c.mu.Unlock()
+	c.do(effects)
+	c.tell(notes)
+}
+
+// deny notes whether a resource may not be read, which whoever needs it is told.
+func (c *Cache) deny(resource schema.GroupVersionResource, is bool) {
+	c.mu.Lock()
+	var effects []gang.Effect
+	var notes []Note
+	if c.denied[resource] != is {
+		c.denied[resource] = is
+		for _, ref := range c.refs() {
+			if r := c.gangs[ref]; r != nil && source.Reads(r.Gang, r.owner, resource) {
+				effects = append(effects, c.redeclare(r)...)
+				notes = append(notes, c.takeNotes(r)...)
+			}
+		}
+	}
+	c.mu.Unlock()
+	c.do(effects)
+	c.tell(notes)
+}
+
+// wants says whether there are gangs that objects of a kind may own.
+func (c *Cache) wants(kind string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.wanted[kind]
+}
+
+// expect notes that all objects of a kind are known from now on, or soon.
+func (c *Cache) expect(kind string) {
+	c.mu.Lock()
+	c.expected[kind] = true
+	var effects []gang.Effect
+	for _, ref := range c.refs() {
+		if r := c.gangs[ref]; r.owner.Kind == kind {
+			effects = append(effects, c.redeclare(r)...)
+		}
+	}
+	c.mu.Unlock()
+	c.do(effects)
+}

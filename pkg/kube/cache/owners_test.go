@@ -1,0 +1,668 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// leaderOf makes a pod one of a LeaderWorkerSet's group.
+func leaderOf(name, group, size string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		delete(p.Labels, scheduling.LabelPodGroup)
+		p.Labels["leaderworkerset.sigs.k8s.io/name"], p.Labels["leaderworkerset.sigs.k8s.io/group-index"] = name, group
+		p.Labels["leaderworkerset.sigs.k8s.io/template-revision-hash"] = "r"
+		p.Annotations["leaderworkerset.sigs.k8s.io/size"] = size
+	}
+}
+
+func ownedSet(name string, size int, words ...string) *source.Owned {
+	o := &source.Owned{
+		Key: source.OwnerKey{Kind: "LeaderWorkerSet", Namespace: "ns", Name: name}, Size: size, Words: map[string]string{},
+		Object: &v1.ObjectReference{Kind: "LeaderWorkerSet", Namespace: "ns", Name: name},
+	}
+	for i := 0; i < len(words); i += 2 {
+		o.Words[words[i]] = words[i+1]
+	}
+	return o
+}
+
+// TestOwners: what the owner of gangs says comes before its pods or after them, and changes.
+func TestOwners(t *testing.T) {
+	group := func(i string) gang.Ref { return gang.Ref{Source: "lws", Namespace: "ns", Name: "a-" + i + "-r"} }
+	for _, first := range []string{"pods", "owner"} {
+		t.Run(first+" first", func(t *testing.T) {
+			c, _, notes := open(t)
+			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
+			c.expect("LeaderWorkerSet")
+			owner := func() {
+				c.setOwner(ownedSet("a", 2, scheduling.AnnotationTopologySpec, must))
+			}
+			if first == "owner" {
+				owner()
+			}
+			for _, i := range []string{"0", "1"} {
+				c.setPod(member("l"+i, leaderOf("a", i, "2")))
+				c.setPod(member("w"+i, leaderOf("a", i, "2")))
+			}
+			if first == "pods" {
+				require.Equal(t, "LeaderWorkerSet ns/a, which its members name, is not known", c.why(t, member("l0", leaderOf("a", "0", "2"))))
+				owner()
+			}
+			require.Empty(t, c.why(t, member("l0", leaderOf("a", "0", "2"))))
+			g, refusal := c.GroupOf(group("1"))
+			require.False(t, refusal.Is(), refusal.Words)
+			require.Equal(t, "SpineLayer", g.Gather.Rules[0].Layer)
+			require.Contains(t, fmt.Sprint(*notes), "rule from LeaderWorkerSet ns/a annotation "+scheduling.AnnotationTopologySpec)
+
+			c.setOwner(ownedSet("a", 3))
+			require.Empty(t, c.why(t, member("l0", leaderOf("a", "0", "2"))), "these groups have two; they may be of another revision")
+			g, _ = c.GroupOf(group("1"))
+			require.Nil(t, g.Gather)
+
+			c.setOwner(ownedSet("a", 2, scheduling.AnnotationTopologySpec, must))
+			c.dropOwner(ownedSet("a", 2).Key)
+			require.Equal(t, "LeaderWorkerSet ns/a, which its members name, is not known", c.why(t, member("l0", leaderOf("a", "0", "2"))))
+			g, _ = c.GroupOf(group("1"))
+			require.Nil(t, g.Gather, "what it said has ended with it")
+			for _, i := range []string{"0", "1"} {
+				c.dropPod(member("l"+i, leaderOf("a", i, "2")))
+				c.dropPod(member("w"+i, leaderOf("a", i, "2")))
+			}
+			require.Empty(t, c.gangs)
+			require.Empty(t, c.owned)
+			require.Empty(t, c.named)
+			require.Empty(t, c.owners)
+		})
+	}
+}
+
+// TestOwnersThatNobodyServes: pods say how large their group is where LeaderWorkerSets cannot be
+// read; when they can, they are waited for.
+func TestOwnersThatNobodyServes(t *testing.T) {
+	c, _, _ := open(t)
+	pod := func(name string) *v1.Pod { return member(name, leaderOf("a", "0", "2")) }
+	c.setPod(pod("l"))
+	require.Equal(t, "1 of 2 members exist", c.why(t, pod("l")))
+	require.True(t, c.wants("LeaderWorkerSet"))
+	require.False(t, c.wants("Job"))
+	c.setPod(pod("w"))
+	require.Empty(t, c.why(t, pod("l")))
+	c.expect("LeaderWorkerSet")
+	require.Equal(t, "LeaderWorkerSet ns/a, which its members name, is not known", c.why(t, pod("l")))
+	ready := ownedSet("a", 2)
+	ready.LeaderFirst = "the test says so"
+	c.setOwner(ready)
+	c.dropPod(pod("w"))
+	require.Empty(t, c.why(t, pod("l")), "the leader does not wait for the worker")
+}
+
+// TestTiersFollowTheTopology: a rule in tiers is another one when the layers are.
+func TestTiersFollowTheTopology(t *testing.T) {
+	c, _, _ := open(t)
+	pod := member("l", leaderOf("a", "0", "1"))
+	c.setOwner(ownedSet("a", 1, source.AnnotationVolcanoTier, "1"))
+	c.setPod(pod)
+	require.Equal(t, "rejected: volcano.sh/network-topology-highest-tier: tier 1 needs ClusterNetworkTopology default, which does not exist", c.why(t, pod))
+	c.setTopology(topologyOf(spineLayer, nodeLayer))
+	g, _ := c.Group(pod)
+	require.Equal(t, "SpineLayer", g.Gather.Rules[0].Layer)
+	c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
+	g, _ = c.Group(pod)
+	require.Equal(t, "BlockLayer", g.Gather.Rules[0].Layer)
+}
+
+// TestOwnersOfWhoHasFinished: of a gang whose members have all finished the next one is made.
+func TestOwnersOfWhoHasFinished(t *testing.T) {
+	of := func(p *v1.Pod) {
+		delete(p.Labels, scheduling.LabelPodGroup)
+		p.Labels["batch.kubernetes.io/job-name"], p.Annotations[scheduling.AnnotationMinAvailable] = "j", "1"
+	}
+	c, _, _ := open(t)
+	c.expect("Job")
+	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 2})
+	failed := member("j-0", of, func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed })
+	c.setDone(failed)
+	c.setPod(member("j-1", of))
+	require.Empty(t, c.why(t, member("j-1", of)))
+}
+
+// jobSetMember makes a pod one of a ReplicatedJob of JobSet js.
+func jobSetMember(part, uid string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		delete(p.Labels, scheduling.LabelPodGroup)
+		p.Labels["jobset.sigs.k8s.io/jobset-name"], p.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = "js", part
+		if uid != "" {
+			p.Labels["jobset.sigs.k8s.io/jobset-uid"] = uid
+		}
+	}
+}
+
+func ownedJobSet(uid types.UID, parts map[string]source.Part, words ...string) *source.Owned {
+	o := ownedSet("js", 0, words...)
+	o.Key.Kind, o.Object.Kind, o.Object.UID, o.Parts = "JobSet", "JobSet", uid, parts
+	return o
+}
+
+func onNode(p *v1.Pod) { p.Spec.NodeName = "n" }
+
+// TestOwnersThatAreGone: whether a process has known the owner of a gang before it was deleted
+// makes no difference. Users who delete it want nothing new to start, and who orphans its pods
+// wants those that run to run on, as the gang that they are: they count as a whole, and none of
+// them is evicted without the others. Nothing new starts, since nobody could say by which rule.
+func TestOwnersThatAreGone(t *testing.T) {
+	owner := ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 3}}, scheduling.AnnotationTopologySpec, must)
+	pods := []*v1.Pod{member("w0", jobSetMember("w", "u"), onNode), member("w1", jobSetMember("w", "u"), onNode), member("w2", jobSetMember("w", "u"))}
+	for name, history := range map[string]func(*Cache){
+		"a process that knew it": func(c *Cache) {
+			c.setOwner(owner)
+			for _, p := range pods {
+				c.setPod(p)
+			}
+			c.dropOwner(owner.Key)
+		},
+		"one that knew it before a member was bound": func(c *Cache) {
+			c.setOwner(owner)
+			c.setPod(pods[0])
+			c.setPod(member("w1", jobSetMember("w", "u")))
+			c.setPod(pods[2])
+			c.dropOwner(owner.Key)
+			c.setPod(pods[1])
+		},
+		"one that begins now": func(c *Cache) {
+			for _, p := range pods {
+				c.setPod(p)
+			}
+		},
+		"one that begins now, in another order": func(c *Cache) {
+			for _, i := range []int{2, 1, 0} {
+				c.setPod(pods[i])
+			}
+		},
+		"one that knew more members": func(c *Cache) {
+			more := member("w3", jobSetMember("w", "u"), onNode)
+			c.setPod(more)
+			for _, p := range pods {
+				c.setPod(p)
+			}
+			c.dropPod(more)
+		},
+		"one that knows another of its name": func(c *Cache) {
+			for _, p := range pods {
+				c.setPod(p)
+			}
+			c.setOwner(ownedJobSet("other", owner.Parts))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := open(t)
+			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
+			c.expect("JobSet")
+			history(c)
+			require.Equal(t, "JobSet ns/js, which its members name, is not known", c.why(t, pods[2]))
+			running, least := c.Running(source.Of(pods[0]))
+			require.Len(t, running, 2)
+			require.Equal(t, 2, least, "they leave together, if at all")
+			g, _ := c.Group(pods[2])
+			require.Nil(t, g.Gather)
+
+			c.setOwner(owner) // it was made again as it was
+			require.Empty(t, c.why(t, pods[2]))
+			g, _ = c.Group(pods[2])
+			require.NotNil(t, g.Gather)
+		})
+	}
+}
+
+// TestJobSetsMadeAgain: pods of one JobSet are no members of the next one of its name, and each
+// belongs to the parts of its own.
+func TestJobSetsMadeAgain(t *testing.T) {
+	c, _, _ := open(t)
+	c.expect("JobSet")
+	parts := map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 2}}
+	c.setOwner(ownedJobSet("1", parts))
+	for _, p := range []*v1.Pod{member("d0", jobSetMember("d", "1"), onNode), member("w0", jobSetMember("w", "1"), onNode), member("w1", jobSetMember("w", "1"), onNode)} {
+		c.setPod(p)
+	}
+	c.setOwner(ownedJobSet("2", parts))
+	worker := member("x0", jobSetMember("w", "2"))
+	c.setPod(worker)
+	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker))
+	c.setPod(member("e0", jobSetMember("d", "2")))
+	require.Equal(t, "1 of 2 members of gang ns/js.w exist", c.why(t, worker))
+	c.setPod(member("x1", jobSetMember("w", "2")))
+	require.Empty(t, c.why(t, member("e0", jobSetMember("d", "2"))))
+	running, least := c.Running(source.Of(member("w0", jobSetMember("w", "1"))))
+	require.Len(t, running, 2)
+	require.Equal(t, 2, least)
+}
+
+// TestPartsThatHaveFinished: a part that has finished is waited for no more, whether its pods are
+// there or not; in the next attempt it is.
+func TestPartsThatHaveFinished(t *testing.T) {
+	parts := map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 2}, "x": {Jobs: 1, Size: 1}}
+	c, _, _ := open(t)
+	c.expect("JobSet")
+	c.setOwner(ownedJobSet("u", parts))
+	worker := member("w1", jobSetMember("w", "u"))
+	c.setPod(member("w0", jobSetMember("w", "u"), onNode))
+	c.setPod(member("x0", jobSetMember("x", "u"), onNode))
+	c.setPod(worker)
+	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker))
+	done := maps.Clone(parts)
+	done["d"] = source.Part{Jobs: 1, Size: 1, Done: true}
+	c.setOwner(ownedJobSet("u", done))
+	require.Empty(t, c.why(t, worker))
+	require.Len(t, c.Together(source.Of(worker)), 2, "the others are a group still")
+	again := ownedJobSet("u", done)
+	again.Attempt = "1"
+	c.setOwner(again)
+	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker), "it is another attempt that has finished")
+}
+
+// TestPodsThatNameOtherGangs: who waits for a part whose pods are members of another gang is told
+// so, and until they are not.
+func TestPodsThatNameOtherGangs(t *testing.T) {
+	const why = `gang ns/js.w of the group has no members: pods that JobSet ns/js means for it name another one (label pod-group.scheduling.sigs.k8s.io: "other")`
+	for _, first := range []string{"driver", "worker"} {
+		c, _, notes := open(t)
+		c.expect("JobSet")
+		c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 1}}))
+		driver := member("d0", jobSetMember("d", "u"))
+		worker := member("w0", jobSetMember("w", "u"), func(p *v1.Pod) { p.Labels[scheduling.LabelPodGroup] = "other" })
+		if first == "worker" {
+			c.setPod(worker)
+		}
+		c.setPod(driver)
+		c.setPod(worker)
+		require.Equal(t, why, c.why(t, driver))
+		require.Contains(t, fmt.Sprint(*notes), TwoGangs+" "+why)
+		c.dropPod(worker)
+		require.Equal(t, "gang ns/js.w of the group is missing", c.why(t, driver))
+		require.Empty(t, c.elsewhere)
+		c.setPod(worker)
+		c.setPod(member("w0", jobSetMember("w", "u")))
+		require.Empty(t, c.why(t, driver), "the label was taken away")
+		require.Empty(t, c.elsewhere)
+	}
+}
+
+// TestGroupsOfOtherAPIs: a gang lists another one by its name, whatever makes it a gang.
+func TestGroupsOfOtherAPIs(t *testing.T) {
+	groups := `["ns/a","ns/j"]`
+	worker := func(uid string) *v1.Pod {
+		return member("j-0", func(p *v1.Pod) {
+			delete(p.Labels, scheduling.LabelPodGroup)
+			p.Labels["batch.kubernetes.io/job-name"], p.Labels["batch.kubernetes.io/controller-uid"] = "j", uid
+			p.Annotations[scheduling.AnnotationMinAvailable], p.Annotations[scheduling.AnnotationGroups] = "1", groups
+		})
+	}
+	for _, first := range []string{"PodGroup", "Job"} {
+		for _, uid := range []string{"", "u"} {
+			c, _, _ := open(t)
+			c.expect("Job")
+			c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 1, Object: &v1.ObjectReference{UID: types.UID(uid)}})
+			object := func() {
+				pg := podGroup("1")
+				pg.Spec.MinMember = 1
+				pg.Annotations = map[string]string{scheduling.AnnotationGroups: groups}
+				c.setObject(ref("a"), pg, source.More{})
+				c.setPod(member("a-0"))
+			}
+			if first == "PodGroup" {
+				object()
+				require.Equal(t, "gang ns/j of the group is missing", c.why(t, member("a-0")))
+			}
+			c.setPod(worker(uid))
+			if first == "Job" {
+				require.Equal(t, "gang ns/a of the group is missing", c.why(t, worker(uid)))
+				object()
+			}
+			require.ElementsMatch(t, []gang.Ref{ref("a"), source.Of(worker(uid))}, c.Together(ref("a")), first+" "+uid)
+			require.Empty(t, c.why(t, member("a-0")))
+		}
+	}
+}
+
+// TestGroupsThatListOwners: who lists a JobSet is told what its gangs are called.
+func TestGroupsThatListOwners(t *testing.T) {
+	c, _, notes := open(t)
+	c.expect("JobSet")
+	c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 1}}))
+	c.setPod(member("d0", jobSetMember("d", "u")))
+	c.setPod(member("w0", jobSetMember("w", "u")))
+	pg := podGroup("1")
+	pg.Annotations = map[string]string{scheduling.AnnotationGroups: `["ns/a","ns/js","ns/other"]`}
+	c.setObject(ref("a"), pg, source.More{})
+	c.setPod(member("a-0"))
+	require.Contains(t, fmt.Sprint(*notes), scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean those of JobSet ns/js: ns/js.d, ns/js.w?`)
+	require.NotContains(t, fmt.Sprint(*notes), `"ns/other" is no gang`, "it may still be made")
+}
+
+// TestWatcherSaysWhatIsDenied: what discovery says of permissions reaches the gangs, and is taken
+// back when somebody has applied the role.
+func TestWatcherSaysWhatIsDenied(t *testing.T) {
+	c, _, _ := open(t)
+	worker := member("w0", jobSetMember("w", "u"))
+	c.setPod(worker)
+	allowed := false
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"}: "JobSetList",
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := &watcher{cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{}, src: Source{
+		Dynamic: client,
+		Served: func(r schema.GroupVersionResource) (bool, error) {
+			switch {
+			case r.Resource != "jobsets":
+				return false, nil
+			case !allowed:
+				return false, fmt.Errorf("%w: list jobsets", ErrDenied)
+			}
+			return true, nil
+		},
+	}}
+	w.discover(ctx, c.Clock.Now())
+	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
+	allowed = true
+	w.discover(ctx, c.Clock.Now())
+	require.Equal(t, "JobSet ns/js, which its members name, is not known", c.why(t, worker))
+}
+
+// TestObjectsThatMayNotBeRead: whoever needs them says which file permits it, and not that they do
+// not exist.
+func TestObjectsThatMayNotBeRead(t *testing.T) {
+	resource := func(kind string) schema.GroupVersionResource {
+		i := slices.IndexFunc(source.Owners, func(o *source.Owner) bool { return o.Kind == kind })
+		return source.Owners[i].Resource
+	}
+	c, _, notes := open(t)
+	worker := member("w0", jobSetMember("w", "u"))
+	c.setPod(worker)
+	require.Equal(t, "JobSet ns/js, which its members name, is not known: none is read; is that permitted (manifests/rbac/sources/jobset.yaml)?", c.why(t, worker))
+	c.deny(resource("JobSet"), true)
+	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
+	c.deny(resource("JobSet"), false)
+	c.expect("JobSet")
+	c.setOwner(ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 1}}))
+	require.Empty(t, c.why(t, worker))
+
+	volcano := member("v0", func(p *v1.Pod) {
+		delete(p.Labels, scheduling.LabelPodGroup)
+		p.Annotations["scheduling.k8s.io/group-name"] = "vj"
+	})
+	c.setPod(volcano)
+	require.Contains(t, c.why(t, volcano), "does not exist")
+	kind := source.ObjectOf("podgroup-volcano").Resource
+	c.deny(kind, true)
+	require.Equal(t, "PodGroup ns/vj may not be read: apply manifests/rbac/sources/volcano.yaml", c.why(t, volcano))
+	c.deny(kind, false)
+	require.Contains(t, c.why(t, volcano), "does not exist")
+
+	leader := member("l", leaderOf("a", "0", "1"))
+	c.setPod(leader)
+	c.deny(resource("LeaderWorkerSet"), true)
+	require.Empty(t, c.why(t, leader), "its pods say how large it is")
+	require.Contains(t, fmt.Sprint(*notes), "LeaderWorkerSet ns/a may not be read, and what it says of its gang is not heard: apply manifests/rbac/sources/leaderworkerset.yaml")
+}
+
+// TestOwnersOfPodGroupsThatAreGone: without the rule that its owner may say a gang does not start,
+// where owners of that kind are known.
+func TestOwnersOfPodGroupsThatAreGone(t *testing.T) {
+	c, _, _ := open(t)
+	pg := podGroup("1")
+	pg.Spec.MinMember = 1
+	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: "t"}}
+	c.setObject(ref("a"), pg, source.More{})
+	c.setPod(member("p0"))
+	require.Empty(t, c.why(t, member("p0")), "nobody reads TrainJobs")
+	c.expect("TrainJob")
+	require.Equal(t, "TrainJob ns/t, which owns PodGroup ns/a, is not known", c.why(t, member("p0")))
+	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}})
+	require.Empty(t, c.why(t, member("p0")))
+}
+
+// TestRulesApart: Kueue's annotations are about a part each. Of parts of several pods each obeys
+// the strictest, and that is said; a part of one pod is in nobody's way.
+func TestRulesApart(t *testing.T) {
+	kueue := func(label string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Annotations[source.AnnotationKueueRequired] = label }
+	}
+	for name, size := range map[string]int{"a driver": 1, "servers": 2} {
+		t.Run(name, func(t *testing.T) {
+			c, _, notes := open(t)
+			c.expect("JobSet")
+			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
+			c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: size}, "w": {Jobs: 1, Size: 2}}))
+			for i := range size {
+				c.setPod(member(fmt.Sprintf("d%d", i), jobSetMember("d", "u"), kueue("block")))
+			}
+			c.setPod(member("w0", jobSetMember("w", "u"), kueue("spine")))
+			c.setPod(member("w1", jobSetMember("w", "u"), kueue("spine")))
+			g, refusal := c.Group(member("w0", jobSetMember("w", "u")))
+			require.False(t, refusal.Is(), refusal.Words)
+			var layers []string
+			for _, r := range g.Gather.Rules {
+				require.Equal(t, scheduling.ScopePodGroup, r.Scope)
+				layers = append(layers, r.Layer)
+			}
+			if size == 1 {
+				require.Equal(t, []string{"SpineLayer"}, layers)
+				require.NotContains(t, fmt.Sprint(*notes), "strictest")
+				return
+			}
+			require.ElementsMatch(t, []string{"SpineLayer", "BlockLayer"}, layers)
+			require.Contains(t, fmt.Sprint(*notes), "the strictest of pod ns/w0 annotation "+source.AnnotationKueueRequired+" and pod ns/d0 annotation "+source.AnnotationKueueRequired+" is used for each")
+
+			c.setPod(member("w0", jobSetMember("w", "u"), func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologySpec] = must }))
+			_, refusal = c.Group(member("w0", jobSetMember("w", "u")))
+			require.Equal(t, "TopologySpecConflict: gangs ns/js.d and ns/js.w of one GangGroup gather differently: pod ns/d0 annotation "+source.AnnotationKueueRequired+
+				", pod ns/w0 annotation "+scheduling.AnnotationTopologySpec, refusal.Words)
+		})
+	}
+}
+
+// TestRulesThatAreTakenBack: who said a rule does not say it any more.
+func TestRulesThatAreTakenBack(t *testing.T) {
+	c, _, _ := open(t)
+	c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
+	gathers := func() bool {
+		g, refusal := c.GroupOf(ref("a"))
+		require.False(t, refusal.Is(), refusal.Words)
+		return g.Gather != nil
+	}
+	c.setObject(ref("a"), podGroup("1"), source.More{})
+	says := func(p *v1.Pod) { p.Annotations[source.AnnotationVolcanoTier] = "1" }
+	c.setPod(member("p0", says))
+	require.True(t, gathers())
+	c.setPod(member("p0"))
+	require.False(t, gathers(), "its annotations are gone")
+
+	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}, Words: map[string]string{scheduling.AnnotationTopologySpec: must}})
+	pg := podGroup("1")
+	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: "t"}}
+	c.setObject(ref("a"), pg, source.More{})
+	require.True(t, gathers())
+	c.setObject(ref("a"), podGroup("1"), source.More{})
+	require.False(t, gathers(), "nobody owns it")
+}
+
+// TestFamily: the PodGroups of a CompositePodGroup are one group as soon as there are as many as
+// it needs, in whatever order they come, and no longer when one goes.
+func TestFamily(t *testing.T) {
+	parent := source.OwnerKey{Kind: "CompositePodGroup", Namespace: "ns", Name: "all"}
+	ref := func(name string) gang.Ref {
+		return gang.Ref{Source: "podgroup-native", Namespace: "ns", Name: name}
+	}
+	pod := func(name string) *v1.Pod {
+		return member(name+"0", func(p *v1.Pod) {
+			delete(p.Labels, scheduling.LabelPodGroup)
+			p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
+		})
+	}
+	child := func(c *Cache, name string, words ...string) {
+		more := source.More{Owner: parent, Words: map[string]string{}}
+		for i := 0; i < len(words); i += 2 {
+			more.Words[words[i]] = words[i+1]
+		}
+		pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u"}}
+		c.setObject(ref(name), pg, more)
+	}
+	owner := func(c *Cache, least int) {
+		c.setOwner(&source.Owned{Key: parent, Size: least, Object: &v1.ObjectReference{Kind: parent.Kind, Namespace: "ns", Name: "all"}})
+	}
+	type step func(c *Cache)
+	steps := []step{
+		func(c *Cache) { child(c, "a") },
+		func(c *Cache) { child(c, "b") },
+		func(c *Cache) { owner(c, 2) },
+		func(c *Cache) { c.setPod(pod("a")) },
+		func(c *Cache) { c.setPod(pod("b")) },
+	}
+	for _, order := range [][]int{{0, 1, 2, 3, 4}, {2, 0, 3, 1, 4}, {3, 4, 0, 1, 2}, {4, 2, 1, 0, 3}} {
+		t.Run(fmt.Sprint(order), func(t *testing.T) {
+			c, _, _ := open(t)
+			c.expect(parent.Kind)
+			for _, i := range order {
+				steps[i](c)
+			}
+			require.Empty(t, c.why(t, pod("a")))
+			require.Equal(t, []gang.Ref{ref("a"), ref("b")}, c.Together(ref("b")))
+
+			c.setObject(ref("a"), nil, source.More{})
+			require.Equal(t, "CompositePodGroup ns/all has 1 of the 2 PodGroups that it needs", c.why(t, pod("b")))
+			child(c, "a", source.FieldTopologyKey, "spine")
+			require.Contains(t, c.why(t, pod("b")), "legal: the same on all PodGroups")
+			child(c, "a")
+			require.Empty(t, c.why(t, pod("a")))
+			child(c, "c")
+			require.Contains(t, c.why(t, pod("b")), "minGroupCount: 2 is less than its PodGroups, 3")
+			owner(c, 3)
+			require.Len(t, c.Together(ref("a")), 3)
+			for _, name := range []string{"a", "b", "c"} {
+				c.setObject(ref(name), nil, source.More{})
+				if name != "c" {
+					c.dropPod(pod(name))
+				}
+			}
+			require.Empty(t, c.gangs)
+			require.Empty(t, c.owned)
+		})
+	}
+}
+
+// TestWhole: a gang whose members leave together has none to spare.
+func TestWhole(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		c, _, _ := open(t)
+		ref := gang.Ref{Source: "podgroup-native", Namespace: "ns", Name: "a"}
+		pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u"}}
+		pg.Spec.MinMember = 1
+		c.setObject(ref, pg, source.More{Whole: whole})
+		for _, name := range []string{"p", "q"} {
+			c.setPod(member(name, func(p *v1.Pod) {
+				delete(p.Labels, scheduling.LabelPodGroup)
+				p.Spec.SchedulingGroup, p.Spec.NodeName = &v1.PodSchedulingGroup{PodGroupName: &ref.Name}, "n1"
+			}))
+		}
+		pods, least := c.Running(ref)
+		require.Len(t, pods, 2)
+		require.Equal(t, map[bool]int{false: 1, true: 2}[whole], least)
+	}
+}
+
+// TestMinimaAreKept: a minimum that is released while its pods run is still theirs, as long as the
+// object is there.
+func TestMinimaAreKept(t *testing.T) {
+	c, _, _ := open(t)
+	c.expect("PodGang")
+	key := source.OwnerKey{Kind: "PodGang", Namespace: "ns", Name: "a"}
+	says := func(uid types.UID, least int) {
+		c.setOwner(&source.Owned{
+			Key: key, Parts: map[string]source.Part{"w": {Jobs: 1, Size: least}, "x": {Jobs: 1, Size: 1}},
+			Object: &v1.ObjectReference{Kind: key.Kind, Namespace: "ns", Name: "a", UID: uid},
+		})
+	}
+	for i := range 3 {
+		c.setPod(member(fmt.Sprint("p", i), func(p *v1.Pod) { p.Labels = map[string]string{"grove.io/podgang": "a", "grove.io/podclique": "w"} }))
+	}
+	declared := func() *source.Declaration {
+		return c.gangs[gang.Ref{Source: "podgang", Namespace: "ns", Name: "a/w"}].declared
+	}
+	says("u", 3)
+	require.Equal(t, 3, declared().Min)
+	says("u", 0)
+	says("u", 0)
+	require.Equal(t, 3, declared().Min)
+	require.Len(t, declared().Group, 2)
+	says("u", 2)
+	require.Equal(t, 2, declared().Min)
+	c.dropOwner(key)
+	says("v", 0)
+	require.Equal(t, 1, declared().Min, "another PodGang of that name")
+	require.Empty(t, declared().Group)
+}
+
+// TestVersions: of the versions in which an API is served the first is watched, and no other; what
+// is not served costs no informer.
+func TestVersions(t *testing.T) {
+	for name, c := range map[string]struct {
+		served []string
+		want   []string
+	}{
+		"none":           {nil, nil},
+		"1.36":           {[]string{"v1alpha2"}, []string{"v1alpha2"}},
+		"1.37":           {[]string{"v1alpha3", "v1beta1"}, []string{"v1beta1"}},
+		"only its alpha": {[]string{"v1alpha3"}, []string{"v1alpha3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := source.ObjectOf("podgroup-native")
+			lists := map[schema.GroupVersionResource]string{}
+			for _, r := range object.Versions() {
+				lists[r] = "PodGroupList"
+			}
+			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+			served := func(r schema.GroupVersionResource) (bool, error) {
+				return r.GroupResource() == object.Resource.GroupResource() && slices.Contains(c.served, r.Version), nil
+			}
+			cache, _, _ := open(t)
+			ctx, stop := context.WithCancel(t.Context())
+			w := &watcher{
+				cache: cache, src: Source{Dynamic: client, Served: served}, customs: cache.customs(ctx),
+				started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
+			}
+			watched := func() (versions []string) {
+				for _, a := range client.Actions() {
+					if a.Matches("watch", "podgroups") {
+						versions = append(versions, a.GetResource().Version)
+					}
+				}
+				return versions
+			}
+			for range 2 { // once more finds nothing new
+				w.discover(ctx, time.Unix(1000, 0))
+			}
+			require.Eventually(t, func() bool { return len(watched()) == len(c.want) }, 10*time.Second, time.Millisecond)
+			require.Equal(t, c.want, watched())
+			require.Len(t, w.started, len(c.want))
+			stop()
+		})
+	}
+}

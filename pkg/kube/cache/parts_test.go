@@ -1,0 +1,83 @@
+package cache
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// TestSubGroups: which sub-groups of a gang are needed, and what is missing. Members are written as
+// their sub-group ("-" is none), and with their node if they have one.
+func TestSubGroups(t *testing.T) {
+	pairs := source.SubGroups{Name: "p", Size: 2, Least: 2, Selects: labels.Everything(), Keys: []string{"part"}}
+	any := pairs
+	any.Least = 0
+	for name, c := range map[string]struct {
+		policy  source.SubGroups
+		min     int32
+		members string
+		want    string // part:need/min, or what is missing
+	}{
+		"all of them":                        {pairs, 4, "0 0 1 1", "p 0:2/2 p 1:2/2"},
+		"two of three":                       {pairs, 4, "0 0 1 1 2 2", "p 0:2/2 p 1:2/2 p 2:0/0"},
+		"three, for minMember":               {pairs, 6, "0 0 1 1 2 2", "p 0:2/2 p 1:2/2 p 2:2/2"},
+		"whole ones only":                    {pairs, 4, "0 1 1 2 2", "p 0:0/0 p 1:2/2 p 2:2/2"},
+		"too few whole ones":                 {pairs, 3, "0 1 1", `1 of 2 sub-groups of policy "p" have 2 members`},
+		"nobody":                             {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
+		"who is in none comes before more":   {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2 p 1:2/2 p 2:0/0 :1/1"},
+		"and as far as they are":             {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2 p 1:2/2 p 2:2/2 :1/1"},
+		"no least number":                    {any, 4, "- 0 0 1 1", "p 0:2/2 p 1:2/2 :1/1"},
+		"more in one than its size":          {any, 3, "0 0 0", "p 0:3/3"},
+		"too few in whole ones":              {any, 3, "0 0 1", "1 more members are needed than whole sub-groups have, and those who are in none"},
+		"some run":                           {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2"},
+		"a gang that was whole needs nobody": {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ca, _, _ := open(t)
+			pg := podGroup("u")
+			pg.Spec.MinMember = c.min
+			ca.setObject(ref("a"), pg, source.More{SubGroups: []source.SubGroups{c.policy}})
+			for i, says := range strings.Fields(c.members) {
+				part, node, _ := strings.Cut(says, "@")
+				ca.setPod(member(fmt.Sprint("m-", i), func(p *v1.Pod) {
+					p.Spec.NodeName = node
+					if part != "-" {
+						p.Labels["part"] = part
+					}
+				}))
+			}
+			if name == "a gang that was whole needs nobody" {
+				ca.Handle(gang.Reached{Gang: ref("a")})
+			}
+			g, refusal := ca.GroupOf(ref("a"))
+			if refusal.Is() {
+				require.Equal(t, c.want, refusal.Words)
+				return
+			}
+			var got []string
+			for _, of := range g.Gangs {
+				require.Equal(t, ref("a"), of.Ref.Whole())
+				require.Equal(t, "ns/a", of.Ref.String())
+				_, part, _ := strings.Cut(of.Ref.Source, "/")
+				part = strings.ReplaceAll(part, "\x1f", " ")
+				got = append(got, fmt.Sprintf("%s:%d/%d", part, of.Need, of.Min))
+			}
+			require.Equal(t, c.want, strings.Join(got, " "))
+			require.Equal(t, []gang.Ref{ref("a")}, g.Whole())
+			for _, m := range g.Pending {
+				part := ""
+				if value, ok := g.Pods[m.Pod].Labels["part"]; ok {
+					part = "p\x1f" + value
+				}
+				require.Equal(t, ref("a").Part(part), m.Gang)
+			}
+		})
+	}
+}

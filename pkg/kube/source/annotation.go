@@ -1,0 +1,16 @@
+package source
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+// annotation is the gang that Koordinator's annotation names. It needs no PodGroup: its
+// members describe it.
+var annotation = Source{
+	Way:    "annotation " + scheduling.AnnotationGangName,
+	Space:  koordinator,
+	NameOf: func(pod *v1.Pod) string { return pod.Annotations[scheduling.AnnotationGangName] },
+	Itself: true,
+}

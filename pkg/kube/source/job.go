@@ -1,0 +1,84 @@
+package source
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+var jobs = &Owner{
+	Resource: schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"},
+	Kind:     "Job",
+	Role:     "rbac/sources/job.yaml",
+	Lazy:     true,
+	Read: func(u *unstructured.Unstructured, out *Owned) (err error) {
+		out.Size, err = jobSize(u.Object, "spec")
+		return err
+	},
+}
+
+// job is a Job whose pods say how they gather, or how many must start together. Other Jobs are no
+// gangs: their pods need not run at the same time.
+var job = Source{
+	Way:       "label " + v1JobName + " and annotation " + scheduling.AnnotationTopologySpec + " or " + scheduling.AnnotationMinAvailable,
+	Space:     "job",
+	Implied:   true,
+	NameOf:    jobGang,
+	UIDOf:     func(pod *v1.Pod) string { return pod.Labels[v1JobUID] },
+	Owner:     jobs,
+	OwnerName: func(pod *v1.Pod) string { return pod.Labels[v1JobName] },
+	Needs:     true,
+	Fill:      fillJob,
+}
+
+const (
+	v1JobName = "batch.kubernetes.io/job-name"
+	v1JobUID  = "batch.kubernetes.io/controller-uid"
+)
+
+func jobGang(pod *v1.Pod) string {
+	name := pod.Labels[v1JobName]
+	if name == "" || len(pod.Annotations) == 0 {
+		return ""
+	}
+	if _, gathers := pod.Annotations[scheduling.AnnotationTopologySpec]; gathers {
+		return name
+	}
+	if _, least := pod.Annotations[scheduling.AnnotationMinAvailable]; least {
+		return name
+	}
+	return ""
+}
+
+// fillJob: as many as the pods say must start together, or as run at a time.
+func fillJob(d *Declaration, g Gang) {
+	d.speakerOwner(g)
+	d.speakerPod(g)
+	d.Min = max(1, g.Owner.Size)
+	pod := first(g.any(), func(pod *v1.Pod) bool { _, says := pod.Annotations[scheduling.AnnotationMinAvailable]; return says })
+	value, says := g.Owner.says(scheduling.AnnotationMinAvailable)
+	if pod != nil { // they were there first: without them it would be no gang
+		value, says = pod.Annotations[scheduling.AnnotationMinAvailable], true
+	}
+	if !says {
+		return
+	}
+	n, err := scheduling.ParseMinAvailable(value)
+	if err == nil && n > g.Owner.Size {
+		err = fmt.Errorf("%s: %d is not legal; legal: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n, g.Owner.Size, g.Owner.Key)
+		// Of a gang that runs somebody has lowered the parallelism: it goes on with fewer.
+		if d.Counts = true; g.begun() {
+			d.note(InvalidAnnotation, fmt.Sprintf("%s; %d is used, since some of them run", err, d.Min))
+			return
+		}
+	}
+	if err != nil {
+		d.problem(err)
+		return
+	}
+	d.Min = n
+}

@@ -1,0 +1,16 @@
+package source
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+// labels is the gang that the labels name which came before Koordinator's annotations. They
+// are deprecated there, and still read.
+var labels = Source{
+	Way:    "label " + scheduling.LabelGangName,
+	Space:  koordinator,
+	NameOf: func(pod *v1.Pod) string { return pod.Labels[scheduling.LabelGangName] },
+	Itself: true,
+}

@@ -1,0 +1,237 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+)
+
+// nativeAPI is Kubernetes' own API of gangs.
+const nativeAPI = "scheduling.k8s.io"
+
+// native is Kubernetes' own PodGroup, of 1.36 and later. What a Workload says stands in the
+// PodGroups that are made from it, so it is not read. 1.35 has no PodGroup: its pods name a part
+// of a Workload in a field that later Kubernetes does not know, and this scheduler neither.
+//
+// Whoever makes a PodGroup says where it is in a tree:
+//
+//	CompositePodGroup  minGroupCount, one label key for all    one group of gangs
+//	    PodGroup       minCount, one label key for each        a gang of it
+//
+// Trees with more levels are refused.
+var native = Source{
+	Way:    "field spec.schedulingGroup.podGroupName",
+	Space:  "podgroup-native",
+	NameOf: nativeGang,
+	Object: &Object{
+		Resource: schema.GroupVersionResource{Group: nativeAPI, Version: "v1beta1", Resource: "podgroups"},
+		Role:     "rbac/sources/native.yaml",
+		Others:   []string{"v1alpha3", "v1alpha2"}, Kind: "PodGroup",
+		Optional: true, ReadOnly: true,
+		New: func() runtime.Object { return &unstructured.Unstructured{} }, Read: readNative, More: moreOfNative,
+		Condition: nativeCondition,
+	},
+	Family: nativeFamily,
+}
+
+var compositePodGroups = &Owner{
+	Resource: schema.GroupVersionResource{Group: nativeAPI, Version: "v1alpha3", Resource: "compositepodgroups"},
+	Role:     "rbac/sources/native.yaml",
+	Kind:     "CompositePodGroup",
+	Read:     readComposite,
+	Family:   true,
+}
+
+func nativeGang(pod *v1.Pod) string {
+	if of := pod.Spec.SchedulingGroup; of != nil && of.PodGroupName != nil {
+		return *of.PodGroupName
+	}
+	return ""
+}
+
+// The condition of a PodGroup that was whole once, which then stays, and what it was in 1.36.
+const (
+	initiallyScheduled     = "PodGroupInitiallyScheduled"
+	initiallyScheduledIn36 = "PodGroupScheduled"
+)
+
+// nativeCondition is what the scheduler is asked to write, and all that it writes.
+func nativeCondition(pg *sigs.PodGroup) string {
+	if pg.APIVersion == nativeAPI+"/v1alpha2" {
+		return initiallyScheduledIn36
+	}
+	return initiallyScheduled
+}
+
+// readNative gives a PodGroup the shape of the others. What is wrong with it is in its More.
+func readNative(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
+	pg := &sigs.PodGroup{TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}, ObjectMeta: metav1.ObjectMeta{
+		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), Generation: u.GetGeneration(),
+		CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
+		Annotations: u.GetAnnotations(), Labels: u.GetLabels(), OwnerReferences: u.GetOwnerReferences(),
+	}}
+	least, _ := policy(u.Object, "minCount")
+	pg.Spec.MinMember = int32(max(1, least))
+	var status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	if says, _ := objectIn(u.Object, "status"); says != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(says, &status); err == nil {
+			pg.Status.Conditions = status.Conditions
+		}
+	}
+	return pg, nil
+}
+
+// policy is the minimum of a gang; 0 if none is asked for.
+func policy(object map[string]any, field string) (int, error) {
+	says, err := objectIn(object, "spec", "schedulingPolicy")
+	if err != nil {
+		return 0, err
+	}
+	gangs, err := objectIn(object, "spec", "schedulingPolicy", "gang")
+	if err != nil {
+		return 0, err
+	}
+	switch basic := says["basic"] != nil; {
+	case basic == (gangs != nil):
+		return 0, errors.New("spec.schedulingPolicy: legal: one of basic and gang")
+	case basic:
+		return 0, nil
+	}
+	least, err := count(gangs[field], 1)
+	if err != nil {
+		return 0, fmt.Errorf("spec.schedulingPolicy.gang.%s: %w", field, err)
+	}
+	return least, nil
+}
+
+// topologyKey is the label key in whose domain all must be; "" if none is named.
+func topologyKey(object map[string]any) (string, error) {
+	path := []string{"spec", "schedulingConstraints", "topology"}
+	all, err := objectsIn(object, path...)
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	if len(all) > 1 {
+		return "", fmt.Errorf("spec.schedulingConstraints.topology: %d constraints; legal: at most 1", len(all))
+	}
+	key, ok := all[0]["key"].(string)
+	if !ok || key == "" {
+		return "", fmt.Errorf("%s: %s is not legal; legal: a label key of nodes", FieldTopologyKey, quoted(all[0]["key"]))
+	}
+	return key, nil
+}
+
+// wholeOnly says whether a disruptionMode has all members leave together. 1.36 has it as a word.
+func wholeOnly(object map[string]any) (bool, error) {
+	mode, said := field(object, "spec", "disruptionMode")
+	switch m := mode.(type) {
+	case map[string]any:
+		_, single := m["single"]
+		if _, all := m["all"]; single != all {
+			return all, nil
+		}
+	case string:
+		if m == "Pod" || m == "PodGroup" {
+			return m == "PodGroup", nil
+		}
+	}
+	if !said {
+		return false, nil
+	}
+	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", quoted(mode))
+}
+
+// moreOfNative is what no other PodGroup says.
+func moreOfNative(u *unstructured.Unstructured) (out More) {
+	_, bad := policy(u.Object, "minCount")
+	key, badKey := topologyKey(u.Object)
+	whole, badMode := wholeOnly(u.Object)
+	parent, badParent := text(u.Object, "spec", "parentCompositePodGroupName")
+	for _, err := range []error{bad, badKey, badMode, badParent} {
+		if err != nil && out.Problem == nil {
+			out.Problem = err
+		}
+	}
+	if out.Whole = whole; key != "" {
+		out.Words = map[string]string{FieldTopologyKey: key}
+	}
+	if parent != "" {
+		out.Owner = OwnerKey{compositePodGroups.Kind, u.GetNamespace(), parent}
+	}
+	return out
+}
+
+// readComposite takes the minimum of a CompositePodGroup, and files its label key under the name
+// that it has for its PodGroups: it is they who say it.
+func readComposite(u *unstructured.Unstructured, out *Owned) error {
+	least, bad := policy(u.Object, "minGroupCount")
+	key, badKey := topologyKey(u.Object)
+	_, badMode := wholeOnly(u.Object)
+	parent, badParent := text(u.Object, "spec", "parentCompositePodGroupName")
+	if parent != "" {
+		badParent = fmt.Errorf("spec.parentCompositePodGroupName: %q is not legal here; legal: none on a CompositePodGroup, since only trees of PodGroups below one of them are placed", parent)
+	}
+	for _, err := range []error{bad, badKey, badMode, badParent} {
+		if err != nil && out.Problem == nil {
+			out.Problem = fmt.Errorf("%s: %w", out.Key, err)
+		}
+	}
+	out.Size, out.TopologyKey = least, key
+	return nil
+}
+
+// nativeFamily adds to what a PodGroup says what its CompositePodGroup and the other PodGroups of
+// that say. All of them are one group only if the CompositePodGroup needs all of them: of which
+// others it could do without cannot be said.
+func nativeFamily(g Gang) More {
+	out, parent, n := g.More, g.Owner, len(g.Siblings)
+	if parent.TopologyKey != "" {
+		out.Words = maps.Clone(out.Words)
+		if out.Words == nil {
+			out.Words = map[string]string{}
+		}
+		out.Words[FieldParentTopologyKey] = parent.TopologyKey
+	}
+	switch {
+	case out.Problem != nil:
+	case parent.Problem != nil:
+		out.Problem = parent.Problem
+	case n < parent.Size:
+		out.Waits = fmt.Sprintf("%s has %d of the %d PodGroups that it needs", parent.Key, n, parent.Size)
+	case parent.Size == 0 && n > 1 && parent.TopologyKey != "":
+		out.Problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is the number of its PodGroups, %d", parent.Key, n)
+	case parent.Size == 0:
+	case n > parent.Size:
+		out.Problem = fmt.Errorf("%s: spec.schedulingPolicy.gang.minGroupCount: %d is less than its PodGroups, %d; legal: as many as there are, since which of them start is not chosen", parent.Key, parent.Size, n)
+	case n > 1:
+		out.Problem = unlike(g.Siblings)
+		for i := range g.Siblings {
+			out.Group = append(out.Group, g.Siblings[i].Ref)
+		}
+		sortRefs(out.Group)
+	}
+	return out
+}
+
+// unlike says which of some PodGroups names another label key than the first. The gangs of one
+// group have one rule for each of them.
+func unlike(all []Gang) error {
+	key := func(g Gang) string { return g.More.Words[FieldTopologyKey] }
+	for _, g := range all[1:] {
+		if key(g) != key(all[0]) {
+			return fmt.Errorf("%s: %q on PodGroup %s, %q on PodGroup %s; legal: the same on all PodGroups of one CompositePodGroup, or only on that",
+				FieldTopologyKey, key(all[0]), all[0].Ref, key(g), g.Ref)
+		}
+	}
+	return nil
+}

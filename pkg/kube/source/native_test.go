@@ -1,0 +1,283 @@
+package source_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+const (
+	spineKey = "network.topology.nvidia.com/spine"
+	blockKey = "network.topology.nvidia.com/block"
+)
+
+func nativePod(name, group string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: v1.PodSpec{SchedulingGroup: &v1.PodSchedulingGroup{PodGroupName: &group}}}
+}
+
+// nativeGang is a gang of one pod with a PodGroup.
+func nativeGang(t *testing.T, name, spec string) source.Gang {
+	t.Helper()
+	p := nativePod(name+"-0", name)
+	g := source.Gang{Ref: source.Of(p), Pods: map[string]*v1.Pod{convert.PodKey(p): p}, Expected: true}
+	o := source.ObjectOf(g.Ref.Source)
+	u := object(t, "{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {namespace: ns, name: "+name+", uid: u}, spec: {"+spec+"}}")
+	pg, err := o.Read(u)
+	require.NoError(t, err)
+	g.Object, g.More = pg, o.More(u)
+	return g
+}
+
+func nativeDeclared(t *testing.T, g source.Gang) *source.Declaration {
+	t.Helper()
+	d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+	require.True(t, ok)
+	return d
+}
+
+func atLeast(least string) string { return "schedulingPolicy: {gang: {minCount: " + least + "}}" }
+
+func in(key string) string { return ", schedulingConstraints: {topology: [{key: " + key + "}]}" }
+
+// TestNative: what Kubernetes' own PodGroup says, and how pods name it.
+func TestNative(t *testing.T) {
+	require.Equal(t, gang.Ref{Source: "podgroup-native", Namespace: "ns", Name: "train"}, source.Of(nativePod("p", "train")))
+	require.True(t, source.Of(&v1.Pod{Spec: v1.PodSpec{SchedulingGroup: &v1.PodSchedulingGroup{}}}).IsZero())
+	require.True(t, source.Of(nativePod("p", "")).IsZero())
+
+	for name, c := range map[string]struct {
+		spec  string
+		min   int
+		rules string
+		whole bool
+	}{
+		"a gang":                {atLeast("4"), 4, "", false},
+		"basic":                 {"schedulingPolicy: {basic: {}}", 1, "", false},
+		"basic, not null":       {"schedulingPolicy: {basic: {}, gang: null}", 1, "", false},
+		"a spine":               {atLeast("4") + in(spineKey), 4, "must SpineLayer PodGroup", false},
+		"one node":              {atLeast("4") + in("kubernetes.io/hostname"), 4, "must NodeTopologyLayer PodGroup", false},
+		"no constraint":         {atLeast("4") + ", schedulingConstraints: {topology: []}", 4, "", false},
+		"a null one":            {atLeast("4") + ", schedulingConstraints: null", 4, "", false},
+		"basic, in a block":     {"schedulingPolicy: {basic: {}}" + in(blockKey), 1, "must BlockLayer PodGroup", false},
+		"all leave together":    {atLeast("4") + ", disruptionMode: {all: {}}", 4, "", true},
+		"one by one":            {atLeast("4") + ", disruptionMode: {single: {}}", 4, "", false},
+		"1.36, all":             {atLeast("4") + ", disruptionMode: PodGroup", 4, "", true},
+		"1.36, one by one":      {atLeast("4") + ", disruptionMode: Pod", 4, "", false},
+		"1.36, its Workload":    {atLeast("4") + ", podGroupTemplateRef: {workload: {workloadName: w, podGroupTemplateName: t}}", 4, "", false},
+		"what is not for us":    {atLeast("4") + ", priorityClassName: high, priority: 7, preemptionPolicy: Never, resourceClaims: []", 4, "", false},
+		"a parent without name": {atLeast("4") + `, parentCompositePodGroupName: ""`, 4, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := nativeDeclared(t, nativeGang(t, "train", c.spec))
+			require.Empty(t, d.Problem.Words)
+			require.Equal(t, c.min, d.Min)
+			require.Equal(t, c.rules, scoped(d))
+			require.Equal(t, c.whole, d.Whole)
+			require.Empty(t, d.Group)
+			require.Equal(t, "u", d.UID)
+		})
+	}
+	d := nativeDeclared(t, nativeGang(t, "train", atLeast("4")+in(spineKey)))
+	require.Equal(t, "PodGroup ns/train field spec.schedulingConstraints", d.Rule)
+}
+
+// TestBadNative: what an API server should not have taken is said with its field, its value and
+// what is legal.
+func TestBadNative(t *testing.T) {
+	const key = "spec.schedulingConstraints.topology[0].key: "
+	for name, c := range map[string]struct{ spec, want string }{
+		"no policy":              {"", "spec.schedulingPolicy: legal: one of basic and gang"},
+		"a text":                 {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is not legal; legal: an object`},
+		"both policies":          {"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: legal: one of basic and gang"},
+		"an unknown policy":      {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: legal: one of basic and gang"},
+		"no minimum":             {"schedulingPolicy: {gang: {}}", "spec.schedulingPolicy.gang.minCount: nothing is not legal; legal: an integer ≥ 1"},
+		"nobody":                 {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is not legal; legal: an integer ≥ 1"},
+		"less than nobody":       {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is not legal; legal: an integer ≥ 1"},
+		"a word":                 {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is not legal; legal: an integer ≥ 1`},
+		"too many":               {atLeast("9999999999"), "spec.schedulingPolicy.gang.minCount: 9999999999 is not legal; legal: an integer ≥ 1"},
+		"an unknown key":         {atLeast("2") + in("rack"), key + `"rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+		"an empty key":           {atLeast("2") + in(`""`), key + `"" is not legal; legal: a label key of nodes`},
+		"no key":                 {atLeast("2") + ", schedulingConstraints: {topology: [{}]}", key + `nothing is not legal; legal: a label key of nodes`},
+		"two keys":               {atLeast("2") + ", schedulingConstraints: {topology: [{key: a}, {key: b}]}", "spec.schedulingConstraints.topology: 2 constraints; legal: at most 1"},
+		"a key that is no list":  {atLeast("2") + ", schedulingConstraints: {topology: rack}", `spec.schedulingConstraints.topology: "rack" is not legal; legal: a list`},
+		"constraints in a list":  {atLeast("2") + ", schedulingConstraints: [rack]", `spec.schedulingConstraints: ["rack"] is not legal; legal: an object`},
+		"an unknown mode":        {atLeast("2") + ", disruptionMode: {some: {}}", `spec.disruptionMode: {"some":{}} is not legal; legal: one of single and all`},
+		"both modes":             {atLeast("2") + ", disruptionMode: {single: {}, all: {}}", `spec.disruptionMode: {"all":{},"single":{}} is not legal; legal: one of single and all`},
+		"an unknown word of it":  {atLeast("2") + ", disruptionMode: Gang", `spec.disruptionMode: "Gang" is not legal; legal: one of single and all`},
+		"a parent with a number": {atLeast("2") + ", parentCompositePodGroupName: 7", `spec.parentCompositePodGroupName: 7 is not legal; legal: a text`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := nativeDeclared(t, nativeGang(t, "train", c.spec))
+			require.Equal(t, gang.Declaration, d.Problem.By)
+			require.Equal(t, c.want, d.Problem.Words)
+			require.GreaterOrEqual(t, d.Min, 1)
+		})
+	}
+	d, _ := source.Declare(nativeGang(t, "train", atLeast("2")+in("rack")), source.Defaults{Aware: true})
+	require.Equal(t, key+`"rack" needs ClusterNetworkTopology default, which does not exist`, d.Problem.Words)
+	u := object(t, "{kind: PodGroup, metadata: {name: a}, spec: []}")
+	require.ErrorContains(t, source.ObjectOf("podgroup-native").More(u).Problem, "spec: [] is not legal; legal: an object")
+}
+
+// tree are the gangs of a CompositePodGroup.
+func tree(t *testing.T, parent string, children ...string) []source.Gang {
+	t.Helper()
+	owner := owned(t, object(t, "{kind: CompositePodGroup, metadata: {namespace: ns, name: all}, spec: {"+parent+"}}"))
+	var all []source.Gang
+	for i, spec := range children {
+		g := nativeGang(t, string(rune('a'+i)), spec+", parentCompositePodGroupName: all")
+		g.Owner = owner
+		key, ok := source.OwnerOf(g)
+		require.True(t, ok)
+		require.Equal(t, owner.Key, key)
+		all = append(all, g)
+	}
+	for i := range all {
+		all[i].Siblings = all
+	}
+	return all
+}
+
+// TestNativeTrees: a CompositePodGroup that needs all of its PodGroups is one group of gangs; what
+// cannot be placed is refused on each of them.
+func TestNativeTrees(t *testing.T) {
+	all := func(least string) string { return "schedulingPolicy: {gang: {minGroupCount: " + least + "}}" }
+	const basic = "schedulingPolicy: {basic: {}}"
+	two, some := []string{atLeast("2"), atLeast("3")}, []string{atLeast("2") + in(blockKey), atLeast("3") + in(blockKey)}
+	for name, c := range map[string]struct {
+		parent   string
+		children []string
+		group    string
+		rules    string
+		problem  string
+	}{
+		"both":                 {all("2"), two, "a b", "", ""},
+		"in one spine":         {all("2") + in(spineKey), two, "a b", "must SpineLayer GangGroup", ""},
+		"each in a block":      {all("2") + in(spineKey), some, "a b", "must SpineLayer GangGroup, must BlockLayer PodGroup", ""},
+		"only one":             {all("1") + in(spineKey), two[:1], "", "must SpineLayer GangGroup", ""},
+		"one is missing":       {all("3"), two, "", "", "CompositePodGroup ns/all has 2 of the 3 PodGroups that it needs"},
+		"each on its own":      {basic, two, "", "", ""},
+		"unlike, on their own": {basic, []string{atLeast("2") + in(blockKey), atLeast("3")}, "", "must BlockLayer PodGroup", ""},
+		"together, on their own": {
+			basic + in(spineKey), two, "", "*",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is the number of its PodGroups, 2",
+		},
+		"any of them": {
+			all("1"), two, "", "",
+			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 1 is less than its PodGroups, 2; legal: as many as there are, since which of them start is not chosen",
+		},
+		"unlike ones": {
+			all("2"),
+			[]string{atLeast("2") + in(blockKey), atLeast("3")},
+			"*", "*",
+			`spec.schedulingConstraints.topology[0].key: "` + blockKey + `" on PodGroup ns/a, "" on PodGroup ns/b; legal: the same on all PodGroups of one CompositePodGroup, or only on that`,
+		},
+		"a level too many": {
+			all("2") + ", parentCompositePodGroupName: root", two, "", "*",
+			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "root" is not legal here; legal: none on a CompositePodGroup, since only trees of PodGroups below one of them are placed`,
+		},
+		"a circle": {
+			all("2") + ", parentCompositePodGroupName: all", two, "", "*",
+			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is not legal here; legal: none on a CompositePodGroup, since only trees of PodGroups below one of them are placed`,
+		},
+		"less than none":      {all("-1"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is not legal; legal: an integer ≥ 1"},
+		"a bad key":           {all("2") + in("7"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is not legal; legal: a label key of nodes"},
+		"a bad mode":          {all("2") + ", disruptionMode: 7", two, "", "*", "CompositePodGroup ns/all: spec.disruptionMode: 7 is not legal; legal: one of single and all"},
+		"a bad parent":        {all("2") + ", parentCompositePodGroupName: []", two, "", "*", "CompositePodGroup ns/all: spec.parentCompositePodGroupName: [] is not legal; legal: a text"},
+		"an unknown key":      {all("2") + in("rack"), two, "a b", "", `spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+		"its own comes first": {basic, []string{atLeast("0")}, "", "*", "spec.schedulingPolicy.gang.minCount: 0 is not legal; legal: an integer ≥ 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := nativeDeclared(t, tree(t, c.parent, c.children...)[0])
+			require.Equal(t, c.problem, d.Problem.Words)
+			require.Equal(t, strings.Contains(c.problem, " has "), d.Problem.By == gang.Missing, "what others make is waited for")
+			var names []string
+			for _, ref := range d.Group {
+				names = append(names, ref.Name)
+			}
+			if c.group != "*" {
+				require.Equal(t, c.group, strings.Join(names, " "))
+			}
+			if c.rules != "*" {
+				got := strings.Split(scoped(d), ", ")
+				require.ElementsMatch(t, strings.Split(c.rules, ", "), got)
+			}
+		})
+	}
+	pair := tree(t, all("2")+in(spineKey), some...)
+	require.True(t, source.SameGather(nativeDeclared(t, pair[0]).Gather, nativeDeclared(t, pair[1]).Gather), "else they were no group")
+	require.Equal(t, nativeDeclared(t, pair[0]).Group, nativeDeclared(t, pair[1]).Group)
+	require.NotContains(t, pair[0].More.Words, source.FieldParentTopologyKey, "what is read is left alone")
+
+	lost := pair[0]
+	lost.Owner = nil
+	require.Equal(t, gang.Refusal{By: gang.Missing, Words: "CompositePodGroup ns/all, which the gang names, is not known"}, nativeDeclared(t, lost).Problem)
+	lost.Expected = false
+	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "is that permitted")
+	bad := nativeGang(t, "a", atLeast("0")+", parentCompositePodGroupName: all")
+	require.Contains(t, nativeDeclared(t, bad).Problem.Words, "minCount: 0 is not legal", "what is wrong comes before what is missing")
+	require.True(t, source.IsFamily("CompositePodGroup"))
+	require.False(t, source.IsFamily("PodGang"))
+}
+
+// TestNativeWins is INT-04: a pod that two APIs claim is a gang of Kubernetes' own, once, and is
+// told so.
+func TestNativeWins(t *testing.T) {
+	p := nativePod("p", "a")
+	p.Labels = map[string]string{scheduling.LabelPodGroup: "b", "batch.kubernetes.io/job-name": "j"}
+	p.Annotations = map[string]string{scheduling.AnnotationMinAvailable: "2"}
+	require.Equal(t, "podgroup-native", source.Of(p).Source)
+	require.Equal(t, `label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; legal: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.Rivals(p))
+	delete(p.Labels, scheduling.LabelPodGroup)
+	require.Empty(t, source.Rivals(p), "what the Job implies is no second name")
+	require.False(t, source.Describes(p))
+}
+
+// TestVersions: each version in which Kubernetes serves PodGroups is read, and none need be served.
+func TestVersions(t *testing.T) {
+	var versions []string
+	for _, r := range source.ObjectOf("podgroup-native").Versions() {
+		require.True(t, source.Foreign(r))
+		require.Equal(t, schema.GroupResource{Group: "scheduling.k8s.io", Resource: "podgroups"}, r.GroupResource())
+		versions = append(versions, r.Version)
+	}
+	require.Equal(t, []string{"v1beta1", "v1alpha3", "v1alpha2"}, versions)
+	require.False(t, source.Foreign(schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "podgroups"}))
+}
+
+// TestNativeReached: a gang that was whole once is so for the next process.
+func TestNativeReached(t *testing.T) {
+	o := source.ObjectOf("podgroup-native")
+	for name, c := range map[string]struct {
+		status string
+		want   bool
+	}{
+		"nothing":  {"{}", false},
+		"once":     {"{conditions: [{type: DisruptionTarget, status: 'False'}, {type: PodGroupInitiallyScheduled, status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}", true},
+		"not yet":  {"{conditions: [{type: PodGroupInitiallyScheduled, status: 'False'}]}", false},
+		"in 1.36":  {"{conditions: [{type: PodGroupScheduled, status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z', reason: Scheduled, message: m}]}", true},
+		"a list":   {"[3]", false},
+		"nonsense": {"{conditions: [3]}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pg, err := o.Read(object(t, "{kind: PodGroup, metadata: {namespace: ns, name: a}, spec: {"+atLeast("1")+"}, status: "+c.status+"}"))
+			require.NoError(t, err)
+			require.Equal(t, c.want, source.Reached(pg))
+		})
+	}
+	for version, want := range map[string]string{"v1alpha2": "PodGroupScheduled", "v1alpha3": "PodGroupInitiallyScheduled", "v1beta1": "PodGroupInitiallyScheduled"} {
+		pg, err := o.Read(object(t, "{apiVersion: scheduling.k8s.io/"+version+", kind: PodGroup, metadata: {namespace: ns, name: a, generation: 3}, spec: {"+atLeast("1")+"}}"))
+		require.NoError(t, err)
+		require.Equal(t, want, o.Condition(pg))
+		require.EqualValues(t, 3, pg.Generation)
+	}
+}

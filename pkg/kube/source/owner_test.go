@@ -1,0 +1,252 @@
+package source_test
+
+import (
+	"maps"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// TestLeaderWorkerSets: the pods' own annotations say how large a group is, and the
+// LeaderWorkerSet whether the leader waits for its workers (S000-08, 09).
+func TestLeaderWorkerSets(t *testing.T) {
+	lws := func(spec string) *source.Owned {
+		return owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: default, name: a}, spec: {"+spec+"}}"))
+	}
+	for name, c := range map[string]struct {
+		owner *source.Owned
+		pod   *v1.Pod
+		min   int
+		want  string
+	}{
+		"all together":      {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 4, ""},
+		"S000-08 ready":     {lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"), 1, source.LeaderFirst},
+		"S000-09 exclusive": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4", "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack"), 1, source.LeaderFirst},
+		"too many to plan": {
+			lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 10001}"), lwsPod("a", "0", "0", "10001"), 10001,
+			"problem: the gang has 10001 members, which come after their leader; legal: at most 10000, " + source.LeaderFirst,
+		},
+		"a leader alone":     {lws("startupPolicy: LeaderReady"), lwsPod("a", "0", "0", "1"), 1, ""},
+		"a label that lies":  {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "2"), 2, source.InvalidAnnotation},
+		"one that is bad":    {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, source.InvalidAnnotation},
+		"a size that is bad": {nil, lwsPod("a", "0", "0", "many"), 1, `problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is not legal; legal: an integer ≥ 1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := source.Gang{Ref: source.Of(c.pod), Pods: map[string]*v1.Pod{"default/a-0-0": c.pod}, Owner: c.owner}
+			d, ok := source.Declare(g, source.Defaults{Aware: true})
+			require.True(t, ok)
+			require.Equal(t, c.min, d.Min)
+			require.Equal(t, c.want, drawn(d))
+		})
+	}
+	leads := lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4, workerTemplate: {spec: {containers: [{name: c, resources: {requests: {cpu: 3}, limits: {cpu: 5, memory: 1Gi}}}]}}}")
+	first := declared(t, leads, lwsPod("a", "0", "0", "4"))
+	require.Equal(t, 4, first.Total)
+	require.Equal(t, "3", first.Follower.Spec.Containers[0].Resources.Requests.Cpu().String())
+	require.Equal(t, "1Gi", first.Follower.Spec.Containers[0].Resources.Requests.Memory().String())
+	together := declared(t, lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "4"))
+	require.Zero(t, together.Total)
+	_, err := source.Owners[0].ReadOwner(object(t, "{kind: LeaderWorkerSet, metadata: {name: a}, spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: none}}}}}"))
+	require.ErrorContains(t, err, "spec.leaderWorkerTemplate.workerTemplate")
+	require.Equal(t, gang.Ref{Source: "lws", Namespace: "default", Name: "a-0-r1"}, source.Of(lwsPod("a", "0", "0", "2")))
+	revised := lwsPod("a", "0", "0", "2")
+	revised.Labels["leaderworkerset.sigs.k8s.io/template-revision-hash"] = "r2"
+	require.NotEqual(t, source.Of(lwsPod("a", "0", "0", "2")), source.Of(revised), "another revision is another gang")
+	d := declared(t, nil, lwsPod("a", "0", "0", "2"))
+	require.Equal(t, "problem: LeaderWorkerSet default/a, which its members name, is not known", drawn(d), "it may say that the leader is first")
+	require.Equal(t, gang.Missing, d.Problem.By)
+}
+
+func jobSetPod(part, job, index string, annotations ...string) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "js-" + part + "-" + job + "-" + index, Labels: map[string]string{
+		"jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/replicatedjob-name": part, "jobset.sigs.k8s.io/job-index": job,
+		"jobset.sigs.k8s.io/restart-attempt": "0", "batch.kubernetes.io/job-name": "js-" + part + "-" + job,
+	}, Annotations: map[string]string{}}}
+	maps.Copy(p.Annotations, words(annotations).asMap())
+	return p
+}
+
+// TestJobSets: parts that may start together are one group, parts that wait for others are not
+// (INT-02, INT-03).
+func TestJobSets(t *testing.T) {
+	parts := func(more, depends string) *source.Owned {
+		return owned(t, object(t, `
+kind: JobSet
+metadata: {namespace: default, name: js, annotations: {`+more+`}}
+spec:
+  replicatedJobs:
+  - {name: driver, template: {spec: {parallelism: 1, completions: 1}}}
+  - {name: workers, replicas: 2, template: {spec: {parallelism: 4, completions: 9}}`+depends+`}
+`))
+	}
+	group := []gang.Ref{{Source: "jobset", Namespace: "default", Name: "js.driver"}, {Source: "jobset", Namespace: "default", Name: "js.workers"}}
+	d := declared(t, parts("", ""), jobSetPod("workers", "0", "0"))
+	require.Equal(t, 8, d.Min)
+	require.Equal(t, group, d.Group)
+	d = declared(t, parts("", ""), jobSetPod("driver", "0", "0"))
+	require.Equal(t, 1, d.Min)
+	require.Equal(t, group, d.Group)
+
+	d = declared(t, parts("", ", dependsOn: [{name: driver, status: Ready}]"), jobSetPod("workers", "1", "3"))
+	require.Equal(t, 8, d.Min)
+	require.Empty(t, d.Group, "workers are made when the driver runs")
+
+	const exclusive = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+	d = declared(t, parts(exclusive+": rack", ""), jobSetPod("workers", "1", "0", exclusive, "rack"))
+	require.Equal(t, 1, d.Min)
+	require.Equal(t, source.LeaderFirst, drawn(d))
+	require.Empty(t, d.Group)
+	require.NotEqual(t, source.Of(jobSetPod("workers", "1", "0", exclusive, "rack")), source.Of(jobSetPod("workers", "0", "0", exclusive, "rack")))
+	d = declared(t, parts(exclusive+": rack", ""), jobSetPod("workers", "1", "0", exclusive, "rack", "alpha.jobset.sigs.k8s.io/node-selector", "true"))
+	require.Equal(t, 4, d.Min, "its followers are made at once")
+	require.Empty(t, drawn(d))
+	some := owned(t, object(t, `
+kind: JobSet
+metadata: {namespace: default, name: js}
+spec:
+  replicatedJobs:
+  - {name: driver, template: {spec: {parallelism: 1}}}
+  - {name: cache, template: {spec: {parallelism: 1}}}
+  - {name: none, replicas: 0, template: {spec: {parallelism: 1}}}
+  - {name: workers, replicas: 2, template: {metadata: {annotations: {`+exclusive+`: rack}}, spec: {parallelism: 4}}}
+`))
+	d = declared(t, some, jobSetPod("workers", "1", "0", exclusive, "rack"))
+	require.Equal(t, 1, d.Min)
+	require.Equal(t, source.LeaderFirst, drawn(d), "of one part only")
+	require.Empty(t, d.Group)
+	d = declared(t, some, jobSetPod("driver", "0", "0"))
+	require.Equal(t, []gang.Ref{{Source: "jobset", Namespace: "default", Name: "js.cache"}, {Source: "jobset", Namespace: "default", Name: "js.driver"}}, d.Group)
+
+	again := jobSetPod("workers", "0", "0")
+	again.Labels["jobset.sigs.k8s.io/restart-attempt"] = "1"
+	require.Equal(t, "js.workers.restart-1", source.Of(again).Name, "a restart is another gang")
+	require.Equal(t, "js.driver.restart-1", declared(t, parts("", ""), again).Group[0].Name)
+
+	d = declared(t, parts("", ""), jobSetPod("others", "0", "0"))
+	require.Equal(t, `problem: jobset.sigs.k8s.io/replicatedjob-name: "others" on default/js-others-0-0 names no ReplicatedJob of JobSet default/js`, drawn(d))
+	require.Equal(t, "problem: JobSet default/js, which its members name, is not known", drawn(declared(t, nil, jobSetPod("driver", "0", "0"))))
+}
+
+// TestJobs: a Job is a gang if its pods say that they gather or how many must start together.
+func TestJobs(t *testing.T) {
+	pod := func(annotations ...string) *v1.Pod {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j-0", Labels: map[string]string{"batch.kubernetes.io/job-name": "j"}, Annotations: map[string]string{}}}
+		maps.Copy(p.Annotations, words(annotations).asMap())
+		return p
+	}
+	job := func(spec string) *source.Owned {
+		return owned(t, object(t, "{kind: Job, metadata: {namespace: default, name: j}, spec: {"+spec+"}}"))
+	}
+	require.True(t, source.Of(pod()).IsZero(), "its pods may run one after the other")
+	require.True(t, source.Of(pod("any", "thing")).IsZero())
+	d := declared(t, job("parallelism: 4, completions: 8"), pod(scheduling.AnnotationTopologySpec, must))
+	require.Equal(t, 4, d.Min)
+	require.Equal(t, "must SpineLayer", drawn(d))
+	require.Equal(t, 2, declared(t, job("parallelism: 4, completions: 2"), pod(scheduling.AnnotationTopologySpec, must)).Min)
+	require.Equal(t, 1, declared(t, job(""), pod(scheduling.AnnotationTopologySpec, must)).Min)
+	require.Equal(t, 3, declared(t, job("parallelism: 4"), pod(scheduling.AnnotationMinAvailable, "3")).Min)
+	require.Contains(t, drawn(declared(t, job("parallelism: 4"), pod(scheduling.AnnotationMinAvailable, "5"))), "at most 4")
+	require.Contains(t, drawn(declared(t, job("parallelism: 4"), pod(scheduling.AnnotationMinAvailable, "all"))), "problem: "+scheduling.AnnotationMinAvailable)
+	require.Contains(t, drawn(declared(t, nil, pod(scheduling.AnnotationMinAvailable, "3"))), "Job default/j, which its members name, is not known")
+	g := source.Gang{Ref: source.Of(pod(scheduling.AnnotationMinAvailable, "3")), Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")}}
+	d, _ = source.Declare(g, source.Defaults{})
+	require.Contains(t, d.Problem.Words, "is that permitted (manifests/rbac/sources/job.yaml)?")
+}
+
+// volcano reads a PodGroup of Volcano and what is declared of its gang.
+func volcano(t *testing.T, spec string, annotations ...string) *source.Declaration {
+	t.Helper()
+	u := object(t, "{kind: PodGroup, metadata: {namespace: default, name: vj}, spec: {"+spec+"}}")
+	o := source.ObjectOf("podgroup-volcano")
+	pg, err := o.Read(u)
+	require.NoError(t, err)
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Annotations: map[string]string{"scheduling.k8s.io/group-name": "vj"}}}
+	maps.Copy(p.Annotations, words(annotations).asMap())
+	d, ok := source.Declare(source.Gang{Ref: source.Of(p), Object: pg, More: o.More(u), Pods: map[string]*v1.Pod{"default/p": p}}, source.Defaults{Aware: true, Layers: topo12})
+	require.True(t, ok)
+	return d
+}
+
+func TestVolcano(t *testing.T) {
+	d := volcano(t, "minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}")
+	require.Equal(t, 4, d.Min)
+	require.Equal(t, "prefer BlockLayer, must SpineLayer", drawn(d))
+	require.Equal(t, "PodGroup default/vj field spec.networkTopology", d.Rule)
+	require.Equal(t, "must BlockLayer", drawn(volcano(t, "minMember: 4", "volcano.sh/network-topology-highest-tier", "1")), "its pods may say it")
+	require.Equal(t, 6, volcano(t, "minMember: 4, minTaskMember: {a: 2, b: 4}").Min, "each task needs some")
+	require.Equal(t, "problem: 0 of 2 members of task a exist, InvalidAnnotation", drawn(volcano(t, "minMember: 8, minTaskMember: {a: 2, b: 4}")))
+	for range 9 {
+		require.Contains(t, drawn(volcano(t, "minMember: 4, minTaskMember: {b: -2, a: -1, c: -3}")), "problem: spec.minTaskMember[a]: -1 is not legal")
+	}
+	require.Equal(t, math.MaxInt32, volcano(t, "minMember: 2, minTaskMember: {a: 2147483647, b: 9223372036854775807}").Min)
+	require.Equal(t, source.InvalidAnnotation, drawn(volcano(t, "minMember: -5, minTaskMember: {a: 0}")))
+	require.Contains(t, drawn(volcano(t, "minMember: 4, subGroupPolicy: part")), "problem: spec.subGroupPolicy")
+	require.Contains(t, drawn(volcano(t, "minMember: 4, networkTopology: [1]")), "problem: spec.networkTopology")
+
+	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Annotations: map[string]string{"scheduling.volcano.sh/group-name": "vj"}}}
+	require.Equal(t, gang.Ref{Source: "podgroup-volcano", Namespace: "default", Name: "vj"}, source.Of(other))
+	_, err := source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: four}}"))
+	require.Error(t, err)
+}
+
+// TestOwnersOfPodGroups: what makers of PodGroups do not copy is read where it was written
+// (INT-01).
+func TestOwnersOfPodGroups(t *testing.T) {
+	train := owned(t, object(t, "{kind: TrainJob, metadata: {namespace: ns, name: ft, annotations: {"+scheduling.AnnotationTopologySpec+": '"+must+"'}}}"))
+	pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ft", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "apps/v1", Kind: "Deployment", Name: "x"}, {APIVersion: "trainer.kubeflow.org/v1beta7", Kind: "TrainJob", Name: "ft"},
+	}}}
+	pg.Spec.MinMember = 4
+	g := source.Gang{Ref: gang.Ref{Source: "podgroup-x", Namespace: "ns", Name: "ft"}, Object: pg, Owner: train}
+	key, ok := source.OwnerOf(g)
+	require.True(t, ok)
+	require.Equal(t, source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "ft"}, key)
+	d, ok := source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+	require.True(t, ok)
+	require.Equal(t, "must SpineLayer", drawn(d))
+	require.Equal(t, []source.Note{{Reason: source.TopologyRule, Message: "rule from TrainJob ns/ft annotation " + scheduling.AnnotationTopologySpec}}, d.Notes)
+	require.False(t, d.Notes[0].Warns())
+
+	pg.Annotations = map[string]string{scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`}
+	d, _ = source.Declare(g, source.Defaults{Aware: true, Layers: topo12})
+	require.Equal(t, "must BlockLayer, InvalidAnnotation", drawn(d), "the PodGroup's own counts first, and that they differ is said")
+	require.Equal(t, "TrainJob ns/ft annotation "+scheduling.AnnotationTopologySpec+" says something else than PodGroup ns/ft annotation "+scheduling.AnnotationTopologySpec+", which is used", d.Notes[0].Message)
+	pg.OwnerReferences = nil
+	_, ok = source.OwnerOf(g)
+	require.False(t, ok)
+}
+
+// TestImplied: a gang that a controller's labels imply is no rival of one that somebody names.
+func TestImplied(t *testing.T) {
+	p := lwsPod("a", "0", "0", "2", "scheduling.k8s.io/group-name", "a-0-r1")
+	require.Equal(t, "podgroup-volcano", source.Of(p).Source)
+	require.Empty(t, source.Rivals(p))
+	p.Labels[scheduling.LabelPodGroup] = "other"
+	require.Contains(t, source.Rivals(p), "scheduling.k8s.io/group-name")
+}
+
+// BenchmarkOf: which gang a pod is of is asked at every turn.
+func BenchmarkOf(b *testing.B) {
+	for name, p := range map[string]*v1.Pod{
+		"lws": lwsPod("a", "0", "0", "2"), "jobset": jobSetPod("workers", "0", "0"), "none": {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web", "tier": "1"}, Annotations: map[string]string{"a": "b"}}},
+		"podgroup": {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{scheduling.LabelPodGroup: "a"}}},
+		"native":   nativePod("p", "a"),
+		"podgang":  grovePod("w"),
+		"volcano":  {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"scheduling.k8s.io/group-name": "a"}}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				source.Of(p)
+			}
+		})
+	}
+}

@@ -1,0 +1,28 @@
+package source
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+)
+
+// koordinator is the space of the names that Koordinator's users give: a PodGroup, or the
+// members where there is none, say what gang it is. All ways to name one mean the same gang.
+const koordinator = "podgroup"
+
+// podGroup is Koordinator's PodGroup, which members name by a label.
+var podGroup = Source{
+	Way:    "label " + scheduling.LabelPodGroup,
+	Space:  koordinator,
+	NameOf: func(pod *v1.Pod) string { return pod.Labels[scheduling.LabelPodGroup] },
+	Object: &Object{Resource: sigs.PodGroups, Kind: "PodGroup", New: func() runtime.Object { return &sigs.PodGroup{} }, Read: readPodGroup},
+}
+
+func readPodGroup(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
+	pg := &sigs.PodGroup{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg)
+	return pg, err
+}

@@ -1,0 +1,366 @@
+// Package source says which API makes which pods a gang, and what its objects say of the
+// gang. Each API is one file and one entry in All; nothing else need know of it. Its
+// functions are pure: no client, no cache, no lock.
+package source
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// Source is one way in which users make pods a gang.
+type Source struct {
+	// Way is what users write on a pod, for messages.
+	Way string
+	// Space is the name space of the gangs' names, as in gang.Ref: several ways of one API
+	// may name the same gang.
+	Space string
+	// NameOf is the name of the gang that a pod names in this way, "" if it names none. The
+	// gang is one of the pod's namespace.
+	NameOf func(*v1.Pod) string
+	// UIDOf is the UID of the object that a pod means by that name: one that is made again under
+	// its name has other gangs. nil is for pods that know a name only.
+	UIDOf func(*v1.Pod) string
+	// Itself says that the pods describe their gang themselves where no object does.
+	Itself bool
+	// Implied says that a controller names the gang, and not a user: whoever names another one
+	// means it.
+	Implied bool
+	// Owner is the kind of object whose controller makes the pods, and OwnerName the one that a pod
+	// names; nil if nothing is to be known of one.
+	Owner     *Owner
+	OwnerName func(*v1.Pod) string
+	// Needs says that without its owner nothing is known of a gang.
+	Needs bool
+	// Fill says what is declared of a gang that has members; nil is what an object says, or the
+	// members where there is none.
+	Fill func(*Declaration, Gang)
+	// Object is the kind of object that declares gangs; nil if that of another source of
+	// the same space does.
+	Object *Object
+	// Family adds to what an object says what its owner and the other gangs of that owner say;
+	// nil is nothing. Of the owner it is only asked once that is known.
+	Family func(Gang) More
+}
+
+// Object is a kind of object that declares gangs.
+type Object struct {
+	Resource schema.GroupVersionResource
+	// Others are other versions in which it may be served, read where the first is not.
+	Others []string
+	Kind   string
+	// Optional says that clusters need not have it.
+	Optional bool
+	// ReadOnly says that its status is not ours to write, but for one condition if there is one.
+	ReadOnly bool
+	// Role is the file below manifests that permits to read it, if that is a file of its own.
+	Role string
+	// Condition is the type of that condition: that the gang was whole once, which then stays.
+	Condition func(*sigs.PodGroup) string
+	New       func() runtime.Object // an empty one
+	// Read gives the object the shape of a PodGroup, in which all declarations are read.
+	Read func(*unstructured.Unstructured) (*sigs.PodGroup, error)
+	// More is what has no place in a PodGroup of that shape; nil is nothing.
+	More func(*unstructured.Unstructured) More
+}
+
+// More is what an object says beside what a PodGroup can say.
+type More struct {
+	Words     map[string]string // as annotations would
+	Problem   error             // why the gang cannot be planned
+	Waits     string            // for what it waits that others make; "" for nothing
+	Tasks     map[string]int    // how many members each of several tasks needs at the least
+	SubGroups []SubGroups       // the policies by which members form sub-groups
+	Notes     []Note
+	Owner     OwnerKey   // the object that must be known, too; zero if there is none
+	Group     []gang.Ref // the gangs that start together with it, sorted
+	Whole     bool       // its members leave together, however many more they are than it needs
+}
+
+// All are the sources, in the order in which a pod is asked: the first that names a gang
+// wins.
+var All = []Source{native, podGroup, podGroupX, annotation, podGang, volcano, leaderWorkerSet, jobSet, job, labels}
+
+// Of names the gang that a pod is a member of; the zero Ref if it is of none.
+func Of(pod *v1.Pod) gang.Ref {
+	for i := range All {
+		if name := All[i].NameOf(pod); name != "" {
+			return All[i].refOf(pod, name)
+		}
+	}
+	return gang.Ref{}
+}
+
+// WayOf is the way in which a pod names its gang (Source.Way); "" if it names none.
+func WayOf(pod *v1.Pod) string {
+	for i := range All {
+		if All[i].NameOf(pod) != "" {
+			return All[i].Way
+		}
+	}
+	return ""
+}
+
+// Rivals says which ways of a pod name another gang than the one that it is a member of; "" if
+// none does.
+func Rivals(pod *v1.Pod) string {
+	counts, ref, rivals := "", gang.Ref{}, []string(nil)
+	for i := range All {
+		s := &All[i]
+		name := s.NameOf(pod)
+		if name == "" || s.Implied && counts != "" {
+			continue
+		}
+		said := fmt.Sprintf("%s: %q", s.Way, name)
+		switch of := s.refOf(pod, name); {
+		case counts == "":
+			counts, ref = said, of
+		case of != ref:
+			rivals = append(rivals, said)
+		}
+	}
+	if len(rivals) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: not the gang that %s names; legal: one gang a pod; %s is used", strings.Join(rivals, ", "), counts, counts)
+}
+
+// refOf is the gang of a name that a pod gives.
+func (s *Source) refOf(pod *v1.Pod, name string) gang.Ref {
+	ref := gang.Ref{Source: s.Space, Namespace: pod.Namespace, Name: name}
+	if s.UIDOf != nil {
+		ref.UID = s.UIDOf(pod)
+	}
+	return ref
+}
+
+// Implied returns the gang that a controller means a pod for, and what names another one
+// instead: the pod is a member of that. The zero Ref if there is no such difference.
+func Implied(pod *v1.Pod) (ref gang.Ref, named string) {
+	for i := range All {
+		s := &All[i]
+		name := s.NameOf(pod)
+		switch {
+		case name == "":
+		case s.Implied:
+			if named == "" {
+				return gang.Ref{}, ""
+			}
+			return s.refOf(pod, name), named
+		case named == "":
+			named = fmt.Sprintf("%s: %q", s.Way, name)
+		}
+	}
+	return gang.Ref{}, ""
+}
+
+// MeantBy names the owner whose controller means a pod for a gang, whatever the pod names.
+func MeantBy(pod *v1.Pod) (OwnerKey, bool) {
+	for i := range All {
+		if s := &All[i]; s.Implied && s.NameOf(pod) != "" {
+			return OwnerKey{s.Owner.Kind, pod.Namespace, s.OwnerName(pod)}, true
+		}
+	}
+	return OwnerKey{}, false
+}
+
+// Reads says whether what is declared of a gang depends on objects of a resource: those that
+// declare it, or those that own it.
+func Reads(g Gang, owner OwnerKey, r schema.GroupVersionResource) bool {
+	if o := ObjectOf(g.Ref.Source); o != nil && o.Resource == r {
+		return true
+	}
+	kind := kindOf(owner.Kind)
+	return kind != nil && kind.Resource == r
+}
+
+// Describes says whether a pod describes its gang itself, which then needs no object.
+func Describes(pod *v1.Pod) bool {
+	for i := range All {
+		if All[i].NameOf(pod) != "" {
+			return All[i].Itself
+		}
+	}
+	return false
+}
+
+// ObjectOf is the kind of object that declares gangs of a space; nil if there is none.
+func ObjectOf(space string) *Object {
+	for i := range All {
+		if All[i].Space == space && All[i].Object != nil {
+			return All[i].Object
+		}
+	}
+	return nil
+}
+
+// Ref names the gang that an object of a source declares.
+func (s *Source) Ref(object *unstructured.Unstructured) gang.Ref {
+	return gang.Ref{Source: s.Space, Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// Permission is something that the scheduler must be allowed to do.
+type Permission struct {
+	Group, Version, Resource string
+	Verbs                    string // separated by spaces
+	Optional                 bool   // clusters need not serve it
+}
+
+// Permissions lists what the objects of all sources need.
+func Permissions() (out []Permission) {
+	for i := range All {
+		if o := All[i].Object; o != nil {
+			out = append(out, permission(o.Resource, "list watch", o.ReadOnly))
+			if !o.ReadOnly || o.Condition != nil {
+				status := o.Resource
+				status.Resource += "/status"
+				out = append(out, permission(status, "patch", o.ReadOnly))
+			}
+		}
+	}
+	for _, o := range Owners {
+		out = append(out, permission(o.Resource, "list watch", true))
+	}
+	return out
+}
+
+// Foreign says whether a resource is another project's: clusters need not serve it, nor permit
+// the scheduler to read it.
+func Foreign(r schema.GroupVersionResource) bool {
+	for i := range All {
+		if o := All[i].Object; o != nil && slices.Contains(o.Versions(), r) {
+			return o.ReadOnly
+		}
+	}
+	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Resource == r })
+}
+
+// Versions are the resources that hold its objects, of which one is read: the first that is
+// served.
+func (o *Object) Versions() []schema.GroupVersionResource {
+	all := []schema.GroupVersionResource{o.Resource}
+	for _, version := range o.Others {
+		all = append(all, o.Resource.GroupResource().WithVersion(version))
+	}
+	return all
+}
+
+func permission(r schema.GroupVersionResource, verbs string, optional bool) Permission {
+	return Permission{r.Group, r.Version, r.Resource, verbs, optional}
+}
+
+// Gang is all that the cluster says of one gang.
+type Gang struct {
+	Ref    gang.Ref
+	Object *sigs.PodGroup // what declares it, in the shape of a PodGroup; nil if nothing does
+	More   More           // what else the object says
+	Owner  *Owned         // the object that OwnerOf names; nil if it is not known
+	// Expected says that objects of the owner's kind are known, so that it is one that is missing.
+	Expected bool
+	// Denied are the resources of other projects that may not be read.
+	Denied map[schema.GroupVersionResource]bool
+	// Pointer says how pods which the owner means for a gang name another one, "" if none does;
+	// nil is for none.
+	Pointer func(gang.Ref) string
+	Pods    map[string]*v1.Pod // its members, by namespace/name
+	// Siblings are the gangs with the same owner, itself among them, sorted: those that objects
+	// declare, if the owner's kind is a family.
+	Siblings []Gang
+	// Done are those that have finished: they describe the gang where nobody else does.
+	Done map[string]*v1.Pod
+}
+
+// Defaults hold where nothing is said.
+type Defaults struct {
+	Wait   time.Duration
+	Policy gang.MatchPolicy
+	// Aware false makes every gang a gang without topology.
+	Aware bool
+	// Layers are those of the topology between its root and the nodes, from the top down; nil if
+	// there is none.
+	Layers []convert.Layer
+	// Check says why members cannot be gathered like this; nil means that they always can.
+	Check func(*scheduling.GatherSpec) error
+}
+
+// any are its members, finished or not.
+func (g *Gang) any() map[string]*v1.Pod {
+	if len(g.Done) == 0 {
+		return g.Pods
+	}
+	all := maps.Clone(g.Done)
+	maps.Copy(all, g.Pods)
+	return all
+}
+
+// running is how many members have a node and have not finished.
+func (g *Gang) running() (n int) {
+	for _, pod := range g.Pods {
+		if pod.Spec.NodeName != "" && !convert.Finished(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// begun says whether some member has a node, or has finished.
+func (g *Gang) begun() bool { return g.running() > 0 || len(g.Done) > 0 }
+
+// Note is something that people should know of a gang's objects.
+type Note struct{ Reason, Message string }
+
+// The reasons of notes.
+const (
+	InvalidAnnotation = "InvalidAnnotation" // a bad value, for which a default is used
+	TopologyRule      = "TopologyRule"      // where the rule comes from
+	LeaderFirst       = "LeaderFirst"       // the first member starts alone
+	OwnerNotRead      = "OwnerNotRead"      // what the owner says is not known
+	TwoGangs          = "TwoGangs"          // somebody names several
+)
+
+// Warns says whether something should be changed.
+func (n Note) Warns() bool { return n.Reason != TopologyRule && n.Reason != LeaderFirst }
+
+// Declaration is what is declared of a gang.
+type Declaration struct {
+	gang.Spec
+	Gather *scheduling.GatherSpec // how the members gather; nil if that is not said
+	Says   map[string]string      // what describes the gang, by the key of its annotation
+	By     string                 // the member that says it where the object does not
+	Notes  []Note                 // what people should know of it
+	Rule   string                 // where Gather was said, in words; "" if it was not
+	// Total is how many members there will be where the first comes before the others are made,
+	// and must only go where all of them find room; 0 if members come as they please. Follower is
+	// what the others need; nil if it is what the first does.
+	Total    int
+	Follower *v1.PodTemplateSpec
+	// SubGroups are the policies by which members form sub-groups; none where all are one.
+	SubGroups []SubGroups
+	// ReadsLayers says that Gather is another one when the topology has other layers.
+	ReadsLayers bool
+	// Apart says that Gather is about the members of this gang, whatever others of its group ask
+	// for.
+	Apart bool
+	// Counts says that another declaration may hold when members come, go or are bound.
+	Counts bool
+	// Whole says that its members leave together, however many more they are than Min.
+	Whole bool
+
+	speakers []speaker
+	rule     rule // of Gather
+	// noLeast says that no member has a legal min-available where members describe the gang.
+	noLeast bool
+}
