@@ -1,4 +1,4 @@
-package plugin
+package plugin_test
 
 import (
 	"testing"
@@ -7,31 +7,55 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
 // TestQueueIsAheadOfBook: the scheduler's queue and the book hear of a pod from handlers
 // of their own. A member can be tried of which the book does not know yet that its gates
 // are gone, or knows already that it was bound by somebody else.
 func TestQueueIsAheadOfBook(t *testing.T) {
-	c := newTestCluster(t, "s/b/n-0=4 s/b/n-1=4 s/b/n-2=4")
-	gated := a("", 0, "4", "")
+	c := testcluster.New(t, "s/b/n-0=4 s/b/n-1=4 s/b/n-2=4")
+	gated := testcluster.A("", 0, "4", "")
 	gated.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}}
-	c.gang("g", 2, a("", 0, "4", "n-0"), a("", 0, "4", "n-1"), gated)
-	c.run()
+	c.Gang("g", 2, testcluster.A("", 0, "4", "n-0"), testcluster.A("", 0, "4", "n-1"), gated)
+	c.Run()
 	tried := func(p *v1.Pod) string {
-		nodes, err := c.plugin.handle.SnapshotSharedLister().NodeInfos().List()
+		nodes, err := c.Profile().SnapshotSharedLister().NodeInfos().List()
 		require.NoError(t, err)
-		_, s := c.plugin.PreFilter(t.Context(), framework.NewCycleState(), p, nodes)
+		_, s := c.Plugin.PreFilter(t.Context(), framework.NewCycleState(), p, nodes)
 		require.Equal(t, fwk.UnschedulableAndUnresolvable, s.Code())
 		return s.Message()
 	}
-	let := c.get("g-2").DeepCopy()
-	let.Spec.SchedulingGates, let.ResourceVersion = nil, "2"
-	c.wait("it has scheduling gates or another scheduler, as far as is known by now", func() string { return tried(let) })
-	unbound := c.get("g-0").DeepCopy()
+	let := c.Get("g-2").DeepCopy()
+	let.Spec.SchedulingGates = nil
+	c.Wait("it has scheduling gates or another scheduler, as far as is known by now", func() string { return tried(let) })
+	unbound := c.Get("g-0").DeepCopy()
 	unbound.Spec.NodeName = ""
 	require.Equal(t, "it is bound to n-0", tried(unbound))
+	older := c.Get("g-2").DeepCopy()
+	older.UID = "older"
+	require.Equal(t, "the pod was deleted and made again meanwhile", tried(older))
+	s, _ := c.Plugin.Permit(t.Context(), framework.NewCycleState(), older, "n-2")
+	require.Equal(t, fwk.Unschedulable, s.Code(), "nobody would send it back")
 
-	require.NoError(t, c.client.Tracker().Update(podsResource, let, "default"))
-	c.wait("g-0=n-0 g-1=n-1 g-2=n-2", func() string { return c.where("g-0", "g-1", "g-2") })
+	c.Edit("g-2", func(p *v1.Pod) { p.Spec.SchedulingGates = nil })
+	c.Wait("g-0=n-0 g-1=n-1 g-2=n-2", func() string { return c.Where("g-0", "g-1", "g-2") })
+}
+
+// TestMembersThatLeaveTheirGang: pods that were kept out for their gang are tried when
+// they no longer name one.
+func TestMembersThatLeaveTheirGang(t *testing.T) {
+	c := testcluster.New(t, "s/b/n=8").Run()
+	c.Gang("g", 3, testcluster.Of(2, func() *v1.Pod { return testcluster.A("", 0, "1", "") })...)
+	c.Wait("kept out", func() string {
+		if ok, why := c.Plugin.Cache.Admit(c.Get("g-0")); !ok && why == "2 of 3 members exist" {
+			return "kept out"
+		}
+		return ""
+	})
+	for _, name := range []string{"g-0", "g-1"} {
+		c.Edit(name, func(p *v1.Pod) { p.Labels = nil })
+	}
+	c.Wait("g-0=n g-1=n", func() string { return c.Where("g-0", "g-1") })
 }

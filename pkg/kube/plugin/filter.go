@@ -4,12 +4,10 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // Filter refuses a planned member every node but its own: the scheduler tries a
@@ -27,22 +25,11 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if len(others) == 0 {
 		return nil
 	}
-	// The scheduler may have put pods there that are nominated for the node.
-	there := map[types.UID]bool{}
-	for _, info := range node.GetPods() {
-		there[info.GetPod().UID] = true
-	}
-	var beside fit.Pods
-	for _, o := range others {
-		if there[o.UID] {
-			continue
+	if s := fit.Beside(ctx, p.profile, state, fit.Question{Pod: pod, Node: node, Others: others}); !s.IsSuccess() {
+		if source.Of(pod).IsZero() {
+			p.keptOff.add(pod) // no event says that places are given back
 		}
-		if info, err := framework.NewPodInfo(o); err == nil {
-			beside = append(beside, info)
-		}
-	}
-	if s := fit.Beside(ctx, p.profile, state, fit.Question{Pod: pod, Node: node, Others: beside}); !s.IsSuccess() {
-		return fwk.NewStatus(fwk.Unschedulable, "node(s) have places held for gang "+convert.GangOf(others[0]))
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) have places held for gang "+source.Of(others[0]).String())
 	}
 	return nil
 }

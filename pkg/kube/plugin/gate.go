@@ -2,15 +2,13 @@ package plugin
 
 import (
 	"context"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // GateName is the Gate's name in a KubeSchedulerConfiguration.
@@ -44,7 +42,7 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 }
 
 // PreEnqueue keeps members out until their gang can be whole, and then lets in one
-// for all, or those that have a place. It runs with the queue locked: it must not
+// for all, or those that have a place; of refused gangs that ask for the same, those of one. It runs with the queue locked: it must not
 // call the queue.
 func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if p := g.family.plugins[g.profile]; p != nil {
@@ -62,16 +60,21 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 }
 
 func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
-	if convert.GangOf(pod) == "" || pod.Spec.NodeName != "" {
+	if source.Of(pod).IsZero() || pod.Spec.NodeName != "" {
 		return nil
 	}
 	if ok, why := p.Cache.Admit(pod); !ok {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	if p.follows(pod) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for a gang that asks for the same and is tried first")
 	}
 	return nil
 }
 
 // findGate finds out whether the profile runs the Gate, once it is complete.
 func (p *Plugin) findGate() {
-	p.hasGate = slices.ContainsFunc(p.profile.ListPlugins().PreEnqueue.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == GateName })
+	for _, pl := range p.profile.ListPlugins().PreEnqueue.Enabled {
+		p.hasGate = p.hasGate || pl.Name == GateName
+	}
 }

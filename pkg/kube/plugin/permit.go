@@ -8,7 +8,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // longest is the framework's own bound on waiting in Permit. The book ends a gang's
@@ -17,26 +19,55 @@ const longest = 15 * time.Minute
 
 // Reserve notes that the scheduler counts the member on its node from now on.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
-	if convert.GangOf(pod) != "" {
-		p.Cache.Handle(gang.Assumed{Pod: convert.PodKey(pod)})
+	if source.Of(pod).IsZero() {
+		p.keptOff.drop(pod)
+	} else {
+		p.Cache.Handle(gang.Assumed{Pod: convert.PodKey(pod), UID: string(pod.UID)})
 	}
 	return nil
 }
 
-// Unreserve notes that it does not any more.
-func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
-	if convert.GangOf(pod) != "" {
-		key := convert.PodKey(pod)
-		p.Cache.Handle(gang.Released{Pod: key, Why: "member " + key + " lost its place on " + node})
+// Unreserve notes that it does not any more. Nobody says why; how far the member had come
+// tells who it was: before the barrier a plugin that keeps what pods have taken, whose Reserve
+// knows more than its Filter; after it whoever prepares the node or sends the binding.
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	if source.Of(pod).IsZero() {
+		return
 	}
+	key := convert.PodKey(pod)
+	if known := p.Cache.Pod(key); known == nil || known.UID != pod.UID {
+		return // it was deleted, which is nobody's fault; the book has given its place back
+	}
+	released := gang.Released{Pod: key, UID: string(pod.UID), Why: "member " + key + " lost its place on " + node}
+	switch p.Cache.Step(pod) {
+	case gang.Away, gang.OnItsWay:
+		refused := fwk.NewStatus(fwk.Unschedulable, "node(s) refused a member that had passed all Filters")
+		p.dropPlan(pod, node, refused, func(*cache.Group) bool { return false })
+	case gang.PastBarrier:
+		if p.onlyBinds(state) {
+			released.By = gang.API
+		}
+	}
+	p.Cache.Handle(released)
+}
+
+// onlyBinds says whether there was nothing to do for a pod after Permit but to bind it.
+func (p *Plugin) onlyBinds(state fwk.CycleState) bool {
+	skipped := state.GetSkipPreBindPlugins()
+	for _, pl := range p.profile.ListPlugins().PreBind.Enabled {
+		if !skipped.Has(pl.Name) {
+			return false
+		}
+	}
+	return true
 }
 
 // Permit is the barrier: members wait here until every gang of the group is whole.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	if convert.GangOf(pod) == "" {
+	if source.Of(pod).IsZero() {
 		return nil, 0
 	}
-	open, back := p.Cache.HandleHeld(convert.PodKey(pod))
+	open, back := p.Cache.HandleHeld(pod)
 	switch {
 	case open:
 		return nil, 0
@@ -48,10 +79,8 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 
 // PostBind tells the book at once; the informer says so again.
 func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
-	if convert.GangOf(pod) == "" {
+	if source.Of(pod).IsZero() {
 		return
 	}
-	m, _ := convert.Member(pod)
-	m.Node = node
-	p.Cache.Handle(gang.Seen{Member: m})
+	p.Cache.Handle(gang.Bound{Pod: convert.PodKey(pod), UID: string(pod.UID), Node: node})
 }

@@ -2,61 +2,57 @@
 // into questions for the core, and answers back. One file for each extension point:
 //
 //	queue.go       QueueSort: members stand together
+//	events.go      what may cure a refusal, and who is tried again then
 //	gate.go        PreEnqueue: one member is tried for all
 //	prefilter.go   PreFilter: the plan of the whole gang, then one node for each member
 //	filter.go      Filter: no other node for a planned member, no planned place for others
 //	postfilter.go  PostFilter: eviction and reservation
-//	execution.go   the eviction itself, in the background
-//	ordinary.go    PostFilter of pods without a gang: DefaultPreemption, with gangs as victims
-//	calm.go        what is said of refused gangs does not change all the time
 //	score.go       PreScore, Score: pods without a gang go where others attract them
 //	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
+//	effects.go     what the book of gangs wants done
 //
-// It decides nothing about placement (plan, evict) and keeps no state of its own but
-// the victims that it has asked to leave: gangs are in the book (cache).
+// It wires the rooms that do the work: plans (place), victims (preempt), what people are
+// told (status), what is known (cache). It decides nothing itself.
 package plugin
 
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	policylisters "k8s.io/client-go/listers/policy/v1"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
-	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/kube/wake"
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = config.PluginName
 
-// Options are what the process decides. The zero value is a plugin in a cluster.
+// Options are what the process decides. All but Connect may be left open.
 type Options struct {
+	// Connect says where objects come from, as package connect does.
+	Connect func(context.Context, fwk.Handle) (cache.Source, error)
 	// TopologyManager writes the status of the ClusterNetworkTopology; nil means yes.
 	TopologyManager *bool
-	// Dynamic is the client for custom resources; nil makes one from the scheduler's
-	// configuration, after checking that the scheduler may do what it must.
-	Dynamic dynamic.Interface
 	// Clock is the time; nil means the real one.
 	Clock clock.WithTicker
 	// Leading says whether this process schedules, or is a standby; nil means it does.
@@ -81,24 +77,25 @@ type Shared struct {
 
 	options Options
 	handle  fwk.Handle // of the first profile: queue and waiting pods are the same for all
-	victims victims
-	told    told
-	calm    calm
-	delayed delayed
+	teller  *status.Teller
+	victims preempt.Victims
+	resumes delayed   // until gangs that were partially bound at the start were tried
+	keptOff delayed   // nodes, by places that are held
+	refused wake.Room // groups that wait for something to change
+	// resume are called once, when everything was seen: with all profiles made.
+	resume  []func()
+	resumed sync.Once
 }
 
 // Plugin is the plugin of one profile.
 type Plugin struct {
 	*Shared
-	args     config.Args
-	profile  framework.Framework
-	executor *preemption.Executor
-	budgets  policylisters.PodDisruptionBudgetLister
-	pods     corelisters.PodLister
-	ordinary ordinary
-	memory   *fit.Memory
-	layouts  layouts
-	hasGate  bool // the profile runs the Gate
+	args      config.Args
+	profile   framework.Framework
+	planner   *place.Planner
+	Preemptor *preempt.Preemptor // evicts for gangs
+	ordinary  *preempt.PodPreemption
+	hasGate   bool // the profile runs the Gate
 }
 
 var (
@@ -140,6 +137,9 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 	if err != nil {
 		return nil, err
 	}
+	if err := gangsOnce(utilfeature.DefaultFeatureGate); err != nil {
+		return nil, err
+	}
 	profile, ok := h.(framework.Framework)
 	if !ok {
 		return nil, fmt.Errorf("plugin %s needs the handle of a kube-scheduler profile, not a %T", Name, h)
@@ -150,26 +150,52 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 		if f.shared, err = start(ctx, f.options, args, h); err != nil {
 			return nil, err
 		}
+		if note := unasked(h.Extenders()); note != "" {
+			klog.FromContext(ctx).Info(note)
+		}
 	}
 	f.shared.Cache.Serve(h.ProfileName())
-	p := &Plugin{
-		Shared: f.shared, args: args, profile: profile,
-		executor: preemption.NewExecutor(h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
-		budgets:  h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
-		pods:     h.SharedInformerFactory().Core().V1().Pods().Lister(),
-	}
-	p.memory = fit.NewMemory(profile)
-	p.ordinary.plugin = p
-	p.executor.PreemptPod = p.gently(p.executor.PreemptPod)
+	p := &Plugin{Shared: f.shared, args: args, profile: profile, planner: place.NewPlanner(profile, f.shared.Cache)}
+	p.Preemptor = preempt.New(preempt.Options{
+		Profile: profile, Cache: p.Cache, Teller: p.teller, Victims: &p.victims,
+		Clock: p.options.Clock, Ended: ctx.Done(), Writers: p.options.Writers, Leave: args.PreemptionTimeout, MaxGrace: args.MaxGrace, Enabled: args.EnablePreemption,
+	})
 	f.plugins[h.ProfileName()] = p
+	f.shared.resume = append(f.shared.resume, p.Preemptor.Resume)
 	return p, nil
 }
 
-// IsMember says whether a pod belongs to a gang.
-func IsMember(pod *v1.Pod) bool { return convert.GangOf(pod) != "" }
+// gangsOnce refuses the scheduler's own gangs. Its cycle for the pods of a PodGroup runs neither
+// PostFilter nor this plugin's order, and would gather pods which are gathered here.
+func gangsOnce(gates featuregate.FeatureGate) error {
+	if !gates.Enabled(features.GenericWorkload) {
+		return nil
+	}
+	return fmt.Errorf("feature gate %s must be off in this scheduler: plugin %s schedules the PodGroups of scheduling.k8s.io without it, and their pods would be gangs twice; the API server needs it",
+		features.GenericWorkload, Name)
+}
 
-// start makes what profiles share and sets it going.
-func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Shared, error) {
+// unasked says which extenders are not asked when the places of a gang are counted; "" if
+// there are none that would have something to say.
+func unasked(extenders []fwk.Extender) string {
+	var names []string
+	for _, e := range extenders {
+		if e.IsFilter() {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "Extenders that filter nodes are not asked when the places of a gang are counted, only in each member's own cycle. " +
+		"A node that an extender refuses there takes no more members until it changes, and the gang is planned anew: " + strings.Join(names, ", ")
+}
+
+// IsMember says whether a pod belongs to a gang.
+func IsMember(pod *v1.Pod) bool { return !source.Of(pod).IsZero() }
+
+// defaults fills in what the process left open.
+func (o *Options) defaults() {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -185,32 +211,25 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	if o.Writers == 0 {
 		o.Writers = 16
 	}
-	trimNodes(ctx, h)
-	source := cache.Source{Core: h.SharedInformerFactory(), Dynamic: o.Dynamic, Served: always}
-	if o.Dynamic == nil {
-		if err := checkPermissions(ctx, h.ClientSet()); err != nil {
-			return nil, err
-		}
-		// Custom resources are not known to protobuf.
-		cfg := *h.KubeConfig()
-		cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-		dyn, err := dynamic.NewForConfig(&cfg)
-		if err != nil {
-			return nil, err
-		}
-		source.Dynamic, source.Served = dyn, served(h.ClientSet().Discovery())
-	}
-	finished, err := cache.NewFinished(h.ClientSet())
+}
+
+// start makes what profiles share and sets it going.
+func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Shared, error) {
+	o.defaults()
+	source, err := o.Connect(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	source.Finished = finished
 	s := &Shared{options: o, handle: h, Writer: status.NewWriter(h.ClientSet(), source.Dynamic)}
+	s.teller = status.NewTeller(s.Writer, h.EventRecorder(), status.TellerOptions{
+		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager,
+	})
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
-		Starve: args.StarvationTimeout, Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.note, Free: s.free,
-		Leaves: func(pod *v1.Pod) bool { return s.victims.leaves(pod, o.Clock.Now()) },
+		Starve: args.StarvationTimeout, Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
+		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
 	})
+	s.teller.About(s.Cache)
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}
@@ -220,43 +239,4 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 		o.Started(s)
 	}
 	return s, nil
-}
-
-// trimNodes leaves out of all nodes who wrote which field when: nobody here reads it, and
-// it is a sixth of what a scheduler keeps of a large cluster. kube-scheduler does so for
-// pods.
-func trimNodes(ctx context.Context, h fwk.Handle) {
-	err := h.SharedInformerFactory().Core().V1().Nodes().Informer().SetTransform(func(object any) (any, error) {
-		node, ok := object.(*v1.Node)
-		if !ok || len(node.ManagedFields) == 0 {
-			return object, nil
-		}
-		own := *node // whoever gave it may still read it
-		own.ManagedFields = nil
-		return &own, nil
-	})
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Nodes are kept whole", "err", err)
-	}
-}
-
-func always(schema.GroupVersionResource) (bool, error) { return true, nil }
-
-// served asks the API server whether it serves a resource.
-func served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (bool, error) {
-	return func(gvr schema.GroupVersionResource) (bool, error) {
-		list, err := d.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
-		if err != nil {
-			if meta.IsNoMatchError(err) || isNotFound(err) {
-				return false, nil
-			}
-			return false, err
-		}
-		for _, r := range list.APIResources {
-			if r.Name == gvr.Resource {
-				return true, nil
-			}
-		}
-		return false, nil
-	}
 }

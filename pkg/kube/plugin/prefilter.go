@@ -7,25 +7,37 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // stateKey is where PreFilter leaves what Filter and PostFilter must know.
 const stateKey fwk.StateKey = "muster.sh/" + Name
 
+// verdict is what came of a member's cycle.
+type verdict uint8
+
+const (
+	keptOut verdict = iota // it is not its turn, or its gang cannot be planned now
+	sent                   // it goes to its place
+	refused                // there is no plan for its gang
+	waits                  // the places of its gang wait for victims to leave
+)
+
 // cycle is what one scheduling cycle of a member has found out.
 type cycle struct {
-	node string // the one node that the member may go to
-	why  string // why there is none
-	// failed is the attempt to plan the gang in this cycle, if it failed.
-	failed *attempt
-	// waiting says that the gang's places wait for victims to leave.
-	waiting bool
+	verdict verdict
+	node    string         // of its place, if it is sent there
+	why     string         // why it is not
+	attempt *place.Attempt // to plan the gang, if that was refused or waits
+	refusal *place.Refusal // of the attempt; nil if a plugin has failed
 }
 
 // Clone implements fwk.StateData. A cycle is not changed after PreFilter.
@@ -46,10 +58,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if fit.Asking(ctx) || pod.Spec.NodeName != "" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if convert.GangOf(pod) == "" {
+	if !IsMember(pod) {
 		if p.Cache.Resuming() {
-			p.delayed.add(pod)
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were half bound when this scheduler began")
+			p.resumes.add(pod)
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when this scheduler began")
 		}
 		if !p.Cache.AnyPlaces() {
 			return nil, fwk.NewStatus(fwk.Skip)
@@ -58,7 +70,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 	c := p.findNode(ctx, pod, nodes)
 	state.Write(stateKey, c)
-	if c.node == "" {
+	if c.verdict != sent {
 		// Unresolvable: other PreFilters need not run, and DefaultPreemption must not
 		// evict for a single member. PostFilter is called all the same.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Clip(c.why))
@@ -71,17 +83,25 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // findNode returns the member's node, or why it has none.
 func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) *cycle {
+	if known := p.Cache.Pod(convert.PodKey(pod)); known != nil && known.UID != pod.UID {
+		return &cycle{why: "the pod was deleted and made again meanwhile"} // its place is the new one's
+	}
+	p.refused.Begin(p.Cache.GroupKey(pod), convert.PodKey(pod))
 	if node, confirmed := p.Cache.Place(pod); confirmed && node != "" {
 		return p.take(pod, "")
 	}
 	// PreEnqueue is no hard gate: pods from the backoff queue pass it by.
 	if ok, why := p.Cache.Admit(pod); !ok {
+		if key := p.Cache.GroupKey(pod); p.refused.Filed(key) == convert.PodKey(pod) { // a sibling says nothing of its group
+			p.leave(key)
+		}
 		return &cycle{why: why}
 	}
-	group, err := p.Cache.Group(pod)
-	if err != nil {
-		p.refuse(p.Cache.GroupKey(pod), err.Error())
-		return &cycle{why: err.Error()}
+	group, refusal := p.Cache.Group(pod)
+	if refusal.Is() {
+		p.leave(p.Cache.GroupKey(pod))
+		p.refuse(p.Cache.GroupKey(pod), refusal)
+		return &cycle{why: refusal.String()}
 	}
 	if !group.IsPending(convert.PodKey(pod)) { // it was when it was admitted, a moment ago
 		return &cycle{why: "the pod has changed meanwhile"}
@@ -91,7 +111,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	}
 	p.Cache.Handle(gang.Tried{Pod: convert.PodKey(pod)})
 	began := time.Now()
-	a := p.newAttempt(group, nodes)
+	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
 	var c *cycle
 	if group.Waiting {
 		c = p.tryReserved(ctx, a, pod)
@@ -99,21 +119,53 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	if c == nil {
 		c = p.tryPlan(ctx, a, pod)
 	}
-	status.ObservePlan(c.node != "", time.Since(began))
+	status.ObservePlan(c.verdict == sent, time.Since(began))
 	p.goOn()
 	return c
 }
 
-// tryPlan makes a plan for the whole group and puts it into the book.
-func (p *Plugin) tryPlan(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
-	found, err := a.plan(ctx)
-	if err != nil {
-		// PostFilter files the refusal.
-		return &cycle{why: p.steadily(a.group.Key, err.Error(), pod), failed: a}
+// avoid says which nodes the group must not go to: those that refused a member although a
+// plan had put it there, and those with a victim that did not leave in time.
+func (p *Plugin) avoid(group *cache.Group) place.Avoid {
+	return func(n fwk.NodeInfo) bool {
+		_, refused := group.Avoid[n.Node().Name]
+		return refused || p.victims.Avoid(group.Key, n)
 	}
-	p.calm.forget(a.group.Key)
-	p.Cache.Handle(gang.Planned{Group: a.group.Key, Places: found.places, InOrder: found.inOrder})
+}
+
+// tryPlan makes a plan for the whole group and puts it into the book.
+func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cycle {
+	found, refusal, err := a.Plan(ctx)
+	if refusal != nil || err != nil {
+		// PostFilter files the refusal.
+		return &cycle{verdict: refused, why: p.steadily(a.Group.Key, why(refusal, err), pod), attempt: a, refusal: refusal}
+	}
+	p.teller.Placed(a.Group.Key)
+	own, ahead := a.Split(found.Places)
+	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: own, Ahead: ahead, InOrder: found.InOrder})
+	p.leave(a.Group.Key)
 	return p.take(pod, "the gang is planned without this member: there is no room for it")
+}
+
+// why is a refusal in words, or the failure of a plugin.
+func why(refusal *place.Refusal, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return status.NoPlan(refusal)
+}
+
+// steadily returns what to say of a refused group. If that is not why, the speaker is
+// tried once more when it may be said.
+func (p *Plugin) steadily(group gang.Ref, why string, speaker *v1.Pod) string {
+	words, later := p.teller.Refused(group, why)
+	if later > 0 {
+		p.Writer.DoAfter("refusal of "+group.ID(), later, func(context.Context) error {
+			p.handle.Activate(klog.Background(), map[string]*v1.Pod{convert.PodKey(speaker): speaker})
+			return nil
+		})
+	}
+	return words
 }
 
 // take sends a member to its place in a plan that is being carried out. It may have
@@ -126,40 +178,42 @@ func (p *Plugin) take(pod *v1.Pod, without string) *cycle {
 	if ok, why := p.Cache.Turn(pod); !ok {
 		return &cycle{why: why}
 	}
-	return &cycle{node: node}
+	return &cycle{verdict: sent, node: node}
 }
 
 // tryReserved carries a reservation out if its places are free now, and waits on if
 // victims are still there. It returns nil if the gang must be planned anew: it no longer
 // fits its rules, or somebody who stays has taken a place.
-func (p *Plugin) tryReserved(ctx context.Context, a *attempt, pod *v1.Pod) *cycle {
-	why := cmp.Or(a.missing(), a.apart())
-	if why == "" {
-		turn, refusal := a.placesFit(ctx, make([][]*v1.Pod, len(a.nodes)))
-		if refusal == "" {
-			p.victims.forget(a.group.Key)
-			p.Cache.Handle(gang.Confirmed{Group: a.group.Key, Turn: turn})
+func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cycle {
+	lost := cmp.Or(a.Missing(), place.Broken(a.Group, a.Net.Tree))
+	if lost == "" {
+		turn, taken := a.PlacesFit(ctx, make([][]*v1.Pod, len(a.Nodes)))
+		if taken == "" {
+			p.victims.Forget(a.Group.Key)
+			p.Cache.Handle(gang.Confirmed{Group: a.Group.Key, Turn: turn})
 			return p.take(pod, "the gang's places are reserved for other members")
 		}
-		if gone, any := p.victims.leaving(a); any {
-			_, taken := a.placesFit(ctx, gone)
-			if taken == "" {
-				if _, err := a.plan(ctx); err != nil {
-					refusal = err.Error() // how the cluster looks to the gang without its reservation
+		if gone, any := p.victims.Leaving(a, p.options.Clock.Now()); any {
+			_, still := a.PlacesFit(ctx, gone)
+			if still == "" {
+				if _, refusal, err := a.Plan(ctx); refusal != nil || err != nil {
+					taken = why(refusal, err) // how the cluster looks to the gang without its reservation
 				}
-				p.Cache.Handle(gang.Waits{Group: a.group.Key})
-				return &cycle{why: refusal, failed: a, waiting: true}
+				p.Cache.Handle(gang.Waits{Group: a.Group.Key})
+				return &cycle{verdict: waits, why: taken, attempt: a}
 			}
-			refusal = taken // whoever leaves is not what is in the way
+			taken = still // whoever leaves is not what is in the way
 		}
-		why = "the reserved places are taken: " + refusal
+		lost = "the reserved places are taken: " + taken
 	}
-	p.Cache.Forget(a.group.Key, why)
-	if group, err := p.Cache.Group(pod); err == nil {
-		a.group = group
+	p.Cache.Forget(a.Group.Key, lost)
+	if group, refusal := p.Cache.Group(pod); !refusal.Is() {
+		a.Group = group
 	}
 	return nil
 }
 
 // refuse remembers why a group has no plan, for those who watch it.
-func (p *Plugin) refuse(group, why string) { p.Cache.Handle(gang.Refused{Group: group, Why: why}) }
+func (p *Plugin) refuse(group gang.Ref, why gang.Refusal) {
+	p.Cache.Handle(gang.Refused{Group: group, Refusal: why})
+}

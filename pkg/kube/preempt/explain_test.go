@@ -1,16 +1,15 @@
-package plugin
+package preempt
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -43,29 +42,8 @@ func TestExplanation(t *testing.T) {
 // TestWithoutComparing: what was found by trying has a domain and no rule.
 func TestWithoutComparing(t *testing.T) {
 	tree := topology.Build([]string{"SpineLayer"}, []topology.Node{{Name: "n1", Path: []string{"s1"}}, {Name: "n2", Path: []string{"s1"}}, {Name: "n3", Path: []string{"s2"}}})
-	got := withoutComparing(tree, []gang.Place{{Node: "n1"}, {Node: "n2"}})
+	a := &place.Attempt{Net: &cache.Topology{Tree: tree}, Group: &cache.Group{}}
+	got := withoutComparing(a, []gang.Place{{Node: "n1"}, {Node: "n2"}})
 	require.Equal(t, "evicts in s1: not all ways were tried", got.String())
-	require.Empty(t, withoutComparing(tree, []gang.Place{{Node: "n1"}, {Node: "n3"}}).Won)
-}
-
-// TestExplanationIsShort: five domains at the most, and no more than 1 KiB.
-func TestExplanationIsShort(t *testing.T) {
-	for _, name := range []string{"s", strings.Repeat("long-", 12), strings.Repeat("ö", 500)} {
-		why := Explanation{Rule: evict.ByBinpack, Won: name}
-		for i := range 100 {
-			why.Considered = append(why.Considered, ConsideredDomain{Domain: fmt.Sprint(name, i), Possible: true, EvictionCost: &EvictionCost{9, 999_999, 1 << 30, 1 << 60}})
-		}
-		text := why.String()
-		require.LessOrEqual(t, len(text), status.Limit, text)
-		require.Regexp(t, `; and 9[5-9] more$`, text)
-		require.LessOrEqual(t, strings.Count(text, "pods"), mostDomains)
-	}
-}
-
-// TestRulesInWords: every rule has words.
-func TestRulesInWords(t *testing.T) {
-	require.Len(t, rules, 13)
-	for rule, words := range rules {
-		require.NotEmpty(t, words, rule)
-	}
+	require.Empty(t, withoutComparing(a, []gang.Place{{Node: "n1"}, {Node: "n3"}}).Won)
 }

@@ -1,9 +1,12 @@
-package plugin
+// Package connect finds out, before a scheduler starts, what the API server serves and what
+// it permits.
+package connect
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,11 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// needs is what the scheduler must be permitted to do. Without one of these it would
-// wait for its first list for ever, or fail at the first pod.
-var needs = []struct{ group, resource, verbs string }{
+type need struct{ group, resource, verbs string }
+
+// needs is what the scheduler must be permitted to do, besides what the sources of gangs
+// need. Without one of these it would wait for its first list for ever, or fail at the first
+// pod.
+var needs = []need{
 	{"", "pods", "list watch delete"},
 	{"", "pods/binding", "create"},
 	{"", "pods/status", "patch"},
@@ -35,23 +43,25 @@ var needs = []struct{ group, resource, verbs string }{
 	{"storage.k8s.io", "csistoragecapacities", "list watch"},
 	{"scheduling.koordinator.sh", "clusternetworktopologies", "list watch"},
 	{"scheduling.koordinator.sh", "clusternetworktopologies/status", "patch"},
-	{"scheduling.sigs.k8s.io", "podgroups", "list watch"},
-	{"scheduling.sigs.k8s.io", "podgroups/status", "patch"},
-	{"scheduling.x-k8s.io", "podgroups", "list watch"},
-	{"scheduling.x-k8s.io", "podgroups/status", "patch"},
 }
 
 // askFor bounds the whole check.
 const askFor = 15 * time.Second
 
-// checkPermissions asks the API server for every need and names those that are
+// CheckPermissions asks the API server for every need and names those that are
 // missing. Where the question itself is not permitted, the scheduler goes on: the
 // answer is not known.
-func checkPermissions(ctx context.Context, client kubernetes.Interface) error {
+func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	var missing []error
-	for _, n := range needs {
+	all := slices.Clone(needs)
+	for _, p := range source.Permissions() {
+		if !p.Optional {
+			all = append(all, need{p.Group, p.Resource, p.Verbs})
+		}
+	}
+	for _, n := range all {
 		for verb := range strings.FieldsSeq(n.verbs) {
 			ok, err := mayDo(ctx, client, n.group, n.resource, verb)
 			if err != nil {
@@ -83,5 +93,3 @@ func mayDo(ctx context.Context, client kubernetes.Interface, group, resource, ve
 	}
 	return answer.Status.Allowed, nil
 }
-
-func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

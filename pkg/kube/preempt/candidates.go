@@ -1,27 +1,39 @@
-package plugin
+package preempt
 
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
 // candidates are the pods that may be evicted for an attempt.
 type candidates struct {
-	*attempt
-	here  []onNode // by node index
+	*place.Attempt
+	cache *cache.Cache
+	waits func(types.UID) bool // at Permit, so that it can be sent back to the queue
+	here  []onNode             // by node index
 	gangs []evict.Gang
 	whole [][]*v1.Pod // by gang, all that run
 	any   bool
+	late  bool // somebody would take longer than that to leave, and stays therefore
+
+	patience evict.Patience // with looking into other domains only to tell about them
 
 	limits map[string][]budget // by namespace
 }
@@ -52,22 +64,32 @@ func (n onNode) without(out []int) []*v1.Pod {
 
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
 // than every pending member and is not protected; one of a running gang leaves with all
-// of it, or is one that it can spare.
-func (a *attempt) candidates(ctx context.Context) *candidates {
-	c := &candidates{attempt: a, here: make([]onNode, len(a.nodes)), limits: a.listBudgets()}
-	ceiling := convert.Priority(a.lowest())
-	mayEvict := func(pod *v1.Pod) bool { return convert.Priority(pod) < ceiling && !convert.Protected(pod) }
+// of its group, or is one that it can spare. Who would take longer than grace to leave stays.
+func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
+	c := &candidates{
+		Attempt: a, cache: p.Cache, here: make([]onNode, len(a.Nodes)), limits: p.listBudgets(),
+		waits: func(uid types.UID) bool { return p.Profile.GetWaitingPod(uid) != nil },
+	}
+	ceiling := convert.Priority(a.Lowest())
+	now := p.Clock.Now()
+	late := make([]bool, len(a.Nodes))
+	barred, _ := p.Victims.barred(now)
+	mayEvict := func(pod *v1.Pod) bool {
+		return convert.Priority(pod) < ceiling && !convert.Protected(pod) && takes(pod, now) <= grace && !barred[pod.UID]
+	}
 	gangs := c.listGangs(mayEvict)
-	found := make([]bool, len(a.nodes))
-	a.onEach(ctx, func(i int, n fwk.NodeInfo) {
+	found := make([]bool, len(a.Nodes))
+	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
 		here := &c.here[i]
 		for _, info := range n.GetPods() {
 			pod := info.GetPod()
-			name := convert.GangOf(pod)
+			name := source.Of(pod)
+			late[i] = late[i] || takes(pod, now) > grace
 			switch g, known := gangs[name]; {
+			case pod.DeletionTimestamp != nil && takes(pod, now) > grace:
 			case pod.DeletionTimestamp != nil:
 				here.leaving = append(here.leaving, pod)
-			case !mayEvict(pod), name != "" && (!known || !c.placed(pod)):
+			case !mayEvict(pod), !name.IsZero() && (!known || !c.placed(pod)):
 			default:
 				victim := c.victim(pod)
 				victim.Gang = g
@@ -76,97 +98,145 @@ func (a *attempt) candidates(ctx context.Context) *candidates {
 		}
 		found[i] = len(here.victims)+len(here.leaving) > 0
 	})
-	c.any = slices.Contains(found, true)
+	c.any, c.late = slices.Contains(found, true), slices.Contains(late, true)
 	return c
 }
 
-// listGangs lists the running gangs of which somebody may be evicted, and returns their
-// numbers, counted from 1.
-func (c *candidates) listGangs(mayEvict func(*v1.Pod) bool) map[string]int {
-	numbers := map[string]int{"": 0}
-	looked := map[string]bool{"": true}
-	for _, g := range c.group.Gangs {
-		looked[g.Name] = true
+// forEver is as long as anybody may take.
+const forEver = time.Duration(math.MaxInt64)
+
+// takes is how long a pod may take to leave, if it is asked to now or was asked before.
+func takes(pod *v1.Pod, now time.Time) time.Duration {
+	if t := pod.DeletionTimestamp; t != nil {
+		return t.Sub(now)
 	}
-	for _, n := range c.nodes {
+	return grace(pod)
+}
+
+// grace is a pod's grace period.
+func grace(pod *v1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return 0
+}
+
+// listGangs lists the running gangs of which somebody may be evicted, with all of their
+// groups, and returns the numbers of those gangs, counted from 1.
+func (c *candidates) listGangs(mayEvict func(*v1.Pod) bool) map[gang.Ref]int {
+	numbers := map[gang.Ref]int{{}: 0}
+	looked := map[gang.Ref]bool{{}: true}
+	for _, ref := range c.Group.Whole() {
+		looked[ref] = true
+	}
+	groups := 0
+	for _, n := range c.Nodes {
 		if n == nil {
 			continue
 		}
 		for _, info := range n.GetPods() {
-			name := convert.GangOf(info.GetPod())
-			if looked[name] {
-				continue
+			if name := source.Of(info.GetPod()); !looked[name] {
+				groups++
+				together := c.cache.Together(name)
+				for _, of := range together {
+					looked[of] = true
+				}
+				c.listGroup(groups, together, mayEvict, numbers)
 			}
-			looked[name] = true
-			running, least := c.running(name)
-			g := evict.Gang{Spare: max(0, len(running)-least), Whole: !slices.ContainsFunc(running, func(p *v1.Pod) bool { return !mayEvict(p) })}
-			if len(running) == 0 || g.Spare == 0 && !g.Whole {
-				continue
-			}
-			for _, p := range running {
-				v := c.victim(p)
-				g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
-			}
-			c.gangs, c.whole = append(c.gangs, g), append(c.whole, running)
-			numbers[name] = len(c.gangs)
 		}
 	}
 	return numbers
 }
 
+// listGroup lists the gangs of one group that run, if somebody of them may be evicted.
+func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1.Pod) bool, numbers map[gang.Ref]int) {
+	var gangs []evict.Gang
+	var names []gang.Ref
+	var runs [][]*v1.Pod
+	whole, spare := true, false
+	for _, of := range together {
+		running, least := c.running(of)
+		if len(running) == 0 {
+			continue
+		}
+		g := evict.Gang{Group: group, Spare: max(0, len(running)-least), Whole: !slices.ContainsFunc(running, func(p *v1.Pod) bool { return !mayEvict(p) })}
+		whole, spare = whole && g.Whole, spare || g.Spare > 0
+		gangs, names, runs = append(gangs, g), append(names, of), append(runs, running)
+	}
+	if !whole && !spare {
+		return
+	}
+	for i, g := range gangs {
+		for _, p := range runs[i] {
+			v := c.victim(p)
+			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
+		}
+		c.gangs, c.whole = append(c.gangs, g), append(c.whole, runs[i])
+		if whole || g.Spare > 0 {
+			numbers[names[i]] = len(c.gangs)
+		}
+	}
+}
+
 // running is Cache.Running with the members that wait at Permit, who can be sent back to the
 // queue. While others are on their way to their node, nobody can be: they are awaited.
-func (c *candidates) running(name string) (pods []*v1.Pod, least int) {
-	if pods, least = c.Cache.Placed(name); !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !c.placed(p) }) {
+func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
+	if pods, least = c.cache.Placed(name); !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !c.placed(p) }) {
 		return pods, least
 	}
-	return c.Cache.Running(name)
+	return c.cache.Running(name)
 }
 
 // placed says whether a member runs, or waits at Permit for others.
 func (c *candidates) placed(pod *v1.Pod) bool {
-	return c.Cache.Bound(pod) || c.handle.GetWaitingPod(pod.UID) != nil
+	return c.cache.Bound(pod) || c.waits(pod.UID)
 }
 
 // raw is what each node takes without some of its victims.
 func (c *candidates) raw(ctx context.Context) []evict.RawNode {
-	raw := make([]evict.RawNode, len(c.nodes))
+	raw := make([]evict.RawNode, len(c.Nodes))
 	for i, here := range c.here {
 		raw[i] = evict.RawNode{Victims: here.victims, Slots: func(gone []int) offer.Slots {
-			if c.nodes[i] == nil {
+			if c.Nodes[i] == nil {
 				return 0
 			}
-			return c.countWithout(ctx, i, here.without(gone))
+			return c.CountWithout(ctx, i, here.without(gone))
 		}}
 	}
 	return raw
 }
 
-// victims are the pods that were picked; of a gang of which more are picked than it can
-// spare, all that run.
+// victims are the pods that were picked; of a group with a gang of which more are picked
+// than it can spare, all that run.
 func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	of := make([]int, len(c.gangs)+1)
 	for _, p := range picks {
 		of[c.here[p.Node].victims[p.Victim].Gang]++
 	}
+	whole := map[int]bool{} // by group
+	for g, gang := range c.gangs {
+		if of[g+1] > gang.Spare {
+			whole[gang.Group] = true
+		}
+	}
 	for _, p := range picks {
-		if g := c.here[p.Node].victims[p.Victim].Gang; g == 0 || of[g] <= c.gangs[g-1].Spare {
+		if g := c.here[p.Node].victims[p.Victim].Gang; g == 0 || !whole[c.gangs[g-1].Group] {
 			gone = append(gone, c.here[p.Node].pods[p.Victim])
 		}
 	}
 	for g, all := range c.whole {
-		if of[g+1] > c.gangs[g].Spare {
+		if whole[c.gangs[g].Group] {
 			gone = append(gone, all...)
 		}
 	}
 	return gone
 }
 
-func (c *candidates) noHelp() string {
+func (c *candidates) noHelp() Verdict {
 	if c.any {
-		return saysNoHelp
+		return NoHelp
 	}
-	return saysNobody
+	return Nobody
 }
 
 // everybody lists all possible victims.
@@ -226,8 +296,8 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 // listBudgets lists the disruption budgets by namespace. One without a selector selects
 // nobody, and one with an empty selector everybody, as policy/v1 has it (the scheduler's
 // own preemption takes both for nobody).
-func (a *attempt) listBudgets() map[string][]budget {
-	all, err := a.budgets.List(labels.Everything())
+func (p *Preemptor) listBudgets() map[string][]budget {
+	all, err := p.budgets.List(labels.Everything())
 	if err != nil {
 		return nil
 	}
@@ -256,15 +326,4 @@ func (c *candidates) budgetsOf(pod *v1.Pod) (out []evict.Budget) {
 		}
 	}
 	return out
-}
-
-// countWithout is how many members a node takes, whichever they are, when some pods have
-// left.
-func (a *attempt) countWithout(ctx context.Context, node int, gone []*v1.Pod) (least offer.Slots) {
-	for k := range a.kinds {
-		if slots := a.take(ctx, question{node: node, kind: k, gone: gone}); k == 0 || slots < least {
-			least = slots
-		}
-	}
-	return least
 }

@@ -1,0 +1,76 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// Custom returns a client for custom resources, which are not known to protobuf.
+func Custom(config *rest.Config) (dynamic.Interface, error) {
+	own := *config
+	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	return dynamic.NewForConfig(&own)
+}
+
+// Served returns a function that asks the API server whether it serves a resource now.
+func Served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (bool, error) {
+	return func(gvr schema.GroupVersionResource) (bool, error) {
+		list, err := d.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+		if err != nil {
+			if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			return false, err
+		}
+		for _, r := range list.APIResources {
+			if r.Name == gvr.Resource {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+}
+
+// Ours says that the resources are served which Muster's own manifests bring, and others that
+// are named.
+func Ours(others ...schema.GroupVersionResource) func(schema.GroupVersionResource) (bool, error) {
+	return func(r schema.GroupVersionResource) (bool, error) {
+		return !source.Foreign(r) || slices.Contains(others, r), nil
+	}
+}
+
+// Readable returns a function that asks whether the API server serves a resource now, and whether the
+// client may read it: if not, the error is a cache.ErrDenied.
+func Readable(ctx context.Context, client kubernetes.Interface) func(schema.GroupVersionResource) (bool, error) {
+	return permitted(ctx, client, Served(client.Discovery()))
+}
+
+// permitted is Served of what may be read, too. A resource of another project that may not be
+// read is named as long as it is served: what it says is not heard.
+func permitted(ctx context.Context, client kubernetes.Interface, served func(schema.GroupVersionResource) (bool, error)) func(schema.GroupVersionResource) (bool, error) {
+	return func(r schema.GroupVersionResource) (bool, error) {
+		ok, err := served(r)
+		if !ok || err != nil || !source.Foreign(r) {
+			return ok, err
+		}
+		for _, verb := range []string{"list", "watch"} {
+			if ok, err := mayDo(ctx, client, r.Group, r.Resource, verb); err == nil && !ok {
+				return false, fmt.Errorf("%w: %s %s (API group %q): what its objects say of gangs is not heard; apply manifests/%s", cache.ErrDenied, verb, r.Resource, r.Group, source.RoleOf(r))
+			}
+		}
+		return true, nil
+	}
+}

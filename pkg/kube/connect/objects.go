@@ -1,0 +1,38 @@
+package connect
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+)
+
+// Cluster has objects come from the API server to which the scheduler is connected, by the
+// scheduler's informers and a client of our own, after checking that the scheduler may do what
+// it must.
+func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
+	if err := CheckPermissions(ctx, h.ClientSet()); err != nil {
+		return cache.Source{}, err
+	}
+	client, err := Custom(h.KubeConfig())
+	if err != nil {
+		return cache.Source{}, err
+	}
+	src, err := Given(client)(ctx, h)
+	src.Served = Readable(ctx, h.ClientSet())
+	return src, err
+}
+
+// Given has custom resources come from a client, which serves those of Ours; the rest comes from
+// the scheduler's informers. Nobody is asked for permissions.
+func Given(client dynamic.Interface, others ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
+	return func(ctx context.Context, h fwk.Handle) (src cache.Source, err error) {
+		trimNodes(ctx, h.SharedInformerFactory())
+		src = cache.Source{Core: h.SharedInformerFactory(), Dynamic: client, Served: Ours(others...)}
+		src.Finished, err = cache.NewFinished(h.ClientSet())
+		return src, err
+	}
+}

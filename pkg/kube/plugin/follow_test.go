@@ -1,0 +1,90 @@
+package plugin_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/test/testcluster"
+)
+
+// TestWhoFollowsIsTriedInTime: of two gangs that ask for the same the second is kept out of the
+// scheduler, where it hears of nothing. It starts all the same whenever it can.
+func TestWhoFollowsIsTriedInTime(t *testing.T) {
+	leave := func(c *testcluster.Cluster, pods ...string) {
+		for _, name := range pods {
+			c.Remove(name)
+		}
+	}
+	const first, second = "a-0=n0 a-1=n0 b-0> b-1>", "a-0> a-1> b-0=n0 b-1=n0"
+	for name, do := range map[string]struct {
+		what  func(c *testcluster.Cluster)
+		want  string
+		alone bool // the gangs have one member
+	}{
+		"room for one":  {func(c *testcluster.Cluster) { leave(c, "x") }, first, false},
+		"room for both": {func(c *testcluster.Cluster) { leave(c, "x", "y") }, "a-0=n0 a-1=n0 b-0=n1 b-1=n1", false},
+		"the first goes, and then room comes": {func(c *testcluster.Cluster) {
+			leave(c, "a-0", "a-1", "x")
+		}, "a-0 gone a-1 gone b-0=n0 b-1=n0", false},
+		"room comes, and the first goes": {func(c *testcluster.Cluster) {
+			leave(c, "x", "a-1", "a-0")
+		}, "a-0 gone a-1 gone b-0=n0 b-1=n0", false},
+		"the first gets scheduling gates, and room comes": {func(c *testcluster.Cluster) {
+			for _, name := range []string{"a-0", "a-1"} {
+				c.Edit(name, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "quota"}} })
+			}
+			leave(c, "x")
+		}, second, false},
+		"it needs fewer": {func(c *testcluster.Cluster) {
+			leave(c, "z")
+			c.Never(func() bool { return c.Where("a-0") != "a-0>" })
+			group, err := c.Custom.Resource(sigs.PodGroups).Namespace("default").Get(t.Context(), "b", metav1.GetOptions{})
+			require.NoError(t, err)
+			require.NoError(t, unstructured.SetNestedField(group.Object, int64(1), "spec", "minMember"))
+			_, err = c.Custom.Resource(sigs.PodGroups).Namespace("default").Update(t.Context(), group, metav1.UpdateOptions{})
+			require.NoError(t, err)
+		}, "a-0> a-1> b-0=n2 b-1>", false},
+		"its member is made again, and smaller": {func(c *testcluster.Cluster) {
+			leave(c, "b-0")
+			c.Wait("gone", func() string {
+				if _, queued := c.Scheduler.SchedulingQueue.GetPod("b-0", "default", nil); !queued && c.Plugin.Cache.Pod("default/b-0") == nil {
+					return "gone"
+				}
+				return ""
+			})
+			p := testcluster.A("b-0", 0, "4", "")
+			p.UID, p.Labels = "another", map[string]string{scheduling.LabelPodGroup: "b"}
+			c.Pod(p)
+			leave(c, "z")
+		}, "a-0> a-1 gone b-0=n2 b-1 gone", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=4")
+			c.Pod(testcluster.A("x", 0, "8", "n0"))
+			c.Pod(testcluster.A("y", 0, "8", "n1"))
+			c.Pod(testcluster.A("z", 0, "4", "n2"))
+			c.Run()
+			members, cpus := 2, "4"
+			if do.alone {
+				members, cpus = 1, "8"
+			}
+			c.Gang("a", members, testcluster.Pending(members, 0, cpus)...)
+			c.Gang("b", members, testcluster.Pending(members, 0, cpus)...)
+			c.Wait("kept out", func() string {
+				if pod := c.Plugin.Cache.Pod("default/b-0"); pod != nil && c.Plugin.Cache.Tried(pod) && c.Plugin.Follows(pod) {
+					return "kept out"
+				}
+				return ""
+			})
+			do.what(c)
+			c.Wait(do.want, func() string { return c.Where("a-0", "a-1", "b-0", "b-1") })
+		})
+	}
+}

@@ -1,0 +1,274 @@
+package preempt_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/test/testcluster"
+)
+
+var (
+	a       = testcluster.A
+	pending = testcluster.Pending
+)
+
+// leaving makes a pod one that was asked to leave.
+func leaving(p *v1.Pod) *v1.Pod {
+	p.DeletionTimestamp = &metav1.Time{}
+	p.Finalizers = []string{"test/stays"} // the API server of the test takes no other
+	return p
+}
+
+// slow makes a pod one that may take a day to leave.
+func slow(p *v1.Pod) *v1.Pod {
+	p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(24 * 60 * 60))
+	return p
+}
+
+// tomorrow makes a pod one that was asked to leave and has a day to do it.
+func tomorrow(p *v1.Pod) *v1.Pod {
+	leaving(p).DeletionTimestamp.Time = time.Now().Add(24 * time.Hour)
+	return p
+}
+
+// protected makes a pod one that nobody may evict.
+func protected(p *v1.Pod) *v1.Pod {
+	metav1.SetMetaDataLabel(&p.ObjectMeta, scheduling.LabelDisablePreemptible, "true")
+	return p
+}
+
+// apart makes a pod one that shares a node with nobody of its kind.
+func apart(p *v1.Pod) *v1.Pod {
+	p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+		{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "apart"}}, TopologyKey: v1.LabelHostname},
+	}}}
+	return app(p, "apart")
+}
+
+// TestWhoMayLeave: the candidates for a gang of priority 100.
+func TestWhoMayLeave(t *testing.T) {
+	nobody := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Status: policy.PodDisruptionBudgetStatus{DisruptionsAllowed: 1}}
+	everybody := nobody.DeepCopy()
+	everybody.Name, everybody.Spec.Selector = "all", &metav1.LabelSelector{}
+	gone := budget("web", 1, "web")
+	gone.Status.DisruptedPods = map[string]metav1.Time{"y": {}}
+	for name, c := range map[string]struct {
+		given   func(c *testcluster.Cluster)
+		budgets []*policy.PodDisruptionBudget
+		who     string
+	}{
+		"less important ones only": {given: func(c *testcluster.Cluster) {
+			c.Pod(a("low", 99, "1", "n0"))
+			c.Pod(a("equal", 100, "1", "n0"))
+			c.Pod(a("high", 101, "1", "n1"))
+		}, who: "n0: low"},
+		"nobody that is protected": {given: func(c *testcluster.Cluster) {
+			c.Pod(protected(a("x", 10, "1", "n0")))
+			c.Pod(a("y", 10, "1", "n1"))
+		}, who: "n1: y"},
+		"who leaves anyway is gone": {given: func(c *testcluster.Cluster) {
+			c.Pod(leaving(a("x", 10, "1", "n0")))
+			c.Pod(leaving(a("important", 1000, "1", "n0")))
+			c.Pod(a("y", 10, "1", "n0"))
+		}, who: "n0: y (important) (x)"},
+		"a gang, whole": {given: func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "1", "n0"), a("", 20, "1", "n1"))
+		}, who: "n0: g-0[1]\nn1: g-1[1]\n[1]: spare 0, whole 2 pods up to 20"},
+		"a gang that can spare one": {given: func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "1", "n0"), a("", 10, "1", "n1"), a("", 10, "1", "n1"))
+		}, who: "n0: g-0[1]\nn1: g-1[1] g-2[1]\n[1]: spare 1, whole 3 pods up to 10"},
+		"one member too important for all to leave": {given: func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "1", "n0"), a("", 100, "1", "n1"))
+		}, who: ""},
+		"only the one that it can spare": {given: func(c *testcluster.Cluster) {
+			c.Gang("g", 1, a("", 10, "1", "n0"), a("", 100, "1", "n1"))
+		}, who: "n0: g-0[1]\n[1]: spare 1"},
+		"members that leave are nobody to spare": {given: func(c *testcluster.Cluster) {
+			c.Gang("g", 1, leaving(a("", 10, "1", "n0")), a("", 10, "1", "n1"))
+		}, who: "n0: (g-0)\nn1: g-1[1]\n[1]: spare 0, whole 1 pods up to 10"},
+		"two gangs, in the order of the nodes": {given: func(c *testcluster.Cluster) {
+			c.Gang("h", 1, a("", 10, "1", "n0"))
+			c.Gang("g", 1, a("", 10, "1", "n1"))
+		}, who: "n0: h-0[1]\nn1: g-0[2]\n[1]: spare 0, whole 1 pods up to 10\n[2]: spare 0, whole 1 pods up to 10"},
+		"a GangGroup, whole": {given: func(c *testcluster.Cluster) {
+			group(c, 1, a("", 10, "1", "n0"), a("", 20, "1", "n0"), a("", 20, "1", "n1"))
+		}, who: "n0: l-0[1] w-0[2]\nn1: w-1[2]\n[1]: spare 0, whole 1 pods up to 10, with [2]\n[2]: spare 1, whole 2 pods up to 20, with [1]"},
+		"a GangGroup of which nobody may leave alone": {given: func(c *testcluster.Cluster) {
+			group(c, 1, a("", 200, "1", "n0"), a("", 10, "1", "n1"))
+		}, who: ""},
+		"a GangGroup that can only spare one": {given: func(c *testcluster.Cluster) {
+			group(c, 1, a("", 200, "1", "n0"), a("", 10, "1", "n0"), a("", 10, "1", "n1"))
+		}, who: "n0: w-0[2]\nn1: w-1[2]\n[1]: spare 0, with [2]\n[2]: spare 1, whole 2 pods up to 10, with [1]"},
+		"a GangGroup of which one gang does not run": {given: func(c *testcluster.Cluster) {
+			group(c, 1, testcluster.Held(a("", 10, "1", ""), "outside"), a("", 10, "1", "n0"))
+		}, who: "n0: w-0[1]\n[1]: spare 0, whole 1 pods up to 10"},
+		"not those who want room": {given: func(c *testcluster.Cluster) {}, who: ""},
+		"budgets of the namespace, by name": {given: func(c *testcluster.Cluster) {
+			c.Pod(app(a("x", 10, "1", "n0"), "web"))
+			c.Pod(a("y", 10, "1", "n1"))
+		}, budgets: []*policy.PodDisruptionBudget{budget("web", 2, "web"), nobody, everybody}, who: "n0: x+all=1+web=2\nn1: y+all=1"},
+		"a budget that is overdrawn allows nobody": {given: func(c *testcluster.Cluster) {
+			c.Pod(app(a("x", 10, "1", "n0"), "web"))
+		}, budgets: []*policy.PodDisruptionBudget{budget("web", -1, "web")}, who: "n0: x+web=0"},
+		"who was let go counts no more": {given: func(c *testcluster.Cluster) {
+			c.Pod(app(a("x", 10, "1", "n0"), "web"))
+			c.Pod(app(a("y", 10, "1", "n0"), "web"))
+		}, budgets: []*policy.PodDisruptionBudget{gone}, who: "n0: x+web=1 y"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := wanting(t, "s/b/n0=4 s/b/n1=4", 1, pending(1, 100, "4"), c.given, c.budgets...)
+			s.Wait(c.who, s.who)
+		})
+	}
+}
+
+// TestWhoIsEvicted: the choice, and when there is none.
+func TestWhoIsEvicted(t *testing.T) {
+	one := func(change ...func(*v1.Pod)) []*v1.Pod {
+		p := a("", 100, "4", "")
+		for _, f := range change {
+			f(p)
+		}
+		return []*v1.Pod{p}
+	}
+	never := v1.PreemptNever
+	for name, c := range map[string]struct {
+		wants  []*v1.Pod
+		least  int
+		given  func(c *testcluster.Cluster)
+		avoid  []string
+		evicts string
+	}{
+		"the cheaper one": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 20, "4", "n0"))
+			c.Pod(a("y", 10, "4", "n1"))
+		}, nil, "y for want-0=n1"},
+		"a gang leaves whole": {one(), 1, func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "4", "n0"), a("", 10, "4", "n1"))
+		}, nil, "g-0 g-1 for want-0=n0"},
+		"nobody, for who leaves anyway": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(leaving(a("x", 20, "4", "n0")))
+			c.Pod(a("y", 10, "4", "n1"))
+		}, nil, " for want-0=n0"},
+		"nobody there": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 200, "4", "n0"))
+			c.Pod(a("y", 200, "4", "n1"))
+		}, nil, "no potential victims"},
+		"too small, whoever leaves": {[]*v1.Pod{a("", 100, "5", "")}, 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "1", "n0"))
+		}, nil, "preemption is not helpful for scheduling"},
+		"who has its minMember evicts nobody": {[]*v1.Pod{a("", 100, "4", "n0"), a("", 100, "4", "")}, 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n1"))
+		}, nil, "not eligible: minMember is reached, further members evict nobody"},
+		"whatever its match policy": {[]*v1.Pod{a("", 100, "4", "n0"), onlyWaiting(a("", 100, "4", ""))}, 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n1"))
+		}, nil, "not eligible: minMember is reached, further members evict nobody"},
+		"unlike ones, too": {[]*v1.Pod{a("", 100, "4", "n0"), a("", 100, "4", ""), a("", 100, "3", "")}, 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n1"))
+		}, nil, "not eligible: minMember is reached, further members evict nobody"},
+		"members beyond minMember evict nobody": {pending(2, 100, "4"), 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, nil, "x for want-0=n0"},
+		"unlike members beyond minMember evict nobody": {[]*v1.Pod{a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "4", "")}, 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, nil, "x for want-0=n0"},
+		"members beyond minMember take what is free": {pending(3, 100, "2"), 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, nil, "x for want-0=n0 want-1=n0"},
+		"what is left of minMember evicts for that": {[]*v1.Pod{a("", 100, "4", "n0"), a("", 100, "2", ""), a("", 100, "2", "")}, 2, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "2", "n1"))
+			c.Pod(a("y", 20, "2", "n1"))
+		}, nil, "x for want-1=n1"},
+		"there is room on a node that is left out": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+		}, []string{"n1"}, "not eligible: there is room on nodes that are left out for now"},
+		"there would be no room there": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 20, "4", "n0"))
+			c.Pod(a("y", 10, "4", "n1"))
+		}, []string{"n1"}, "x for want-0=n0"},
+		"there would not be enough room there": {pending(2, 100, "4"), 2, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 20, "4", "n0"))
+		}, []string{"n1"}, "preemption is not helpful for scheduling"},
+		"who may take a day to leave is the last choice": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(slow(a("x", 10, "4", "n0")))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, nil, "y for want-0=n1"},
+		"so is the gang of one who may": {one(), 1, func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "4", "n0"), slow(a("", 10, "0", "n0")))
+			c.Pod(a("y", 20, "2", "n1"))
+			c.Pod(a("z", 20, "2", "n1"))
+		}, nil, "y z for want-0=n1"},
+		"who may take a day, and nobody else": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(slow(a("x", 10, "4", "n0")))
+			c.Pod(a("y", 200, "4", "n1"))
+		}, nil, "x for want-0=n0"},
+		"nobody waits a day for those who leave": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(tomorrow(a("x", 10, "4", "n0")))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, nil, "y for want-0=n1"},
+		"but where there is nobody else": {one(), 1, func(c *testcluster.Cluster) {
+			c.Pod(tomorrow(a("x", 10, "4", "n0")))
+			c.Pod(a("y", 200, "4", "n1"))
+		}, nil, " for want-0=n0"},
+		"a member does not want it": {one(func(p *v1.Pod) { p.Spec.PreemptionPolicy = &never }), 1, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(a("y", 10, "4", "n1"))
+		}, nil, "not eligible due to preemptionPolicy=Never"},
+		"a GangGroup leaves whole (case 50)": {one(), 1, func(c *testcluster.Cluster) {
+			group(c, 2, a("", 10, "4", "n0"), a("", 10, "2", "n1"), a("", 10, "2", "n1"))
+		}, nil, "l-0 w-0 w-1 for want-0=n0"},
+		"a GangGroup stays for two others": {one(), 1, func(c *testcluster.Cluster) {
+			group(c, 2, a("", 10, "4", "n0"), a("", 10, "0", "n0"), a("", 10, "0", "n0"))
+			c.Pod(a("x", 20, "2", "n1"))
+			c.Pod(a("y", 20, "2", "n1"))
+		}, nil, "x y for want-0=n1"},
+		"what a gang of a GangGroup can spare leaves alone": {one(), 1, func(c *testcluster.Cluster) {
+			group(c, 1, a("", 10, "4", "n0"), a("", 10, "2", "n1"), a("", 10, "0", "n0"))
+			c.Pod(a("x", 20, "2", "n1"))
+		}, nil, "w-0 x for want-0=n1"},
+		"a GangGroup leaves whole for unlike members": {[]*v1.Pod{a("", 100, "3", ""), a("", 100, "1", "")}, 2, func(c *testcluster.Cluster) {
+			group(c, 1, a("", 10, "4", "n0"), a("", 10, "4", "n1"))
+		}, nil, "l-0 w-0 for want-0=n0 want-1=n0"},
+		"unlike members": {[]*v1.Pod{a("", 100, "3", ""), a("", 100, "2", "")}, 2, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "2", "n0"))
+			c.Pod(a("y", 20, "2", "n0"))
+			c.Pod(a("z", 10, "3", "n1"))
+		}, nil, "x z for want-0=n1 want-1=n0"},
+		"members that keep apart": {[]*v1.Pod{apart(a("", 100, "1", "")), apart(a("", 100, "1", ""))}, 2, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, nil, "x y for want-0=n0 want-1=n1"},
+		"members that keep apart, and who may stay does": {[]*v1.Pod{apart(a("", 100, "1", "")), apart(a("", 100, "1", ""))}, 2, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "2", "n0"))
+			c.Pod(a("y", 20, "2", "n0"))
+			c.Pod(a("z", 20, "4", "n1"))
+			c.Gang("g", 1, a("", 10, "0", "n1"))
+		}, nil, "x z for want-0=n0 want-1=n1"},
+		"members that keep apart, of whom two would have to share": {[]*v1.Pod{apart(a("", 100, "1", "")), apart(a("", 100, "1", "")), apart(a("", 100, "1", ""))}, 3, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, nil, "preemption is not helpful for scheduling"},
+		"the least important member counts": {[]*v1.Pod{a("", 100, "4", ""), a("", 15, "4", "")}, 2, func(c *testcluster.Cluster) {
+			c.Pod(a("x", 20, "4", "n0"))
+			c.Pod(a("y", 10, "4", "n1"))
+		}, nil, "preemption is not helpful for scheduling"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := wanting(t, "s/b/n0=4 s/b/n1=4", c.least, c.wants, c.given)
+			s.Wait(c.evicts, func() string { return s.evicts(c.avoid...) })
+			require.Empty(t, s.Evicted(), "asking asks nobody to leave")
+			require.NotContains(t, strings.Join(s.Said(""), "\n"), "Preempted")
+		})
+	}
+}

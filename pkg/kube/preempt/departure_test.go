@@ -1,0 +1,328 @@
+package preempt_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/test/testcluster"
+)
+
+// evictors are those for whom a gang leaves whole: each needs a node of 8 CPUs.
+var evictors = map[string]func(c *testcluster.Cluster) (name string){
+	"a gang": func(c *testcluster.Cluster) string {
+		c.Gang("big", 1, testcluster.Pending(1, 100, "8")...)
+		return "big-0"
+	},
+	"a pod": func(c *testcluster.Cluster) string {
+		c.Pod(a("big-0", 100, "8", ""))
+		return "big-0"
+	},
+}
+
+// filled is a cluster of four nodes that a gang fills, which needs all of its members.
+func filled(t *testing.T) *testcluster.Cluster {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
+	c.Gang("r", 4, a("", 10, "8", "n0"), a("", 10, "8", "n1"), a("", 10, "8", "n2"), a("", 10, "8", "n3"))
+	return c.Run()
+}
+
+// wrote are the requests about members of a gang, in order.
+type wrote struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// answering notes the requests, and has some answered so.
+func (w *wrote) answering(c *testcluster.Cluster, answer func(request string, times int) error) {
+	c.Answering(func(r testcluster.Request) error {
+		if !strings.HasPrefix(r.Pod, "r-") {
+			return nil
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		request := r.What + " " + r.Pod
+		times := 1
+		for _, before := range w.all {
+			if before == request {
+				times++
+			}
+		}
+		w.all = append(w.all, request)
+		return answer(request, times)
+	})
+}
+
+func (w *wrote) list() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.all...)
+}
+
+// placed says whether a pod has a node.
+func placed(c *testcluster.Cluster, name string) func() string {
+	return func() string {
+		if c.Get(name).Spec.NodeName != "" {
+			return "placed"
+		}
+		return c.Where(name)
+	}
+}
+
+// spared says whether pods that were to leave know that they stay.
+func spared(c *testcluster.Cluster, names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		pod := c.Get(name)
+		if pod == nil {
+			return true
+		}
+		_, cond := podutil.GetPodCondition(&pod.Status, v1.DisruptionTarget)
+		return cond == nil || cond.Status != v1.ConditionFalse
+	})
+}
+
+// TestAGangLeavesInSteps: all of it is marked before anybody leaves, and who makes room leaves
+// last. Nothing is written twice.
+func TestAGangLeavesInSteps(t *testing.T) {
+	for name, comes := range evictors {
+		t.Run(name, func(t *testing.T) {
+			c := filled(t)
+			c.Stay()
+			w := &wrote{}
+			w.answering(c, func(string, int) error { return nil })
+			big := comes(c)
+			c.Wait("r-0 r-1 r-2 r-3", c.Evicted)
+			all := w.list()
+			require.Len(t, all, 8)
+			step := map[string]int{}
+			for i, request := range all {
+				step[request] = i
+			}
+			at := strings.TrimPrefix(c.Where(big), "big-0>n")
+			require.Equal(t, 7, step["delete r-"+at], "%v", all)
+			for _, i := range []string{"0", "1", "2", "3"} {
+				require.Less(t, step["status r-"+i], 4, "%v", all)
+			}
+			c.Release()
+			c.Wait("placed", placed(c, big))
+		})
+	}
+}
+
+// TestAGangLeavesToTheLast: what the API server answers once, or always, about members of a
+// gang that leaves whole.
+func TestAGangLeavesToTheLast(t *testing.T) {
+	forbidden := apierrors.NewForbidden(v1.Resource("pods"), "r-1", errors.New("a webhook says no"))
+	down := apierrors.NewServiceUnavailable("soon")
+	const all = "r-0 r-1 r-2 r-3"
+	for what, test := range map[string]struct {
+		request string
+		times   int // so often
+		answer  error
+		evicted string
+	}{
+		"a deletion fails once":                {"delete r-1", 1, down, all},
+		"that of who makes room fails once":    {"delete r-0", 1, down, all},
+		"a mark fails for long":                {"status r-2", 5, down, all}, // the client itself writes again
+		"a deletion is always forbidden":       {"delete r-1", 1000, forbidden, "r-0 r-2 r-3"},
+		"marks are always forbidden: all stay": {"status r-1", 1000, forbidden, ""},
+	} {
+		for name, comes := range evictors {
+			t.Run(what+", for "+name, func(t *testing.T) {
+				c := filled(t)
+				w := &wrote{}
+				w.answering(c, func(request string, times int) error {
+					if request == test.request && times <= test.times {
+						return test.answer
+					}
+					return nil
+				})
+				big := comes(c)
+				if test.evicted == "" {
+					c.Wait("asked", func() string {
+						if len(w.list()) > 0 {
+							return "asked"
+						}
+						return ""
+					})
+					c.Never(func() bool { return c.Evicted() != "" })
+					require.Less(t, len(w.list()), 20, "nobody asks the same again and again: %v", w.list())
+					w.answering(c, func(string, int) error { return nil })
+					return
+				}
+				whole := false // who is forbidden was asked first: the gang stays
+				c.Wait("placed", func() string {
+					if whole = test.answer == forbidden && c.Evicted() == "" && spared(c, "r-0", "r-1", "r-2", "r-3"); whole {
+						return "placed"
+					}
+					return placed(c, big)()
+				})
+				evicted := test.evicted
+				if whole {
+					evicted = ""
+				}
+				c.Wait(evicted, c.Evicted) // the rest may leave when there is room already
+				for _, r := range []string{"r-0", "r-1", "r-2", "r-3"} {
+					pod := c.Get(r)
+					if pod != nil && strings.Contains(evicted, r) {
+						c.Wait("gone", func() string {
+							if c.Get(r) == nil {
+								return "gone"
+							}
+							return "there"
+						})
+						continue
+					}
+					require.Equal(t, !strings.Contains(evicted, r), pod != nil, c.Describe())
+					if pod == nil {
+						continue
+					}
+					c.Wait("False", func() string {
+						_, cond := podutil.GetPodCondition(&c.Get(r).Status, v1.DisruptionTarget)
+						return fmt.Sprint(cond.Status)
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestNobodyJoinsAGangThatLeaves: a member of a gang is made again while requests to evict the
+// gang fail. It waits until the others have left, or until they need not.
+func TestNobodyJoinsAGangThatLeaves(t *testing.T) {
+	down := apierrors.NewServiceUnavailable("soon")
+	for name, comes := range evictors {
+		for _, spared := range []bool{false, true} {
+			t.Run(fmt.Sprintf("for %s, spared %t", name, spared), func(t *testing.T) {
+				c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=4")
+				c.Gang("r", 2, a("", 10, "8", "n0"), a("", 10, "8", "n1"))
+				c.Run()
+				w := &wrote{}
+				w.answering(c, func(request string, _ int) error {
+					if strings.HasPrefix(request, "delete") {
+						return down
+					}
+					return nil
+				})
+				big := comes(c)
+				c.Wait("asked", func() string {
+					if slices.ContainsFunc(w.list(), func(r string) bool { return strings.HasPrefix(r, "delete") }) {
+						return "asked"
+					}
+					return ""
+				})
+				again := a("r-2", 10, "4", "")
+				again.Labels = map[string]string{scheduling.LabelPodGroup: "r"}
+				c.Pod(again)
+				c.Never(func() bool { return c.Get("r-2").Spec.NodeName != "" })
+				if spared {
+					c.Remove(big)
+					c.Wait("r-2=n2", func() string { return c.Where("r-2") })
+					require.Empty(t, c.Evicted())
+					return
+				}
+				w.answering(c, func(string, int) error { return nil })
+				c.Wait("placed", placed(c, big))
+				require.Equal(t, "r-0 r-1", c.Evicted())
+				require.Equal(t, "r-2>", c.Where("r-2"), "alone it is too few")
+			})
+		}
+	}
+}
+
+// TestWhoWasAskedAloneLeavesWithTheRest: a gang can spare one of three, who is asked to leave, and
+// requests fail. Then somebody else evicts the gang, which cannot spare two. The first one need not
+// leave any more for whom it was to leave, and would be what is left.
+func TestWhoWasAskedAloneLeavesWithTheRest(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
+	c.Gang("r", 2, a("", 10, "8", "n0"), a("", 10, "8", "n1"), a("", 10, "8", "n2"))
+	c.Run()
+	w := &wrote{}
+	w.answering(c, func(request string, _ int) error {
+		if strings.HasPrefix(request, "delete") {
+			return apierrors.NewServiceUnavailable("soon")
+		}
+		return nil
+	})
+	asked := func(n int) {
+		t.Helper()
+		c.Wait("asked", func() string {
+			marked := 0
+			for _, name := range []string{"r-0", "r-1", "r-2"} {
+				if _, cond := podutil.GetPodCondition(&c.Get(name).Status, v1.DisruptionTarget); cond != nil {
+					marked++
+				}
+			}
+			if marked >= n {
+				return "asked"
+			}
+			return fmt.Sprint(marked, " are")
+		})
+	}
+	c.Gang("one", 1, testcluster.Pending(1, 100, "8")...)
+	asked(1)
+	c.Gang("two", 2, testcluster.Pending(2, 200, "8")...)
+	asked(3)
+	c.Remove("one-0")
+	c.Never(func() bool { return spared(c, "r-0") || spared(c, "r-1") || spared(c, "r-2") })
+	w.answering(c, func(string, int) error { return nil })
+	c.Wait("r-0 r-1 r-2", c.Evicted)
+}
+
+// TestNothingIsKept: of gangs that are gone, or have their places, nothing is remembered.
+func TestNothingIsKept(t *testing.T) {
+	kept := func(c *testcluster.Cluster) func() string {
+		return func() string {
+			asked, stuck := c.Plugin.Preemptor.Victims.Kept()
+			return fmt.Sprintf("%d asked, %d stuck", asked, stuck)
+		}
+	}
+	for name, test := range map[string]struct {
+		node string // another one, which comes
+		gone bool   // the gang goes
+	}{
+		"the gang is gone":            {gone: true},
+		"it has its places elsewhere": {node: "n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
+			c.Pod(a("low", 10, "8", "n0"))
+			c.Pod(a("other", 200, "8", "n1"))
+			c.Stay()
+			c.Run()
+			c.Gang("g", 1, testcluster.Pending(1, 100, "8")...)
+			c.Wait("1 asked, 0 stuck", kept(c))
+			c.Wait("low", c.Evicted)
+			c.Plugin.Preemptor.Victims.Late(source.Of(c.Get("g-0")), c.Get("low"))
+			require.Equal(t, "0 asked, 1 stuck", kept(c)())
+			if test.gone {
+				c.Remove("g-0")
+			} else {
+				c.Remove("other")
+				c.Wait("g-0=n1", func() string { return c.Where("g-0") })
+			}
+			c.Wait("0 asked, 0 stuck", kept(c))
+		})
+	}
+	t.Run("a reservation is given up", func(t *testing.T) {
+		c := testcluster.New(t, "s/b/n0=8")
+		c.Pod(a("low", 10, "8", "n0"))
+		c.Stay()
+		c.Run()
+		c.Gang("g", 1, testcluster.Pending(1, 100, "8")...)
+		c.Wait("1 asked, 0 stuck", kept(c))
+		c.Wait("low", c.Evicted)
+		c.Remove("g-0")
+		c.Wait("0 asked, 0 stuck", kept(c))
+	})
+}

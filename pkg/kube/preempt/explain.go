@@ -1,0 +1,76 @@
+package preempt
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Witness is an event recorder that is told more about an eviction than an event can say.
+type Witness interface {
+	Evicts(of gang.Ref, why status.Explanation)
+}
+
+// mostComparing is how long the scheduler looks into other domains, only to tell about
+// them: nothing else is scheduled meanwhile.
+const mostComparing = 300 * time.Millisecond
+
+// patience says whether there is time for another domain. In a simulation there always
+// is: its clock stands still.
+func (p *Preemptor) patience() evict.Patience {
+	began := p.Clock.Now()
+	return func() bool { return p.Clock.Since(began) < mostComparing }
+}
+
+// explain tells everybody who watches a gang why it evicts where it does.
+func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) {
+	why := withoutComparing(a, e.Places)
+	if e.why != nil {
+		why = explanation(a.Net.Tree, *e.why)
+	}
+	text := why.String()
+	klog.FromContext(ctx).V(2).Info("Evicting for a gang", "group", a.Group.Key.String(), "why", text)
+	witness, ok := p.Profile.EventRecorder().(Witness)
+	for _, ref := range a.Group.Whole() {
+		p.Teller.Gang(ref, status.Normal, status.ReasonPreempting, text)
+		if ok {
+			witness.Evicts(ref, why)
+		}
+	}
+}
+
+// explanation translates a choice.
+func explanation(tree *topology.Tree, choice evict.Choice) status.Explanation {
+	out := status.Explanation{Won: domainName(tree, choice.Considered[0].Domain), Rule: choice.Rule}
+	for _, c := range choice.Considered {
+		d := status.ConsideredDomain{Domain: domainName(tree, c.Domain), Possible: c.Outcome == evict.Possible, Untried: c.Outcome == evict.Untried}
+		if d.Possible {
+			d.EvictionCost = &status.EvictionCost{Violations: c.Cost.Violations, Pods: c.Cost.Pods, HighestPriority: c.Cost.Highest, Sum: c.Cost.Sum}
+		}
+		out.Considered = append(out.Considered, d)
+	}
+	return out
+}
+
+// withoutComparing is the explanation of what was found by trying.
+func withoutComparing(a *place.Attempt, places []gang.Place) status.Explanation {
+	won := domainName(a.Net.Tree, a.Enclosing(places))
+	return status.Explanation{Considered: []status.ConsideredDomain{}, Won: won, Rule: evict.NotAll}
+}
+
+// domainName is a domain's path. One without a name is told by its first node.
+func domainName(tree *topology.Tree, d topology.ID) string {
+	if tree.Named(d) {
+		return tree.Path(d)
+	}
+	lo, _ := tree.Nodes(d)
+	return strings.TrimPrefix(tree.Path(d)+"/(unnamed, with "+tree.NodeName(lo)+")", "/")
+}

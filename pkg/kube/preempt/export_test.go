@@ -1,0 +1,106 @@
+package preempt
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// Who lists the candidates for an attempt, a line for each node that has any ("n0: who of
+// gang 1, who counts towards budgets, and (who leaves anyway)"), and one for each gang.
+func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) {
+	name := func(key string) string { _, n := convert.SplitKey(key); return n }
+	c := p.candidates(ctx, a, p.MaxGrace)
+	for i, here := range c.here {
+		var words []string
+		for _, v := range here.victims {
+			word := name(v.Name)
+			if v.Gang > 0 {
+				word += fmt.Sprintf("[%d]", v.Gang)
+			}
+			for _, b := range v.Budgets {
+				word += fmt.Sprintf("+%s=%d", name(b.Name), b.Allowed)
+			}
+			words = append(words, word)
+		}
+		for _, pod := range here.leaving {
+			words = append(words, "("+pod.Name+")")
+		}
+		if len(words) > 0 {
+			lines = append(lines, a.Net.Tree.NodeName(i)+": "+strings.Join(words, " "))
+		}
+	}
+	for i, g := range c.gangs {
+		line := fmt.Sprintf("[%d]: spare %d", i+1, g.Spare)
+		if g.Whole {
+			line += fmt.Sprintf(", whole %d pods up to %d", g.Cost.Pods, g.Cost.Highest)
+		}
+		for other, h := range c.gangs {
+			if other != i && h.Group == g.Group {
+				line += fmt.Sprintf(", with [%d]", other+1)
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Gently is gently.
+func (p *Preemptor) Gently(evict PreemptPod) PreemptPod { return p.gently(evict) }
+
+// Asked is what Evict would ask to leave, and where the members would be.
+func (p *Preemptor) Asked(ctx context.Context, a *place.Attempt) (gone, places []string, verdict Verdict) {
+	if verdict = p.may(a); verdict != Evicts {
+		return nil, nil, verdict
+	}
+	a = needed(a)
+	p.Victims.Depart(ctx, a, p.Clock.Now())
+	found, verdict := p.search(ctx, a)
+	if found == nil {
+		return nil, nil, verdict
+	}
+	for _, pod := range found.gone {
+		gone = append(gone, pod.Name)
+	}
+	for _, at := range found.Places {
+		_, n := convert.SplitKey(at.Pod)
+		places = append(places, n+"="+at.Node)
+	}
+	return gone, places, verdict
+}
+
+// Kept is how many reservations and groups are remembered.
+func (v *Victims) Kept() (asked, stuck int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.asked), len(v.stuck)
+}
+
+// Late has the victims of a group's reservation have had their time.
+func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
+	v.took(group, v.set(group, []*v1.Pod{pod}), pod)
+	v.Overdue(group)
+}
+
+// Searched is on how many nodes victims were looked for so far.
+func (p *Preemptor) Searched() int64 { return p.searched.Load() }
+
+// ForgetVain forgets where nobody was found.
+func (p *Preemptor) ForgetVain() {
+	clear(p.vain.known)
+}
+
+// Names is what events call a group of so many gangs that evict together.
+func Names(gangs int) string {
+	p := preemptor{}
+	for i := range gangs {
+		p.gangs = append(p.gangs, gang.Ref{Namespace: "ns", Name: fmt.Sprint("g", i)})
+	}
+	return p.names()
+}

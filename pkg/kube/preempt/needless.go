@@ -1,0 +1,149 @@
+package preempt
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// Between a request that failed and the next one room may come: others leave by themselves.
+// Whether somebody need not leave therefore is for the profile's Filters to say, and they can
+// be asked in a scheduling cycle only. So the background asks, has the speaker tried, and goes
+// on when its cycle has answered.
+
+// doubt is the question who need not leave any more.
+type doubt struct {
+	units  [][]*v1.Pod    // who leaves, or stays, together
+	answer chan []*v1.Pod // who may stay
+}
+
+// answerWithin is how long the background waits for a cycle: a scheduler that has more urgent
+// things to do is not waited for.
+const answerWithin = 2 * time.Second
+
+// stillNeeded leaves out, and spares, those who need not leave any more.
+func (e *execution) stillNeeded(ctx context.Context, left []*v1.Pod) []*v1.Pod {
+	units := e.departure.groups.units(left)
+	if len(units) == 0 {
+		return left // those who are left of broken groups
+	}
+	d := e.Victims.ask(e.group.Key, e.number, units)
+	if d == nil {
+		return left
+	}
+	e.wake(ctx)
+	var stay []*v1.Pod
+	select {
+	case stay = <-d.answer:
+	case <-e.Clock.After(answerWithin):
+	case <-e.Ended:
+	}
+	e.spare(stay)
+	return slices.DeleteFunc(slices.Clone(left), func(p *v1.Pod) bool { return slices.Contains(stay, p) })
+}
+
+// units sorts victims by who leaves with whom, the dearest first. Those of broken groups are
+// left out.
+func (w *wholes) units(victims []*v1.Pod) (units [][]*v1.Pod) {
+	at := map[gang.Ref]int{}
+	for _, pod := range victims {
+		key, whole := w.of[pod.UID]
+		i, known := at[key]
+		switch {
+		case w.broken(pod):
+		case whole && known:
+			units[i] = append(units[i], pod)
+		default:
+			if whole {
+				at[key] = len(units)
+			}
+			units = append(units, []*v1.Pod{pod})
+		}
+	}
+	slices.SortStableFunc(units, func(x, y []*v1.Pod) int {
+		return cmp.Or(cmp.Compare(len(y), len(x)), cmp.Compare(convert.Priority(y[0]), convert.Priority(x[0])))
+	})
+	return units
+}
+
+// ask puts the question; nil if the eviction is over.
+func (v *Victims) ask(group gang.Ref, number int, units [][]*v1.Pod) *doubt {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.asked[group]
+	if e == nil || e.number != number {
+		return nil
+	}
+	e.doubt = &doubt{units: units, answer: make(chan []*v1.Pod, 1)}
+	return e.doubt
+}
+
+// doubted takes the question that is asked about a group; nil if there is none.
+func (v *Victims) doubted(group gang.Ref) (d *doubt) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.asked[group]; e != nil {
+		d, e.doubt = e.doubt, nil
+	}
+	return d
+}
+
+// Answer says, in a cycle of a group that waits for victims, who of those that the API server
+// has not let go yet need not leave: the group's places fit without that.
+func (p *Preemptor) Answer(ctx context.Context, a *place.Attempt) {
+	d := p.Victims.doubted(a.Group.Key)
+	if d == nil {
+		return
+	}
+	gone, _ := p.Victims.Leaving(a, p.Clock.Now())
+	d.answer <- stay(d.units, func(some [][]*v1.Pod) bool {
+		_, why := a.PlacesFit(ctx, without(gone, some))
+		return why == ""
+	})
+}
+
+// without leaves out of those who leave, by node, some who do not.
+func without(gone [][]*v1.Pod, units [][]*v1.Pod) [][]*v1.Pod {
+	out := slices.Clone(gone)
+	stays := map[string]bool{}
+	for _, unit := range units {
+		for _, pod := range unit {
+			stays[string(pod.UID)] = true
+		}
+	}
+	for i, here := range out {
+		if len(here) > 0 {
+			out[i] = slices.DeleteFunc(slices.Clone(here), func(p *v1.Pod) bool { return p.DeletionTimestamp == nil && stays[string(p.UID)] })
+		}
+	}
+	return out
+}
+
+// stay lists who may stay, the first rather than the last: half of them at once as long as
+// that goes, then one by one.
+func stay(units [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) (out []*v1.Pod) {
+	var may [][]*v1.Pod
+	left := slices.Clone(units)
+	tries := 0
+	for size := len(left); size > 0 && tries < mostPutBack; size /= 2 {
+		for i := 0; i < len(left) && tries < mostPutBack; tries++ {
+			to := min(i+size, len(left))
+			if with := slices.Concat(may, left[i:to]); fits(with) {
+				may, left = with, slices.Delete(left, i, to)
+			} else {
+				i += size
+			}
+		}
+	}
+	for _, unit := range may {
+		out = append(out, unit...)
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package preempt
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+)
+
+// unseenFor is how long DefaultPreemption's victims count as leaving without being seen to.
+const unseenFor = 10 * time.Second
+
+// partings remembers, by the pod that DefaultPreemption evicts for, who leaves for it: until
+// they are seen leaving it must not evict others instead.
+type partings struct {
+	mu sync.Mutex
+	of map[types.UID]*parting
+}
+
+type parting struct {
+	pods   []*v1.Pod
+	took   map[types.UID]bool // those whose leaving the API server has taken
+	failed bool               // one could not be evicted; the executor asks no more
+	until  time.Time
+
+	to     preemption.Candidate
+	groups *wholes       // of to; nil before the executor comes for the first
+	over   chan struct{} // closed when the executor need not wait for them
+}
+
+// at returns the parting for a pod. p.mu is held.
+func (p *partings) at(by types.UID, now time.Time) *parting {
+	if p.of == nil {
+		p.of = map[types.UID]*parting{}
+	}
+	e := p.of[by]
+	if e == nil {
+		maps.DeleteFunc(p.of, func(_ types.UID, e *parting) bool { return now.After(e.until) })
+		e = &parting{took: map[types.UID]bool{}, until: now.Add(unseenFor)}
+		p.of[by] = e
+	}
+	return e
+}
+
+// begin notes who leaves for a pod, and returns those who do not after all.
+func (p *partings) begin(by types.UID, pods []*v1.Pod, now time.Time) (stay []*v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.at(by, now)
+	e.pods = pods
+	return e.stay()
+}
+
+// came notes what came of one request, and returns those who do not leave after all.
+func (p *partings) came(by types.UID, victim *v1.Pod, err error, now time.Time) (stay []*v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.at(by, now)
+	if err == nil {
+		e.took[victim.UID] = true
+	} else {
+		e.failed = true
+	}
+	return e.stay()
+}
+
+// stay lists who was never asked to leave, or in vain, once the executor asks no more. It asks
+// only those who leave alone.
+func (e *parting) stay() (pods []*v1.Pod) {
+	if !e.failed {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(e.pods), func(p *v1.Pod) bool { return e.took[p.UID] || e.groups != nil && e.groups.has(p) })
+}
+
+// comes notes whom an executor has come for, and says whether this is the first time.
+func (p *partings) comes(by types.UID, to preemption.Candidate, now time.Time, wholes func([]*v1.Pod) *wholes) (groups *wholes, over chan struct{}, first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.at(by, now)
+	if first = e.to != to; first {
+		e.to, e.groups, e.over = to, wholes(to.Victims().Pods), make(chan struct{})
+	}
+	return e.groups, e.over, first
+}
+
+// awaited lists who leaves for a pod, and forgets that with done.
+func (p *partings) awaited(by types.UID) []*v1.Pod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.of[by]; e != nil {
+		return e.pods
+	}
+	return nil
+}
+
+func (p *partings) done(by types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.of, by)
+}
+
+// noting makes an executor's evictions known to the partings, and has groups leave whole: the
+// executor would stop at the first error, and nobody would ask the rest again. It waits for
+// them, as long as its pod must not be bound.
+func (o *PodPreemption) noting(evict PreemptPod) PreemptPod {
+	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
+		groups, over, first := o.partings.comes(by.UID(), to, o.preemptor.Clock.Now(), o.preemptor.wholes)
+		if first && len(groups.of) > 0 {
+			whole := groups.among(to.Victims().Pods)
+			d := &departure{
+				Preemptor: o.preemptor, number: o.preemptor.Victims.next(), evict: evict, by: by, plugin: plugin, groups: groups,
+				to:     func(*v1.Pod) preemption.Candidate { return to },
+				room:   map[string]bool{to.Name(): true},
+				stands: func() bool { return o.preemptor.stillWaits(by) },
+				took:   func(*v1.Pod) {},
+			}
+			go d.leave(context.WithoutCancel(ctx), append(whole, groups.also...), sync.OnceFunc(func() { close(over) }))
+		}
+		if groups.has(victim) {
+			o.await(ctx, over)
+			return true, nil // its deletion may be seen before the executor is done, or much later
+		}
+		inMemory, err := evict(ctx, to, by, victim, plugin)
+		o.preemptor.Victims.back(o.partings.came(by.UID(), victim, err, o.preemptor.Clock.Now()), ordinary)
+		return inMemory, err
+	}
+}
+
+// await waits until groups have left, unless that is in a scheduling cycle.
+func (o *PodPreemption) await(ctx context.Context, over <-chan struct{}) {
+	if !o.preemptor.features.EnableAsyncPreemption {
+		return
+	}
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
+// waits says whether somebody leaves for a pod whom the scheduler still counts, and has not
+// seen leaving.
+func (o *PodPreemption) waits(pod *v1.Pod) bool {
+	now := o.preemptor.Clock.Now()
+	for _, victim := range o.partings.awaited(pod.UID) {
+		node, err := o.preemptor.Profile.SnapshotSharedLister().NodeInfos().Get(victim.Spec.NodeName)
+		if err != nil || !o.preemptor.Victims.Leaves(victim, now) {
+			continue
+		}
+		if slices.ContainsFunc(node.GetPods(), func(i fwk.PodInfo) bool { return i.GetPod().UID == victim.UID && i.GetPod().DeletionTimestamp == nil }) {
+			return true
+		}
+	}
+	o.partings.done(pod.UID)
+	return false
+}

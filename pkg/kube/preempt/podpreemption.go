@@ -1,0 +1,249 @@
+package preempt
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// PodPreemption is DefaultPreemption of one profile, which evicts for pods without a gang. All
+// that it does stays; only what a victim is differs: a member that its gang can spare is
+// one like any other pod, and the rest of a gang is one victim, which leaves and counts
+// whole. So is the rest of a GangGroup. Protected pods are none.
+type PodPreemption struct {
+	preemption.Interface // DefaultPreemption's own rules
+	preemptor            *Preemptor
+	stock                *defaultpreemption.DefaultPreemption
+	runs                 bool // the profile has it evict
+	partings             partings
+
+	mu     sync.Mutex                 // nodes are looked at in parallel
+	groups map[gang.Ref]*runningGroup // by each of its gangs
+	shared map[string]*leavers        // where nobody but groups leave, by those
+	chosen map[string][]*v1.Pod       // victims, by node
+	broken map[string]int             // groups that leave whole, by node, if any do
+	barred map[types.UID]bool         // pods that may not be evicted, as the API server has said
+}
+
+// NewPodPreemption puts itself between a profile's DefaultPreemption and its rules. It is
+// called once, when all plugins of the profile exist and nothing is scheduled yet.
+func NewPodPreemption(p *Preemptor) *PodPreemption {
+	o := &PodPreemption{preemptor: p}
+	for _, e := range p.Profile.EnqueueExtensions() {
+		stock, ok := e.(*defaultpreemption.DefaultPreemption)
+		if !ok || o.stock != nil {
+			continue
+		}
+		o.Interface, o.stock = stock.Evaluator.Interface, stock
+		o.runs = slices.ContainsFunc(p.Profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() })
+		stock.Evaluator.Interface = o
+		stock.Executor.PreemptPod = o.noting(p.gently(stock.Executor.PreemptPod))
+	}
+	return o
+}
+
+// Runs says whether the profile has DefaultPreemption evict.
+func (o *PodPreemption) Runs() bool { return o != nil && o.runs }
+
+// PostFilter has DefaultPreemption's turn and remembers who leaves: until they are seen
+// leaving, the next attempt must not count on them. What comes of it is final, or
+// DefaultPreemption would have another turn.
+func (o *PodPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	o.begin()
+	result, status := o.stock.PostFilter(ctx, state, pod, m)
+	switch {
+	case status.IsSuccess() && result != nil && result.NominatingInfo != nil:
+		now, chosen := o.preemptor.Clock.Now(), o.chosen[result.NominatedNodeName]
+		o.preemptor.Victims.expect(chosen, now.Add(unseenFor), ordinary)
+		o.preemptor.Victims.back(o.partings.begin(pod.UID, chosen, now), ordinary)
+		o.preemptor.Cache.Nominate(pod, result.NominatedNodeName)
+	case status.Code() == fwk.Unschedulable:
+		status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Reasons()...)
+	}
+	return result, status
+}
+
+// begin forgets what was found out in the attempt before.
+func (o *PodPreemption) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.groups, o.shared = map[gang.Ref]*runningGroup{}, map[string]*leavers{}
+	o.chosen, o.broken = map[string][]*v1.Pod{}, map[string]int{}
+	o.barred, _ = o.preemptor.Victims.barred(o.preemptor.Clock.Now())
+}
+
+// PodEligibleToPreemptOthers implements preemption.Interface. It is the first question of
+// an attempt. Victims that nobody has seen leaving are waited for like those that are.
+func (o *PodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, nominated *fwk.Status) (bool, string) {
+	o.begin()
+	if o.waits(pod) {
+		return false, "not eligible due to a terminating pod on the nominated node."
+	}
+	return o.Interface.PodEligibleToPreemptOthers(ctx, pod, nominated)
+}
+
+// possible are the victims of one node.
+type possible struct {
+	single []*preemption.DomainVictim
+	gangs  map[gang.Ref][]fwk.PodInfo // members here, the least important last
+}
+
+// sort tells victims apart. Pods that are to leave count as leaving, seen or not.
+func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
+	out := possible{gangs: map[gang.Ref][]fwk.PodInfo{}}
+	members := map[gang.Ref][]*preemption.DomainVictim{}
+	now := o.preemptor.Clock.Now()
+	for _, v := range all {
+		pod := v.Pods()[0].GetPod()
+		name := source.Of(pod)
+		switch {
+		case pod.DeletionTimestamp != nil || len(v.Pods()) > 1:
+			out.single = append(out.single, v)
+		case o.preemptor.Victims.Leaves(pod, now):
+			if info, err := framework.NewPodInfo(marked(pod, now)); err == nil {
+				out.single = append(out.single, &preemption.DomainVictim{Victim: preemption.NewPodVictim(info, nil, nil)})
+			}
+		case o.stays(pod):
+		case name.IsZero():
+			out.single = append(out.single, v)
+		default:
+			members[name] = append(members[name], v)
+		}
+	}
+	slices.SortStableFunc(out.single, byName)
+	for name, here := range members {
+		slices.SortStableFunc(here, byName)
+		slices.SortStableFunc(here, func(x, y *preemption.DomainVictim) int {
+			switch {
+			case o.stock.MoreImportantVictim(x, y):
+				return -1
+			case o.stock.MoreImportantVictim(y, x):
+				return 1
+			}
+			return 0
+		})
+		for _, v := range here {
+			out.gangs[name] = append(out.gangs[name], v.Pods()...)
+		}
+	}
+	return out
+}
+
+// stays says whether a pod is nobody's victim.
+func (o *PodPreemption) stays(pod *v1.Pod) bool { return convert.Protected(pod) || o.barred[pod.UID] }
+
+// byName is the order of victims that are equal otherwise.
+func byName(x, y *preemption.DomainVictim) int {
+	return topology.CompareNames(convert.PodKey(x.Pods()[0].GetPod()), convert.PodKey(y.Pods()[0].GetPod()))
+}
+
+// SelectVictimsOnNode implements preemption.Interface.
+func (o *PodPreemption) SelectVictimsOnNode(
+	ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, all []*preemption.DomainVictim, budgets []*policy.PodDisruptionBudget,
+) ([]*v1.Pod, int, *fwk.Status) {
+	name := node.Node().Name
+	here := o.sort(all)
+	choose := func(among []*preemption.DomainVictim) ([]*v1.Pod, int, *fwk.Status) {
+		return o.Interface.SelectVictimsOnNode(ctx, state.Clone(), pod, node.Snapshot(), among, budgets)
+	}
+	victims, violations, status := choose(o.spared(here))
+	broken := map[gang.Ref]bool{}
+	if len(here.gangs) > 0 && (!status.IsSuccess() || o.breaks(victims, broken)) {
+		clear(broken) // those of another choice
+		for {
+			if victims, violations, status = choose(o.units(here, broken, name)); !status.IsSuccess() {
+				return nil, 0, status
+			}
+			if !o.breaks(victims, broken) {
+				break
+			}
+			// Once more: with those who leave anyway, others need not.
+		}
+		if len(broken) > 0 {
+			all := o.whole(victims, broken, budgets)
+			victims, violations = all.pods, all.violations
+		}
+	}
+	if !status.IsSuccess() {
+		return nil, 0, status
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.chosen != nil {
+		o.chosen[name] = victims
+	}
+	if o.broken != nil && len(broken) > 0 {
+		o.broken[name] = len(broken)
+	}
+	return victims, violations, nil
+}
+
+// once returns a function of the victims on a node that is called once for those that nodes
+// share.
+func once(victims map[string]*extenderv1.Victims, of func(*extenderv1.Victims) int64) func(node string) int64 {
+	type list struct {
+		first **v1.Pod
+		n     int
+	}
+	known := map[list]int64{}
+	return func(node string) int64 {
+		v := victims[node]
+		l := list{&v.Pods[0], len(v.Pods)}
+		score, ok := known[l]
+		if !ok {
+			score = of(v)
+			known[l] = score
+		}
+		return score
+	}
+}
+
+// OrderedScoreFuncs implements preemption.Interface. Nodes are compared as ever, but for two
+// things: among victims of equal priority those come first that are no gang, which would
+// leave whole, and names decide at last.
+func (o *PodPreemption) OrderedScoreFuncs(_ context.Context, victims map[string]*extenderv1.Victims) []func(string) int64 {
+	o.mu.Lock()
+	broken := maps.Clone(o.broken)
+	o.mu.Unlock()
+	rank := map[string]int{}
+	for i, node := range slices.SortedFunc(maps.Keys(victims), topology.CompareNames) {
+		rank[node] = i
+	}
+	return []func(string) int64{
+		func(node string) int64 { return -victims[node].NumPDBViolations },
+		func(node string) int64 { return -int64(convert.Priority(victims[node].Pods[0])) },
+		func(node string) int64 { return -int64(broken[node]) },
+		once(victims, func(v *extenderv1.Victims) (sum int64) {
+			for _, p := range v.Pods {
+				sum -= int64(convert.Priority(p)) + math.MaxInt32 + 1 // so that each one counts
+			}
+			return sum
+		}),
+		func(node string) int64 { return -int64(len(victims[node].Pods)) },
+		once(victims, func(v *extenderv1.Victims) int64 {
+			if start := schedutil.GetEarliestPodStartTime(v); start != nil {
+				return start.UnixNano()
+			}
+			return math.MinInt64
+		}),
+		func(node string) int64 { return -int64(rank[node]) },
+	}
+}

@@ -1,0 +1,208 @@
+// Package preempt finds the pods that must leave so that a gang has room, and has them
+// leave.
+//
+//	preempt.go        a Preemptor evicts for the gangs of one profile
+//	candidates.go     who may be evicted
+//	choose.go         who is, and the plan that follows
+//	vain.go           where nobody was found, and need not be looked for again
+//	explain.go        why there
+//	victims.go        who was asked to leave and is still there
+//	execution.go      the eviction itself, in the background
+//	departure.go      how its victims leave: groups in steps
+//	wholes.go         which groups leave whole, and how far they are
+//	needless.go       who need not leave any more before it is asked again
+//	resume.go         gangs that a process before this one has had leave in part
+//	gently.go         members that wait at Permit go back and are not deleted
+//	podpreemption.go  DefaultPreemption, which evicts for single pods, with gangs as victims
+//	units.go          who leaves with whom then
+//	parting.go        for whom a pod waits that has others evicted
+//
+// Which victims are best is decided by package evict. Who is told what, and in which
+// words, is package status's.
+package preempt
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// Options are what a Preemptor needs.
+type Options struct {
+	Profile framework.Framework
+	Cache   *cache.Cache
+	Teller  *status.Teller
+	// Victims are those of all profiles.
+	Victims *Victims
+	Clock   clock.Clock
+	// Ended is closed when the process ends; nil means that it does not.
+	Ended <-chan struct{}
+	// Writers is how many requests an eviction has under way at a time.
+	Writers int
+	// Leave is how long after its grace period a victim is waited for.
+	Leave time.Duration
+	// MaxGrace is the longest grace period of a victim whose node is not the last choice.
+	MaxGrace time.Duration
+	// Enabled false makes every answer Off.
+	Enabled bool
+}
+
+// Preemptor evicts for the gangs of one profile.
+type Preemptor struct {
+	Options
+	Executor *preemption.Executor // evicts, one pod after the other
+	budgets  policylisters.PodDisruptionBudgetLister
+	pods     corelisters.PodLister
+	features feature.Features
+	vain     vain
+	searched atomic.Int64 // nodes on which victims were looked for
+}
+
+// New returns the Preemptor of a profile.
+func New(o Options) *Preemptor {
+	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	p := &Preemptor{
+		Options:  o,
+		Executor: preemption.NewExecutor(o.Profile, features),
+		features: features,
+		budgets:  o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
+		pods:     o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
+	}
+	p.Executor.PreemptPod = p.gently(p.Executor.PreemptPod)
+	return p
+}
+
+// Verdict is what came of the search for victims.
+type Verdict = status.Preemption
+
+// The verdicts, as status words them.
+const (
+	Evicts = status.PreemptionEvicts
+	Off    = status.PreemptionOff
+	Never  = status.PreemptionNever
+	Nobody = status.PreemptionNobody
+	NoHelp = status.PreemptionNoHelp
+
+	Surplus = status.PreemptionSurplus
+	LeftOut = status.PreemptionLeftOut
+)
+
+// Evict looks for victims, reserves the places that they leave and has them leave. It
+// returns the node of the speaker's place if there are any.
+func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod) (node string, verdict Verdict) {
+	if verdict := p.may(a); verdict != Evicts {
+		return "", verdict
+	}
+	a = needed(a).Modest()
+	p.Victims.Depart(ctx, a, p.Clock.Now())
+	found, verdict := p.search(ctx, a)
+	if found == nil {
+		return "", verdict
+	}
+	if len(found.gone) > 0 {
+		p.explain(ctx, a, found)
+	}
+	e := &execution{
+		Preemptor: p, group: a.Group, lowest: a.Lowest(), number: p.Victims.set(a.Group.Key, found.gone), speaker: speaker, domain: a.Domain(found.Places),
+	}
+	leave := e.depart(found.gone, found.Places)
+	own, ahead := a.Split(found.Places)
+	p.Cache.Handle(gang.Planned{
+		Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder,
+		Until: p.Clock.Now().Add(longestGrace(found.gone) + p.Leave),
+	})
+	p.Victims.begin(a.Group.Key, e.number)
+	if g, refusal := p.Cache.GroupOf(a.Group.Key); refusal.Is() || len(g.Pending) == 0 {
+		p.Victims.Forget(a.Group.Key) // it has gone meanwhile
+	}
+	p.nominate(ctx, a, own, speaker)
+	status.ObservePreemption(len(found.gone))
+	go e.evict(context.WithoutCancel(ctx), leave)
+
+	for _, at := range own {
+		if at.Pod == convert.PodKey(speaker) {
+			node = at.Node
+		}
+	}
+	return node, Evicts
+}
+
+// may says whether victims are looked for at all.
+func (p *Preemptor) may(a *place.Attempt) Verdict {
+	if !p.Enabled {
+		return Off
+	}
+	for _, m := range a.Group.Pending {
+		if convert.NeverPreempts(a.Group.Pods[m.Pod]) {
+			return Never
+		}
+	}
+	switch {
+	case needed(a) == nil:
+		return Surplus
+	case !a.Counted() || a.Group.Holding:
+		return NoHelp
+	}
+	return Evicts
+}
+
+// needed is the attempt for those members for whom others may be evicted: nobody's whose
+// gang has its minMember, whatever its match policy asks of those who wait. It is nil if
+// there are none.
+func needed(a *place.Attempt) *place.Attempt {
+	reached := map[gang.Ref]bool{}
+	for _, g := range a.Group.Gangs {
+		reached[g.Ref] = g.Reached()
+	}
+	surplus := func(m gang.Member) bool { return reached[m.Gang] }
+	switch {
+	case !slices.ContainsFunc(a.Group.Pending, surplus):
+		return a
+	case !slices.ContainsFunc(a.Group.Pending, func(m gang.Member) bool { return !surplus(m) }):
+		return nil
+	case a.Group.Need() > 0: // whom that means is known
+		return a
+	}
+	return a.For(slices.DeleteFunc(slices.Clone(a.Group.Pending), surplus))
+}
+
+// longestGrace is the longest time that a victim may take to leave.
+func longestGrace(pods []*v1.Pod) (longest time.Duration) {
+	for _, p := range pods {
+		longest = max(longest, grace(p))
+	}
+	return longest
+}
+
+// nominate has every member's nominated node known to the scheduler; the speaker's is
+// written by the scheduler itself when its cycle ends.
+func (p *Preemptor) nominate(ctx context.Context, a *place.Attempt, places []gang.Place, speaker *v1.Pod) {
+	logger := klog.FromContext(ctx)
+	for _, at := range places {
+		pod := a.Group.Pods[at.Pod]
+		if pod.UID == speaker.UID {
+			continue
+		}
+		if info, err := framework.NewPodInfo(pod); err == nil {
+			p.Profile.AddNominatedPod(logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: at.Node})
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package preempt
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// Resume finishes what a process before this one has begun: groups that were to leave whole,
+// and of which some have left. All who run are marked, and one of them is still where somebody
+// more important waits to be: who makes room leaves last. Without all of that nobody is asked.
+// If not all are marked, nobody has left yet, whatever members it lacks of its own accord: then,
+// or if nobody waits any more, the group runs on.
+func (p *Preemptor) Resume() {
+	all, err := p.pods.List(labels.Everything())
+	if err != nil || !p.Enabled {
+		return
+	}
+	waits := map[string]*v1.Pod{} // the most important of those that have a place on a node
+	marked := map[gang.Ref][]*v1.Pod{}
+	for _, pod := range all {
+		switch {
+		case p.hasPlace(pod):
+			node := pod.Status.NominatedNodeName
+			if w := waits[node]; w == nil || convert.Priority(pod) > convert.Priority(w) || convert.Priority(pod) == convert.Priority(w) && pod.Name < w.Name {
+				waits[node] = pod
+			}
+		case p.isMarked(pod):
+			key := p.Cache.Together(source.Of(pod))[0]
+			marked[key] = append(marked[key], pod)
+		}
+	}
+	for _, key := range sortedRefs(marked) {
+		if by := p.awaits(marked[key], waits); by != nil && p.short(key) && p.allMarked(key) {
+			p.finish(key, marked[key], by)
+		}
+	}
+}
+
+// hasPlace says whether a pod of this profile waits for a node for which it is nominated. A
+// nomination of a gang stands for a reservation.
+func (p *Preemptor) hasPlace(pod *v1.Pod) bool {
+	node := pod.Status.NominatedNodeName
+	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || convert.Finished(pod) || pod.Spec.SchedulerName != p.Profile.ProfileName() {
+		return false
+	}
+	if source.Of(pod).IsZero() {
+		return true
+	}
+	place, _ := p.Cache.Place(pod)
+	return place == node
+}
+
+// isMarked says whether a member runs of which this profile has said that it leaves.
+func (p *Preemptor) isMarked(pod *v1.Pod) bool {
+	if source.Of(pod).IsZero() || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || convert.Finished(pod) {
+		return false
+	}
+	_, c := podutil.GetPodCondition(&pod.Status, v1.DisruptionTarget)
+	return c != nil && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler &&
+		strings.HasPrefix(c.Message, p.Profile.ProfileName()+": ")
+}
+
+// awaits returns who waits for some of these pods to leave; nil if nobody does.
+func (p *Preemptor) awaits(leave []*v1.Pod, waits map[string]*v1.Pod) *v1.Pod {
+	for _, pod := range leave {
+		if by := waits[pod.Spec.NodeName]; by != nil && convert.Priority(by) > convert.Priority(pod) {
+			return by
+		}
+	}
+	return nil
+}
+
+// short says whether some gang of a group has fewer members than it needs.
+func (p *Preemptor) short(key gang.Ref) bool {
+	for _, of := range p.Cache.Together(key) {
+		if p.Cache.Short(of) {
+			return true
+		}
+	}
+	return false
+}
+
+// allMarked says whether all members of a group that run are marked: nobody leaves before.
+func (p *Preemptor) allMarked(key gang.Ref) bool {
+	for _, of := range p.Cache.Together(key) {
+		running, _ := p.Cache.Running(of)
+		if slices.ContainsFunc(running, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// finish has the rest of a group leave.
+func (p *Preemptor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
+	klog.Background().Info("The rest of a gang leaves that was evicted in part", "gang", key.String(), "pods", len(pods), "for", klog.KObj(by))
+	groups := newWholes()
+	for _, pod := range pods {
+		groups.of[pod.UID] = key
+	}
+	groups.lost[key] = true
+	d := &departure{
+		Preemptor: p, number: p.Victims.next(), evict: p.Executor.PreemptPod, plugin: pluginName, groups: groups,
+		by:     preemptor{pod: by, members: map[string]*v1.Pod{convert.PodKey(by): by}},
+		to:     func(victim *v1.Pod) preemption.Candidate { return site{node: victim.Spec.NodeName} },
+		room:   map[string]bool{by.Status.NominatedNodeName: true},
+		stands: func() bool { return false },
+		took:   func(*v1.Pod) {},
+	}
+	if group, refusal := p.Cache.Group(by); !source.Of(by).IsZero() && !refusal.Is() {
+		d.by = preemptor{gangs: group.Whole(), pod: by, members: group.Pods}
+	}
+	p.Victims.expect(pods, p.Clock.Now().Add(firstAgain+unseenFor), d.number)
+	go d.leave(context.Background(), pods, func() {})
+}

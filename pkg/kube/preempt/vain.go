@@ -1,0 +1,306 @@
+package preempt
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// A search that found nobody is remembered with all that it depended on, by domain of the
+// layer that the members must not leave:
+//
+//	spine-0   generations of its nodes, gangs that run there, budgets    as it was: not searched
+//	spine-1   ...                                                         another one: searched
+//
+// The members go to one such domain, so another eviction can only be where something has
+// changed. Of gangs that are asked for there, what counts is whether they may leave and how
+// many they can spare, wherever their members are.
+//
+// What is remembered ends nothing but work: it is equal or it is not, and nothing of it is
+// ever brought up to date.
+
+// vain is what came of the searches of one profile. Only its scheduling cycles ask, one after the
+// other.
+type vain struct {
+	seed  maphash.Seed
+	asked int64               // counts questions, to tell which was not asked for longest
+	known map[string]*nothing // by what is asked for
+	nodes []onNodeNow         // by node index
+	tree  *topology.Tree
+	paths []uint64 // by node index of tree, where the node stands
+}
+
+// mostVain bounds what is remembered: a few bytes for each domain.
+const mostVain = 256
+
+// nothing is where nobody was found for those who ask for the same.
+type nothing struct {
+	asked   int64
+	domains map[string]fruitless // by their first node: trees come and go
+}
+
+// fruitless is a domain as it was.
+type fruitless struct {
+	digest uint64
+	any    bool // there was somebody who may leave
+}
+
+// onNodeNow is what one state of a node shows.
+type onNodeNow struct {
+	generation int64
+	gangs      []gang.Ref
+	namespaces []string
+}
+
+// search is choose, but where nothing has changed since nobody was found.
+func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
+	asks := a.Asks()
+	if asks == "" {
+		found, verdict, _ := p.choose(ctx, a)
+		return found, verdict
+	}
+	was, now := p.vain.get(asks), p.digests(a)
+	changed := map[string]bool{}
+	for d, digest := range now {
+		if old, ok := was[d]; !ok || old.digest != digest {
+			changed[d] = true
+		}
+	}
+	some := a
+	if len(changed) < len(now) {
+		some = a.Without(func(node int) bool { return !changed[firstOf(a, domainOf(a, node))] })
+	}
+	var c *candidates
+	if len(changed) > 0 {
+		var found *solution
+		var verdict Verdict
+		found, verdict, c = p.choose(ctx, some)
+		if found != nil && some != a { // there is one; which is best is asked of all domains
+			found, verdict, c = p.choose(ctx, a)
+		}
+		if found != nil || verdict == LeftOut {
+			return found, verdict
+		}
+	}
+	any := false
+	is := map[string]fruitless{}
+	for d, digest := range now {
+		if is[d] = was[d]; changed[d] {
+			is[d] = fruitless{digest, c.anyIn(d)}
+		}
+		any = any || is[d].any
+	}
+	p.vain.put(asks, is)
+	if any {
+		return nil, NoHelp
+	}
+	return nil, Nobody
+}
+
+// anyIn says whether somebody in a domain may leave, or does so anyway.
+func (c *candidates) anyIn(first string) bool {
+	i, _ := c.Net.Tree.NodeIndex(first)
+	lo, hi := c.Net.Tree.Nodes(domainOf(c.Attempt, i))
+	return slices.ContainsFunc(c.here[lo:hi], func(n onNode) bool { return len(n.victims)+len(n.leaving) > 0 })
+}
+
+// domainOf is the domain that members which are placed on a node must not leave.
+func domainOf(a *place.Attempt, node int) topology.ID {
+	return a.Net.Tree.Ancestor(a.Net.Tree.Node(node), a.All.Must)
+}
+
+// firstOf is the name of a domain's first node.
+func firstOf(a *place.Attempt, d topology.ID) string {
+	first, _ := a.Net.Tree.Nodes(d)
+	return a.Net.Tree.NodeName(first)
+}
+
+// digests tells, by domain, one state of the cluster from another.
+func (p *Preemptor) digests(a *place.Attempt) map[string]uint64 {
+	if p.vain.known == nil {
+		p.vain.known, p.vain.seed = map[string]*nothing{}, maphash.MakeSeed()
+	}
+	if len(p.vain.nodes) != len(a.Nodes) {
+		p.vain.nodes = make([]onNodeNow, len(a.Nodes))
+	}
+	s := states{
+		vain: &p.vain, gangs: p.gangStates(a), budgets: budgetStates(p.listBudgets()), out: map[string]uint64{},
+	}
+	barred, came := p.Victims.barred(p.Clock.Now())
+	s.vetoes = [2]int{len(barred), came}
+	s.hash.SetSeed(p.vain.seed)
+	s.findPaths(a.Net.Tree)
+	for first := 0; first < len(a.Nodes); {
+		d := domainOf(a, first)
+		_, hi := a.Net.Tree.Nodes(d)
+		s.out[a.Net.Tree.NodeName(first)] = s.domain(a, first, hi)
+		first = hi
+	}
+	return s.out
+}
+
+// states are what one look at the cluster has found out.
+type states struct {
+	vain    *vain
+	gangs   func(gang.Ref) string
+	budgets map[string]string // by namespace
+	vetoes  [2]int
+	hash    maphash.Hash
+	out     map[string]uint64
+}
+
+// findPaths notes where the nodes of a tree stand.
+func (s *states) findPaths(tree *topology.Tree) {
+	if s.vain.tree == tree {
+		return
+	}
+	s.vain.tree, s.vain.paths = tree, make([]uint64, tree.NumNodes())
+	for i := range s.vain.paths {
+		s.hash.Reset()
+		for d := tree.Node(i); d != topology.Root; d = tree.Parent(d) {
+			s.write(tree.Name(d))
+		}
+		s.vain.paths[i] = s.hash.Sum64()
+	}
+}
+
+// domain is the digest of the nodes from one to before another.
+func (s *states) domain(a *place.Attempt, from, to int) uint64 {
+	s.hash.Reset()
+	maphash.WriteComparable(&s.hash, s.vetoes)
+	gangs, namespaces := map[gang.Ref]bool{}, map[string]bool{}
+	for i := from; i < to; i++ {
+		maphash.WriteComparable(&s.hash, s.vain.paths[i])
+		if a.Nodes[i] == nil {
+			s.hash.WriteByte(0)
+			continue
+		}
+		n := &s.vain.nodes[i]
+		n.look(a.Nodes[i])
+		maphash.WriteComparable(&s.hash, n.generation)
+		s.write(a.Beside(i))
+		for _, name := range n.gangs {
+			if !gangs[name] {
+				gangs[name] = true
+				s.write(s.gangs(name))
+			}
+		}
+		for _, name := range n.namespaces {
+			if !namespaces[name] {
+				namespaces[name] = true
+				s.write(s.budgets[name])
+			}
+		}
+	}
+	return s.hash.Sum64()
+}
+
+// write adds a text that cannot run into the next.
+func (s *states) write(text string) {
+	maphash.WriteComparable(&s.hash, len(text))
+	s.hash.WriteString(text)
+}
+
+// look brings what is known of a node up to date.
+func (n *onNodeNow) look(node fwk.NodeInfo) {
+	if n.generation == node.GetGeneration() {
+		return
+	}
+	*n = onNodeNow{generation: node.GetGeneration()}
+	for _, info := range node.GetPods() {
+		pod := info.GetPod()
+		if name := source.Of(pod); !name.IsZero() && !slices.Contains(n.gangs, name) {
+			n.gangs = append(n.gangs, name)
+		}
+		if !slices.Contains(n.namespaces, pod.Namespace) {
+			n.namespaces = append(n.namespaces, pod.Namespace)
+		}
+	}
+}
+
+// gangStates says, of a gang that runs, all that decides who of it and of its group may be
+// evicted for an attempt. Time makes no difference: where members would take long to leave,
+// those are asked for last, but asked for.
+func (p *Preemptor) gangStates(a *place.Attempt) func(gang.Ref) string {
+	known := map[gang.Ref]string{}
+	ceiling := convert.Priority(a.Lowest())
+	mayEvict := func(pod *v1.Pod) bool { return convert.Priority(pod) < ceiling && !convert.Protected(pod) }
+	return func(name gang.Ref) string {
+		if s, ok := known[name]; ok {
+			return s
+		}
+		c := &candidates{Attempt: a, cache: p.Cache, waits: func(uid types.UID) bool { return p.Profile.GetWaitingPod(uid) != nil }}
+		together := p.Cache.Together(name)
+		var b strings.Builder
+		for _, of := range together {
+			running, least := c.running(of)
+			placed, _ := p.Cache.Placed(of)
+			may := 0
+			for _, pod := range running {
+				if mayEvict(pod) {
+					may++
+				}
+			}
+			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", may)
+			for _, pod := range placed {
+				if !c.placed(pod) {
+					fmt.Fprint(&b, " ", pod.UID)
+				}
+			}
+			b.WriteByte(';')
+		}
+		for _, of := range together {
+			known[of] = b.String()
+		}
+		return b.String()
+	}
+}
+
+// budgetStates says, by namespace, what the budgets allow.
+func budgetStates(budgets map[string][]budget) map[string]string {
+	out := map[string]string{}
+	for namespace, some := range budgets {
+		var b strings.Builder
+		for _, is := range some {
+			fmt.Fprintln(&b, is.Name, is.Allowed, is.selects, slices.Sorted(maps.Keys(is.leaves)))
+		}
+		out[namespace] = b.String()
+	}
+	return out
+}
+
+// get returns what is remembered of those who ask for the same. It is not to be changed.
+func (v *vain) get(asks string) map[string]fruitless {
+	if n := v.known[asks]; n != nil {
+		return n.domains
+	}
+	return nil
+}
+
+// put remembers that nobody was found, and forgets what was not asked for longest.
+func (v *vain) put(asks string, domains map[string]fruitless) {
+	v.asked++
+	if v.known[asks] == nil && len(v.known) >= mostVain {
+		oldest := ""
+		for key, n := range v.known {
+			if oldest == "" || n.asked < v.known[oldest].asked {
+				oldest = key
+			}
+		}
+		delete(v.known, oldest)
+	}
+	v.known[asks] = &nothing{asked: v.asked, domains: domains}
+}

@@ -1,0 +1,194 @@
+package preempt_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/test/testcluster"
+)
+
+// lasting is a still cluster of which the scheduler keeps the state of each node.
+type lasting struct {
+	*still
+	planner *place.Planner
+	known   []fwk.NodeInfo
+}
+
+func last(s *still) *lasting {
+	return &lasting{still: s, planner: place.NewPlanner(s.Profile(), s.Plugin.Cache), known: s.infos()}
+}
+
+// put has a pod on its node as far as the scheduler knows, in the place of one of that name.
+func (l *lasting) put(pod *v1.Pod) {
+	pod.Namespace = "default"
+	i := slices.IndexFunc(l.known, func(n fwk.NodeInfo) bool { return n.Node().Name == pod.Spec.NodeName })
+	for _, old := range l.known[i].GetPods() {
+		if old.GetPod().Name == pod.Name {
+			pod.UID = old.GetPod().UID
+			require.NoError(l.t, l.known[i].RemovePod(klog.Background(), old.GetPod()))
+			break
+		}
+	}
+	info, err := framework.NewPodInfo(pod)
+	require.NoError(l.t, err)
+	l.known[i].AddPodInfo(info)
+}
+
+// given has a further member of a gang run, of which the scheduler itself has not heard yet.
+func (l *lasting) given(name string) {
+	p := a(name, 10, "0", "n0")
+	gang, _, _ := strings.Cut(name, "-")
+	p.Labels = map[string]string{scheduling.LabelPodGroup: gang}
+	l.Pod(p)
+	l.Wait("seen", func() string {
+		if l.Plugin.Cache.Pod("default/"+name) != nil {
+			return "seen"
+		}
+		return ""
+	})
+}
+
+// asks says what comes of an attempt for a gang, and on how many nodes victims were looked for.
+func (l *lasting) asks(gang string) (evicts string, searched int64) {
+	l.t.Helper()
+	a := l.try(l.Get(gang+"-0"), l.planner, l.known)
+	before := l.Plugin.Preemptor.Searched()
+	gone, _, verdict := l.Plugin.Preemptor.Asked(l.t.Context(), a)
+	evicts = verdict.Says(0, 0)
+	if verdict == preempt.Evicts {
+		slices.Sort(gone)
+		evicts = "evicts " + strings.Join(gone, " ")
+	}
+	return evicts, l.Plugin.Preemptor.Searched() - before
+}
+
+// TestInVainIsNotRepeated: where nobody was found victims are looked for again when something
+// has changed there, and then they are found.
+func TestInVainIsNotRepeated(t *testing.T) {
+	const noHelp = "preemption is not helpful for scheduling"
+	for name, do := range map[string]struct {
+		what     func(l *lasting)
+		gang     string
+		evicts   string
+		searched int64
+	}{
+		"nothing":             {func(*lasting) {}, "want", noHelp, 0},
+		"a gang like it asks": {func(*lasting) {}, "like", noHelp, 0},
+		"one that asks for something else": {
+			func(*lasting) {}, "less", "evicts low", 4,
+		},
+		"a pod comes to a spine": {func(l *lasting) { l.put(a("z", 500, "0", "n3")) }, "want", noHelp, 2},
+		"one is less important":  {func(l *lasting) { l.put(a("high", 50, "4", "n1")) }, "want", "evicts high low", 2 + 4},
+		"one may be evicted": {
+			func(l *lasting) { l.put(a("safe", 10, "1", "n3")) }, "want", "evicts g-0 g-1 safe", 2 + 4,
+		},
+		"a budget": {func(l *lasting) {
+			b := budget("web", 1, "web")
+			b.Namespace = "default"
+			require.NoError(t, l.Client.Tracker().Add(b))
+			l.Wait("seen", func() string {
+				all, _ := l.Profile().SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
+				if slices.ContainsFunc(all, func(b *policy.PodDisruptionBudget) bool { return b.Name == "web" }) {
+					return "seen"
+				}
+				return ""
+			})
+		}, "want", noHelp, 4},
+		"the gang of a victim gets a member elsewhere that it can spare": {func(l *lasting) {
+			l.given("g-2")
+		}, "want", noHelp, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := last(wanting(t, "s/b/n0=4 s/b/n1=4 s2/c/n2=4 s2/c/n3=4", 2, pending(2, 100, "4"), func(c *testcluster.Cluster) {
+				c.Pod(a("low", 10, "4", "n0"))
+				c.Pod(a("high", 200, "4", "n1"))
+				c.Gang("g", 2, a("", 10, "4", "n2"), a("", 10, "3", "n3"))
+				c.Pod(protected(a("safe", 10, "1", "n3")))
+				for gang, cpus := range map[string]string{"like": "4", "less": "2"} {
+					both := pending(2, 100, cpus)
+					for _, p := range both {
+						testcluster.Held(p, "outside")
+					}
+					c.Gang(gang, 2, both...)
+				}
+			}))
+			for _, gang := range []string{"like", "less"} {
+				l.Wait("2", func() string {
+					if group, refusal := l.Plugin.Cache.Group(l.Get(gang + "-0")); !refusal.Is() && len(group.Pending) == 2 {
+						return "2"
+					}
+					return ""
+				})
+			}
+			evicts, searched := l.asks("want")
+			require.Equal(t, noHelp, evicts)
+			require.EqualValues(t, 4, searched)
+			do.what(l)
+			evicts, searched = l.asks(do.gang)
+			require.Equal(t, do.evicts, evicts)
+			require.Equal(t, do.searched, searched)
+			if evicts == noHelp {
+				_, searched = l.asks(do.gang)
+				require.Zero(t, searched, "the second time")
+			}
+		})
+	}
+}
+
+// BenchmarkInVain is what it costs that no eviction helps a gang: the first time, when one pod
+// in the cluster has changed, and when nothing has.
+func BenchmarkInVain(b *testing.B) {
+	const spines, size = 16, 128
+	var nodes strings.Builder
+	for i := range spines * size {
+		fmt.Fprintf(&nodes, "s%d/b%d/n%d=8 ", i/size, i/16, i)
+	}
+	l := last(wanting(b, nodes.String(), size, pending(size, 100, "8"), func(c *testcluster.Cluster) {
+		for i := range spines * size {
+			for k := range 8 {
+				pod := a(fmt.Sprintf("p-%d-%d", i, k), int32(k), "1", fmt.Sprint("n", i))
+				if i%size == 0 && k == 0 {
+					protected(pod)
+				}
+				c.Pod(pod)
+			}
+		}
+	}))
+	for _, c := range []struct {
+		name         string
+		forget, move bool
+	}{{"first", true, false}, {"changed", false, true}, {"same", false, false}} {
+		b.Run(c.name, func(b *testing.B) {
+			var took time.Duration
+			for b.Loop() {
+				if c.forget {
+					l.Plugin.Preemptor.ForgetVain()
+				}
+				if c.move {
+					l.put(a("p-5-1", 1, "1", "n5"))
+				}
+				a := l.try(l.Get("want-0"), l.planner, l.known)
+				began := time.Now()
+				_, _, verdict := l.Plugin.Preemptor.Asked(b.Context(), a)
+				took += time.Since(began)
+				require.Equal(b, preempt.NoHelp, verdict)
+			}
+			b.ReportMetric(float64(took.Microseconds())/1000/float64(b.N), "ms/search")
+		})
+	}
+}

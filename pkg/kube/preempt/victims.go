@@ -1,0 +1,322 @@
+package preempt
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// Victims remembers, by group, who is asked to leave for its reservation. Only until
+// they can be seen leaving is that more than the API server knows.
+type Victims struct {
+	mu    sync.Mutex
+	last  int                    // number of the last eviction
+	asked map[gang.Ref]*eviction // by group: the one for its reservation
+	going map[types.UID]*parted  // who is to leave, of all groups, and was not seen leaving
+	stuck map[gang.Ref]map[types.UID]bool
+
+	vetoes    map[types.UID]veto
+	vetoCount int // of all that ever came
+}
+
+// eviction is who is asked to leave for one reservation.
+type eviction struct {
+	number int
+	pods   map[types.UID]bool
+	took   map[types.UID]bool // those whose leaving the API server has taken
+	begun  bool               // its places are in the book
+	doubt  *doubt             // who may not be needed any more; nil if nobody asks
+}
+
+// parted is a pod that is to leave although the scheduler still counts it.
+type parted struct {
+	pod   *v1.Pod
+	until time.Time // when that is not to be expected any more; zero if we hear of it
+	by    int       // the eviction that was the last to ask: only it can take that back
+}
+
+// ordinary is the number of all evictions for pods without a gang, as far as victims leave alone.
+const ordinary = 0
+
+// next numbers an eviction.
+func (v *Victims) next() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.last++
+	return v.last
+}
+
+// set notes who is asked to leave for a group's reservation, and numbers the eviction.
+func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.asked == nil {
+		v.asked = map[gang.Ref]*eviction{}
+	}
+	v.last++
+	e := &eviction{number: v.last, pods: map[types.UID]bool{}, took: map[types.UID]bool{}}
+	for _, p := range pods {
+		e.pods[p.UID] = true
+	}
+	v.asked[group] = e
+	v.part(pods, parted{by: e.number})
+	return e.number
+}
+
+// also notes further pods that are asked to leave by an eviction for a group's reservation.
+func (v *Victims) also(group gang.Ref, number int, pods []*v1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.part(pods, parted{by: number})
+	if e := v.asked[group]; e != nil && e.number == number {
+		for _, p := range pods {
+			e.pods[p.UID] = true
+		}
+	}
+}
+
+// expect notes that an eviction is having pods deleted, and that nobody is heard of if it
+// cannot.
+func (v *Victims) expect(pods []*v1.Pod, until time.Time, number int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.part(pods, parted{until: until, by: number})
+}
+
+// back notes that pods which an eviction was expected to have deleted do not leave, and returns
+// them without those whom another one has asked since.
+func (v *Victims) back(pods []*v1.Pod, number int) (stay []*v1.Pod) {
+	if len(pods) == 0 {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range pods {
+		if is := v.going[p.UID]; is != nil && is.by != number {
+			continue
+		}
+		delete(v.going, p.UID)
+		stay = append(stay, p)
+	}
+	return stay
+}
+
+// part notes who is to leave. v.mu is held.
+func (v *Victims) part(pods []*v1.Pod, as parted) {
+	if v.going == nil {
+		v.going = map[types.UID]*parted{}
+	}
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil {
+			is := as
+			is.pod = p
+			v.going[p.UID] = &is
+		}
+	}
+}
+
+// took notes that the API server has taken a pod's leaving.
+func (v *Victims) took(group gang.Ref, number int, pod *v1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.asked[group]; e != nil && e.number == number {
+		e.took[pod.UID] = true
+	}
+}
+
+// stay notes that pods do not leave after all for a group's reservation, and returns them
+// without those whom another eviction has asked since.
+func (v *Victims) stay(group gang.Ref, number int, pods []*v1.Pod) []*v1.Pod {
+	v.mu.Lock()
+	if e := v.asked[group]; e != nil && e.number == number {
+		for _, p := range pods {
+			delete(e.pods, p.UID)
+		}
+	}
+	v.mu.Unlock()
+	return v.back(pods, number)
+}
+
+// current says whether an eviction is the one for its group's reservation.
+func (v *Victims) current(group gang.Ref, number int) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.asked[group]
+	return e != nil && e.number == number
+}
+
+// begin notes that an eviction's places are in the book: from now on it ends with them.
+func (v *Victims) begin(group gang.Ref, number int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.asked[group]; e != nil && e.number == number {
+		e.begun = true
+	}
+}
+
+// Tidy forgets what only matters to a gang that has a reservation, or that waits.
+func (v *Victims) Tidy(c *cache.Cache, group gang.Ref) {
+	v.mu.Lock()
+	e, stuck := v.asked[group], v.stuck[group]
+	over := e != nil && e.begun
+	v.mu.Unlock()
+	if over && c.Reserved(group) { // the cache asks who leaves: it must not be asked with v.mu held
+		over = false
+	}
+	var placed bool
+	if stuck != nil {
+		g, refusal := c.GroupOf(group)
+		placed = refusal.Is() || len(g.Pending) == 0
+	}
+	if !over && !placed {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if over && v.asked[group] == e {
+		delete(v.asked, group)
+	}
+	if placed {
+		delete(v.stuck, group)
+	}
+}
+
+// Forget is for when the group has its places, or is gone.
+func (v *Victims) Forget(group gang.Ref) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.asked, group)
+	delete(v.stuck, group)
+}
+
+// Overdue notes that the group's victims have had their time. Those whose leaving the API
+// server never took have had none.
+func (v *Victims) Overdue(group gang.Ref) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.asked[group]
+	if e == nil {
+		return
+	}
+	if v.stuck == nil {
+		v.stuck = map[gang.Ref]map[types.UID]bool{}
+	}
+	for uid := range e.took {
+		if v.stuck[group] == nil {
+			v.stuck[group] = map[types.UID]bool{}
+		}
+		v.stuck[group][uid] = true
+	}
+	delete(v.asked, group)
+}
+
+// Avoid says whether a victim of the group that did not leave in time is still on the
+// node.
+func (v *Victims) Avoid(group gang.Ref, node fwk.NodeInfo) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.stuck[group]) == 0 {
+		return false
+	}
+	for _, p := range node.GetPods() {
+		if v.stuck[group][p.GetPod().UID] {
+			return true
+		}
+	}
+	return false
+}
+
+// Leaving lists, by node index, who is still on a reserved node and was asked to leave, or
+// leaves anyway.
+func (v *Victims) Leaving(a *place.Attempt, now time.Time) (gone [][]*v1.Pod, any bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var asked map[types.UID]bool
+	if e := v.asked[a.Group.Key]; e != nil {
+		asked = e.pods
+	}
+	gone = make([][]*v1.Pod, len(a.Nodes))
+	for _, node := range a.Group.Places {
+		i, ok := a.Net.Tree.NodeIndex(node)
+		if !ok || a.Nodes[i] == nil || gone[i] != nil {
+			continue
+		}
+		for _, p := range a.Nodes[i].GetPods() {
+			pod := p.GetPod()
+			if pod.DeletionTimestamp != nil || asked[pod.UID] || v.isGoing(pod, now) {
+				gone[i], any = append(gone[i], pod), true
+			}
+		}
+	}
+	return gone, any
+}
+
+// Leaves says whether a pod is to leave, seen or not.
+func (v *Victims) Leaves(pod *v1.Pod, now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return pod.DeletionTimestamp != nil || v.isGoing(pod, now)
+}
+
+// isGoing says whether a pod is to leave and was not seen leaving. v.mu is held.
+func (v *Victims) isGoing(pod *v1.Pod, now time.Time) bool {
+	p := v.going[pod.UID]
+	return p != nil && (p.until.IsZero() || now.Before(p.until))
+}
+
+// Depart brings an attempt up to date: pods that were asked to leave, for this group or
+// another one, leave, though the scheduler has not seen it yet. Without that two gangs
+// could choose the same victim. Those who are seen leaving are no longer remembered.
+func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for uid, p := range v.going {
+		i, ok := a.Net.Tree.NodeIndex(p.pod.Spec.NodeName)
+		if ok && a.Nodes[i] == nil {
+			continue // a node to avoid
+		}
+		if !ok || !v.isGoing(p.pod, now) || !departs(ctx, a, i, marked(p.pod, now)) {
+			delete(v.going, uid)
+		}
+	}
+}
+
+// departs marks a pod of a node as leaving. It says false if the pod is gone, or leaves
+// already as far as the scheduler knows.
+func departs(ctx context.Context, a *place.Attempt, node int, going *v1.Pod) bool {
+	for _, info := range a.Nodes[node].GetPods() {
+		pod := info.GetPod()
+		if pod.UID != going.UID {
+			continue
+		}
+		if pod.DeletionTimestamp != nil {
+			return false
+		}
+		gone, err := framework.NewPodInfo(going)
+		n := a.Nodes[node].Snapshot()
+		if err == nil && n.RemovePod(klog.FromContext(ctx), pod) == nil {
+			n.AddPodInfo(gone)
+			a.Replace(node, n)
+		}
+		return true
+	}
+	return false
+}
+
+// marked is a pod as it will be once its leaving is seen.
+func marked(pod *v1.Pod, now time.Time) *v1.Pod {
+	out := pod.DeepCopy()
+	out.DeletionTimestamp = &metav1.Time{Time: now.Add(grace(pod))}
+	return out
+}

@@ -1,0 +1,221 @@
+package preempt
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// at makes a pod on a node, its name for a UID; one whose name ends in "!" is seen leaving.
+func at(node, name string) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{NodeName: node}}
+	if strings.HasSuffix(name, "!") {
+		p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	}
+	return p
+}
+
+// pods makes some, of "node/name node/name".
+func pods(words string) (all []*v1.Pod) {
+	for word := range strings.FieldsSeq(words) {
+		node, name, _ := strings.Cut(word, "/")
+		all = append(all, at(node, name))
+	}
+	return all
+}
+
+// attempting is an attempt of a group on nodes n0, n1 and n2 with these pods, with places
+// on some of the nodes.
+func attempting(group gang.Ref, there string, places ...string) *place.Attempt {
+	a := &place.Attempt{Net: &cache.Topology{}, Group: &cache.Group{Group: gang.Group{Key: group, Places: map[string]string{}}}}
+	var nodes []topology.Node
+	for _, name := range []string{"n0", "n1", "n2"} {
+		nodes = append(nodes, topology.Node{Name: name})
+		n := framework.NewNodeInfo()
+		n.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		for _, p := range pods(there) {
+			if p.Spec.NodeName == name {
+				n.AddPod(p)
+			}
+		}
+		a.Nodes = append(a.Nodes, n)
+	}
+	a.Net.Tree = topology.Build(nil, nodes)
+	for i, node := range places {
+		a.Group.Places["want-"+string(rune('0'+i))] = node
+	}
+	return a
+}
+
+// leave lists who leaves as far as an attempt knows.
+func leave(a *place.Attempt) string {
+	var out []string
+	for _, n := range a.Nodes {
+		if n == nil {
+			continue
+		}
+		for _, p := range n.GetPods() {
+			if p.GetPod().DeletionTimestamp != nil {
+				out = append(out, p.GetPod().Name)
+			}
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+var (
+	gangG = gang.Ref{Source: "podgroup", Namespace: "ns", Name: "g"}
+	gangH = gang.Ref{Source: "podgroup", Namespace: "ns", Name: "h"}
+)
+
+// TestVictimsDepart: who was asked to leave leaves, for every group that looks, until they
+// are seen leaving or gone, or it turns out that they stay.
+func TestVictimsDepart(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		then   func(v *Victims, e int) // after x on n0 and y on n1 were asked to leave for g
+		there  string                  // when h looks, ten seconds later
+		avoid  bool                    // n1 is left out
+		leave  string                  // as far as h knows
+		remain string                  // who is remembered
+	}{
+		"not seen yet":              {there: "n0/x n1/y n1/z", leave: "x y", remain: "x y"},
+		"one is gone":               {there: "n1/y", leave: "y", remain: "y"},
+		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.part(pods("n1/z!"), parted{}) }, leave: "x", remain: "x"},
+		"a node to avoid says none": {there: "n0/x n1/y", avoid: true, leave: "x", remain: "x y"},
+		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.stay(gangG, e, pods("n0/x")) }, leave: "y", remain: "y"},
+		"others have asked it since": {there: "n0/x n1/y", then: func(v *Victims, e int) {
+			v.expect(pods("n0/x"), now.Add(time.Minute), v.next())
+			require.Empty(t, v.stay(gangG, e, pods("n0/x")))
+		}, leave: "x y", remain: "x y"},
+		"others have asked it before": {there: "n0/x n1/y", then: func(v *Victims, e int) {
+			other := v.next()
+			v.also(gangG, e, pods("n2/w"))
+			require.Empty(t, v.back(pods("n1/y n2/w"), other))
+			require.Len(t, v.stay(gangG, e, pods("n2/w")), 1)
+		}, leave: "x y", remain: "x y"},
+		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
+		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.expect(pods("n2/w"), now.Add(11*time.Second), ordinary) }, leave: "w", remain: "w"},
+		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.expect(pods("n2/w"), now.Add(10*time.Second), ordinary) }},
+		"a node that is gone":       {then: func(v *Victims, _ int) { v.part(pods("n9/q"), parted{}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &Victims{}
+			e := v.set(gangG, pods("n0/x n1/y"))
+			if c.then != nil {
+				c.then(v, e)
+			}
+			a := attempting(gangH, c.there)
+			untouched := a.Nodes
+			if c.avoid {
+				a.Nodes = []fwk.NodeInfo{a.Nodes[0], nil, a.Nodes[2]}
+			}
+			v.Depart(t.Context(), a, now.Add(10*time.Second))
+			require.Equal(t, c.leave, leave(a))
+			require.Empty(t, leave(&place.Attempt{Nodes: untouched}), "the layout's nodes are not changed")
+			for uid := range v.going {
+				require.Contains(t, strings.Fields(c.remain), string(uid))
+			}
+			require.Len(t, v.going, len(strings.Fields(c.remain)))
+		})
+	}
+}
+
+// TestVictimsLeaving: for whom a group waits on its reserved nodes.
+func TestVictimsLeaving(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		asked, by string
+		there     string
+		places    []string
+		waits     string
+	}{
+		"asked, not seen":       {asked: "n0/x", there: "n0/x n0/other", places: []string{"n0"}, waits: "x"},
+		"seen leaving":          {there: "n0/x!", places: []string{"n0"}, waits: "x!"},
+		"on another node":       {asked: "n1/x", there: "n1/x", places: []string{"n0"}},
+		"nobody":                {there: "n0/x", places: []string{"n0"}},
+		"asked by another gang": {asked: "n0/x", by: "h", there: "n0/x", places: []string{"n0"}, waits: "x"},
+		"two places on a node":  {asked: "n0/x", there: "n0/x", places: []string{"n0", "n0"}, waits: "x"},
+		"a place that is gone":  {asked: "n9/x", there: "n0/y", places: []string{"n9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &Victims{}
+			by := gangG
+			if c.by != "" {
+				by = gangH
+			}
+			v.set(by, pods(c.asked))
+			a := attempting(gangG, c.there, c.places...)
+			gone, any := v.Leaving(a, now)
+			var waits []string
+			for _, here := range gone {
+				for _, p := range here {
+					waits = append(waits, p.Name)
+				}
+			}
+			require.Equal(t, c.waits, strings.Join(waits, " "))
+			require.Equal(t, c.waits != "", any)
+			for _, p := range pods(c.asked) {
+				require.True(t, v.Leaves(p, now))
+			}
+		})
+	}
+}
+
+// TestVictimsOverdue: a victim that had its time and is still there makes its node one to
+// avoid, for the group that waited. One that the API server never let go had no time.
+func TestVictimsOverdue(t *testing.T) {
+	v := &Victims{}
+	e := v.set(gangG, pods("n0/x n1/y"))
+	v.took(gangG, e, at("n0", "x"))
+	v.took(gangG, e-1, at("n1", "y")) // of an eviction before
+	v.took(gangH, e, at("n1", "y"))   // of another group
+	a := attempting(gangG, "n0/x n1/y n2/z")
+	avoided := func(g gang.Ref) (out []string) {
+		for _, n := range a.Nodes {
+			if v.Avoid(g, n) {
+				out = append(out, n.Node().Name)
+			}
+		}
+		return out
+	}
+	require.Empty(t, avoided(gangG), "they have time")
+	v.Overdue(gangG)
+	require.Equal(t, []string{"n0"}, avoided(gangG))
+	require.Empty(t, avoided(gangH))
+	require.False(t, v.current(gangG, e))
+	v.Overdue(gangG) // of nothing
+	require.Equal(t, []string{"n0"}, avoided(gangG))
+	v.Forget(gangG)
+	require.Empty(t, avoided(gangG))
+}
+
+// TestEvictionsHaveNumbers: what is heard of an eviction that another one has replaced
+// does not count.
+func TestEvictionsHaveNumbers(t *testing.T) {
+	v := &Victims{}
+	first := v.set(gangG, pods("n0/x"))
+	other := v.set(gangH, pods("n1/y"))
+	second := v.set(gangG, pods("n0/z"))
+	require.False(t, v.current(gangG, first))
+	require.True(t, v.current(gangG, second))
+	require.True(t, v.current(gangH, other))
+	require.False(t, v.current(gangH, second))
+	require.Empty(t, v.stay(gangG, first, pods("n0/z")), "the second has asked it")
+	require.True(t, v.asked[gangG].pods["z"])
+	require.Len(t, v.stay(gangG, second, pods("n0/z")), 1)
+	require.False(t, v.asked[gangG].pods["z"])
+	require.False(t, v.Leaves(at("n0", "z"), time.Unix(1000, 0)))
+}
