@@ -1,12 +1,16 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -26,12 +30,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	resourcev1 "k8s.io/client-go/kubernetes/typed/resource/v1"
 	clienttesting "k8s.io/client-go/testing"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
-	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // api answers what the scheduler asks of an API server, as far as a scheduler asks:
@@ -39,14 +44,21 @@ import (
 // too: a bound pod runs, a deleted one is gone.
 type api struct {
 	*server
-	now func() time.Time
+	gate *gate // for those who write
+	now  func() time.Time
 	// victimsStay keeps deleted pods, terminating.
 	victimsStay bool
 	// order counts pods as they were made. The server's lock guards it, and evicted.
 	order map[types.UID]int
 	// evicted are the pods that the scheduler deleted, as they were last.
 	evicted map[types.UID]*v1.Pod
+	// between stands between this API and those who ask, if it is there: requests and
+	// answers may be lost on the way.
+	between func(clienttesting.Action, answer) (runtime.Object, error)
 }
+
+// answer is how this API answers one request.
+type answer = func() (runtime.Object, error)
 
 // gone returns the pods that the scheduler deleted.
 func (a *api) gone() map[types.UID]*v1.Pod {
@@ -55,26 +67,186 @@ func (a *api) gone() map[types.UID]*v1.Pod {
 	return maps.Clone(a.evicted)
 }
 
+// byAge compares pods by the order in which they were made.
+func (a *api) byAge(x, y *v1.Pod) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return cmp.Compare(a.order[x.UID], a.order[y.UID])
+}
+
 // clients returns clients of this API, for a process that ends with ctx: what it asks
 // for after that has no effect.
 func (a *api) clients(ctx context.Context) (kubernetes.Interface, dynamic.Interface) {
 	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if err := ctx.Err(); err != nil {
+		if err := a.admit(ctx, action); err != nil {
 			return true, nil, err
 		}
 		return a.react(action)
 	}
-	typed := &fake.Clientset{}
-	typed.AddReactor("*", "*", react)
-	typed.AddWatchReactor("*", a.reactWatch)
-	custom := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList",
-		sigs.PodGroups:                       "PodGroupList",
-		x.PodGroups:                          "PodGroupList",
-	})
-	custom.PrependReactor("*", "*", react)
-	custom.PrependWatchReactor("*", a.reactWatch)
-	return typed, custom
+	prepare := func(f *clienttesting.Fake) {
+		f.PrependReactor("*", "*", react)
+		f.PrependWatchReactor("*", a.reactWatch)
+	}
+	typed := func() *fake.Clientset {
+		c := &fake.Clientset{}
+		prepare(&c.Fake)
+		return c
+	}
+	lists := listKinds()
+	custom := func() *dynamicfake.FakeDynamicClient {
+		c := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+		c.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			_, o, err := react(action)
+			return true, untyped(o), err
+		})
+		c.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+			_, w, err := a.reactWatch(action)
+			if err != nil {
+				return true, nil, err
+			}
+			return true, newUntypedWatch(w), nil
+		})
+		return c
+	}
+	return &typedClient{typed(), typed}, customClient(custom)
+}
+
+// listKinds are the lists of what is read as custom resources.
+func listKinds() map[schema.GroupVersionResource]string {
+	lists := map[schema.GroupVersionResource]string{koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList"}
+	for i := range source.All {
+		if o := source.All[i].Object; o != nil {
+			for _, version := range o.Versions() {
+				lists[version] = o.Kind + "List"
+			}
+		}
+	}
+	for _, o := range source.Owners {
+		lists[o.Resource] = o.Kind + "List"
+	}
+	return lists
+}
+
+// untypedWatch is a watch whose objects are untyped. It ends with the one behind it, or when it
+// is stopped.
+type untypedWatch struct {
+	watch.Interface
+	out  chan watch.Event
+	done chan struct{}
+	stop sync.Once
+}
+
+func newUntypedWatch(w watch.Interface) *untypedWatch {
+	u := &untypedWatch{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
+	go func() {
+		defer close(u.out)
+		for {
+			select {
+			case <-u.done:
+				return
+			case e, ok := <-w.ResultChan():
+				if !ok {
+					return
+				}
+				e.Object = untyped(e.Object)
+				select {
+				case u.out <- e:
+				case <-u.done:
+					return
+				}
+			}
+		}
+	}()
+	return u
+}
+
+// ResultChan implements watch.Interface.
+func (u *untypedWatch) ResultChan() <-chan watch.Event { return u.out }
+
+// Stop implements watch.Interface.
+func (u *untypedWatch) Stop() {
+	u.stop.Do(func() { close(u.done) })
+	u.Interface.Stop()
+}
+
+// untyped is an object as those read it who do not know its Go type; that of a watch's bookmark
+// or error stays.
+func untyped(o runtime.Object) runtime.Object {
+	switch o := o.(type) {
+	case nil, *unstructured.Unstructured, *unstructured.UnstructuredList, *metav1.Status:
+		return o
+	}
+	gvks, _, err := scheme.Scheme.ObjectKinds(o)
+	if err != nil {
+		return o
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return o
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(gvks[0])
+	if !u.IsList() {
+		return u
+	}
+	list, err := u.ToList()
+	if err != nil {
+		return o
+	}
+	for i := range list.Items {
+		list.Items[i].SetGroupVersionKind(gvks[0].GroupVersion().WithKind(strings.TrimSuffix(gvks[0].Kind, "List")))
+	}
+	return list
+}
+
+// typedClient is a client for each request that may write, and so is customClient: one for
+// all answers a request only when the one before it has its answer, and those who write
+// wait for one another here already.
+type typedClient struct {
+	*fake.Clientset
+	fresh func() *fake.Clientset
+}
+
+// CoreV1 implements kubernetes.Interface.
+func (c *typedClient) CoreV1() corev1.CoreV1Interface { return c.fresh().CoreV1() }
+
+// ResourceV1 implements kubernetes.Interface.
+func (c *typedClient) ResourceV1() resourcev1.ResourceV1Interface { return c.fresh().ResourceV1() }
+
+type customClient func() *dynamicfake.FakeDynamicClient
+
+// IsWatchListSemanticsUnSupported tells informers to list before they watch.
+func (c customClient) IsWatchListSemanticsUnSupported() bool { return true }
+
+// Resource implements dynamic.Interface.
+func (c customClient) Resource(gvr schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return c().Resource(gvr)
+}
+
+// admit returns when a request's turn has come: at once if it reads one object. Lists wait
+// too: with them a scheduler that begins hears of everything there is.
+func (a *api) admit(ctx context.Context, action clienttesting.Action) error {
+	name, what := "", ""
+	switch action := action.(type) {
+	case clienttesting.ListActionImpl:
+		what = action.ListOptions.FieldSelector
+	case clienttesting.CreateActionImpl:
+		name = action.Name
+		if m, err := meta.Accessor(action.Object); err == nil {
+			name = m.GetName()
+		}
+	case clienttesting.UpdateActionImpl:
+		if m, err := meta.Accessor(action.Object); err == nil {
+			name = m.GetName()
+		}
+	case clienttesting.PatchActionImpl:
+		name, what = action.Name, string(action.Patch)
+	case clienttesting.DeleteActionImpl:
+		name = action.Name
+	default:
+		return ctx.Err()
+	}
+	return a.gate.pass(ctx, fmt.Sprint(action.GetResource().Resource, "/", action.GetNamespace(), "/", name, " ", action.GetVerb(), " ", what))
 }
 
 func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, error) {
@@ -91,7 +263,12 @@ func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, er
 }
 
 func (a *api) react(action clienttesting.Action) (bool, runtime.Object, error) {
-	out, err := a.do(action)
+	ask := func() (runtime.Object, error) { return a.do(action) }
+	if a.between != nil {
+		out, err := a.between(action, ask)
+		return true, out, err
+	}
+	out, err := ask()
 	return true, out, err
 }
 
@@ -169,7 +346,7 @@ func (a *api) answerList(action clienttesting.ListActionImpl) (runtime.Object, e
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	objects, version := a.list(action.Resource, action.Namespace, where)
-	list, err := emptyList(action.Kind)
+	list, err := emptyList(action.Kind, objects)
 	if err != nil {
 		return nil, err
 	}
@@ -184,9 +361,12 @@ func (a *api) answerList(action clienttesting.ListActionImpl) (runtime.Object, e
 	return list, nil
 }
 
-func emptyList(item schema.GroupVersionKind) (runtime.Object, error) {
+// emptyList is a list for some objects: typed if they are. Kubernetes knows types of some that
+// are held unstructured here, since its API server need not serve them.
+func emptyList(item schema.GroupVersionKind, of []runtime.Object) (runtime.Object, error) {
 	kind := item.GroupVersion().WithKind(item.Kind + "List")
-	if scheme.Scheme.Recognizes(kind) {
+	untyped := slices.ContainsFunc(of, func(o runtime.Object) bool { _, is := o.(*unstructured.Unstructured); return is })
+	if !untyped && scheme.Scheme.Recognizes(kind) {
 		return scheme.Scheme.New(kind)
 	}
 	list := &unstructured.UnstructuredList{}
@@ -290,7 +470,9 @@ func (a *api) run(pod *v1.Pod, now time.Time) {
 // delete takes an object away. A pod may stay, terminating; a pod without a node has
 // nothing to stay for.
 func (a *api) delete(gvr schema.GroupVersionResource, k key, o metav1.DeleteOptions) error {
-	_, err := a.change(gvr, k, existing(gvr, k.name, func(old runtime.Object) (runtime.Object, error) {
+	var was runtime.Object
+	is, err := a.change(gvr, k, existing(gvr, k.name, func(old runtime.Object) (runtime.Object, error) {
+		was = old
 		m, err := meta.Accessor(old)
 		if err != nil {
 			return nil, err
@@ -310,6 +492,9 @@ func (a *api) delete(gvr schema.GroupVersionResource, k key, o metav1.DeleteOpti
 		}
 		return terminating(pod, a.now()), nil
 	}))
+	if err == nil && is == nil {
+		err = a.unclaim(was)
+	}
 	return err
 }
 

@@ -16,23 +16,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	systemclasses "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+
+	"github.com/muster-scheduler/muster/pkg/kube/workload"
 )
 
 // cluster is the API with what admission plugins, kubelets and controllers add to the
 // objects that users write, as far as a scheduler can see it.
 type cluster struct {
 	*api
-	born   time.Time          // when the youngest object was made
-	fresh  time.Time          // after this the new objects of the last set were made
-	number int                // of objects made
-	ran    map[types.UID]bool // pods that came with a node
+	born   time.Time           // when the youngest object was made
+	fresh  time.Time           // after this the new objects of the last set were made
+	number int                 // of objects made
+	ran    map[types.UID]bool  // pods that came with a node
+	owned  map[identity]*owned // by workload
+	held   []held              // what waits for pods
 }
 
 // epoch is when a cluster begins whose objects do not say.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // apply brings a set of objects into the cluster, the oldest first, and what others name
-// before those: objects that exist are replaced, those that are being deleted leave.
+// before those: objects that exist are replaced, those that are being deleted leave. With
+// workloads come their pods, as their controllers make them.
 //
 // New pods that wait for a node are returned instead, the oldest first: that they come,
 // and when, is what a scheduler goes by.
@@ -40,6 +45,9 @@ func (c *cluster) apply(set *Set) (come []object, err error) {
 	objects := slices.Clone(set.objects)
 	for i := range objects {
 		objects[i].Object = objects[i].DeepCopyObject()
+	}
+	if objects, err = c.control(objects); err != nil {
+		return nil, err
 	}
 	fresh := c.date(objects)
 	slices.SortStableFunc(objects, func(a, b object) int {
@@ -118,10 +126,11 @@ func (c *cluster) put(o object) error {
 			return err
 		}
 	}
-	_, err = c.change(o.kind.resource, key{m.GetNamespace(), m.GetName()}, func(old runtime.Object) (runtime.Object, error) {
+	var was runtime.Object
+	now, err := c.change(o.kind.resource, key{m.GetNamespace(), m.GetName()}, func(old runtime.Object) (runtime.Object, error) {
+		was = old
 		if old == nil && m.GetUID() == "" {
-			c.number++
-			m.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.number)))
+			m.SetUID(c.newUID())
 		}
 		if m.GetDeletionTimestamp() != nil {
 			return c.leave(old, is), nil
@@ -138,18 +147,31 @@ func (c *cluster) put(o object) error {
 		c.keep(old, is)
 		return is, nil
 	})
-	return err
+	switch pod, ok := now.(*v1.Pod); {
+	case err != nil:
+		return err
+	case now == nil:
+		return c.unclaim(was)
+	case ok && was == nil:
+		return c.claim(pod)
+	}
+	return nil
 }
 
-// leave returns what is left of an object that is being deleted. Pods may stay, if
-// they run.
+func (c *cluster) newUID() types.UID {
+	c.number++
+	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.number))
+}
+
+// leave returns what is left of an object that is being deleted. Pods may stay, if they
+// run: terminating, until they are deleted once more.
 func (c *cluster) leave(old, is runtime.Object) runtime.Object {
 	pod, ok := is.(*v1.Pod)
 	if !ok || !c.victimsStay {
 		return nil
 	}
 	if old != nil {
-		if was := old.(*v1.Pod); was.Spec.NodeName != "" {
+		if was := old.(*v1.Pod); was.Spec.NodeName != "" && was.DeletionTimestamp == nil {
 			return terminating(was, c.now())
 		}
 		return nil
@@ -166,7 +188,9 @@ func (c *cluster) leave(old, is runtime.Object) runtime.Object {
 func (c *cluster) begin(o runtime.Object) {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
-		delete(o.Object, "status")
+		if !othersStatus(o) {
+			delete(o.Object, "status")
+		}
 	case *v1.Node:
 		register(o)
 	case *v1.PersistentVolume:
@@ -187,6 +211,12 @@ func (c *cluster) begin(o runtime.Object) {
 	}
 }
 
+// othersStatus says whether the status of an object is what its controller has seen, and so what
+// is given: nobody here makes one of it.
+func othersStatus(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind() == workload.JobSetKind || o.GroupVersionKind() == workload.LeaderWorkerSetKind
+}
+
 // keep takes over what the API server does not let users change: creation, and status
 // where they do not write it.
 func (c *cluster) keep(old, is runtime.Object) {
@@ -198,7 +228,9 @@ func (c *cluster) keep(old, is runtime.Object) {
 	switch is := is.(type) {
 	case *unstructured.Unstructured:
 		was := old.(*unstructured.Unstructured)
-		is.Object["status"] = runtime.DeepCopyJSONValue(was.Object["status"])
+		if is.Object["status"] == nil || !othersStatus(is) {
+			is.Object["status"] = runtime.DeepCopyJSONValue(was.Object["status"])
+		}
 		if made, ok, _ := unstructured.NestedString(was.Object, "metadata", "creationTimestamp"); ok {
 			_ = unstructured.SetNestedField(is.Object, made, "metadata", "creationTimestamp")
 		}
@@ -208,8 +240,11 @@ func (c *cluster) keep(old, is runtime.Object) {
 		}
 		register(is)
 	case *v1.Pod:
-		was := old.(*v1.Pod)
+		was, phase := old.(*v1.Pod), is.Status.Phase
 		is.Status = *was.Status.DeepCopy()
+		if phase == v1.PodSucceeded || phase == v1.PodFailed { // it has finished meanwhile
+			is.Status.Phase = phase
+		}
 		if was.Spec.NodeName != "" {
 			is.Spec.NodeName = was.Spec.NodeName
 		} else if is.Spec.NodeName != "" {

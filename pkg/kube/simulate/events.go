@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,7 +12,9 @@ import (
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/klog/v2"
 
-	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -30,27 +31,27 @@ type Event struct {
 // recorder keeps the events of a simulation, and why gangs have evicted.
 type recorder struct {
 	mu     sync.Mutex
-	events map[Event]int                 // without Times
-	why    map[string]plugin.Explanation // by gang, of its last eviction
+	events map[Event]int                   // without Times
+	why    map[gang.Ref]status.Explanation // by gang, of its last eviction
 }
 
-var _ plugin.Witness = (*recorder)(nil)
+var _ preempt.Witness = (*recorder)(nil)
 
-// Evicts implements plugin.Witness.
-func (r *recorder) Evicts(gang string, why plugin.Explanation) {
+// Evicts implements preempt.Witness.
+func (r *recorder) Evicts(of gang.Ref, why status.Explanation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.why == nil {
-		r.why = map[string]plugin.Explanation{}
+		r.why = map[gang.Ref]status.Explanation{}
 	}
-	r.why[gang] = why
+	r.why[of] = why
 }
 
 // eviction is why a gang has evicted where it has; nil if it has not.
-func (r *recorder) eviction(gang string) *plugin.Explanation {
+func (r *recorder) eviction(of gang.Ref) *status.Explanation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if why, ok := r.why[gang]; ok {
+	if why, ok := r.why[of]; ok {
 		return &why
 	}
 	return nil
@@ -72,7 +73,7 @@ func (r *recorder) Eventf(about, _ runtime.Object, kind, reason, _, note string,
 	if r.events == nil {
 		r.events = map[Event]int{}
 	}
-	r.events[Event{Object: object, Type: kind, Reason: reason, Message: fmt.Sprintf(note, args...)}]++
+	r.events[Event{Object: object, Type: kind, Reason: reason, Message: status.Clip(fmt.Sprintf(note, args...))}]++
 }
 
 // WithLogger implements events.EventRecorderLogger.
@@ -95,5 +96,5 @@ func (r *recorder) all() (out []Event) {
 // warnings picks the events that say what is wrong with an object as it was written.
 // What became of its gang stands with the gang.
 func warnings(all []Event) []Event {
-	return slices.DeleteFunc(slices.Clone(all), func(e Event) bool { return !strings.HasPrefix(e.Reason, "Invalid") })
+	return slices.DeleteFunc(slices.Clone(all), func(e Event) bool { return !status.AboutWhatIsWritten(e.Reason) })
 }

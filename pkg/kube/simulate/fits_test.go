@@ -13,7 +13,7 @@ import (
 // holds a place for nothing.
 func (w *world) judgeEnd() error {
 	for _, p := range w.sorted() {
-		if p.Spec.NodeName != "" || w.members[p.Name] != "" || convert.Finished(p) {
+		if p.Spec.NodeName != "" || w.members[p.Name] != "" || convert.Finished(p) || foreign(p) {
 			continue
 		}
 		for _, name := range w.ready() {
@@ -31,6 +31,7 @@ func (w *world) judgeEnd() error {
 			return err
 		}
 	}
+	w.countWaiting()
 	return nil
 }
 
@@ -52,17 +53,8 @@ func (w *world) judgeWaiting(group []string) error {
 	if !ok {
 		return nil
 	}
-	lowest, never := int32(1<<30), false
-	for _, g := range f.gangs {
-		for _, p := range g.pending {
-			lowest = min(lowest, convert.Priority(p))
-			never = never || convert.NeverPreempts(p)
-		}
-	}
-	for _, name := range w.ready() {
-		f.nodes = append(f.nodes, name)
-		f.free = append(f.free, w.free(name).minus(w.reserved(name, group, lowest)))
-	}
+	lowest, never := f.lowest()
+	f.takeStock(group, lowest)
 	switch fits, sure := f.fits(); {
 	case fits:
 		return wrong("idle gang", "%s waits and fits: %s", groupKey(group), f.how())
@@ -70,13 +62,13 @@ func (w *world) judgeWaiting(group []string) error {
 		w.counts[tooManyWays]++
 		return nil
 	}
-	if never {
+	if never || f.surplus() {
 		w.counts[gangsUnfit]++
 		return nil
 	}
 	for i, name := range f.nodes {
 		for _, p := range w.pods {
-			if p.Spec.NodeName == name && !done(p) && w.members[p.Name] == "" && convert.Priority(p) < lowest && !convert.Protected(p) {
+			if p.Spec.NodeName == name && !done(p) && w.members[p.Name] == "" && w.theirs[p.Name] == "" && convert.Priority(p) < lowest && !convert.Protected(p) {
 				f.free[i] = f.free[i].plus(needs(p))
 			}
 		}
@@ -92,21 +84,49 @@ func (w *world) judgeWaiting(group []string) error {
 	return nil
 }
 
+// lowest is the lowest priority of those who wait, and whether one of them never preempts.
+func (f *fitting) lowest() (lowest int32, never bool) {
+	lowest = 1 << 30
+	for _, g := range f.gangs {
+		for _, p := range g.pending {
+			lowest = min(lowest, convert.Priority(p))
+			never = never || convert.NeverPreempts(p)
+		}
+	}
+	return lowest, never
+}
+
+// takeStock notes what is free for a group of this priority.
+func (f *fitting) takeStock(group []string, priority int32) {
+	for _, name := range f.ready() {
+		f.nodes = append(f.nodes, name)
+		f.free = append(f.free, f.world.free(name).minus(f.reserved(name, group, priority)))
+	}
+}
+
 // fitting is the question whether a group fits, for one that could be placed.
 func (w *world) fitting(group []string) (*fitting, bool) {
 	f := &fitting{world: w}
 	any := false
 	for _, name := range group {
 		g := w.gangs[name]
-		if !w.declared(g) {
+		if !w.declared(g) || !w.agreed(name) {
 			return nil, false
 		}
 		f.rules = g.rules
 		pending, bound := w.membersOf(name)
-		if len(pending)+len(bound) < g.min {
-			return nil, false // it may have been whole once: then others are let in that are not judged here
+		finished := len(w.finishedOf(name))
+		once := g.policy == "" || g.policy == "once-satisfied"
+		if !once {
+			finished = 0
 		}
 		need := max(0, g.min-len(bound))
+		if len(pending)+len(bound) < g.min {
+			if len(pending)+len(bound)+finished < g.min && !(once && w.reached[name]) {
+				return nil, false
+			}
+			need = min(need, len(pending)) // a replacement of a running gang starts at once
+		}
 		if g.policy == "only-waiting" {
 			need = g.min
 		}
@@ -114,7 +134,8 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 			return nil, false
 		}
 		any = any || len(pending) > 0
-		f.gangs = append(f.gangs, fittingGang{need: need, pending: pending, bound: bound})
+		reached := len(bound)+len(w.finishedOf(name)) >= g.min
+		f.gangs = append(f.gangs, fittingGang{need: need, pending: pending, bound: bound, reached: reached})
 	}
 	if !any {
 		return nil, false
@@ -151,6 +172,12 @@ type fitting struct {
 type fittingGang struct {
 	need           int
 	pending, bound []*v1.Pod
+	reached        bool // minMember have started, without those who wait
+}
+
+// surplus says whether nobody may be evicted for the group: who waits is beyond minMember.
+func (f *fitting) surplus() bool {
+	return !slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.pending) > 0 && !g.reached })
 }
 
 // mostTries bounds the search; a world in which it is reached is not judged.

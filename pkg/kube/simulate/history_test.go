@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -25,6 +26,8 @@ type event struct {
 	name   string
 	layers []string // of the topology; nil if there is none, from the top down
 	n      int
+	how    string // somebody leaves
+	fail   *failSpec
 }
 
 // Kinds of events.
@@ -85,6 +88,7 @@ type podSpec struct {
 	grace     int  // seconds
 	stuck     bool // stays long after its grace
 	node      string
+	scheduler string // "" is ours
 }
 
 type ruleSpec struct {
@@ -116,6 +120,10 @@ func (e event) String() string {
 		return fmt.Sprintf("%s: %q", e.kind, e.layers)
 	case e.kind == gangMin:
 		return fmt.Sprintf("%s: %s %d", e.kind, e.name, e.n)
+	case e.fail != nil:
+		return fmt.Sprintf("%s: %+v", e.kind, *e.fail)
+	case e.how != "":
+		return fmt.Sprintf("%s: %s %d %s", e.kind, e.name, e.n, e.how)
 	case e.name != "":
 		return e.kind + ": " + e.name
 	case e.n > 0:
@@ -278,7 +286,7 @@ func (p *podSpec) object(g *gangSpec) string {
 		annotations[stuck] = "true"
 	}
 	spec := map[string]any{
-		"schedulerName": "muster-scheduler", "priority": p.priority, "terminationGracePeriodSeconds": p.grace,
+		"schedulerName": cmp.Or(p.scheduler, "muster-scheduler"), "priority": p.priority, "terminationGracePeriodSeconds": p.grace,
 		"containers": []any{map[string]any{
 			"name": "c", "image": "i", "resources": map[string]any{"requests": p.resources(), "limits": p.resources()},
 		}},
@@ -375,7 +383,7 @@ func draw(seed uint64) history {
 		d.add(event{kind: memberPut, pod: p})
 	}
 	d.add(event{kind: longTimeLeft})
-	return d.h
+	return withTroubles(seed, d.h)
 }
 
 // happen draws one event.

@@ -76,7 +76,8 @@ func (w *world) nameAt(node string, layer int) string {
 // starts without the rest.
 func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 	gangs := map[string]bool{}
-	for node, pods := range fresh {
+	for _, node := range sortedKeys(fresh) {
+		pods := fresh[node]
 		if r := w.free(node); w.nodes[node] != nil && r.less(room{}) {
 			return wrong("overfull", "node %s lacks %s", node, room{-r.cpu, -r.gpu})
 		}
@@ -84,12 +85,22 @@ func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 			if g := w.members[p.Name]; g != "" {
 				gangs[g] = true
 			}
+			if w.late[p.Name] {
+				w.counts[lateBound]++
+			}
+			w.noteLate(p)
+			if err := w.judgeSamePlace(p); err != nil {
+				return err
+			}
 		}
 	}
-	for name := range gangs {
+	for _, name := range sortedKeys(gangs) {
 		group := w.groupOf(name)
+		if err := w.judgeStranger(name); err != nil {
+			return err
+		}
 		for _, other := range group {
-			if g := w.gangs[other]; g != nil && !w.whole[other] {
+			if g := w.gangs[other]; g != nil && !w.whole[other] && !w.excused(group) {
 				pending, bound := w.membersOf(other)
 				return wrong("in part", "%s: members of %s were bound, %d of %d of %s are (%d wait)", groupKey(group), name, len(bound), g.min, other, len(pending))
 			}
@@ -143,6 +154,7 @@ func (g *gangSpec) rulesOrNil() []ruleSpec {
 // where somebody takes their place.
 func (w *world) judgeEvictions() error {
 	by := map[string][]*v1.Pod{}
+	var alone [][2]string // who evicts, by UID, and whom
 	w.s.recorder.mu.Lock()
 	for e, n := range w.s.recorder.events {
 		if e.Reason != "Preempted" || n == w.told[e] {
@@ -154,6 +166,8 @@ func (w *world) judgeEvictions() error {
 		who, ok := strings.CutPrefix(e.Message, "Preempted by gang ")
 		if !ok {
 			w.counts[podEvictions]++
+			by, _, _ := strings.Cut(strings.TrimPrefix(e.Message, "Preempted by pod "), " ")
+			alone = append(alone, [2]string{by, name})
 			continue
 		}
 		who, _, _ = strings.Cut(who, " on node ")
@@ -172,10 +186,70 @@ func (w *world) judgeEvictions() error {
 		by[who] = append(by[who], victim)
 	}
 	w.s.recorder.mu.Unlock()
-	for who, gone := range by {
-		if err := w.judgeVictims(strings.Split(strings.ReplaceAll(who, "default/", ""), ","), gone); err != nil {
+	for _, who := range sortedKeys(by) {
+		if err := w.judgeVictims(strings.Split(strings.ReplaceAll(who, "default/", ""), ", "), by[who]); err != nil {
 			return err
 		}
+	}
+	for _, e := range alone {
+		if err := w.judgeVictimOfOne(types.UID(e[0]), e[1]); err != nil {
+			return err
+		}
+	}
+	w.noteHalves(by, alone)
+	return nil
+}
+
+// judgeVictimOfOne: a pod without a gang evicts only where it would not fit else.
+func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
+	if w.loose || len(w.halfway) > 0 || w.anyUntold() { // who is being bound holds a place that is not seen here
+		return nil
+	}
+	if p := w.pods["default/"+victim]; p != nil && p.Spec.NodeName == "" {
+		return nil // nor is the place of one that waits at Permit, and only goes back to the queue
+	}
+	if w.half(victim) {
+		return nil
+	}
+	for _, p := range w.sorted() {
+		if p.UID != by || p.Spec.NodeName != "" {
+			continue
+		}
+		nominated := p.Status.NominatedNodeName
+		for _, node := range w.ready() {
+			left := w.free(node).minus(w.reserved(node, nil, convert.Priority(p)))
+			if node == nominated {
+				left = left.plus(needs(p)) // it is among those for whom there is a place
+			}
+			if !left.less(needs(p)) {
+				return wrong("needless", "%s is evicted for %s, for which %s has room", victim, p.Name, node)
+			}
+		}
+	}
+	return nil
+}
+
+// judgeFits: a gang evicts only if it does not fit else, and for no more than its minMember.
+func (w *world) judgeFits(group []string) error {
+	f, ok := w.fitting(group)
+	others := len(w.halfway)
+	if w.halfway[groupKey(group)] {
+		others--
+	}
+	if !ok || w.loose || others > 0 || w.anyUntold() {
+		return nil
+	}
+	need := 0
+	for _, g := range f.gangs {
+		need += g.need
+	}
+	if need == 0 && on(surplus) {
+		return wrong(surplus, "%s evicts for members beyond minMember", groupKey(group))
+	}
+	lowest, _ := f.lowest()
+	f.takeStock(group, lowest)
+	if fits, _ := f.fits(); fits {
+		return wrong("needless", "%s evicts and fits: %s", groupKey(group), f.how())
 	}
 	return nil
 }
@@ -200,10 +274,17 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		}
 		members = append(members, pending...)
 	}
+	fresh := slices.DeleteFunc(slices.Clone(gone), func(p *v1.Pod) bool { return w.half(p.Name) })
+	late := w.onlyLate(fresh)
+	if err := w.judgeFits(group); err != nil && !late {
+		return err
+	}
 	places, _ := w.placesOf(group)
 	var uids []types.UID
 	for _, v := range gone {
-		uids = append(uids, v.UID)
+		if slices.Contains(fresh, v) {
+			uids = append(uids, v.UID)
+		}
 		w.asked[v.UID]++
 		w.counts[gangVictims]++
 		switch {
@@ -214,7 +295,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		case convert.Protected(v):
 			return wrong("eviction", "%s is evicted although it is protected", v.Name)
 		}
-		if w.members[v.Name] != "" {
+		if w.members[v.Name] != "" || w.theirs[v.Name] != "" {
 			continue // it leaves with its gang, whose places need not all be used
 		}
 		left := w.free(v.Spec.NodeName, w.leaving()...)
@@ -224,11 +305,11 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			}
 		}
 		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
-		if !left.less(needs(v)) {
+		if !late && !left.less(needs(v)) {
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
-	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change {
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !w.onlyUnasked(uids) {
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
@@ -237,7 +318,9 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			}
 		}
 	}
-	w.last[groupKey(group)] = eviction{change: w.change, gone: uids}
+	if len(fresh) > 0 {
+		w.last[groupKey(group)] = eviction{change: w.change, gone: uids}
+	}
 	return nil
 }
 
@@ -359,7 +442,7 @@ func (w *world) judgeSettled() error {
 				return wrong("nomination", "%s is nominated to %s, which is gone", pod, node)
 			}
 		}
-		if waiting && !slices.ContainsFunc(w.leaving(), func(p *v1.Pod) bool {
+		if waiting && len(w.unasked) == 0 && !slices.ContainsFunc(w.leaving(), func(p *v1.Pod) bool {
 			for _, node := range places {
 				if p.Spec.NodeName == node {
 					return true
@@ -375,13 +458,23 @@ func (w *world) judgeSettled() error {
 			return err
 		}
 	}
+	if err := w.judgeLost(); err != nil {
+		return err
+	}
+	if err := w.judgeHalves(); err != nil {
+		return err
+	}
+	w.noteReached()
 	return w.judgeStatus()
 }
 
 // judgeMultiples asks podCountMultiple of strict gangs to which nothing has happened
-// since they were planned.
+// since they were planned, and who are not bound in part because bindings were lost.
 func (w *world) judgeMultiples(group []string) error {
-	if g := w.gangs[group[0]]; g == nil || g.nonStrict || w.stirred[groupKey(group)] || !w.good {
+	if w.excused(group) {
+		return nil
+	}
+	if g := w.gangs[group[0]]; g == nil || g.nonStrict || !w.good || slices.ContainsFunc(group, func(name string) bool { return w.stirred[name] }) {
 		return nil
 	}
 	for _, rule := range w.gangs[group[0]].rules {
@@ -393,6 +486,9 @@ func (w *world) judgeMultiples(group []string) error {
 			each := map[string]int{}
 			_, bound := w.membersOf(name)
 			for _, p := range bound {
+				if w.nodes[p.Spec.NodeName] == nil {
+					return nil
+				}
 				each[w.domain(p.Spec.NodeName, rule.layer)]++
 				all[w.domain(p.Spec.NodeName, rule.layer)]++
 			}
@@ -421,6 +517,9 @@ func (w *world) judgeStatus() error {
 		pg := &sigs.PodGroup{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u, pg); err != nil {
 			return err
+		}
+		if w.hasTheirs(pg.Name) {
+			continue
 		}
 		n := 0
 		for _, p := range w.pods {

@@ -1,19 +1,23 @@
 package simulate
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	// The API server's own defaults and conversions.
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	_ "k8s.io/kubernetes/pkg/apis/resource/install"
@@ -21,27 +25,30 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
-	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/workload"
 )
 
-// kind is a kind of object that a scheduler reads.
+// kind is a kind of object that a scheduler reads, or of which a controller makes pods.
 type kind struct {
 	resource   schema.GroupVersionResource
+	versions   []string // others in which a custom resource may be written; it is held in the first
 	namespaced bool
 	// custom makes the Go type of a custom resource, which the server holds
 	// unstructured; nil for those of Kubernetes.
-	custom func() runtime.Object
-	// crd refuses what an API server would refuse. With lax only what cannot be read is
-	// refused: a cluster may have an older CRD, and what the scheduler makes of a bad
-	// ClusterNetworkTopology can be seen.
+	custom func() any
+	// crd refuses what an API server would refuse; nil for what is not ours. With lax only
+	// what cannot be read is refused: a cluster may have an older CRD, and what the scheduler
+	// makes of a bad ClusterNetworkTopology can be seen.
 	crd func() (*crd, error)
 	lax bool
+	// workload says that a controller makes pods of it, of which package workload knows.
+	workload bool
 }
 
 // kinds by group and kind; any version that Kubernetes can convert is read. They are
 // listed in the order in which a cluster would have them: what others name comes first.
-var kinds, kindOrder = kindTable([]namedKind{
+var kinds, kindOrder = kindTable(slices.Concat(gangOwners(), []namedKind{
 	{"Namespace", kind{resource: corev1.SchemeGroupVersion.WithResource("namespaces")}},
 	{"PriorityClass", kind{resource: schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")}},
 	{"StorageClass", kind{resource: storagev1.SchemeGroupVersion.WithResource("storageclasses")}},
@@ -49,7 +56,7 @@ var kinds, kindOrder = kindTable([]namedKind{
 	{"DeviceClass", kind{resource: resourcev1.SchemeGroupVersion.WithResource("deviceclasses")}},
 	{"ClusterNetworkTopology", kind{
 		resource: koordinator.ClusterNetworkTopologies,
-		custom:   func() runtime.Object { return &koordinator.ClusterNetworkTopology{} },
+		custom:   func() any { return &koordinator.ClusterNetworkTopology{} },
 		crd:      readCRD("scheduling.koordinator.sh_clusternetworktopologies.yaml"), lax: true,
 	}},
 	{"Node", kind{resource: corev1.SchemeGroupVersion.WithResource("nodes")}},
@@ -60,25 +67,55 @@ var kinds, kindOrder = kindTable([]namedKind{
 	{"DeviceTaintRule", kind{resource: resourcev1.SchemeGroupVersion.WithResource("devicetaintrules")}},
 	{"PersistentVolume", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumes")}},
 	{"PersistentVolumeClaim", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), namespaced: true}},
+	{"ResourceClaimTemplate", kind{resource: claimTemplates, namespaced: true}},
 	{"ResourceClaim", kind{resource: resourcev1.SchemeGroupVersion.WithResource("resourceclaims"), namespaced: true}},
 	{"Service", kind{resource: corev1.SchemeGroupVersion.WithResource("services"), namespaced: true}},
 	{"ReplicationController", kind{resource: corev1.SchemeGroupVersion.WithResource("replicationcontrollers"), namespaced: true}},
-	{"ReplicaSet", kind{resource: appsv1.SchemeGroupVersion.WithResource("replicasets"), namespaced: true}},
-	{"StatefulSet", kind{resource: appsv1.SchemeGroupVersion.WithResource("statefulsets"), namespaced: true}},
+	{"ReplicaSet", kind{resource: appsv1.SchemeGroupVersion.WithResource("replicasets"), namespaced: true, workload: true}},
+	{"StatefulSet", kind{resource: appsv1.SchemeGroupVersion.WithResource("statefulsets"), namespaced: true, workload: true}},
 	{"PodDisruptionBudget", kind{resource: policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), namespaced: true}},
-	{"PodGroup", kind{
-		resource: sigs.PodGroups, namespaced: true, custom: func() runtime.Object { return &sigs.PodGroup{} },
-		crd: readCRD("scheduling.sigs.k8s.io_podgroups.yaml"),
+	{"Deployment", kind{resource: appsv1.SchemeGroupVersion.WithResource("deployments"), namespaced: true, workload: true}},
+	{"Job", kind{resource: batchv1.SchemeGroupVersion.WithResource("jobs"), namespaced: true, workload: true}},
+	{"JobSet", kind{
+		resource: workload.JobSetKind.GroupVersion().WithResource("jobsets"), namespaced: true, workload: true,
+		custom: func() any { return &workload.JobSet{} },
 	}},
-	{"PodGroup", kind{
-		resource: x.PodGroups, namespaced: true, custom: func() runtime.Object { return &x.PodGroup{} },
-		crd: readCRD("scheduling.x-k8s.io_podgroups.yaml"),
+	{"LeaderWorkerSet", kind{
+		resource: workload.LeaderWorkerSetKind.GroupVersion().WithResource("leaderworkersets"), namespaced: true, workload: true,
+		custom: func() any { return &workload.LeaderWorkerSet{} },
 	}},
+}, gangObjects(), []namedKind{
 	{"Pod", kind{resource: pods, namespaced: true}},
-})
+}))
+
+// gangOwners are the objects that say something of gangs. Those of which pods are made come once
+// more in the table, and count as they are there.
+func gangOwners() (all []namedKind) {
+	for _, o := range source.Owners {
+		all = append(all, namedKind{o.Kind, kind{resource: o.Resource, namespaced: true, custom: func() any { return &unstructured.Unstructured{} }}})
+	}
+	return all
+}
+
+// gangObjects are the objects that declare gangs.
+func gangObjects() (all []namedKind) {
+	for _, s := range source.All {
+		o := s.Object
+		if o == nil {
+			continue
+		}
+		k := kind{resource: o.Resource, versions: o.Others, namespaced: true, custom: func() any { return o.New() }}
+		if !o.ReadOnly {
+			k.crd = readCRD(o.Resource.Group + "_" + o.Resource.Resource + ".yaml")
+		}
+		all = append(all, namedKind{o.Kind, k})
+	}
+	return all
+}
 
 var (
 	pods            = corev1.SchemeGroupVersion.WithResource("pods")
+	nodes           = corev1.SchemeGroupVersion.WithResource("nodes")
 	namespaces      = corev1.SchemeGroupVersion.WithResource("namespaces")
 	priorityClasses = schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")
 )
@@ -109,6 +146,6 @@ var (
 
 // versions are those that the scheduler reads.
 var versions = []schema.GroupVersion{
-	corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, policyv1.SchemeGroupVersion,
+	corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion, policyv1.SchemeGroupVersion,
 	schedulingv1.SchemeGroupVersion, storagev1.SchemeGroupVersion, resourcev1.SchemeGroupVersion,
 }

@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"bytes"
-	"runtime"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,57 +8,35 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// late activates pods for plugins: at once if the scheduler itself is calling, and after
-// its turn if others are.
+// late activates pods for plugins: at once if the scheduler itself is calling, and when
+// nothing moves any more if others are.
 type late struct {
 	fwk.PodActivator
+	gate *gate
 
-	mu        sync.Mutex
-	scheduler string // its goroutine
-	held      bool
-	waiting   []func()
+	mu      sync.Mutex
+	waiting []func()
 }
 
-// own says which goroutine is the scheduler's.
-func (l *late) own(goroutine string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.scheduler = goroutine
-}
-
-func (l *late) hold() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held = true
-}
-
-func (l *late) release() {
+// next activates what has waited, and says whether anything has.
+func (l *late) next() bool {
 	l.mu.Lock()
 	waiting := l.waiting
-	l.held, l.waiting = false, nil
+	l.waiting = nil
 	l.mu.Unlock()
 	for _, activate := range waiting {
 		activate()
 	}
+	return len(waiting) > 0
 }
 
 // Activate implements fwk.PodActivator.
 func (l *late) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
-	l.mu.Lock()
-	wait := l.held && goroutine() != l.scheduler
-	if wait {
-		l.waiting = append(l.waiting, func() { l.PodActivator.Activate(logger, pods) })
-	}
-	l.mu.Unlock()
-	if !wait {
+	if l.gate.isScheduler() {
 		l.PodActivator.Activate(logger, pods)
+		return
 	}
-}
-
-// goroutine names the calling goroutine.
-func goroutine() string {
-	var buffer [64]byte
-	head := buffer[:runtime.Stack(buffer[:], false)]
-	head, _, _ = bytes.Cut(bytes.TrimPrefix(head, []byte("goroutine ")), []byte(" "))
-	return string(head)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, func() { l.PodActivator.Activate(logger, pods) })
 }

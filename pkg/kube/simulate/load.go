@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,11 +13,14 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -28,6 +32,7 @@ type Set struct {
 	objects []object
 	skipped map[string]int
 	ignored map[string]int
+	podless []string // what is said of workloads of which fewer pods are made than one may expect
 }
 
 type object struct {
@@ -57,8 +62,8 @@ func (e *InputError) Error() string { return e.At.String() + ": " + e.Err.Error(
 
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Notes says what was left out: objects that no scheduler reads, and fields that do
-// not exist.
+// Notes says what was left out: objects that no scheduler reads, fields that do not exist,
+// and pods that a controller would not make.
 func (s *Set) Notes() (notes []string) {
 	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
 		notes = append(notes, fmt.Sprintf("skipped %d × %s: not read by a scheduler", s.skipped[what], what))
@@ -66,7 +71,7 @@ func (s *Set) Notes() (notes []string) {
 	for _, what := range slices.Sorted(maps.Keys(s.ignored)) {
 		notes = append(notes, fmt.Sprintf("ignored %s (%d ×)", what, s.ignored[what]))
 	}
-	return notes
+	return append(append(notes, s.podless...), s.unlisted()...)
 }
 
 // Add reads the documents of a file: YAML or JSON, objects or lists of them. The error
@@ -275,6 +280,9 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 	}
 	gvk := head.GroupVersionKind()
 	k := kinds[gvk.GroupKind()]
+	if k != nil && slices.Contains(k.versions, gvk.Version) {
+		gvk.Version = k.resource.Version
+	}
 	if k == nil || k.custom == nil && !converts(gvk) || k.custom != nil && gvk.Version != k.resource.Version {
 		if s.skipped == nil {
 			s.skipped = map[string]int{}
@@ -293,6 +301,9 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 	if m.GetName() == "" {
 		return &InputError{at, errors.New("metadata.name is missing")}
 	}
+	if errs := annotationErrors(m.GetAnnotations()); len(errs) > 0 {
+		return &InputError{at, apierrors.NewInvalid(gvk.GroupKind(), m.GetName(), errs)}
+	}
 	m.SetManagedFields(nil)
 	switch {
 	case !k.namespaced:
@@ -300,8 +311,22 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 	case m.GetNamespace() == "":
 		m.SetNamespace(metav1.NamespaceDefault)
 	}
-	s.objects = append(s.objects, object{o, k, at})
+	read := object{o, k, at}
+	if k.workload {
+		if err := s.promise(read); err != nil {
+			return &InputError{at, err}
+		}
+	}
+	s.objects = append(s.objects, read)
 	return nil
+}
+
+// annotationErrors is what an API server would say of an object's annotations, of whatever
+// kind it is: their keys have a form, and all of them together at most 256 KiB.
+func annotationErrors(annotations map[string]string) field.ErrorList {
+	errs := validation.ValidateAnnotations(annotations, field.NewPath("metadata", "annotations"))
+	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errs
 }
 
 // decode reads an object of a known kind.
@@ -309,19 +334,19 @@ func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.
 	if k.custom == nil {
 		return s.decodeCore(raw, gvk, k)
 	}
-	crd, err := k.crd()
-	if err != nil {
-		return nil, err
-	}
 	o := k.custom()
 	unknown, err := kjson.UnmarshalStrict(raw, o)
-	if err != nil || !k.lax {
+	if k.crd != nil && (err != nil || !k.lax) {
+		crd, err := k.crd()
+		if err != nil {
+			return nil, err
+		}
 		if why := crd.refuse(gvk, raw); why != nil {
 			return nil, why
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s %q: %w", gvk.Kind, nameIn(raw), err)
 	}
 	s.ignore(gvk, unknown)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
@@ -331,6 +356,13 @@ func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(gvk)
 	return u, nil
+}
+
+// nameIn reads no more than the name of an object.
+func nameIn(raw []byte) string {
+	var head struct{ Metadata struct{ Name string } }
+	_ = json.Unmarshal(raw, &head) // it has no name then
+	return head.Metadata.Name
 }
 
 // decodeCore reads an object of Kubernetes.

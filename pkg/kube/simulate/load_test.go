@@ -84,14 +84,14 @@ func TestLoad(t *testing.T) {
 func TestLoadNotes(t *testing.T) {
 	s := load(t, `
 apiVersion: batch/v1
-kind: Job
+kind: CronJob
 metadata: {name: j}
 ---
 apiVersion: batch/v1
-kind: Job
+kind: CronJob
 metadata: {name: k}
 ---
-apiVersion: scheduling.k8s.io/v1beta1
+apiVersion: scheduling.k8s.io/v9
 kind: PodGroup
 metadata: {name: g}
 ---
@@ -114,9 +114,9 @@ metadata: {name: g}
 spec: {minMembers: 3}
 `)
 	require.Equal(t, []string{
-		"skipped 2 × batch/v1 Job: not read by a scheduler",
+		"skipped 2 × batch/v1 CronJob: not read by a scheduler",
 		"skipped 1 × policy/v9 PodDisruptionBudget: not read by a scheduler",
-		"skipped 1 × scheduling.k8s.io/v1beta1 PodGroup: not read by a scheduler",
+		"skipped 1 × scheduling.k8s.io/v9 PodGroup: not read by a scheduler",
 		"skipped 1 × scheduling.sigs.k8s.io/v1 PodGroup: not read by a scheduler",
 		`ignored Pod: unknown field "spec.nodeNam" (1 ×)`,
 		`ignored PodGroup: unknown field "spec.minMembers" (1 ×)`,

@@ -18,6 +18,7 @@ import (
 type profile struct {
 	framework.Framework
 	binding *atomic.Int64 // pods that are being prepared for their node
+	gate    *gate         // for those who were kept waiting
 }
 
 // PercentageOfNodesToScore implements framework.Framework.
@@ -46,6 +47,14 @@ func (p *profile) GetNodeHint(context.Context, *v1.Pod, fwk.PodSignature, fwk.Cy
 
 // StoreScheduleResults implements framework.Framework.
 func (p *profile) StoreScheduleResults(context.Context, fwk.PodSignature, string, string, framework.SortedScoredNodes, int64) {
+}
+
+// WaitOnPermit implements framework.Framework. Each pod has waited in a goroutine of its
+// own: what comes of it happens one after the other.
+func (p *profile) WaitOnPermit(ctx context.Context, pod *v1.Pod) *fwk.Status {
+	status := p.Framework.WaitOnPermit(ctx, pod)
+	_ = p.gate.pass(ctx, "waited "+pod.Namespace+"/"+pod.Name) // if ctx has ended, who comes next says so
+	return status
 }
 
 // RunPreBindPlugins implements framework.Framework. Only here does the scheduler wait

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"runtime"
+	"runtime/metrics"
 	"time"
 )
 
@@ -17,24 +18,56 @@ import (
 //
 // This holds for the whole process, so nothing else may be going on in it.
 type observer struct {
-	buffer []byte
+	buffer  []byte
+	samples []metrics.Sample
 }
 
 // wait returns once nothing moves, or when ctx ends.
 func (o *observer) wait(ctx context.Context) error {
+	return o.until(ctx, func() bool { return !o.busy() && o.quiet() })
+}
+
+// calm is wait for those who look again before they rely on it: it costs a hundredth, and
+// may miss who is just being handed from one thread to another.
+func (o *observer) calm(ctx context.Context) error {
+	return o.until(ctx, func() bool {
+		for range 3 {
+			if o.busy() {
+				return false
+			}
+			runtime.Gosched()
+		}
+		return true
+	})
+}
+
+func (o *observer) until(ctx context.Context, done func() bool) error {
 	pause := 20 * time.Microsecond
 	for {
 		for range 8 {
 			runtime.Gosched()
 		}
-		if o.quiet() {
-			return nil
+		if done() {
+			return ctx.Err()
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, 2*time.Millisecond)
 	}
+}
+
+// busy says whether others run or could, as far as the runtime knows without stopping the
+// world.
+func (o *observer) busy() bool {
+	if o.samples == nil {
+		o.samples = []metrics.Sample{
+			{Name: "/sched/goroutines/running:goroutines"},
+			{Name: "/sched/goroutines/runnable:goroutines"},
+		}
+	}
+	metrics.Read(o.samples)
+	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
 }
 
 // quiet says whether every other goroutine waits. The runtime stops the world to write
@@ -70,8 +103,12 @@ func waits(stack []byte) bool {
 	}
 	switch string(state) {
 	case "chan receive", "select", "sync.Cond.Wait", "sync.WaitGroup.Wait", "IO wait",
-		"chan receive (nil chan)", "select (no cases)", "sleep", "finalizer wait", "cleanup wait":
+		"chan receive (nil chan)", "select (no cases)", "finalizer wait", "cleanup wait":
 		return true
+	case "sleep":
+		// The client asks again, after a pause by the clock on the wall, what the API has not
+		// taken because of a conflict.
+		return !bytes.Contains(stack, []byte("k8s.io/client-go/util/retry."))
 	case "syscall":
 		// For a signal, or for samples while the process is profiled.
 		return bytes.Contains(stack, []byte("os/signal.signal_recv")) || bytes.Contains(stack, []byte("pprof.profileWriter"))

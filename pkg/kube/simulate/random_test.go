@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
 // TestRandomClusters: whatever the cluster and whoever comes when, gangs are whole or

@@ -13,18 +13,22 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Result is a cluster that has settled. All lists are sorted by namespace and name.
+// Result is a cluster that has settled. All lists are sorted by namespace and name; pods
+// of one name as they were made.
 type Result struct {
 	Pods    []Pod    `json:"pods"`
 	Gangs   []Gang   `json:"gangs"`
 	Evicted []string `json:"evicted"` // namespace/name
+	// Held are the pods that their controller does not make yet.
+	Held []Held `json:"held,omitempty"`
 	// Warnings say what is wrong with objects as they were written.
 	Warnings []Event `json:"warnings,omitempty"`
 	// Events are all that was told of any object; by object, reason and message.
@@ -62,6 +66,13 @@ type Pod struct {
 	Ran bool `json:"-"`
 }
 
+// Held is a pod that waits for others to run before it is made.
+type Held struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	WaitsFor  string `json:"waitsFor"`
+}
+
 // Gang is one gang. Domain is the path of the deepest named domain that holds all
 // bound members; "" is the whole cluster, or that none is bound.
 type Gang struct {
@@ -71,7 +82,7 @@ type Gang struct {
 	Domain    string `json:"domain"`
 	Message   string `json:"message"`
 	// Eviction says why the gang has evicted where it has; if more than once, the last time.
-	Eviction *plugin.Explanation `json:"eviction,omitempty"`
+	Eviction *status.Explanation `json:"eviction,omitempty"`
 	// Bound and Min count members.
 	Bound int `json:"-"`
 	Min   int `json:"-"`
@@ -91,29 +102,43 @@ func (s *simulation) result() *Result {
 		}
 		r.Pods = append(r.Pods, s.pod(pod))
 	}
-	for _, victim := range evicted {
+	for _, victim := range slices.SortedFunc(maps.Values(evicted), s.cluster.byAge) {
 		_, condition := podutil.GetPodCondition(&victim.Status, v1.DisruptionTarget)
 		p := Pod{Namespace: victim.Namespace, Name: victim.Name, Node: victim.Spec.NodeName, State: Evicted}
 		if condition != nil {
-			p.Message = condition.Message
+			p.Message = status.Clip(condition.Message)
 		}
 		r.Pods = append(r.Pods, p)
 		r.Evicted = append(r.Evicted, convert.PodKey(victim))
 	}
-	for _, name := range s.shared.Cache.Gangs() {
-		if report, ok := s.shared.Cache.Report(name); ok {
-			g := toldOf(name, report)
-			g.Eviction = s.recorder.eviction(name)
+	for _, ref := range s.shared.Cache.Gangs() {
+		if report, ok := s.shared.Cache.Report(ref); ok {
+			g := toldOf(ref, report)
+			g.Eviction = s.recorder.eviction(ref)
 			r.Gangs = append(r.Gangs, g)
 		}
+	}
+	for _, h := range s.cluster.held {
+		_, why := s.cluster.missing(h)
+		r.Held = append(r.Held, Held{h.id.key.namespace, h.id.key.name, why})
 	}
 	r.Topology = s.topologyCondition()
 	r.Events = s.recorder.all()
 	r.Warnings = warnings(r.Events)
-	slices.SortFunc(r.Pods, func(a, b Pod) int {
-		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
+	// Whoever has the name of a pod that was evicted came after it.
+	late := func(p Pod) int {
+		if p.State == Evicted {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(r.Pods, func(a, b Pod) int {
+		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name), cmp.Compare(late(a), late(b)))
 	})
 	slices.SortFunc(r.Gangs, func(a, b Gang) int {
+		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
+	})
+	slices.SortFunc(r.Held, func(a, b Held) int {
 		return cmp.Or(topology.CompareNames(a.Namespace, b.Namespace), topology.CompareNames(a.Name, b.Name))
 	})
 	slices.SortFunc(r.Evicted, func(a, b string) int {
@@ -127,7 +152,7 @@ func (s *simulation) result() *Result {
 func (s *simulation) pod(pod *v1.Pod) Pod {
 	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound, Ran: s.cluster.ran[pod.UID]}
 	if p.Node == "" {
-		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, s.why(pod)
+		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, status.Clip(s.why(pod))
 	}
 	return p
 }
@@ -149,24 +174,24 @@ func (s *simulation) why(pod *v1.Pod) string {
 		}
 		return "waits for scheduling gates: " + strings.Join(names, ", ")
 	}
-	name := convert.GangOf(pod)
-	if name == "" {
+	ref := source.Of(pod)
+	if ref.IsZero() {
 		return ""
 	}
-	report, ok := s.shared.Cache.Report(name)
+	report, ok := s.shared.Cache.Report(ref)
 	if !ok {
 		return ""
 	}
-	if report.Refused != "" {
-		if group, err := s.shared.Cache.Group(pod); err == nil && len(group.Pending) > 0 {
+	if why := report.Refusal; why.Is() && !why.Waits() {
+		if group, refusal := s.shared.Cache.Group(pod); !refusal.Is() && len(group.Pending) > 0 {
 			if speaker := group.Pods[group.Pending[0].Pod]; speaker.UID != pod.UID {
-				return status.Clip(plugin.Sibling(name, speaker, report.Refused, "", group.Held))
+				return status.Sibling(ref, speaker, why.String(), "", group.Held)
 			}
 		}
-		return report.Refused
+		return why.String()
 	}
 	if ok, why := s.shared.Cache.Admit(pod); !ok {
-		return why
+		return why + status.Hint(report)
 	}
 	return ""
 }
@@ -180,13 +205,13 @@ func (s *simulation) topologyCondition() *metav1.Condition {
 	return meta.FindStatusCondition(t.Object.Status.Conditions, status.Ready)
 }
 
-func toldOf(name string, report cache.Report) Gang {
+func toldOf(ref gang.Ref, report cache.Report) Gang {
 	g := Gang{Bound: report.Bound, Min: report.Min, Domain: report.Domain}
-	g.Namespace, g.Name = convert.SplitKey(name)
+	g.Namespace, g.Name = ref.Namespace, ref.Name
 	if report.PodGroup != nil {
 		g.Status = &report.PodGroup.Status
 	}
-	c := status.Condition(report.State, report.Domain)
+	c := status.Condition(status.State(report), report.Domain)
 	g.Message = c.Message
 	switch c.Reason {
 	case status.ReasonScheduled:

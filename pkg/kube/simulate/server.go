@@ -18,7 +18,7 @@ import (
 )
 
 // server holds the objects of the make-believe cluster and tells watchers of every
-// change, in order. A stored object is never changed, only replaced, so that readers
+// change, in order, one watcher at a time and when it is told to. A stored object is never changed, only replaced, so that readers
 // and watchers may share it.
 //
 // client-go's own object tracker would do, but it loses the order in which objects
@@ -28,8 +28,7 @@ type server struct {
 	mu      sync.Mutex
 	version int64
 	tables  map[schema.GroupVersionResource]*table
-	held    bool
-	untold  []func()
+	begun   int // watches
 }
 
 type table struct {
@@ -49,21 +48,27 @@ func newServer() *server {
 	return &server{tables: map[schema.GroupVersionResource]*table{}}
 }
 
-// hold keeps watchers from learning of changes until they are released.
-func (s *server) hold() {
+// tell delivers to one watcher what has changed since it was last told, and says whether
+// there was one to tell. Two of them would run side by side with it.
+func (s *server) tell() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = true
-}
-
-func (s *server) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held = false
-	for _, tell := range s.untold {
-		tell()
+	var first *watcher
+	for _, t := range s.tables {
+		for w := range t.watchers {
+			if len(w.untold) > 0 && (first == nil || w.before(first)) {
+				first = w
+			}
+		}
 	}
-	s.untold = nil
+	if first == nil {
+		return false
+	}
+	for _, e := range first.untold {
+		first.deliver(e)
+	}
+	first.untold = nil
+	return true
 }
 
 // table returns a resource's table. s.mu is held.
@@ -74,6 +79,13 @@ func (s *server) table(gvr schema.GroupVersionResource) *table {
 		s.tables[gvr] = t
 	}
 	return t
+}
+
+// any says whether there are objects of a resource.
+func (s *server) any(gvr schema.GroupVersionResource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.table(gvr).rows) > 0
 }
 
 // changes counts every change so far.
@@ -150,11 +162,7 @@ func (s *server) change(gvr schema.GroupVersionResource, k key, edit func(old ru
 		m.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	}
 	for w := range t.watchers {
-		if s.held {
-			s.untold = append(s.untold, func() { w.tell(old, is) })
-		} else {
-			w.tell(old, is)
-		}
+		w.note(old, is)
 	}
 	return is, nil
 }
@@ -170,7 +178,9 @@ func (s *server) watch(gvr schema.GroupVersionResource, namespace string, where 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.table(gvr)
+	s.begun++
 	w := &watcher{
+		name: fmt.Sprint(gvr, namespace, where), number: s.begun,
 		namespace: namespace, where: where, events: make(chan watch.Event, 1024), done: make(chan struct{}),
 		leave: func(w *watcher) {
 			s.mu.Lock()
@@ -199,6 +209,9 @@ func (s *server) watch(gvr schema.GroupVersionResource, namespace string, where 
 
 // watcher is one watch.
 type watcher struct {
+	name      string // what it watches
+	number    int    // by age, which is left to chance when a scheduler begins
+	untold    []watch.Event
 	namespace string
 	where     fields.Selector
 	events    chan watch.Event
@@ -218,9 +231,14 @@ func (w *watcher) Stop() {
 	})
 }
 
-// tell delivers a change if the watch is about the object. An object that begins or
-// ceases to match is made or deleted to those who watch.
-func (w *watcher) tell(old, is runtime.Object) {
+// before is the order in which watchers are told.
+func (w *watcher) before(other *watcher) bool {
+	return cmp.Or(cmp.Compare(w.name, other.name), cmp.Compare(w.number, other.number)) < 0
+}
+
+// note keeps a change if the watch is about the object. An object that begins or ceases
+// to match is made or deleted to those who watch.
+func (w *watcher) note(old, is runtime.Object) {
 	was, now := w.about(old), w.about(is)
 	e := watch.Event{Object: is}
 	switch {
@@ -236,6 +254,10 @@ func (w *watcher) tell(old, is runtime.Object) {
 	default:
 		return
 	}
+	w.untold = append(w.untold, e)
+}
+
+func (w *watcher) deliver(e watch.Event) {
 	select {
 	case w.events <- e:
 	case <-w.done:

@@ -24,8 +24,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -34,8 +38,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // Options say how to simulate.
@@ -43,12 +49,17 @@ type Options struct {
 	// Config is a KubeSchedulerConfiguration; nil stands for the drop-in configuration,
 	// which serves muster-scheduler and koord-scheduler.
 	Config []byte
-	// VictimsStay keeps evicted pods where they are, terminating.
+	// VictimsStay keeps pods that are evicted, or deleted while they run, where they are,
+	// terminating, until a later set deletes them once more.
 	VictimsStay bool
+
+	// between is api's, for tests of what happens when requests fail.
+	between func(clienttesting.Action, answer) (runtime.Object, error)
 }
 
 // Run simulates until the cluster of the first set has settled, then brings in the
-// other sets, one after the other, each when all before it has settled. When ctx ends
+// other sets, one after the other, each when all before it has settled. Pods that their
+// controller makes when others run come when what was there has settled, too. When ctx ends
 // before that, the error is an *UnsettledError. Objects and configurations that an API
 // server or the scheduler would not take are an *InputError or a *ConfigError.
 //
@@ -70,6 +81,9 @@ func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, err
 		}
 		if err := s.settle(ctx); err != nil {
 			return nil, err
+		}
+		if pods = s.cluster.due(); len(pods) > 0 {
+			continue
 		}
 		if len(then) == 0 {
 			break
@@ -103,10 +117,12 @@ type simulation struct {
 	turn  chan struct{}
 	asked atomic.Int64
 	given int64
+	gate  *gate
 	late  *late
 	ended chan struct{}
 
 	binding  atomic.Int64
+	awaits   bool // something goes on in real time, or did when it was last quiet
 	patience time.Duration
 }
 
@@ -117,11 +133,11 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	if err != nil {
 		return nil, nil, err
 	}
-	clock := clocktesting.NewFakeClock(epoch.Add(-time.Second))
+	clock, gate := clocktesting.NewFakeClock(epoch.Add(-time.Second)), &gate{}
 	s := &simulation{
-		clock: clock,
-		cluster: &cluster{born: epoch, ran: map[types.UID]bool{}, api: &api{
-			server: newServer(), now: clock.Now, victimsStay: o.VictimsStay,
+		clock: clock, gate: gate,
+		cluster: &cluster{born: epoch, ran: map[types.UID]bool{}, owned: map[identity]*owned{}, api: &api{
+			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
 		}},
 		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,
@@ -141,7 +157,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 // cluster.
 func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
 	s.asked.Store(0)
-	s.given, s.late, s.turn, s.ended, s.shared = 0, &late{}, make(chan struct{}), make(chan struct{}), nil
+	s.given, s.late, s.turn, s.ended, s.shared = 0, &late{gate: s.gate}, make(chan struct{}), make(chan struct{}), nil
 	if err := s.build(ctx, cfg); err != nil {
 		return err
 	}
@@ -156,12 +172,26 @@ func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedule
 	return nil
 }
 
+// connect has a scheduler see what is in the cluster. The objects of other projects are served if
+// there are any: who writes their pods only need not write them.
+func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk.Handle) (cache.Source, error) {
+	return func(ctx context.Context, h fwk.Handle) (cache.Source, error) {
+		src, err := connect.Given(custom)(ctx, h)
+		src.Served = func(r schema.GroupVersionResource) (bool, error) {
+			return !source.Foreign(r) || s.cluster.any(r), nil
+		}
+		return src, err
+	}
+}
+
 // build makes the scheduler.
 func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
 	typed, custom := s.cluster.clients(ctx)
-	s.informers = scheduler.NewInformerFactory(typed, 0, nil)
+	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
 	registry := plugin.Factories(plugin.Options{
-		Dynamic: custom, Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared },
+		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared },
+		// Asked before a gang's status is read: not while it changes.
+		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false },
 	})
 	recorder := func(string) events.EventRecorderLogger { return &s.recorder }
 	sched, err := scheduler.New(ctx, typed, s.informers, nil, recorder,
@@ -179,14 +209,14 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	s.late.PodActivator = sched.SchedulingQueue
 	for name, p := range sched.Profiles {
 		p.SetPodActivator(s.late)
-		sched.Profiles[name] = &profile{p, &s.binding}
+		sched.Profiles[name] = &profile{p, &s.binding, s.gate}
 	}
-	take, late, turn := sched.NextEntity, s.late, s.turn // of this process; its loop may outlive it a little
+	take, turn := sched.NextEntity, s.turn // of this process; its loop may outlive it a little
 	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		late.own(goroutine())
+		s.gate.own(goroutine())
 		s.asked.Add(1)
 		select {
 		case <-turn:
@@ -228,7 +258,7 @@ func (s *simulation) come(ctx context.Context, pods []object) error {
 	gang := true
 	for _, o := range pods {
 		switch {
-		case convert.GangOf(o.Object.(*v1.Pod)) != "":
+		case !source.Of(o.Object.(*v1.Pod)).IsZero():
 			gang = true
 		case gang:
 			if err := s.quiet(ctx); err != nil {
@@ -281,11 +311,9 @@ func (s *simulation) settle(ctx context.Context) error {
 // It says whether there was anything to do. When ctx ends, quiet says so.
 func (s *simulation) work(ctx context.Context) bool {
 	switch {
-	case s.busy():
+	case s.awaits:
 		_ = sleep(ctx, time.Millisecond)
 	case len(s.scheduler.SchedulingQueue.PodsInActiveQ()) > 0:
-		s.cluster.hold()
-		s.late.hold()
 		select {
 		case s.turn <- struct{}{}:
 			s.given++
@@ -307,19 +335,31 @@ func (s *simulation) busy() bool { return s.binding.Load() > 0 || !s.shared.Writ
 // quiet waits until the scheduler asks for its turn and nothing moves. What others do
 // while the scheduler has its turn reaches it afterwards: whether a pod is being tried
 // at that moment, or has just been put back, makes a difference to the queue, and which
-// it is would be left to chance.
+// it is would be left to chance. So would be the order in which others do it, and in which
+// they hear of it: one goes on at a time, until nothing moves again.
 func (s *simulation) quiet(ctx context.Context) error {
-	for s.asked.Load() == s.given {
+	for tries := 0; s.asked.Load() == s.given; tries++ {
 		if err := sleep(ctx, 20*time.Microsecond); err != nil {
 			return err
 		}
+		if tries%100 == 99 && s.observer.quiet() { // the scheduler itself waits for others
+			s.gate.next()
+		}
 	}
-	s.cluster.release()
-	s.late.release()
-	if err := s.observer.wait(ctx); err != nil {
-		return err
+	next := func() bool { return s.gate.next() || s.cluster.tell() || s.late.next() }
+	for again := true; again; {
+		for more := true; more; more = next() {
+			if err := s.observer.calm(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.observer.wait(ctx); err != nil {
+			return err
+		}
+		s.awaits = s.busy() // first: what has just been done in real time may have left something
+		again = next()
 	}
-	return ctx.Err()
+	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -91,6 +91,17 @@ func TestPreemption(t *testing.T) {
 	require.Equal(t, "h Pending", pods[0])
 }
 
+// TestVictimsOfOneName: pods of one name are listed in the order in which they were made.
+func TestVictimsOfOneName(t *testing.T) {
+	for range 20 {
+		pods, r := run(t, Options{},
+			node("m1", 2)+classes+pod("a", ", nodeName: m1"), pod("h1", ", priorityClassName: high"),
+			node("m2", 2)+pod("a", ", nodeName: m2"), pod("h2", ", priorityClassName: high"), pod("a", ""))
+		require.Equal(t, []string{"a Evicted m1", "a Evicted m2", "a Pending", "h1 Bound m1", "h2 Bound m2"}, pods)
+		require.Equal(t, []string{"default/a", "default/a"}, r.Evicted)
+	}
+}
+
 // TestThen: later sets add, replace and delete.
 func TestThen(t *testing.T) {
 	const gone = `{apiVersion: v1, kind: %s, metadata: {name: %s, deletionTimestamp: "2026-01-01T00:00:00Z"}}`

@@ -49,17 +49,39 @@ type world struct {
 	exists  bool                 // the topology exists
 
 	seen    int64
+	losses  int64 // requests that were lost, ever
 	nodes   map[string]*v1.Node
 	pods    map[string]*v1.Pod // by key
 	nodeOf  map[types.UID]string
 	whole   map[string]bool     // gangs that were whole since they last had no member
 	moved   map[string]bool     // group: the ground moved under a plan that is being carried out
-	stirred map[string]bool     // groups whose members, specs or nodes changed after the first was bound
+	stirred map[string]bool     // gangs of groups whose members, specs or nodes changed after the first was bound
 	told    map[Event]int       // evictions
 	asked   map[types.UID]int   // victims
 	last    map[string]eviction // by group
 	held    map[types.UID]hold  // who waits in Permit
 	change  int                 // events so far
+
+	wire        wire
+	lost        map[types.UID]lostBinding // members whose binding was lost, since the ground moved last
+	unasked     map[types.UID]int         // victims whose eviction was lost, since then
+	postponed   map[types.UID]bool        // victims whose eviction was ever lost
+	since       map[string]time.Time      // when the first binding of a group was lost, since then
+	untold      map[types.UID]bool        // pods of whom what was written was ever lost
+	anew        map[string]int            // groups that had to be planned anew since places of theirs are taken, by the event
+	loose       bool                      // the binding of a pod without a gang was lost, since then
+	comesLate   map[types.UID]bool        // pods without a gang whose binding was lost, and that were not bound since
+	halfway     map[string]bool           // groups that may be bound in part: bindings were lost
+	theirs      map[string]string         // gang of another scheduler, by pod
+	foreignSeen bool
+	specs       map[string]*podSpec // of members, by name
+	late        map[string]bool     // members that replace others
+	replaced    int
+	chosen      string             // gang
+	reached     map[string]bool    // gangs that have started, as objects say
+	unwritten   map[string]bool    // of these, those of which no PodGroup says so
+	gone        map[types.UID]bool // evicted pods that the judge has seen
+	halves      map[types.UID]bool // who was left of a gang that was evicted in part
 }
 
 // eviction is when a group had somebody leave last.
@@ -74,13 +96,17 @@ func play(ctx context.Context, h history) (w *world, err error) {
 		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
 		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
 		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]eviction{}, held: map[types.UID]hold{},
+		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[string]time.Time{}, halfway: map[string]bool{}, comesLate: map[types.UID]bool{}, theirs: map[string]string{},
+		specs: map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{}, gone: map[types.UID]bool{},
+		halves: map[types.UID]bool{},
 	}
+	w.wire.written = map[string][]string{}
 	if w.cfg, err = readConfig(nil); err != nil {
 		return w, err
 	}
 	life, cancel := context.WithCancel(ctx)
 	w.cancel = cancel
-	if w.s, _, err = start(life, Options{VictimsStay: true}, &Set{}); err != nil {
+	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass}, &Set{}); err != nil {
 		cancel()
 		return w, err
 	}
@@ -104,22 +130,37 @@ func play(ctx context.Context, h history) (w *world, err error) {
 // happen does one event and says whether there was anything to do.
 func (w *world) happen(e event) (bool, error) {
 	switch e.kind {
-	case turnsGiven:
-		return true, w.run(until{turns: e.n})
-	case timePassed:
-		return true, w.run(until{time: time.Duration(e.n) * time.Second, by: 2 * time.Second})
-	case settledDown:
-		return true, w.settle()
-	case longTimeLeft:
-		return true, w.end()
+	case turnsGiven, timePassed:
+		return true, w.pass(e)
+	case settledDown, longTimeLeft:
+		defer w.wire.fail(nil)
+		return true, w.pass(e)
+	case requestsFail:
+		w.wire.fail(e.fail)
+		return true, nil
 	case restarted:
+		w.settledGround()
 		return true, w.restart()
 	}
+	w.settledGround()
 	done, err := w.write(e)
 	if err != nil || !done {
 		return done, err
 	}
 	return true, w.look()
+}
+
+// pass lets the scheduler work.
+func (w *world) pass(e event) error {
+	switch e.kind {
+	case turnsGiven:
+		return w.run(until{turns: e.n})
+	case timePassed:
+		return w.run(until{time: time.Duration(e.n) * time.Second, by: 2 * time.Second})
+	case settledDown:
+		return w.settle()
+	}
+	return w.end()
 }
 
 // end lets time pass until nobody has anything to wait for.
@@ -154,15 +195,24 @@ func (w *world) write(e event) (bool, error) {
 		return w.remove("Node", e.name, nil)
 	case nodeCleared:
 		return w.clear(e.name)
-	case gangPut, gangAnew:
+	case gangPut, gangAnew, runningAnew, strangerPut:
 		return w.putGang(e)
+	case foreignPut, foreignGang, foreignNominated, foreignBound, foreignTold:
+		return w.writeForeign(e)
+	case memberFinished, memberReplaced:
+		return w.leave(e)
 	case gangDeleted:
 		g := w.gangs[e.name]
 		if g == nil || g.byPods {
 			return false, nil
 		}
 		w.stirGang(e.name)
+		w.unwritten[e.name] = true
+		group := w.groupOf(e.name)
 		delete(w.gangs, e.name)
+		for _, other := range group { // the rest is another group now
+			w.stirGang(other)
+		}
 		return w.remove("PodGroup", e.name, nil)
 	case gangMin:
 		g := w.gangs[e.name]
@@ -170,11 +220,12 @@ func (w *world) write(e event) (bool, error) {
 			return false, nil
 		}
 		w.stirGang(e.name)
+		delete(w.reached, e.name)
 		changed := *g
 		changed.min = e.n
 		w.gangs[e.name] = &changed
 		return true, w.put(changed.object())
-	case memberPut, podPut:
+	case memberPut, podPut, memberRuns, memberByHand:
 		return w.putPod(e.pod)
 	case podDeleted:
 		w.stirPod(e.name)
@@ -256,12 +307,20 @@ func (w *world) clear(node string) (done bool, err error) {
 }
 
 func (w *world) putGang(e event) (bool, error) {
+	if e.kind == runningAnew {
+		name := w.choose(e)
+		if name == "" {
+			return false, nil
+		}
+		e.kind, e.gang = gangAnew, w.gangs[name]
+	}
 	g := *e.gang
 	if e.kind == gangAnew {
 		if w.gangs[g.name] == nil || g.byPods {
 			return false, nil
 		}
 		w.stirGang(g.name)
+		w.unwritten[g.name] = true
 		if _, err := w.remove("PodGroup", g.name, nil); err != nil {
 			return true, err
 		}
@@ -283,13 +342,29 @@ func (w *world) putPod(p *podSpec) (bool, error) {
 		if g = w.gangs[p.gang]; g == nil {
 			g = &gangSpec{name: p.gang}
 		}
-		w.members[p.name] = p.gang
 		if _, bound := w.membersOf(p.gang); len(bound) > 0 {
 			w.stirGang(p.gang)
 		}
 	}
-	if p.node != "" && w.free(p.node).less(p.room) {
+	if p.node == anyNode {
+		at := slices.IndexFunc(w.ready(), func(node string) bool { return !w.free(node).minus(w.reserved(node, nil, -1<<31)).less(p.room) })
+		if at < 0 {
+			return false, nil
+		}
+		there := *p
+		there.node = w.ready()[at]
+		p = &there
+	}
+	if p.node != "" && w.free(p.node).minus(w.reserved(p.node, nil, -1<<31)).less(p.room) {
 		return false, nil
+	}
+	if p.gang != "" {
+		w.members[p.name], w.specs[p.name] = p.gang, p
+	}
+	if p.gang != "" && p.node != "" {
+		for _, name := range w.groupOf(p.gang) {
+			w.stirred[name] = true
+		}
 	}
 	return true, w.put(p.object(g))
 }
@@ -316,6 +391,7 @@ func (w *world) restart() error {
 	if w.exists && !w.good {
 		w.layers = nil // nobody knows the last good ones
 	}
+	w.forgetUnwritten()
 	clear(w.held)
 	clear(w.moved)
 	clear(w.last)
@@ -342,7 +418,7 @@ type until struct {
 // run lets the scheduler work and time pass. The judge looks after each turn.
 func (w *world) run(u until) error {
 	given, began := w.s.given, w.s.clock.Now()
-	changes, since := w.s.cluster.changes(), began
+	changes, since := w.happened(), began
 	for {
 		if err := w.s.quiet(w.ctx); err != nil {
 			return &UnsettledError{w.s.waiting()}
@@ -350,7 +426,7 @@ func (w *world) run(u until) error {
 		if err := w.look(); err != nil {
 			return err
 		}
-		if now := w.s.cluster.changes(); now != changes {
+		if now := w.happened(); now != changes {
 			changes, since = now, w.s.clock.Now()
 		}
 		turns, passed := int(w.s.given-given), w.s.clock.Since(began)
@@ -378,6 +454,10 @@ func (w *world) run(u until) error {
 		}
 	}
 }
+
+// happened counts what has changed, and the requests that were lost: those are sent again, after a
+// backoff in which nothing can be seen.
+func (w *world) happened() int64 { return w.s.cluster.changes() + w.losses }
 
 func (w *world) settle() error {
 	if err := w.run(until{settled: true, by: 3 * time.Second}); err != nil {
@@ -408,6 +488,19 @@ func (w *world) kubelet() (any bool) {
 
 // look reads the cluster and judges what is new.
 func (w *world) look() error {
+	lost, written := w.wire.news()
+	w.losses += int64(len(lost))
+	w.noteLost(lost)
+	w.noteUnasked(lost) // others may have been asked and have left since
+	if err := w.read(written); err != nil {
+		return err
+	}
+	w.noteUnasked(lost) // and of those who have come since
+	return nil
+}
+
+// read is look without what was lost.
+func (w *world) read(written map[string][]string) error {
 	if now := w.s.cluster.changes(); now == w.seen {
 		return nil
 	} else {
@@ -433,10 +526,20 @@ func (w *world) look() error {
 		}
 	}
 	w.noteWhole()
-	if err := w.judgeBindings(fresh); err != nil {
-		return err
+	w.forgetReached()
+	for key := range w.halfway {
+		w.excused(strings.Split(key, ","))
 	}
-	return w.judgeEvictions()
+	for _, judge := range []func() error{
+		func() error { return w.judgeForeign(written) },
+		func() error { return w.judgeBindings(fresh) },
+		w.judgeLeaving, w.judgeEvictions,
+	} {
+		if err := judge(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *world) say(what string) {
@@ -468,7 +571,9 @@ func (w *world) stirGang(name string) {
 		began = began || len(bound) > 0
 	}
 	if began {
-		w.stirred[groupKey(group)] = true
+		for _, other := range group { // which may be in another group next
+			w.stirred[other] = true
+		}
 	}
 }
 
@@ -478,24 +583,20 @@ func (w *world) stirPod(name string) {
 	}
 }
 
-// groupOf returns the gangs that start with this one, by name.
+// groupOf returns the gangs that start with this one, by name: those that it lists and
+// that list it, and so on (spec 5.8).
 func (w *world) groupOf(name string) []string {
-	seen := map[string]bool{name: true}
-	for changed := true; changed; {
-		changed = false
-		for _, g := range w.gangs {
-			in := seen[g.name] || slices.ContainsFunc(g.group, func(o string) bool { return seen[o] })
-			if !in || !w.declared(g) {
-				continue
-			}
-			for _, o := range append([]string{g.name}, g.group...) {
-				if !seen[o] {
-					seen[o], changed = true, true
-				}
+	group := []string{name}
+	for i := 0; i < len(group); i++ {
+		for _, other := range w.gangs[group[i]].groupOrNil() {
+			o := w.gangs[other]
+			if w.declared(w.gangs[group[i]]) && w.declared(o) && slices.Contains(o.group, group[i]) && !slices.Contains(group, other) {
+				group = append(group, other)
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(seen))
+	slices.Sort(group)
+	return group
 }
 
 // declared says whether anything declares a gang: its PodGroup, or one of its pods.
@@ -571,10 +672,11 @@ func (w *world) heldOf(group []string) (n int) {
 func (w *world) noteWhole() {
 	for _, g := range w.gangs {
 		pending, bound := w.membersOf(g.name)
+		finished := len(w.finishedOf(g.name))
 		switch {
-		case len(pending)+len(bound) == 0:
+		case len(pending)+len(bound)+finished == 0:
 			delete(w.whole, g.name)
-		case len(bound) >= g.min:
+		case len(bound)+finished >= g.min:
 			if !w.whole[g.name] {
 				w.counts[gangsWhole]++
 			}

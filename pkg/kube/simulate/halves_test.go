@@ -1,0 +1,157 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// What the judge knows of gangs that were evicted in part: a gang is one victim (spec 6, case
+// 50), but requests fail one by one, and a scheduler may be killed between any two of them.
+
+// noteHalves notes who was left of the groups that have lost members to these evictions.
+func (w *world) noteHalves(by map[string][]*v1.Pod, alone [][2]string) {
+	var names []string
+	for _, pods := range by {
+		for _, p := range pods {
+			names = append(names, p.Name)
+		}
+	}
+	for _, e := range alone {
+		names = append(names, e[1])
+	}
+	for _, victim := range names {
+		group := w.groupOf(w.members[victim])
+		if w.members[victim] == "" || !w.short([]string{w.members[victim]}) {
+			continue // it was spared
+		}
+		for _, p := range w.stay(group) {
+			w.halves[p.UID] = true
+		}
+	}
+}
+
+// stay are the members of a group that run, and do not leave.
+func (w *world) stay(group []string) (out []*v1.Pod) {
+	for _, name := range group {
+		_, bound := w.membersOf(name)
+		out = append(out, slices.DeleteFunc(bound, func(p *v1.Pod) bool { return p.DeletionTimestamp != nil })...)
+	}
+	return out
+}
+
+// short says whether some gang of a group has fewer members than it needs.
+func (w *world) short(group []string) bool {
+	return slices.ContainsFunc(group, func(name string) bool {
+		g := w.gangs[name]
+		return g != nil && len(w.stay([]string{name}))+len(w.finishedOf(name)) < g.min
+	})
+}
+
+// half says whether a pod is what is left of a gang that was evicted in part.
+func (w *world) half(name string) bool {
+	p := w.pods["default/"+name]
+	return p != nil && w.halves[p.UID]
+}
+
+// judgeHalves: when nothing more happens, nothing is left of a gang that was evicted in part,
+// but for those who are asked again.
+func (w *world) judgeHalves() error {
+	for _, group := range w.groups() {
+		for _, p := range w.stay(group) {
+			if _, again := w.unasked[p.UID]; w.halves[p.UID] && !again && w.short(group) {
+				return wrong(leftInPart, "%s stays of %s, of which others were evicted", p.Name, groupKey(group))
+			}
+		}
+	}
+	return nil
+}
+
+// running are four nodes and a gang of four that fills them, and a gang that is more important.
+func running(grace int) (h history) {
+	h = history{{kind: gangPut, gang: &gangSpec{name: "r", min: 4, timeout: 30}}, {kind: gangPut, gang: &gangSpec{name: "hi", min: 1, timeout: 30}}}
+	for i := range 4 {
+		node := fmt.Sprint("n", i)
+		h = slices.Insert(h, i, event{kind: nodePut, node: &nodeSpec{name: node, spine: "s1", block: "b0", cpu: 4}})
+		h = append(h, event{kind: memberRuns, pod: &podSpec{name: fmt.Sprint("r-", i), gang: "r", room: room{cpu: 4}, priority: 1, rank: -1, node: node, grace: grace}})
+	}
+	return h
+}
+
+// TestNoGangIsLeftInPart: somebody needs a node of four, which a gang fills. Requests to evict
+// are lost, or the scheduler is killed meanwhile, or the place becomes free by itself: all of
+// the gang leaves, or nobody.
+func TestNoGangIsLeftInPart(t *testing.T) {
+	quietLogs(t)
+	for name, of := range map[string]string{"a gang evicts": "hi", "a pod evicts": ""} {
+		comes := event{kind: memberPut, pod: &podSpec{name: "big", gang: of, room: room{cpu: 4}, priority: 9, rank: -1}}
+		for what, test := range map[string]struct {
+			grace, times int
+			then         []event
+		}{
+			"one request each is lost":             {5, 1, nil},
+			"requests are lost for a while":        {5, 3, nil},
+			"they leave at once":                   {0, 3, nil},
+			"the scheduler is killed":              {30, 1, []event{{kind: turnsGiven, n: 1}, {kind: restarted}}},
+			"it is killed, and they leave at once": {0, 1, []event{{kind: turnsGiven, n: 1}, {kind: timePassed, n: 1}, {kind: restarted}}},
+			"it is killed later":                   {30, 3, []event{{kind: timePassed, n: 7}, {kind: restarted}}},
+			"who evicts is deleted":                {30, 3, []event{{kind: timePassed, n: 1}, {kind: podDeleted, name: "big"}}},
+		} {
+			t.Run(name+", and "+what, func(t *testing.T) {
+				seen := map[string]bool{}
+				for _, salt := range []uint64{0, 3, 4} { // of those who leave one is asked in vain, or all but one are
+					lost := event{kind: requestsFail, fail: &failSpec{What: evictions, How: unavailable, Times: test.times, Share: 1, Salt: salt}}
+					h := slices.Concat(running(test.grace), history{lost, comes}, test.then, history{{kind: timePassed, n: 90}, {kind: settledDown}})
+					w, err := playFor(t, h)
+					require.NoError(t, err, "salt %d\n%s", salt, h)
+					left := len(w.stay([]string{"r"}))
+					require.Contains(t, []int{0, 4}, left, "salt %d: %v", salt, w.trace)
+					if w.pods["default/big"] != nil {
+						require.NotEmpty(t, w.pods["default/big"].Spec.NodeName, "salt %d: %v", salt, w.trace)
+					}
+					seen[fmt.Sprint(left, w.counts[evictionsLost] > 0)] = true
+				}
+				require.True(t, seen["0 true"], "requests were lost, and the gang left: %v", seen)
+			})
+		}
+	}
+}
+
+// TestARetriedEvictionIsNeeded: an eviction is tried again after a failed request. Meanwhile
+// somebody else on the node leaves by himself: nobody is evicted.
+func TestARetriedEvictionIsNeeded(t *testing.T) {
+	quietLogs(t)
+	for _, leaves := range []string{"low-a", "low-b", ""} {
+		t.Run(leaves, func(t *testing.T) {
+			h := history{
+				{kind: nodePut, node: &nodeSpec{name: "n0", cpu: 8}},
+				{kind: podPut, pod: &podSpec{name: "low-a", room: room{cpu: 4}, priority: 1, rank: -1, node: "n0", grace: 30}},
+				{kind: podPut, pod: &podSpec{name: "low-b", room: room{cpu: 4}, priority: 1, rank: -1, node: "n0", grace: 30}},
+				{kind: gangPut, gang: &gangSpec{name: "hi", min: 1, timeout: 30}},
+				{kind: requestsFail, fail: &failSpec{What: evictions, How: unavailable, Times: 3, Share: 3}},
+				{kind: memberPut, pod: &podSpec{name: "hi-0", gang: "hi", room: room{cpu: 4}, priority: 9, rank: -1}},
+				{kind: turnsGiven, n: 1},
+			}
+			if leaves != "" {
+				h = append(h, event{kind: podDeleted, name: leaves})
+			}
+			w, err := playFor(t, append(h, event{kind: timePassed, n: 90}, event{kind: settledDown}))
+			require.NoError(t, err)
+			require.Equal(t, "n0", w.pods["default/hi-0"].Spec.NodeName)
+			require.Equal(t, leaves == "", len(w.gone) > 0, w.trace)
+			for _, p := range w.stayers() {
+				for _, c := range p.Status.Conditions {
+					require.False(t, c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue, "%s stays, and is told so", p.Name)
+				}
+			}
+		})
+	}
+}
+
+// stayers are all pods that run and do not leave.
+func (w *world) stayers() []*v1.Pod {
+	return slices.DeleteFunc(w.sorted(), func(p *v1.Pod) bool { return p.Spec.NodeName == "" || p.DeletionTimestamp != nil })
+}

@@ -1,0 +1,218 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// finishedOf are the members of a gang that have run on a node to their end.
+func (w *world) finishedOf(name string) (out []*v1.Pod) {
+	for _, p := range w.sorted() {
+		if w.members[p.Name] == name && done(p) && p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// noteReached notes which gangs have started, as objects say (spec 5.9). It is asked when
+// the scheduler had time to see and to write it down.
+func (w *world) noteReached() {
+	for name, g := range w.gangs {
+		_, bound := w.membersOf(name)
+		if n := len(bound) + len(w.finishedOf(name)); n >= g.min && n > 0 {
+			w.reached[name], w.unwritten[name] = true, g.byPods
+		}
+	}
+}
+
+// forgetReached drops what no object says any more: the last member that had a node is gone.
+func (w *world) forgetReached() {
+	left := map[string]bool{}
+	for _, p := range w.pods {
+		if p.DeletionTimestamp == nil && p.Spec.NodeName != "" {
+			left[w.members[p.Name]] = true
+		}
+	}
+	for name := range w.reached {
+		if !left[name] {
+			delete(w.reached, name)
+		}
+	}
+}
+
+// forgetUnwritten drops what only a process knew that has ended.
+func (w *world) forgetUnwritten() {
+	for name := range w.reached {
+		if !w.unwritten[name] {
+			continue
+		}
+		_, bound := w.membersOf(name)
+		if g := w.gangs[name]; g == nil || len(bound)+len(w.finishedOf(name)) < g.min {
+			delete(w.reached, name)
+		}
+	}
+}
+
+// choose returns a gang that runs: for a replacement one of the group that was chosen last,
+// if it still does.
+func (w *world) choose(e event) string {
+	var all []string
+	for _, name := range sortedKeys(w.gangs) {
+		if _, bound := w.membersOf(name); len(bound) > 0 && w.declared(w.gangs[name]) {
+			all = append(all, name)
+		}
+	}
+	last := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !slices.Contains(w.groupOf(w.chosen), name) })
+	if e.kind == memberReplaced && len(last) > 0 {
+		all = last
+	}
+	if e.kind == runningAnew {
+		all = slices.DeleteFunc(all, func(name string) bool { return w.gangs[name].byPods })
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	w.chosen = all[e.n%len(all)]
+	return w.chosen
+}
+
+// leave has a bound member of a gang finish or go, and if it is replaced, somebody like it
+// come.
+func (w *world) leave(e event) (bool, error) {
+	name := w.choose(e)
+	_, bound := w.membersOf(name)
+	if name == "" || len(bound) == 0 {
+		return false, nil
+	}
+	old := bound[e.n%len(bound)]
+	w.stirPod(old.Name)
+	spec := w.specs[old.Name]
+	_, err := w.remove("Pod", old.Name, func(o runtime.Object) runtime.Object {
+		out := o.(*v1.Pod).DeepCopy()
+		switch e.how {
+		case goneAtOnce:
+			return nil
+		case isLeaving:
+			return terminating(o.(*v1.Pod), w.s.clock.Now())
+		case hasSucceeded:
+			out.Status.Phase = v1.PodSucceeded
+		default:
+			out.Status.Phase = v1.PodFailed
+		}
+		return out
+	})
+	if err != nil || e.kind == memberFinished {
+		return true, err
+	}
+	if err := w.look(); err != nil {
+		return true, err
+	}
+	w.replaced++
+	next := *spec
+	next.name, next.node = fmt.Sprintf("%s-again-%d", name, w.replaced), ""
+	w.late[next.name] = true
+	return w.putPod(&next)
+}
+
+// judgeLeaving (spec 6, case 50): if a gang falls below its minMember because some of its
+// members are evicted, it leaves whole, and all of its GangGroup.
+func (w *world) judgeLeaving() error {
+	fresh := map[types.UID]bool{}
+	groups := map[string][]string{}
+	for uid, p := range w.s.cluster.gone() {
+		if w.gone[uid] {
+			continue
+		}
+		w.gone[uid], fresh[uid] = true, true
+		if name := w.members[p.Name]; name != "" && p.Spec.NodeName != "" {
+			groups[groupKey(w.groupOf(name))] = w.groupOf(name)
+		}
+	}
+	for _, key := range sortedKeys(groups) {
+		broken, staying, members := "", []string{}, 0
+		for _, name := range groups[key] {
+			stay, left := 0, 0
+			for _, p := range w.sorted() {
+				switch {
+				case w.members[p.Name] != name || p.Spec.NodeName == "" || done(p):
+				case fresh[p.UID]:
+					left++
+				case p.DeletionTimestamp == nil:
+					stay++
+					staying = append(staying, p.Name)
+				}
+			}
+			members += left
+			if g := w.gangs[name]; g != nil && stay < g.min && stay+left >= g.min {
+				broken = name
+			}
+		}
+		if broken == "" {
+			continue
+		}
+		if len(staying) > 0 && len(w.unasked) == 0 && on(leftInPart) {
+			return wrong(leftInPart, "%s falls below its minMember since members of it are evicted, and of %s stay %v", broken, key, staying)
+		}
+		for _, name := range groups[key] {
+			delete(w.reached, name)
+		}
+		if len(groups[key]) > 1 {
+			w.counts[groupsLeft]++
+		} else {
+			w.counts[gangsLeft]++
+		}
+	}
+	return nil
+}
+
+// judgeStranger (spec 5.8): who lists a gang that does not list it waits.
+func (w *world) judgeStranger(name string) error {
+	g := w.gangs[name]
+	for _, other := range g.groupOrNil() {
+		if o := w.gangs[other]; w.declared(g) && w.declared(o) && !slices.Contains(o.group, name) && other != name {
+			return wrong("stranger", "members of %s are bound, which lists %s, which does not list it", name, other)
+		}
+	}
+	return nil
+}
+
+func (g *gangSpec) groupOrNil() []string {
+	if g == nil {
+		return nil
+	}
+	return g.group
+}
+
+// agreed says whether all that a gang lists are there and list it.
+func (w *world) agreed(name string) bool {
+	return !slices.ContainsFunc(w.gangs[name].groupOrNil(), func(other string) bool {
+		o := w.gangs[other]
+		return other != name && (!w.declared(o) || !slices.Contains(o.group, name))
+	})
+}
+
+// countWaiting counts what came of troubles in the end.
+func (w *world) countWaiting() {
+	for name, g := range w.gangs {
+		pending, bound := w.membersOf(name)
+		if name[0] == 'x' && !w.agreed(name) && len(pending) > 0 && len(bound) == 0 {
+			w.counts[strangersWait]++
+		}
+		if name == "h" && len(bound) == 1 && g.min > 1 && !convert.Finished(bound[0]) {
+			w.counts[handLeft]++
+		}
+	}
+	if w.foreignSeen {
+		w.counts[foreignSeen]++
+	}
+}

@@ -1,0 +1,347 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// wire is what stands between the scheduler and the API: it loses requests, and sees who
+// is written to.
+type wire struct {
+	mu      sync.Mutex
+	failing *failSpec
+	tried   map[string]int      // requests, since they fail
+	lost    []lostRequest       // that the judge has not seen
+	written map[string][]string // requests that write to foreign pods and PodGroups, by what they write to
+}
+
+type lostRequest struct {
+	what, pod, node string
+	done            bool // only the answer was lost
+}
+
+// request is one that writes.
+type request struct {
+	what, verb, name, node string
+	gvr                    string
+	evicts                 bool
+}
+
+func requestOf(action clienttesting.Action) (r request, ok bool) {
+	r.verb, r.gvr = action.GetVerb(), action.GetResource().Resource
+	switch action := action.(type) {
+	case clienttesting.CreateActionImpl:
+		b, is := action.Object.(*v1.Binding)
+		if !is {
+			return r, false
+		}
+		r.what, r.name, r.node = bindings, b.Name, b.Target.Name
+	case clienttesting.PatchActionImpl:
+		r.name = action.Name
+		r.evicts = strings.Contains(string(action.Patch), string(v1.DisruptionTarget))
+		switch {
+		case action.GetResource() != pods:
+			r.what = gangStatus
+		case r.evicts:
+			r.what = evictions
+		default:
+			r.what = podStatus
+		}
+	case clienttesting.DeleteActionImpl:
+		r.name, r.what, r.evicts = action.Name, evictions, true
+	default:
+		return r, false
+	}
+	return r, r.gvr == pods.Resource || r.gvr == sigs.PodGroups.Resource
+}
+
+// pass carries a request out, or loses it.
+func (w *wire) pass(action clienttesting.Action, ask answer) (runtime.Object, error) {
+	r, ok := requestOf(action)
+	if !ok {
+		return ask()
+	}
+	err := w.lose(r)
+	if err == nil {
+		return ask()
+	}
+	if w.how() == answerLost {
+		if _, refused := ask(); refused != nil {
+			return nil, refused
+		}
+	}
+	return nil, err
+}
+
+func (w *wire) how() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failing == nil {
+		return ""
+	}
+	return w.failing.How
+}
+
+// lose returns the error of a request that is lost; nil if it is not.
+func (w *wire) lose(r request) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	to := r.gvr + "/" + r.name
+	w.written[to] = append(w.written[to], strings.TrimSpace(fmt.Sprintf("%s %s %s", r.verb, r.what, map[bool]string{true: "evicts"}[r.evicts])))
+	f := w.failing
+	if f == nil || f.What != r.what && f.What != anyRequest || (nameHash(r.name)^f.Salt)%3 >= uint64(f.Share) {
+		return nil
+	}
+	try := r.what + " " + r.verb + " " + r.name
+	if w.tried[try]++; w.tried[try] > f.Times {
+		return nil
+	}
+	w.lost = append(w.lost, lostRequest{what: r.what, pod: r.name, node: r.node, done: f.How == answerLost})
+	gr := pods.GroupResource()
+	switch f.How {
+	case conflict:
+		return apierrors.NewConflict(gr, r.name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	case tooMany:
+		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	case unavailable:
+		return apierrors.NewServiceUnavailable("apiserver is shutting down")
+	}
+	return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+}
+
+// fail loses requests from now on; nil ends it.
+func (w *wire) fail(f *failSpec) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failing, w.tried = f, map[string]int{}
+}
+
+// news returns what was lost since it was asked last, and who was written to.
+func (w *wire) news() (lost []lostRequest, written map[string][]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lost, written = w.lost, w.written
+	w.lost, w.written = nil, map[string][]string{}
+	slices.SortFunc(lost, func(a, b lostRequest) int { return strings.Compare(a.what+a.pod, b.what+b.pod) })
+	return lost, written
+}
+
+// lostBinding is a binding that the API did not take.
+type lostBinding struct {
+	pod, node string
+}
+
+// noteLost notes what was lost: members whose bindings were are to be bound to the same
+// nodes, as long as nothing else happens.
+func (w *world) noteLost(lost []lostRequest) {
+	for _, l := range lost {
+		w.counts[requestsLost]++
+		w.say(fmt.Sprintf("lost: %s of %s %s", l.what, l.pod, l.node))
+		if l.what == evictions {
+			w.counts[evictionsLost]++
+		}
+		if pod := w.pods["default/"+l.pod]; l.what == podStatus && pod != nil {
+			w.untold[pod.UID] = true
+		}
+		if l.what != bindings {
+			continue
+		}
+		w.counts[bindingsLost]++
+		if w.members[l.pod] == "" {
+			w.loose = true
+			if pod := w.pods["default/"+l.pod]; pod != nil {
+				w.comesLate[pod.UID] = true
+			}
+			continue
+		}
+		group := groupKey(w.groupOf(w.members[l.pod]))
+		w.halfway[group] = true
+		if w.since[group].IsZero() {
+			w.since[group] = w.s.clock.Now()
+		}
+		if pod := w.pods["default/"+l.pod]; pod != nil && !l.done {
+			w.lost[pod.UID] = lostBinding{l.pod, l.node}
+		}
+	}
+}
+
+// noteUnasked notes who was not asked to leave, and is asked again.
+func (w *world) noteUnasked(lost []lostRequest) {
+	for _, l := range lost {
+		if l.what != evictions {
+			continue
+		}
+		if pod := w.pods["default/"+l.pod]; pod != nil {
+			w.unasked[pod.UID] = w.change
+			w.postponed[pod.UID] = true
+		}
+	}
+}
+
+// excused says whether a group may be bound in part: bindings were lost on the way.
+func (w *world) excused(group []string) bool {
+	key := groupKey(group)
+	whole, any := true, false
+	for _, name := range group {
+		_, bound := w.membersOf(name)
+		whole = whole && w.whole[name]
+		any = any || len(bound) > 0
+	}
+	if whole || !any {
+		delete(w.halfway, key)
+	}
+	return w.halfway[key]
+}
+
+// judgeSamePlace (spec 5.11): whose binding was lost is bound to the same node, if there is
+// room on it still.
+func (w *world) judgeSamePlace(pod *v1.Pod) error {
+	l, ok := w.lost[pod.UID]
+	if !ok {
+		return nil
+	}
+	group := w.groupOf(w.members[pod.Name])
+	displaced := pod.Spec.NodeName != l.node && w.displaced(groupKey(group))
+	if w.outOfPatience(group) {
+		clear(w.last) // it had no place in between, as in noteLate
+	}
+	delete(w.lost, pod.UID)
+	switch {
+	case pod.Spec.NodeName == l.node:
+		w.counts[placesKeptLost]++
+	case w.outOfPatience(group): // and is planned anew
+	case !displaced && w.roomAt(l.node, pod):
+		return wrong("blamed", "%s is bound to %s: the API did not take its binding to %s, which has room", pod.Name, pod.Spec.NodeName, l.node)
+	}
+	return nil
+}
+
+// anyUntold says whether a pod may be nominated for a node where nobody can see it: the API has
+// not taken what was written about it.
+func (w *world) anyUntold() bool {
+	return slices.ContainsFunc(w.sorted(), func(p *v1.Pod) bool {
+		return w.untold[p.UID] && p.Spec.NodeName == "" && p.Status.NominatedNodeName == ""
+	})
+}
+
+// outOfPatience says whether the time that members of some gang of a group wait for the others
+// has passed since the first of them was not bound.
+func (w *world) outOfPatience(group []string) bool {
+	since := w.since[groupKey(group)]
+	return slices.ContainsFunc(group, func(name string) bool {
+		g := w.gangs[name]
+		return g != nil && !w.s.clock.Now().Before(since.Add(time.Duration(g.timeout)*time.Second))
+	})
+}
+
+// displaced says whether the group of a member whose binding was lost has to be planned anew:
+// one of those to whom that happened has no room where it was to go, beside the others.
+func (w *world) displaced(group string) bool {
+	if at, ok := w.anew[group]; ok && at == w.change {
+		return true
+	}
+	taken := map[string]room{}
+	for _, p := range w.sorted() {
+		l, ok := w.lost[p.UID]
+		if !ok || p.Spec.NodeName == l.node || groupKey(w.groupOf(w.members[p.Name])) != group {
+			continue
+		}
+		taken[l.node] = taken[l.node].plus(needs(p))
+		n := w.nodes[l.node]
+		if n == nil || n.Spec.Unschedulable ||
+			w.free(l.node).minus(w.reserved(l.node, w.groupOf(w.members[p.Name]), convert.Priority(p))).less(taken[l.node]) {
+			w.anew[group] = w.change
+			return true
+		}
+	}
+	return false
+}
+
+// roomAt says whether a node takes a pod, beside those who matter as much.
+func (w *world) roomAt(node string, pod *v1.Pod) bool {
+	n := w.nodes[node]
+	if n == nil || n.Spec.Unschedulable {
+		return false
+	}
+	left := w.free(node).minus(w.reserved(node, w.groupOf(w.members[pod.Name]), convert.Priority(pod)))
+	return !left.less(needs(pod))
+}
+
+// judgeLost: when nothing more happens, nobody waits for whom the API did not take only a
+// request.
+func (w *world) judgeLost() error {
+	groups := map[string][]string{}
+	for _, p := range w.sorted() {
+		if _, ok := w.lost[p.UID]; ok && p.Spec.NodeName == "" && !convert.Finished(p) {
+			group := w.groupOf(w.members[p.Name])
+			groups[groupKey(group)] = group
+		}
+	}
+	for _, key := range sortedKeys(groups) {
+		f, ok := w.fitting(groups[key])
+		if !ok {
+			continue
+		}
+		lowest, _ := f.lowest()
+		f.takeStock(groups[key], lowest)
+		if fits, _ := f.fits(); fits {
+			return wrong("blamed", "%s waits since a binding was lost, and fits: %s", key, f.how())
+		}
+	}
+	return nil
+}
+
+// noteLate notes that a pod without a gang is bound whose binding was lost. In between it had no
+// place: to the others it is as if it had been made now, which may take a place that somebody
+// evicted for (TestWhoComesAgainTakesAPlace).
+func (w *world) noteLate(pod *v1.Pod) {
+	if w.comesLate[pod.UID] {
+		delete(w.comesLate, pod.UID)
+		clear(w.last)
+	}
+}
+
+// settledGround forgets what was lost: something else has happened.
+func (w *world) settledGround() {
+	clear(w.lost)
+	clear(w.unasked)
+	clear(w.since)
+	w.loose = false
+}
+
+// onlyLate says whether somebody had decided on all these victims before: a request about them
+// was lost, and is sent again, whatever room has come since.
+func (w *world) onlyLate(pods []*v1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return !w.postponed[p.UID] })
+}
+
+// onlyUnasked says whether some victims are those whom an earlier request did not reach, or leave
+// with their group after them (decision 16: who makes room is asked last).
+func (w *world) onlyUnasked(uids []types.UID) bool {
+	groups := map[string]bool{}
+	group := func(p *v1.Pod) string { return groupKey(w.groupOf(w.members[p.Name])) }
+	is := map[types.UID]*v1.Pod{}
+	for _, p := range w.pods {
+		is[p.UID] = p
+		if _, ok := w.unasked[p.UID]; ok && w.members[p.Name] != "" {
+			groups[group(p)] = true
+		}
+	}
+	return !slices.ContainsFunc(uids, func(uid types.UID) bool {
+		_, ok := w.unasked[uid]
+		return !ok && (is[uid] == nil || !groups[group(is[uid])])
+	})
+}

@@ -1,0 +1,194 @@
+// Package survey reads a cluster as the scheduler does and says what each source of gangs makes of it:
+// which APIs are there, how many gangs each has, and whose rule counts. It writes nothing.
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/connect"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// State says whether objects of an API are read.
+type State string
+
+// The states.
+const (
+	Read      State = "read"
+	NotServed State = "not served" // the API server does not know it
+	Denied    State = "denied"     // it may not be read
+	Unused    State = "not needed" // it is served, and would be read if some pod named such an object
+	PodsOnly  State = "-"          // there are no objects: pods say everything
+)
+
+// Source is one way in which pods are members of gangs, in the order in which pods are asked.
+type Source struct {
+	Way      string `json:"way"`
+	Resource string `json:"resource,omitempty"` // of its objects, with group and version
+	State    State  `json:"state"`
+	Gangs    int    `json:"gangs"`
+	Members  int    `json:"members"`
+	Message  string `json:"message,omitempty"` // what to do where objects are denied
+}
+
+// Owner is a kind of object that may say something of gangs that it owns.
+type Owner struct {
+	Kind     string `json:"kind"`
+	Resource string `json:"resource"`
+	State    State  `json:"state"`
+	Gangs    int    `json:"gangs"` // that such an object owns
+	Message  string `json:"message,omitempty"`
+}
+
+// Gang is what is said of a gang.
+type Gang struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Way       string `json:"way,omitempty"`
+	Members   int    `json:"members"`
+	Min       int    `json:"min"`
+	Rule      string `json:"rule,omitempty"`    // where it is said how its members gather
+	Problem   string `json:"problem,omitempty"` // why it cannot be planned
+	Elsewhere bool   `json:"otherScheduler,omitempty"`
+}
+
+// Report is what was read.
+type Report struct {
+	Sources []Source `json:"sources"`
+	Owners  []Owner  `json:"owners"`
+	Gangs   []Gang   `json:"gangs"`
+}
+
+// Options say how the scheduler is configured.
+type Options struct {
+	Schedulers []string // the names that it serves
+	Namespace  string   // only gangs in it are listed; "" is all
+}
+
+const lookAgain = 50 * time.Millisecond
+
+// Run reads the cluster. It returns an error if that did not succeed before the context ended.
+func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	custom, err := connect.Custom(config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := client.Discovery().ServerVersion(); err != nil {
+		return nil, fmt.Errorf("the API server does not answer: %w", err)
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	src := cache.Source{Core: factory, Dynamic: custom, Served: connect.Readable(ctx, client)}
+	if src.Finished, err = cache.NewFinished(client); err != nil {
+		return nil, err
+	}
+	c := cache.New(cache.Options{
+		Aware: true, Wait: time.Minute, Policy: gang.OnceSatisfied, Clock: clock.RealClock{},
+		Leading: func() bool { return true }, Do: func([]gang.Effect) {}, Note: func(cache.Note) {},
+	})
+	for _, name := range o.Schedulers {
+		c.Serve(name)
+	}
+	if err := c.Start(ctx, src); err != nil {
+		return nil, err
+	}
+	factory.StartWithContext(ctx)
+	for !c.Open() {
+		select {
+		case <-ctx.Done():
+			return nil, errors.New("not all objects could be read in time: may pods, nodes and namespaces be listed and watched, and are the CRDs of manifests/crd installed?")
+		case <-time.After(lookAgain):
+		}
+	}
+	return report(c, src.Served, o.Namespace), nil
+}
+
+// report words what a cache knows.
+func report(c *cache.Cache, served func(schema.GroupVersionResource) (bool, error), namespace string) *Report {
+	out := &Report{Gangs: []Gang{}}
+	ways, owns := map[string]*Source{}, map[string]*Owner{}
+	for i := range source.All {
+		s := &source.All[i]
+		row := Source{Way: s.Way, State: PodsOnly}
+		if s.Object != nil {
+			row.Resource, row.State, row.Message = first(s.Object.Versions(), served)
+		}
+		out.Sources = append(out.Sources, row)
+	}
+	for i := range out.Sources {
+		ways[out.Sources[i].Way] = &out.Sources[i]
+	}
+	for _, kind := range source.Owners {
+		row := Owner{Kind: kind.Kind}
+		row.Resource, row.State, row.Message = first([]schema.GroupVersionResource{kind.Resource}, served)
+		out.Owners = append(out.Owners, row)
+	}
+	for i := range out.Owners {
+		owns[out.Owners[i].Kind] = &out.Owners[i]
+	}
+	for _, ref := range c.Gangs() {
+		said, ok := c.Said(ref)
+		if !ok {
+			continue
+		}
+		if s := ways[said.Way]; s != nil {
+			s.Gangs++
+			s.Members += said.Members
+		}
+		if o := owns[said.Owner]; o != nil {
+			o.Gangs++
+		}
+		if namespace == "" || namespace == ref.Namespace {
+			out.Gangs = append(out.Gangs, Gang{
+				Namespace: ref.Namespace, Name: ref.Name, Way: said.Way, Members: said.Members, Min: said.Min,
+				Rule: said.Rule, Problem: said.Problem, Elsewhere: !said.Served,
+			})
+		}
+	}
+	for i, kind := range source.Owners {
+		if o := &out.Owners[i]; kind.Lazy && o.Gangs == 0 && o.State == Read {
+			o.State = Unused
+		}
+	}
+	return out
+}
+
+// first is the version of a resource that is read, or why none is.
+func first(versions []schema.GroupVersionResource, served func(schema.GroupVersionResource) (bool, error)) (resource string, state State, message string) {
+	i := slices.IndexFunc(versions, func(r schema.GroupVersionResource) bool {
+		ok, err := served(r)
+		if err != nil {
+			resource, state, message = name(r), Denied, err.Error()
+		}
+		return ok || err != nil
+	})
+	switch {
+	case message != "":
+		return resource, state, message
+	case i >= 0:
+		return name(versions[i]), Read, ""
+	}
+	return name(versions[0]), NotServed, ""
+}
+
+func name(r schema.GroupVersionResource) string {
+	return strings.TrimPrefix(r.Resource+"."+r.Version+"."+r.Group, ".")
+}

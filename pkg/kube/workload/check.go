@@ -1,0 +1,53 @@
+package workload
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// What is checked is what an expansion goes by.
+
+// count refuses a number of pods, or of what has pods, that cannot be.
+func count(n int64, path *field.Path) field.ErrorList {
+	switch {
+	case n < 0:
+		return field.ErrorList{field.Invalid(path, n, "must be greater than or equal to 0")}
+	case n > Most:
+		return field.ErrorList{field.Invalid(path, n, "must be less than or equal to 100000 in a simulation")}
+	}
+	return nil
+}
+
+// template refuses pods without containers, and with a restartPolicy that their controller
+// does not allow.
+func template(t *v1.PodTemplateSpec, path *field.Path, restart ...v1.RestartPolicy) (errs field.ErrorList) {
+	spec := path.Child("spec")
+	if len(t.Spec.Containers) == 0 {
+		errs = append(errs, field.Required(spec.Child("containers"), ""))
+	}
+	if p := t.Spec.RestartPolicy; p != "" && !slices.Contains(restart, p) {
+		errs = append(errs, field.NotSupported(spec.Child("restartPolicy"), p, restart))
+	}
+	return errs
+}
+
+// selects refuses a selector that does not select the template's pods.
+func selects(selector *metav1.LabelSelector, t *v1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	at := path.Child("selector")
+	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return field.ErrorList{field.Required(at, "must select the labels of spec.template")}
+	}
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, metav1.FormatLabelSelector(selector), err.Error())}
+	}
+	if !s.Matches(labels.Set(t.Labels)) {
+		return field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), labels.FormatLabels(t.Labels),
+			"must match `selector`, which is "+metav1.FormatLabelSelector(selector))}
+	}
+	return nil
+}

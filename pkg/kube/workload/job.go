@@ -1,0 +1,148 @@
+package workload
+
+import (
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
+
+const jobController = "kubernetes.io/job-controller"
+
+// userJob makes the pods of a Job that somebody wrote: those that it has at its beginning,
+// since nothing ends here and nothing takes an ended pod's turn.
+func (m *maker) userJob(j *batchv1.Job) field.ErrorList {
+	if why := idle(j); why != "" {
+		m.note("Job", j.Namespace, j.Name, why)
+		return checkJob(j, field.NewPath("spec"))
+	}
+	pods, errs := jobPods(j, field.NewPath("spec"))
+	for _, p := range pods {
+		m.add(p)
+	}
+	return errs
+}
+
+// idle says why a Job has no pods; "" if it has.
+func idle(j *batchv1.Job) string {
+	if by := ptr.Deref(j.Spec.ManagedBy, jobController); by != jobController {
+		return "no pods, since spec.managedBy is " + strconv.Quote(by)
+	}
+	if ptr.Deref(j.Spec.Suspend, false) {
+		return "no pods, since spec.suspend is true"
+	}
+	for _, c := range j.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == v1.ConditionTrue {
+			return "no pods, since its condition " + string(c.Type) + " is True"
+		}
+	}
+	return ""
+}
+
+// jobPods returns the pods that a Job begins with. An index has a pod of its own, named
+// <job>-<index>-<letters>.
+func jobPods(j *batchv1.Job, path *field.Path) (pods []*v1.Pod, errs field.ErrorList) {
+	if errs := checkJob(j, path); len(errs) > 0 {
+		return nil, errs
+	}
+	active := ptr.Deref(j.Spec.Parallelism, 1)
+	if j.Spec.Completions != nil {
+		active = min(active, *j.Spec.Completions)
+	}
+	t := j.Spec.Template.DeepCopy()
+	if !ptr.Deref(j.Spec.ManualSelector, false) {
+		t.Labels = with(t.Labels, map[string]string{
+			batchv1.JobNameLabel: j.Name, batchv1.ControllerUidLabel: string(j.UID),
+			"job-name": j.Name, "controller-uid": string(j.UID), // as before 1.27
+		})
+	}
+	names := namer{}
+	for i := range int(active) {
+		pod := podOf(t, j, jobKind)
+		if indexed(j) {
+			index(pod, j, i)
+			end := "-" + strconv.Itoa(i) + "-"
+			pod.Name = names.complete(j.Name[:min(len(j.Name), longestFront-len(end))] + end)
+		} else {
+			pod.Name = names.complete(j.Name + "-")
+		}
+		pods = append(pods, pod)
+	}
+	return pods, nil
+}
+
+func indexed(j *batchv1.Job) bool {
+	return ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
+}
+
+// index makes a pod the one of an index.
+func index(pod *v1.Pod, j *batchv1.Job, i int) {
+	is := map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(i)}
+	pod.Labels = with(pod.Labels, is)
+	pod.Annotations = with(pod.Annotations, is)
+	if j.Spec.BackoffLimitPerIndex != nil {
+		pod.Annotations[batchv1.JobIndexFailureCountAnnotation] = "0"
+	}
+	pod.Spec.Hostname = j.Name + "-" + strconv.Itoa(i)
+}
+
+func checkJob(j *batchv1.Job, path *field.Path) (errs field.ErrorList) {
+	if why := checkName(j); len(why) > 0 {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), j.Name, strings.Join(why, "; ")))
+	}
+	errs = append(errs, count(int64(ptr.Deref(j.Spec.Parallelism, 1)), path.Child("parallelism"))...)
+	if c := j.Spec.Completions; c != nil && *c < 0 {
+		errs = append(errs, field.Invalid(path.Child("completions"), *c, "must be greater than or equal to 0"))
+	}
+	switch mode := ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion); mode {
+	case batchv1.NonIndexedCompletion:
+	case batchv1.IndexedCompletion:
+		if j.Spec.Completions == nil {
+			errs = append(errs, field.Required(path.Child("completions"), "when completion mode is Indexed"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(path.Child("completionMode"), mode, []batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
+	}
+	if ptr.Deref(j.Spec.ManualSelector, false) {
+		errs = append(errs, selects(j.Spec.Selector, &j.Spec.Template, path)...)
+	}
+	at := path.Child("template")
+	errs = append(errs, template(&j.Spec.Template, at, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)...)
+	if j.Spec.Template.Spec.RestartPolicy == "" {
+		errs = append(errs, field.Required(at.Child("spec", "restartPolicy"), "valid values: OnFailure, Never"))
+	}
+	return errs
+}
+
+// checkName says why a Job's name cannot become a label, or the host name of its last index.
+// A Job that is not made yet has none.
+func checkName(j *batchv1.Job) []string {
+	if j.Name == "" {
+		return nil
+	}
+	if last := ptr.Deref(j.Spec.Completions, 0) - 1; indexed(j) && last >= 0 {
+		host := j.Name + "-" + strconv.Itoa(int(last))
+		if why := validation.IsDNS1123Label(host); len(why) > 0 {
+			return append([]string{"the last pod's host name would be " + host}, why...)
+		}
+	}
+	return validation.IsValidLabelValue(j.Name)
+}
+
+// with returns a map with more keys. What is there stays as it is.
+func with(m, more map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range more {
+		out[k] = v
+	}
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}

@@ -1,0 +1,257 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/utils/ptr"
+)
+
+// jobSet makes the pods of a JobSet: those of its Jobs, <set>-<replicated job>-<index>, which
+// are Indexed if nothing is said. Where a Job has to wait for others (InOrder, dependsOn) or a
+// pod for another (exclusive-topology), it waits.
+func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
+	s := jobSet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s.JobSet); err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	}
+	s.fill()
+	if errs := s.check(); len(errs) > 0 {
+		return errs
+	}
+	switch by := ptr.Deref(s.Spec.ManagedBy, jobSetController); {
+	case by != jobSetController:
+		m.note("JobSet", s.Namespace, s.Name, "no pods, since spec.managedBy is "+strconv.Quote(by))
+		return nil
+	case ptr.Deref(s.Spec.Suspend, false):
+		m.note("JobSet", s.Namespace, s.Name, "no pods, since spec.suspend is true")
+		return nil
+	}
+	if s.hostnames() {
+		m.add(headless(s.subdomain(), &s, JobSetKind, map[string]string{jobSetName: s.Name}))
+	}
+	pods := map[string][]string{} // names of those that come, by replicated job
+	var all []string
+	for i := range s.Spec.ReplicatedJobs {
+		r := &s.Spec.ReplicatedJobs[i]
+		after, why := s.after(r, all, pods)
+		if why != "" {
+			m.note("JobSet", s.Namespace, s.Name, fmt.Sprintf("no pods of replicated job %s, since %s", r.Name, why))
+			continue
+		}
+		names, errs := m.replicatedJob(&s, i, after)
+		if len(errs) > 0 {
+			return errs
+		}
+		pods[r.Name] = names
+		all = append(all[:len(all):len(all)], names...)
+	}
+	return nil
+}
+
+// jobSet knows how its parts are counted and named.
+type jobSet struct{ JobSet }
+
+// fill sets the defaults of JobSet's CRD and webhook.
+func (s *jobSet) fill() {
+	for i := range s.Spec.ReplicatedJobs {
+		r := &s.Spec.ReplicatedJobs[i]
+		r.GroupName = cmp.Or(r.GroupName, "default")
+		if r.Replicas == nil {
+			r.Replicas = ptr.To[int32](1)
+		}
+		if r.Template.Spec.CompletionMode == nil {
+			r.Template.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+		}
+		pod := &r.Template.Spec.Template.Spec
+		pod.RestartPolicy = cmp.Or(pod.RestartPolicy, v1.RestartPolicyOnFailure)
+		job := &batchv1.Job{Spec: r.Template.Spec}
+		legacyscheme.Scheme.Default(job)
+		r.Template.Spec = job.Spec
+	}
+}
+
+func (s *jobSet) check() (errs field.ErrorList) {
+	path := field.NewPath("spec")
+	if p := s.Spec.StartupPolicy; p != nil && p.StartupPolicyOrder != "AnyOrder" && p.StartupPolicyOrder != "InOrder" {
+		errs = append(errs, field.NotSupported(path.Child("startupPolicy", "startupPolicyOrder"), p.StartupPolicyOrder, []string{"AnyOrder", "InOrder"}))
+	}
+	known := map[string]bool{}
+	total := int64(0)
+	for i, r := range s.Spec.ReplicatedJobs {
+		at := path.Child("replicatedJobs").Index(i)
+		if r.Name == "" {
+			errs = append(errs, field.Required(at.Child("name"), ""))
+		}
+		if known[r.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), r.Name))
+		}
+		for n, d := range r.DependsOn {
+			if !known[d.Name] {
+				errs = append(errs, field.Invalid(at.Child("dependsOn").Index(n).Child("name"), d.Name, "must be a replicated job that is listed before"))
+			}
+			if d.Status != "Ready" && d.Status != "Complete" {
+				errs = append(errs, field.NotSupported(at.Child("dependsOn").Index(n).Child("status"), d.Status, []string{"Ready", "Complete"}))
+			}
+		}
+		known[r.Name] = true
+		errs = append(errs, count(int64(*r.Replicas), at.Child("replicas"))...)
+		errs = append(errs, checkJob(&batchv1.Job{Spec: r.Template.Spec}, at.Child("template", "spec"))...)
+		total += int64(*r.Replicas) * int64(ptr.Deref(r.Template.Spec.Parallelism, 1))
+	}
+	if len(errs) == 0 && total > Most {
+		errs = append(errs, field.Invalid(path.Child("replicatedJobs"), total, "replicas × parallelism of all must be less than or equal to 100000 in a simulation"))
+	}
+	return errs
+}
+
+// after returns the pods that must run before those of a replicated job come, or why they
+// never come. before are all pods of the replicated jobs before it.
+func (s *jobSet) after(r *ReplicatedJob, before []string, pods map[string][]string) (after []string, why string) {
+	if p := s.Spec.StartupPolicy; p != nil && p.StartupPolicyOrder == "InOrder" {
+		return before, ""
+	}
+	for _, d := range r.DependsOn {
+		names, comes := pods[d.Name]
+		switch {
+		case !comes:
+			return nil, "it depends on " + d.Name + ", which has none"
+		case d.Status == "Complete" && len(names) > 0:
+			return nil, "it waits until " + d.Name + " is complete, and nothing ends in a simulation"
+		}
+		after = append(after, names...)
+	}
+	return after, ""
+}
+
+// replicatedJob makes the pods of one replicated job and returns their names.
+func (m *maker) replicatedJob(s *jobSet, i int, after []string) (names []string, errs field.ErrorList) {
+	path := field.NewPath("spec", "replicatedJobs").Index(i).Child("template", "spec")
+	for index := range int(*s.Spec.ReplicatedJobs[i].Replicas) {
+		job := s.job(i, index)
+		job.UID = m.api.UID("Job", job.Name)
+		if job.Annotations[jobSetExclusive] != "" && !indexed(job) {
+			m.note("JobSet", s.Namespace, s.Name, "no pods of Job "+job.Name+", since with exclusive-topology they wait for that of index 0, and completionMode is NonIndexed")
+			continue
+		}
+		pods, errs := jobPods(job, path)
+		if len(errs) > 0 {
+			return nil, errs
+		}
+		for n, pod := range pods {
+			names = append(names, pod.Name)
+			m.out.Objects = append(m.out.Objects, m.exclusive(Object{Object: pod, After: after}, pods[0].Name, n == 0))
+		}
+	}
+	return names, nil
+}
+
+// job makes a Job of a replicated job.
+func (s *jobSet) job(i, index int) *batchv1.Job {
+	r := &s.Spec.ReplicatedJobs[i]
+	keys, annotations := s.keys(i, index)
+	annotations = with(annotations, keys)
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: s.jobName(r, index),
+			Labels: with(keys, r.Template.Labels), Annotations: with(annotations, r.Template.Annotations),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, JobSetKind)},
+		},
+		Spec: *r.Template.Spec.DeepCopy(),
+	}
+	t := &job.Spec.Template
+	t.Labels, t.Annotations = with(keys, t.Labels), with(annotations, t.Annotations)
+	if s.hostnames() {
+		t.Spec.Subdomain = s.subdomain()
+	}
+	if job.Annotations[jobSetExclusive] != "" && job.Annotations[jobSetSelects] != "" {
+		t.Spec.NodeSelector = with(map[string]string{jobSetNodeOf: job.Namespace + "_" + job.Name}, t.Spec.NodeSelector)
+		t.Spec.Tolerations = append(t.Spec.Tolerations, v1.Toleration{Key: jobSetTaint, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule})
+	}
+	job.Spec.Suspend = ptr.To(false)
+	return job
+}
+
+// keys are the labels of a Job and its pods, which are annotations too, and what is an
+// annotation only. What is asked of one replicated job goes before what is asked of all.
+func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
+	r := &s.Spec.ReplicatedJobs[i]
+	all, before, group, groupBefore := 0, 0, 0, 0
+	for n, other := range s.Spec.ReplicatedJobs {
+		replicas := int(*other.Replicas)
+		all += replicas
+		if n < i {
+			before += replicas
+		}
+		if other.GroupName == r.GroupName {
+			group += replicas
+			if n < i {
+				groupBefore += replicas
+			}
+		}
+	}
+	labels = map[string]string{
+		jobSetName: s.Name, jobSetUID: string(s.UID), jobSetRestart: "0",
+		jobSetReplicated: r.Name, jobSetReplicas: strconv.Itoa(int(*r.Replicas)), jobSetAll: strconv.Itoa(all),
+		jobSetIndex: strconv.Itoa(index), jobSetIndexOfAll: strconv.Itoa(before + index),
+		jobSetKey:   sha1Hash(s.Namespace + "/" + s.jobName(r, index)),
+		jobSetGroup: r.GroupName, jobSetGroupSize: strconv.Itoa(group), jobSetGroupIndex: strconv.Itoa(groupBefore + index),
+	}
+	if c := s.Spec.Coordinator; c != nil {
+		labels[jobSetCoordinate] = fmt.Sprintf("%s-%s-%d-%d.%s", s.Name, c.ReplicatedJob, c.JobIndex, c.PodIndex, s.subdomain())
+	}
+	annotations = map[string]string{}
+	for _, asked := range []map[string]string{s.Annotations, r.Template.Annotations} {
+		if asked[jobSetExclusive] == "" {
+			continue
+		}
+		annotations[jobSetExclusive] = asked[jobSetExclusive]
+		if how, ok := asked[jobSetSelects]; ok {
+			annotations[jobSetSelects] = how
+		}
+	}
+	return labels, annotations
+}
+
+// exclusive does what JobSet's webhook does to a pod: that of index 0 gets a domain for its
+// Job, and the others follow it there once it has a node.
+func (m *maker) exclusive(o Object, first string, isFirst bool) Object {
+	pod := o.Object.(*v1.Pod)
+	key := pod.Annotations[jobSetExclusive]
+	if key == "" || pod.Annotations[jobSetSelects] != "" {
+		return o
+	}
+	priority := ptr.Deref(pod.Spec.Priority, m.api.Priority(pod.Spec.PriorityClassName))
+	pod.Labels[jobSetPriority] = strconv.Itoa(int(priority))
+	if !isFirst {
+		o.After, o.Near = append([]string{first}, o.After...), key
+		return o
+	}
+	among(pod, key, jobSetKey, &metav1.LabelSelector{}, metav1.LabelSelectorRequirement{
+		Key: jobSetPriority, Operator: metav1.LabelSelectorOpIn, Values: []string{pod.Labels[jobSetPriority]},
+	})
+	return o
+}
+
+func (s *jobSet) jobName(r *ReplicatedJob, index int) string {
+	return fmt.Sprintf("%s-%s-%d", s.Name, r.Name, index)
+}
+
+func (s *jobSet) hostnames() bool {
+	return s.Spec.Network == nil || ptr.Deref(s.Spec.Network.EnableDNSHostnames, true)
+}
+
+func (s *jobSet) subdomain() string {
+	if s.Spec.Network == nil {
+		return s.Name
+	}
+	return cmp.Or(s.Spec.Network.Subdomain, s.Name)
+}

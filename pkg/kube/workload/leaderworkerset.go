@@ -1,0 +1,281 @@
+package workload
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/utils/ptr"
+)
+
+// leaderWorkerSet makes the StatefulSet of a LeaderWorkerSet's leaders, <set>-<group>, and for
+// each of these the one of its workers, <set>-<group>-<worker> from 1. Workers come after their
+// leader runs if they ask for that (LeaderReady, exclusive-topology).
+func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
+	s := leaderWorkerSet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s.LeaderWorkerSet); err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	}
+	s.fill()
+	if errs := s.check(); len(errs) > 0 {
+		return errs
+	}
+	if s.subdomains() == shared {
+		m.add(headless(s.Name, &s, LeaderWorkerSetKind, map[string]string{lwsName: s.Name}))
+	}
+	set := s.leaders()
+	set.UID = m.api.UID("StatefulSet", set.Name)
+	leaders, claims, errs := statefulSetPods(set, field.NewPath("spec", "leaderWorkerTemplate"))
+	if len(errs) > 0 {
+		return errs
+	}
+	m.add(set)
+	m.add(claims...)
+	for group, leader := range leaders {
+		s.lead(leader, group)
+		leader.UID = m.api.UID("Pod", leader.Name)
+		m.add(leader)
+		if errs := m.workers(&s, leader); len(errs) > 0 {
+			return errs
+		}
+	}
+	return nil
+}
+
+// workers makes the workers of one leader.
+func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
+	podKind := v1.SchemeGroupVersion.WithKind("Pod")
+	if s.subdomains() == uniquePerReplica {
+		m.add(headless(leader.Name, leader, podKind, map[string]string{lwsName: s.Name, lwsGroupIndex: leader.Labels[lwsGroupIndex]}))
+	}
+	if s.size() == 1 {
+		return nil
+	}
+	set := s.workers(leader)
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(leader, podKind)}
+	set.UID = m.api.UID("StatefulSet", set.Name)
+	pods, claims, errs := statefulSetPods(set, field.NewPath("spec", "leaderWorkerTemplate"))
+	if len(errs) > 0 {
+		return errs
+	}
+	m.add(set)
+	m.add(claims...)
+	for i, pod := range pods {
+		s.work(pod, leader, i+1)
+		made := Object{Object: pod, Near: s.Annotations[lwsExclusive]}
+		if s.Spec.StartupPolicy == leaderReady || made.Near != "" {
+			made.After = []string{leader.Name}
+		}
+		m.out.Objects = append(m.out.Objects, made)
+	}
+	return nil
+}
+
+// leaderWorkerSet knows what its pods look like.
+type leaderWorkerSet struct{ LeaderWorkerSet }
+
+// fill sets the defaults of LeaderWorkerSet's CRD.
+func (s *leaderWorkerSet) fill() {
+	if s.Spec.Replicas == nil {
+		s.Spec.Replicas = ptr.To[int32](1)
+	}
+	t := &s.Spec.LeaderWorkerTemplate
+	if t.Size == nil {
+		t.Size = ptr.To[int32](1)
+	}
+	s.Spec.StartupPolicy = cmp.Or(s.Spec.StartupPolicy, leaderCreated)
+	if p := t.SubGroupPolicy; p != nil && p.Type == nil {
+		p.Type = ptr.To(leaderWorker)
+	}
+}
+
+func (s *leaderWorkerSet) check() (errs field.ErrorList) {
+	spec, t := field.NewPath("spec"), &s.Spec.LeaderWorkerTemplate
+	errs = append(errs, count(int64(*s.Spec.Replicas), spec.Child("replicas"))...)
+	at := spec.Child("leaderWorkerTemplate")
+	switch size := int64(*t.Size); {
+	case size < 1:
+		errs = append(errs, field.Invalid(at.Child("size"), size, "must be greater than or equal to 1"))
+	case size*int64(*s.Spec.Replicas) > Most:
+		errs = append(errs, field.Invalid(at.Child("size"), size, "replicas × size must be less than or equal to 100000 in a simulation"))
+	}
+	if p := s.Spec.StartupPolicy; p != leaderCreated && p != leaderReady {
+		errs = append(errs, field.NotSupported(spec.Child("startupPolicy"), p, []string{leaderCreated, leaderReady}))
+	}
+	if p := s.subdomains(); p != shared && p != uniquePerReplica {
+		errs = append(errs, field.NotSupported(spec.Child("networkConfig", "subdomainPolicy"), p, []string{shared, uniquePerReplica}))
+	}
+	errs = append(errs, template(&t.WorkerTemplate, at.Child("workerTemplate"), v1.RestartPolicyAlways)...)
+	if t.LeaderTemplate != nil {
+		errs = append(errs, template(t.LeaderTemplate, at.Child("leaderTemplate"), v1.RestartPolicyAlways)...)
+	}
+	if len(errs) == 0 {
+		errs = s.checkSubGroups(at.Child("subGroupPolicy"))
+	}
+	return errs
+}
+
+func (s *leaderWorkerSet) checkSubGroups(path *field.Path) field.ErrorList {
+	p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy
+	if p == nil {
+		return nil
+	}
+	if types := []string{leaderWorker, leaderExcluded}; !slices.Contains(types, *p.Type) {
+		return field.ErrorList{field.NotSupported(path.Child("subGroupPolicyType"), *p.Type, types)}
+	}
+	if p.Size == nil {
+		return field.ErrorList{field.Required(path.Child("subGroupSize"), "")}
+	}
+	size, sub, why := s.size(), int(*p.Size), ""
+	switch {
+	case sub < 1:
+		why = "must be greater than or equal to 1"
+	case sub > size:
+		why = fmt.Sprintf("must not be larger than size, which is %d", size)
+	case *p.Type == leaderExcluded && (size-1)%sub != 0:
+		why = fmt.Sprintf("must divide size - 1, which is %d, with LeaderExcluded", size-1)
+	case size%sub != 0 && (size-1)%sub != 0:
+		why = fmt.Sprintf("must divide size or size - 1; size is %d", size)
+	default:
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("subGroupSize"), sub, why)}
+}
+
+// leaders makes the StatefulSet of the leaders.
+func (s *leaderWorkerSet) leaders() *appsv1.StatefulSet {
+	t := &s.Spec.LeaderWorkerTemplate
+	pod := t.WorkerTemplate.DeepCopy()
+	if t.LeaderTemplate != nil {
+		pod = t.LeaderTemplate.DeepCopy()
+	}
+	annotations := s.annotations()
+	if p := t.SubGroupPolicy; p != nil {
+		annotations[lwsSubType] = *p.Type
+	}
+	if s.subdomains() == uniquePerReplica {
+		annotations[lwsSubdomain] = uniquePerReplica
+	}
+	selector := map[string]string{lwsName: s.Name, lwsWorkerIndex: "0"}
+	pod.Labels = with(with(selector, map[string]string{lwsRevision: s.revision()}), pod.Labels)
+	pod.Annotations = with(annotations, pod.Annotations)
+	set := s.statefulSet(s.Name, s.Name, *s.Spec.Replicas, selector, pod)
+	set.Labels = map[string]string{lwsName: s.Name, lwsRevision: s.revision()}
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, LeaderWorkerSetKind)}
+	return set
+}
+
+// workers makes the StatefulSet of a leader's workers.
+func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
+	selector := map[string]string{lwsName: s.Name, lwsGroupIndex: leader.Labels[lwsGroupIndex], lwsGroupKey: leader.Labels[lwsGroupKey]}
+	labels := with(selector, map[string]string{lwsRevision: s.revision()})
+	pod := s.Spec.LeaderWorkerTemplate.WorkerTemplate.DeepCopy()
+	pod.Labels = with(labels, pod.Labels)
+	pod.Annotations = with(with(s.annotations(), map[string]string{lwsLeaderName: leader.Name}), pod.Annotations)
+	service := s.Name
+	if s.subdomains() == uniquePerReplica {
+		service = leader.Name
+	}
+	set := s.statefulSet(leader.Name, service, int32(s.size()-1), selector, pod)
+	set.Labels = labels
+	set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 1}
+	return set
+}
+
+func (s *leaderWorkerSet) statefulSet(name, service string, replicas int32, selector map[string]string, pod *v1.PodTemplateSpec) *appsv1.StatefulSet {
+	set := &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, ServiceName: service, PodManagementPolicy: appsv1.ParallelPodManagement,
+			Selector: &metav1.LabelSelector{MatchLabels: selector}, Template: *pod,
+			VolumeClaimTemplates: s.Spec.LeaderWorkerTemplate.VolumeClaimTemplates,
+		},
+	}
+	legacyscheme.Scheme.Default(set)
+	return set
+}
+
+// annotations are those of all pods.
+func (s *leaderWorkerSet) annotations() map[string]string {
+	all := map[string]string{lwsSize: strconv.Itoa(s.size())}
+	if key := s.Annotations[lwsExclusive]; key != "" {
+		all[lwsExclusive] = key
+	}
+	if p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy; p != nil {
+		all[lwsSubSize] = strconv.Itoa(int(*p.Size))
+		if key := s.Annotations[lwsSubExclusive]; key != "" {
+			all[lwsSubExclusive] = key
+		}
+	}
+	return all
+}
+
+// lead does what the webhook does to a leader.
+func (s *leaderWorkerSet) lead(pod *v1.Pod, group int) {
+	pod.Labels[lwsGroupIndex] = strconv.Itoa(group)
+	pod.Labels[lwsGroupKey] = sha1Hash(pod.Namespace + "/" + pod.Name)
+	if s.subdomains() == uniquePerReplica {
+		pod.Spec.Subdomain = pod.Name
+	}
+	s.exclude(pod, lwsExclusive, lwsGroupKey)
+	if p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy; p != nil && *p.Type != leaderExcluded {
+		s.subGroup(pod, pod.Name, 0)
+	}
+}
+
+// work does what the webhook does to a worker. A leader that is one too many belongs to the
+// first subgroup, which has one pod more then.
+func (s *leaderWorkerSet) work(pod, leader *v1.Pod, worker int) {
+	pod.Labels[lwsWorkerIndex] = strconv.Itoa(worker)
+	p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy
+	if p == nil {
+		return
+	}
+	sub := worker / int(*p.Size)
+	if (s.size()-1)%int(*p.Size) == 0 {
+		sub = (worker - 1) / int(*p.Size)
+	}
+	s.subGroup(pod, leader.Name, sub)
+}
+
+func (s *leaderWorkerSet) subGroup(pod *v1.Pod, leader string, index int) {
+	pod.Labels[lwsSubIndex] = strconv.Itoa(index)
+	pod.Labels[lwsSubKey] = sha1Hash(leader + "/" + strconv.Itoa(index))
+	s.exclude(pod, lwsSubExclusive, lwsSubKey)
+}
+
+// exclude gives the pods of a label's value a domain for themselves, if an annotation asks
+// for that.
+func (s *leaderWorkerSet) exclude(pod *v1.Pod, annotation, label string) {
+	if key := pod.Annotations[annotation]; key != "" && !claimed(pod, key) {
+		among(pod, key, label, nil)
+	}
+}
+
+func (s *leaderWorkerSet) size() int { return int(*s.Spec.LeaderWorkerTemplate.Size) }
+
+func (s *leaderWorkerSet) subdomains() string {
+	if c := s.Spec.NetworkConfig; c != nil {
+		return ptr.Deref(c.SubdomainPolicy, shared)
+	}
+	return shared
+}
+
+// revision changes with what pods are made of, as the controller's does.
+func (s *leaderWorkerSet) revision() string {
+	h := fnv.New32()
+	_ = json.NewEncoder(h).Encode([]any{s.Spec.LeaderWorkerTemplate, s.Spec.NetworkConfig}) // what was read as JSON can be written
+	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
+}

@@ -1,0 +1,59 @@
+package workload
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	hashutil "k8s.io/kubernetes/pkg/util/hash"
+)
+
+// An API server cuts a generated name's front to 58 bytes and adds five letters.
+const (
+	longestFront = 58
+	letters      = "bcdfghjklmnpqrstvwxz2456789" // Kubernetes' own: no words come of them
+	suffixLength = 5
+)
+
+// namer completes generated names of one namespace. The same fronts in the same order get
+// the same names.
+type namer map[string]bool
+
+// complete adds to the front of a name what an API server would draw by lot.
+func (n namer) complete(front string) string {
+	front = front[:min(len(front), longestFront)]
+	for try := 0; ; try++ {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s %d", front, len(n)+try)
+		name := front + suffix(h.Sum64())
+		if !n[name] {
+			n[name] = true
+			return name
+		}
+	}
+}
+
+func suffix(hash uint64) string {
+	out := make([]byte, suffixLength)
+	for i := range out {
+		out[i] = letters[hash%uint64(len(letters))]
+		hash /= uint64(len(letters))
+	}
+	return string(out)
+}
+
+// templateHash is the one of the Deployment controller.
+func templateHash(template *v1.PodTemplateSpec) string {
+	h := fnv.New32a()
+	hashutil.DeepHashObject(h, *template)
+	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
+}
+
+// sha1Hash is what LeaderWorkerSet and JobSet make keys of.
+func sha1Hash(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

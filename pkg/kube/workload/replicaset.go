@@ -1,0 +1,28 @@
+package workload
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+
+// replicaSet makes the pods of a ReplicaSet: <set>-<letters>.
+func (m *maker) replicaSet(r *appsv1.ReplicaSet, path *field.Path) (errs field.ErrorList) {
+	replicas := ptr.Deref(r.Spec.Replicas, 1)
+	errs = append(errs, count(int64(replicas), path.Child("replicas"))...)
+	errs = append(errs, selects(r.Spec.Selector, &r.Spec.Template, path)...)
+	errs = append(errs, template(&r.Spec.Template, path.Child("template"), v1.RestartPolicyAlways)...)
+	if len(errs) > 0 {
+		return errs
+	}
+	names := namer{}
+	for range int(replicas) {
+		pod := podOf(&r.Spec.Template, r, replicaSetKind)
+		pod.Name = names.complete(r.Name + "-")
+		m.add(pod)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package workload
+
+import (
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+var statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
+
+// userStatefulSet makes the pods of a StatefulSet that somebody wrote. With OrderedReady, the
+// default, each comes when all before it run, so that a gang of them never begins.
+func (m *maker) userStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
+	pods, claims, errs := statefulSetPods(s, field.NewPath("spec"))
+	m.add(claims...)
+	var names []string
+	for _, pod := range pods {
+		made := Object{Object: pod}
+		if s.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+			made.After = slices.Clip(names)
+		}
+		m.out.Objects = append(m.out.Objects, made)
+		names = append(names, pod.Name)
+	}
+	return errs
+}
+
+// statefulSetPods returns a StatefulSet's pods, <set>-<ordinal>, and the claims that they name.
+func statefulSetPods(s *appsv1.StatefulSet, path *field.Path) (pods []*v1.Pod, claims []runtime.Object, errs field.ErrorList) {
+	replicas, start := ptr.Deref(s.Spec.Replicas, 1), int32(0)
+	errs = append(errs, count(int64(replicas), path.Child("replicas"))...)
+	if o := s.Spec.Ordinals; o != nil {
+		start = o.Start
+		if start < 0 {
+			errs = append(errs, field.Invalid(path.Child("ordinals", "start"), start, "must be greater than or equal to 0"))
+		}
+	}
+	switch policy := s.Spec.PodManagementPolicy; policy {
+	case "", appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("podManagementPolicy"), policy,
+			[]appsv1.PodManagementPolicyType{appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement}))
+	}
+	errs = append(errs, selects(s.Spec.Selector, &s.Spec.Template, path)...)
+	errs = append(errs, template(&s.Spec.Template, path.Child("template"), v1.RestartPolicyAlways)...)
+	if len(errs) > 0 {
+		return nil, nil, errs
+	}
+	revision := s.Name + "-" + templateHash(&s.Spec.Template)
+	for ordinal := int64(start); ordinal < int64(start)+int64(replicas); ordinal++ {
+		pod := podOf(&s.Spec.Template, s, statefulSetKind)
+		number := strconv.FormatInt(ordinal, 10)
+		pod.Name = s.Name + "-" + number
+		if pod.Labels == nil {
+			pod.Labels = map[string]string{}
+		}
+		pod.Labels[appsv1.StatefulSetPodNameLabel] = pod.Name
+		pod.Labels[appsv1.PodIndexLabel] = number
+		pod.Labels[appsv1.StatefulSetRevisionLabel] = revision
+		pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, s.Spec.ServiceName
+		claims = append(claims, claimsOf(s, pod, number)...)
+		pods = append(pods, pod)
+	}
+	return pods, claims, nil
+}
+
+// claimsOf makes the claims of one pod, <claim>-<set>-<ordinal>, and names them in the pod.
+func claimsOf(s *appsv1.StatefulSet, pod *v1.Pod, ordinal string) (claims []runtime.Object) {
+	for _, t := range s.Spec.VolumeClaimTemplates {
+		claim := t.DeepCopy()
+		claim.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+		claim.Namespace, claim.Name = s.Namespace, t.Name+"-"+s.Name+"-"+ordinal
+		claim.Labels = with(s.Spec.Selector.MatchLabels, claim.Labels)
+		claims = append(claims, claim)
+		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == t.Name })
+		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: t.Name, VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+		}})
+	}
+	return claims
+}

@@ -1,0 +1,162 @@
+// Package workload makes of a workload (a Job, a Deployment, a LeaderWorkerSet, …) the pods
+// that its controller would make, with the names, labels, indices, owners and claims that they
+// would have. One file a kind.
+//
+// An object goes in, objects come out: no API server, no clock, no chance. Where a controller
+// takes five random letters, a hash stands that is always the same. What nobody reads who
+// schedules is left out: environment variables and finalizers.
+//
+// It must not know who places the pods, nor what a gang is.
+package workload
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	// The API server's own defaults.
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+)
+
+// API is what controllers ask of an API server.
+type API struct {
+	// UID is that of an object of the workload's namespace: the one that it has, else the
+	// one that it is going to have.
+	UID func(kind, name string) types.UID
+	// Priority is what a PriorityClass stands for; "" is the default.
+	Priority func(class string) int32
+}
+
+// Nobody is an API that has nothing, for those who want to know whether a workload can be
+// expanded.
+var Nobody = API{
+	UID:      func(string, string) types.UID { return "" },
+	Priority: func(string) int32 { return 0 },
+}
+
+// Expansion is what the controllers of a workload make, what is named first.
+type Expansion struct {
+	Objects []Object
+	// Notes say why there are fewer pods than one may expect.
+	Notes []string
+}
+
+// Object is an object that is made at once, or later.
+type Object struct {
+	runtime.Object
+	// After are the pods, of the same namespace, that must run before.
+	After []string
+	// Near is the label of nodes that must have the value that the node of the first of
+	// these pods has.
+	Near string
+}
+
+// Most is how many pods one object may have here.
+const Most = 100_000
+
+// Expand makes what the controller of a workload would make if there were nothing yet. The
+// workload has a namespace, a UID and what an API server defaults: a Job, Deployment, ReplicaSet
+// or StatefulSet in its type, a JobSet or LeaderWorkerSet unstructured. The error is what an API
+// server would say of a workload that it refuses.
+func Expand(o runtime.Object, api API) (Expansion, error) {
+	m := maker{api: api}
+	var errs field.ErrorList
+	spec := field.NewPath("spec")
+	switch o := o.(type) {
+	case *batchv1.Job:
+		errs = m.userJob(o)
+	case *appsv1.Deployment:
+		errs = m.deployment(o)
+	case *appsv1.ReplicaSet:
+		errs = m.replicaSet(o, spec)
+	case *appsv1.StatefulSet:
+		errs = m.userStatefulSet(o)
+	case *unstructured.Unstructured:
+		switch o.GroupVersionKind() {
+		case JobSetKind:
+			errs = m.jobSet(o)
+		case LeaderWorkerSetKind:
+			errs = m.leaderWorkerSet(o)
+		default:
+			return Expansion{}, fmt.Errorf("%s: no controller is known here", o.GroupVersionKind())
+		}
+	default:
+		return Expansion{}, fmt.Errorf("%T: no controller is known here", o)
+	}
+	if len(errs) > 0 {
+		accessor, err := meta.Accessor(o)
+		if err != nil {
+			return Expansion{}, err
+		}
+		return Expansion{}, apierrors.NewInvalid(kindOf(o).GroupKind(), accessor.GetName(), errs)
+	}
+	for _, made := range m.out.Objects {
+		legacyscheme.Scheme.Default(made.Object)
+	}
+	return m.out, nil
+}
+
+func kindOf(o runtime.Object) schema.GroupVersionKind {
+	if kind := o.GetObjectKind().GroupVersionKind(); !kind.Empty() {
+		return kind
+	}
+	kinds, _, err := legacyscheme.Scheme.ObjectKinds(o)
+	if err != nil || len(kinds) == 0 {
+		return schema.GroupVersionKind{}
+	}
+	return kinds[0]
+}
+
+// maker collects what is made of one workload.
+type maker struct {
+	api API
+	out Expansion
+}
+
+func (m *maker) add(objects ...runtime.Object) {
+	for _, o := range objects {
+		m.out.Objects = append(m.out.Objects, Object{Object: o})
+	}
+}
+
+func (m *maker) note(kind, namespace, name, why string) {
+	m.out.Notes = append(m.out.Notes, fmt.Sprintf("%s %s/%s: %s", kind, namespace, name, why))
+}
+
+// podOf makes a pod of a template. Its name is for the caller to say.
+func podOf(template *v1.PodTemplateSpec, owner metav1.Object, kind schema.GroupVersionKind) *v1.Pod {
+	t := template.DeepCopy()
+	return &v1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: owner.GetNamespace(), Labels: t.Labels, Annotations: t.Annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)},
+		},
+		Spec: t.Spec,
+	}
+}
+
+// headless makes the Service that gives pods their host names.
+func headless(name string, owner metav1.Object, kind schema.GroupVersionKind, selector map[string]string) *v1.Service {
+	return &v1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: owner.GetNamespace(), Name: name,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)},
+		},
+		Spec: v1.ServiceSpec{ClusterIP: v1.ClusterIPNone, Selector: selector, PublishNotReadyAddresses: true},
+	}
+}
