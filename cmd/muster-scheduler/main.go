@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/pkg/kube/pace"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
@@ -47,14 +47,12 @@ func newCommand() *cobra.Command {
 	config.InstallDefaults()
 	leader.watchConfiguration()
 	lane := pace.New(pace.Options{Quiet: plugin.IsMember})
-	ours := plugin.Factories(plugin.Options{TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy})
+	ours := plugin.Factories(plugin.Options{Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy})
 	cmd := newSchedulerCommand(lane, app.WithPlugin(plugin.Name, ours[plugin.Name]), app.WithPlugin(plugin.GateName, ours[plugin.GateName]))
 	leader.flag = cmd.Flags().Lookup("leader-elect")
 	cmd.Long = about
 
-	own := pflag.NewFlagSet("muster", pflag.ContinueOnError)
-	own.BoolVar(&manage, "enable-network-topology-manager", manage,
-		"Keep the status of ClusterNetworkTopology default up to date.")
+	own := config.Flags(&manage)
 	cmd.Flags().AddFlagSet(own)
 	if f := cmd.Flags().Lookup("leader-elect-resource-name"); f != nil {
 		f.DefValue = scheduling.SchedulerName // what config.InstallDefaults makes of an empty one

@@ -32,13 +32,13 @@ func newClusterBuildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build",
 		Short: "Build what a cluster needs into the cache, if it is not there",
-		Long: `Build etcd, kube-apiserver, kubectl and KWOK from source into the cache
-($MUSTER_CACHE, else "muster" in your cache folder). "cluster up" does so by itself;
-this is for doing it at another time.`,
+		Long: `Build etcd, kube-apiserver, kube-controller-manager, kubectl and KWOK from source
+into the cache ($MUSTER_CACHE, else "muster" in your cache folder). "cluster up" does so
+by itself; this is for doing it at another time.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := localcluster.Binaries(cmd.Context(), cmd.ErrOrStderr(),
-				localcluster.Etcd, localcluster.APIServer, localcluster.Kubectl, localcluster.KWOK)
+				localcluster.Etcd, localcluster.APIServer, localcluster.ControllerManager, localcluster.Kubectl, localcluster.KWOK)
 			return err
 		},
 	}
@@ -50,16 +50,21 @@ type clusterFlags struct {
 	spines, blocks, nodesPerBlock count
 	apiFeatureGates               string
 	leaveDelay                    delay
+	controllers                   bool
 }
 
 func newClusterUpCommand() *cobra.Command {
-	f := clusterFlags{spines: 3, blocks: 2, nodesPerBlock: 2, leaveDelay: delay(5 * time.Second)}
+	f := clusterFlags{spines: 3, blocks: 2, nodesPerBlock: 2, leaveDelay: delay(5 * time.Second), controllers: true}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a cluster, print its kubeconfig's path, run until interrupted",
-		Long: `Start etcd, kube-apiserver and KWOK on this machine, with Muster's CRDs and
-make-believe nodes on which pods run and leave as on real ones. The first start
-builds these programs from source, which takes several minutes.
+		Long: `Start etcd, kube-apiserver, kube-controller-manager and KWOK on this machine, with
+Muster's CRDs and make-believe nodes on which pods run and leave as on real ones. The
+first start builds these programs from source, which takes several minutes.
+
+Deployments, Jobs, StatefulSets and what else kube-controller-manager serves work as
+everywhere, and pods whose owner does not exist are deleted. Only what it does to nodes
+is left out: theirs is KWOK's affair.
 
 Standard output is the path of the kubeconfig and nothing else. Ctrl-C ends
 everything and leaves nothing behind. There is no scheduler in the cluster yet.`,
@@ -75,6 +80,7 @@ everything and leaves nothing behind. There is no scheduler in the cluster yet.`
 	flags.Var(&f.blocks, "blocks", "blocks in each spine")
 	flags.Var(&f.nodesPerBlock, "nodes-per-block", "nodes of 8 CPUs and 32Gi in each block")
 	flags.StringVar(&f.apiFeatureGates, "api-feature-gates", "", "feature `GATES` of kube-apiserver, such as Name=true,Other=false")
+	flags.BoolVar(&f.controllers, "controller-manager", f.controllers, "run kube-controller-manager; =false leaves it out")
 	flags.Var(&f.leaveDelay, "leave-delay", "how long a deleted pod stays Terminating")
 	return cmd
 }
@@ -137,6 +143,7 @@ func (f *clusterFlags) up(cmd *cobra.Command, nodes []*v1.Node) (err error) {
 	c, err := localcluster.Start(ctx, localcluster.Options{
 		Progress:        stderr,
 		APIFeatureGates: f.apiFeatureGates,
+		Controllers:     f.controllers,
 		PodLeaveDelay:   time.Duration(f.leaveDelay),
 		CRDs:            manifests.CRDs,
 	})

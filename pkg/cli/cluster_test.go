@@ -61,6 +61,7 @@ func TestClusterUpRefuses(t *testing.T) {
 		"--api-feature-gates A=true,B":  `--api-feature-gates A=true,B: "B" is not Name=true or Name=false`,
 		"--api-feature-gates =true":     `--api-feature-gates =true: "=true" is not Name=true or Name=false`,
 		"--api-feature-gates A=perhaps": `--api-feature-gates A=perhaps: "A=perhaps" is not Name=true or Name=false`,
+		"--controller-manager=perhaps":  `invalid argument "perhaps" for "--controller-manager" flag: strconv.ParseBool: parsing "perhaps": invalid syntax`,
 		"--nodez 3":                     `unknown flag: --nodez`,
 		"more":                          `unknown command "more" for "musterctl cluster up"`,
 	} {
@@ -108,6 +109,14 @@ func TestClusterUp(t *testing.T) {
 	kubeconfig, err := stdout.ReadString('\n')
 	require.NoError(t, err)
 	require.FileExists(t, strings.TrimSpace(kubeconfig))
+	const log = "logs/kube-controller-manager.log"
+	require.FileExists(t, filepath.Join(filepath.Dir(kubeconfig), log), "by default")
+	interrupt(cmd, stdout)
+
+	cmd, stdout = up("--nodes", nodes, "--controller-manager=false")
+	kubeconfig, err = stdout.ReadString('\n')
+	require.NoError(t, err)
+	require.NoFileExists(t, filepath.Join(filepath.Dir(kubeconfig), log))
 	interrupt(cmd, stdout)
 
 	cmd, stdout = up()

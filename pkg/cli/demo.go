@@ -63,7 +63,7 @@ func (f *demoFlags) run(cmd *cobra.Command) error {
 	n := newNarrator(cmd.OutOrStdout())
 	n.open()
 	c, err := localcluster.Start(cmd.Context(), localcluster.Options{
-		Progress: cmd.ErrOrStderr(), PodLeaveDelay: demoLeaveDelay, CRDs: manifests.CRDs,
+		Progress: cmd.ErrOrStderr(), Controllers: true, PodLeaveDelay: demoLeaveDelay, CRDs: manifests.CRDs,
 	})
 	if err != nil {
 		return interrupted(cmd.Context(), err)

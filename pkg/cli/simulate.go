@@ -42,17 +42,25 @@ The files hold Nodes, Pods, PodGroups, the ClusterNetworkTopology, PriorityClass
 PodDisruptionBudgets and whatever else the profile's Filters read, as YAML or JSON,
 also as a List: "kubectl get nodes,pods,podgroups,... -A -o yaml" is an input. Pods
 with spec.nodeName run there already. What an API server would fill in may be missing.
-Other kinds are skipped, and named on standard error.
+
+Of Jobs, Deployments, ReplicaSets, StatefulSets, JobSets and LeaderWorkerSets the pods
+are made that their controllers would make, with their names, labels and indices; where
+a name ends in random letters, they are always the same. What comes one after the other
+in a cluster does so here: the pods of an OrderedReady StatefulSet, workers that wait for
+their leader. A workload with a metadata.uid comes from a cluster, and its pods are those
+that are listed. Other kinds are skipped, and named on standard error.
 
 Each --then file is applied once everything before it has settled: what exists is
-replaced, what has a metadata.deletionTimestamp goes.
+replaced, what has a metadata.deletionTimestamp goes, and with a workload its pods. An
+evicted pod is made anew when its workload is applied once more. With --victims-stay a
+pod that runs terminates first, and goes when a later file deletes it once more.
 
 The exit code is 0 when the simulation has settled, whatever it decided; 1 when it has
 not, with what it was waiting for; 2 when a file cannot be read or holds what an API
 server would refuse.`,
 		Example: `  kubectl get nodes,pods,priorityclasses,clusternetworktopologies,podgroups -A -o yaml |
     musterctl simulate -f - --then new-job.yaml
-  musterctl simulate -f cluster/ -f job.yaml --victims-stay -o json`,
+  musterctl simulate -f cluster/ -f my-job.yaml --victims-stay -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -60,7 +68,7 @@ server would refuse.`,
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder of *.yaml, *.yml and *.json, or - for standard input; repeatable")
 	flags.StringArrayVar(&f.then, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
 	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration (default: one that serves muster-scheduler and koord-scheduler)")
-	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted pods keep terminating instead of leaving at once")
+	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted and deleted pods keep terminating until a --then file deletes them once more")
 	flags.Var(&f.timeout, "timeout", "how long the simulation may take")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler, on standard error (default: nothing is logged)")
@@ -92,7 +100,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 			return usageError("--config: %w", err)
 		}
 	}
-	defer f.log(cmd.ErrOrStderr())()
+	defer logTo(cmd.ErrOrStderr(), f.verbosity)()
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
 	defer cancel()
 	result, err := simulate.Run(ctx, options, first, then...)
@@ -120,10 +128,10 @@ func simulateError(err error) error {
 	return err
 }
 
-// log sends the scheduler's log to w from level 1, and nowhere below. The function
+// logTo sends the log of the scheduler's parts to w from level 1, and nowhere below. The function
 // that it returns undoes that.
-func (f *simulateFlags) log(w io.Writer) (restore func()) {
-	if f.verbosity <= 0 {
+func logTo(w io.Writer, verbosity int) (restore func()) {
+	if verbosity <= 0 {
 		w = io.Discard
 	}
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
@@ -139,7 +147,7 @@ func (f *simulateFlags) log(w io.Writer) (restore func()) {
 	klog.SetOutputBySeverity("INFO", w) // which gets the others' messages too
 	set("stderrthreshold", "FATAL")
 	klog.LogToStderr(false)
-	set("v", strconv.Itoa(f.verbosity))
+	set("v", strconv.Itoa(verbosity))
 	return func() {
 		set("v", "0")
 		klog.LogToStderr(true)

@@ -13,7 +13,7 @@ import (
 const tableWidth = 100
 
 // simulateTable shows a result to people: gangs, then the pods that were not there
-// before, then what is wrong with objects, then why there was an eviction where it was,
+// before, then those that are not made yet, then what is wrong with objects, then why there was an eviction where it was,
 // then how many had to go.
 func simulateTable(r *simulate.Result) string {
 	var out strings.Builder
@@ -48,6 +48,14 @@ func simulateTable(r *simulate.Result) string {
 	}
 	if len(rows) > 1 {
 		writeRows(&out, rows, notes)
+		out.WriteByte('\n')
+	}
+	if len(r.Held) > 0 {
+		rows := [][]string{{"NOT MADE YET", "WAITS FOR"}}
+		for _, h := range r.Held {
+			rows = append(rows, []string{h.Namespace + "/" + h.Name, h.WaitsFor})
+		}
+		writeRows(&out, rows, make([]string, len(rows)))
 		out.WriteByte('\n')
 	}
 	if len(r.Warnings) > 0 {

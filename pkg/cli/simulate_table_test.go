@@ -7,19 +7,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
-	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // TestTableOfEvictions: why gangs evict where they do, with five domains at the most.
 func TestTableOfEvictions(t *testing.T) {
-	many := &plugin.Explanation{Won: "s0", Rule: evict.ByPods, Considered: []plugin.ConsideredDomain{
-		{Domain: "s0", Possible: true, EvictionCost: &plugin.EvictionCost{Pods: 1, HighestPriority: 7, Sum: 7}},
-		{Domain: "s1", Possible: true, EvictionCost: &plugin.EvictionCost{Violations: 2, Pods: 12, HighestPriority: 7, Sum: 30}},
+	many := &status.Explanation{Won: "s0", Rule: evict.ByPods, Considered: []status.ConsideredDomain{
+		{Domain: "s0", Possible: true, EvictionCost: &status.EvictionCost{Pods: 1, HighestPriority: 7, Sum: 7}},
+		{Domain: "s1", Possible: true, EvictionCost: &status.EvictionCost{Violations: 2, Pods: 12, HighestPriority: 7, Sum: 30}},
 		{Domain: "s2", Untried: true},
 	}}
 	for i := range 5 {
-		many.Considered = append(many.Considered, plugin.ConsideredDomain{Domain: fmt.Sprint("t", i)})
+		many.Considered = append(many.Considered, status.ConsideredDomain{Domain: fmt.Sprint("t", i)})
 	}
 	require.Equal(t, `GANG  STATE      BOUND  DOMAIN
 d/a   Scheduled  2/2
@@ -41,6 +41,6 @@ d/c           the cluster
 `, simulateTable(&simulate.Result{Gangs: []simulate.Gang{
 		{Namespace: "d", Name: "a", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: many},
 		{Namespace: "d", Name: "b", State: simulate.Scheduled, Bound: 2, Min: 2},
-		{Namespace: "d", Name: "c", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: &plugin.Explanation{Rule: evict.NotAll}},
+		{Namespace: "d", Name: "c", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: &status.Explanation{Rule: evict.NotAll}},
 	}}))
 }

@@ -51,10 +51,22 @@ PodGroup default/b  InvalidAnnotation
 `)
 }
 
+// TestSimulateHeld: pods that their controller does not make yet are shown, and what it waits for.
+func TestSimulateHeld(t *testing.T) {
+	code, stdout, stderr := simulate(t, "-f", "ordered.yaml")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, `
+NOT MADE YET  WAITS FOR
+default/db-1  pod db-0
+default/db-2  pod db-1
+
+`)
+}
+
 func TestSimulateNotes(t *testing.T) {
 	code, stdout, stderr := simulate(t, "-f", "notes.yaml", "-o", "json")
 	require.Zero(t, code)
-	require.Equal(t, "Note: skipped 1 × batch/v1 Job: not read by a scheduler\nNote: ignored Pod: unknown field \"spec.nodeNam\" (1 ×)\n", stderr)
+	require.Equal(t, "Note: skipped 1 × batch/v1 CronJob: not read by a scheduler\nNote: ignored Pod: unknown field \"spec.nodeNam\" (1 ×)\n", stderr)
 	require.JSONEq(t, `{"pods": [{"namespace": "default", "name": "p", "node": "", "nominatedNode": "", "state": "Pending",
 		"message": "no profile serves schedulerName \"default-scheduler\" (served: koord-scheduler, muster-scheduler)"}],
 		"gangs": [], "evicted": []}`, stdout)
@@ -96,6 +108,7 @@ func TestSimulateExits(t *testing.T) {
 		"not admitted":   {[]string{"-f", "class.yaml"}, 2, "Error: class.yaml: document 1, line 1: no PriorityClass with name none was found"},
 		"no config":      {[]string{"-f", "cluster.yaml", "--config", "nowhere.yaml"}, 2, "Error: --config: open nowhere.yaml: no such file or directory"},
 		"bad config":     {[]string{"-f", "cluster.yaml", "--config", "cluster.yaml"}, 2, "Error: scheduler configuration: "},
+		"bad workload":   {[]string{"-f", "workload.yaml"}, 2, `Error: workload.yaml: document 1, line 1: Job.batch "j" is invalid: spec.parallelism: Invalid value: -2: must be greater than or equal to 0`},
 		"unknown output": {[]string{"-f", "cluster.yaml", "-o", "wide"}, 2, "Error: --output wide: legal: table, json"},
 		"bad timeout":    {[]string{"-f", "cluster.yaml", "--timeout", "soon"}, 2, "Error: invalid argument \"soon\" for \"--timeout\" flag: must be a duration"},
 	} {

@@ -22,26 +22,40 @@ type Component string
 
 // The programs that this package can build.
 const (
-	Etcd      Component = "etcd"
-	APIServer Component = "kube-apiserver"
-	Kubectl   Component = "kubectl"
-	Scheduler Component = "kube-scheduler"
-	KWOK      Component = "kwok"
+	Etcd              Component = "etcd"
+	APIServer         Component = "kube-apiserver"
+	ControllerManager Component = "kube-controller-manager"
+	Kubectl           Component = "kubectl"
+	Scheduler         Component = "kube-scheduler"
+	KWOK              Component = "kwok"
+
+	// Controllers of other projects, which no cluster starts by itself.
+	LeaderWorkerSet Component = "lws"
+	JobSet          Component = "jobset"
+	Trainer         Component = "trainer"
+	MPIOperator     Component = "mpi-operator"
 )
 
 // source says how a component is built.
 type source struct {
-	module string // build/<module>.mod and .sum
-	pkg    string // the main package
-	takes  string // on two cores, when nothing is in Go's build cache
+	module string   // build/<module>.mod and .sum
+	pkg    string   // the main package
+	takes  string   // on two cores, when nothing is in Go's build cache
+	keeps  []string // folders of its module that are kept beside the binary: see Kept
 }
 
 var sources = map[Component]source{
-	Etcd:      {"etcd", "go.etcd.io/etcd/server/v3", "half a minute"},
-	APIServer: {"kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", "5 minutes"},
-	Kubectl:   {"kubernetes", "k8s.io/kubernetes/cmd/kubectl", "1 minute"},
-	Scheduler: {"kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "1 minute"},
-	KWOK:      {"kwok", "sigs.k8s.io/kwok/cmd/kwok", "1 minute"},
+	Etcd:              {"etcd", "go.etcd.io/etcd/server/v3", "half a minute", nil},
+	APIServer:         {"kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", "5 minutes", nil},
+	ControllerManager: {"kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", "2 minutes", nil},
+	Kubectl:           {"kubernetes", "k8s.io/kubernetes/cmd/kubectl", "1 minute", nil},
+	Scheduler:         {"kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "1 minute", nil},
+	KWOK:              {"kwok", "sigs.k8s.io/kwok/cmd/kwok", "1 minute", nil},
+
+	LeaderWorkerSet: {"lws", "sigs.k8s.io/lws/cmd", "2 minutes", []string{"config", "docs/examples/sample"}},
+	JobSet:          {"jobset", "sigs.k8s.io/jobset", "2 minutes", []string{"config"}},
+	Trainer:         {"trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager", "2 minutes", []string{"manifests"}},
+	MPIOperator:     {"mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator", "2 minutes", []string{"manifests", "examples/v2beta1/pi"}},
 }
 
 // buildFiles holds one go.mod and go.sum per module. They are what "go install
@@ -134,25 +148,61 @@ func (b builder) build(ctx context.Context, path string) error {
 			return err
 		}
 	}
+	if err := os.Mkdir(work.join("tmp"), 0o755); err != nil {
+		return err
+	}
 	out := work.join(string(b.component))
-	cmd, err := work.command(ctx, goTool, "build", "-o", out, "-ldflags", b.source.ldflags(), b.source.pkg)
+	if _, err := b.run(ctx, work, goTool, "build", "-o", out, "-ldflags", b.source.ldflags(), b.source.pkg); err != nil {
+		return err
+	}
+	if err := b.keep(ctx, work, goTool, path); err != nil {
+		return err
+	}
+	return os.Rename(out, path)
+}
+
+// run runs Go in the work folder and returns what it prints.
+func (b builder) run(ctx context.Context, work *folder, goTool string, args ...string) (string, error) {
+	cmd, err := work.command(ctx, goTool, args...)
+	if err != nil {
+		return "", err
+	}
+	var stdout, stderr bytes.Buffer
+	temp := work.join("tmp") // a build that is killed leaves its temporary files
+	cmd.Dir, cmd.Env = work.path, append(buildEnv(os.Environ()), "TMPDIR="+temp, "GOTMPDIR="+temp)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, tail(append(stdout.Bytes(), stderr.Bytes()...)))
+	}
+	return stdout.String(), nil
+}
+
+// Kept is the folder that holds files of a component's module, such as its CRDs, under the
+// names that they have there. They are of the version that the binary is of.
+func Kept(binary string) string { return binary + ".files" }
+
+// keep copies the folders that the component keeps of its module. They are in place before the
+// binary is, by which everybody sees whether the component is there.
+func (b builder) keep(ctx context.Context, work *folder, goTool, path string) error {
+	if len(b.source.keeps) == 0 {
+		return nil
+	}
+	module, _ := b.source.required()
+	dir, err := b.run(ctx, work, goTool, "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
 		return err
 	}
-	var output bytes.Buffer
-	temp := work.join("tmp") // a build that is killed leaves its temporary files
-	if err := os.Mkdir(temp, 0o755); err != nil {
-		return err
-	}
-	cmd.Dir, cmd.Env = work.path, append(buildEnv(os.Environ()), "TMPDIR="+temp, "GOTMPDIR="+temp)
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	kept := work.join("kept")
+	for _, folder := range b.source.keeps {
+		if err := os.CopyFS(filepath.Join(kept, folder), os.DirFS(filepath.Join(strings.TrimSpace(dir), folder))); err != nil {
+			return fmt.Errorf("keep %s: %w", folder, err)
 		}
-		return fmt.Errorf("go build: %w\n%s", err, tail(output.Bytes()))
 	}
-	return os.Rename(out, path)
+	// What is there is of a build that was interrupted.
+	return errors.Join(os.RemoveAll(Kept(path)), os.Rename(kept, Kept(path)))
 }
 
 // lock takes the lock file at path for this process.
@@ -212,9 +262,15 @@ func (s source) file(ext string) []byte {
 
 // version is the one that the embedded go.mod requires of the package's module.
 func (s source) version() string {
+	_, version := s.required()
+	return version
+}
+
+// required is the package's module and its version.
+func (s source) required() (module, version string) {
 	for _, m := range requirement.FindAllSubmatch(s.file(".mod"), -1) {
 		if module := string(m[1]); s.pkg == module || strings.HasPrefix(s.pkg, module+"/") {
-			return string(m[2])
+			return module, string(m[2])
 		}
 	}
 	panic("build/" + s.module + ".mod does not require the module of " + s.pkg)

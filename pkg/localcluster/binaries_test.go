@@ -12,7 +12,7 @@ import (
 )
 
 func TestVersions(t *testing.T) {
-	want := map[Component]string{Etcd: "v3.7.0", KWOK: "v0.8.0", APIServer: "v1.37.0", Kubectl: "v1.37.0", Scheduler: "v1.37.0"}
+	want := map[Component]string{Etcd: "v3.7.0", KWOK: "v0.8.0", APIServer: "v1.37.0", ControllerManager: "v1.37.0", Kubectl: "v1.37.0", Scheduler: "v1.37.0", LeaderWorkerSet: "v0.8.0", JobSet: "v0.10.1", Trainer: "v2.1.0", MPIOperator: "v0.6.0"}
 	for component, version := range want {
 		require.Equal(t, version, sources[component].version(), component)
 		require.NotEmpty(t, sources[component].file(".sum"), component)
@@ -88,6 +88,24 @@ func TestBuildFails(t *testing.T) {
 	require.ErrorContains(t, err, "\nline 100.")
 	require.Contains(t, progress.String(), "building kwok v0.8.0 from source (about 1 minute, once)\n")
 	require.Empty(t, leftIn(t, cache))
+}
+
+// A controller's CRDs come from the module that its binary is built from, and before it.
+func TestBuildKeeps(t *testing.T) {
+	cache, calls := fakeGo(t, `case "$*" in
+list*sigs.k8s.io/jobset) touch $calls/config/crd.yaml; echo $calls;;
+*) echo binary >$out; mkdir -p $calls/config $calls/docs; touch $calls/docs/other;;
+esac`)
+	paths, err := Binaries(t.Context(), nil, JobSet)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/bin/jobset-v0.10.1/jobset", "/bin/jobset-v0.10.1/jobset.files/config/crd.yaml"}, leftIn(t, cache))
+	require.FileExists(t, filepath.Join(Kept(paths[JobSet]), "config", "crd.yaml"))
+
+	// The first folder was copied, and there is no second.
+	require.NoError(t, os.RemoveAll(filepath.Join(calls, "config")))
+	_, err = Binaries(t.Context(), nil, MPIOperator)
+	require.ErrorContains(t, err, "build mpi-operator v0.6.0: keep manifests: ")
+	require.NotContains(t, strings.Join(leftIn(t, cache), " "), "mpi-operator")
 }
 
 func TestBuildCancelled(t *testing.T) {

@@ -49,8 +49,9 @@ func (c *Cluster) newPlane(programs map[Component]string, options Options, attem
 	etcd.Configure().Set("unsafe-no-fsync", "true") // the data does not outlive the process
 
 	// TaintNodesByCondition taints new nodes as not ready and leaves it to the node
-	// controller to remove that, ServiceAccount wants accounts in every namespace;
-	// no controller manager, none of them.
+	// controller to remove that, which does not run here. ServiceAccount, which envtest
+	// leaves out, wants accounts in every namespace, and without kube-controller-manager
+	// there are none.
 	api.Configure().
 		Append("disable-admission-plugins", "TaintNodesByCondition").
 		Set("max-requests-inflight", "3000").

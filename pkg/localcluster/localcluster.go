@@ -1,12 +1,12 @@
 // Package localcluster runs a real control plane as child processes: etcd,
-// kube-apiserver, and KWOK in the place of kubelets. It is what the demo, the
-// simulation and the end-to-end tests run on.
+// kube-apiserver, kube-controller-manager for those who want it, and KWOK in the place
+// of kubelets. It is what the demo and the end-to-end tests run on.
 //
 // It knows how to build, start and end those programs, and what a node is. It must
 // not know the scheduler or its plugins: a scheduler is one more program to Launch.
 //
-// There is no controller manager. Hence no service account, no garbage collection,
-// no namespace deletion, and nobody fills in a PodDisruptionBudget's status.
+// Without kube-controller-manager there are no pods of Deployments and Jobs, no garbage
+// collection and no namespace deletion, and nobody fills in a PodDisruptionBudget's status.
 package localcluster
 
 import (
@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,8 @@ type Options struct {
 	RuntimeConfig string
 	// APIServerArgs are more arguments of kube-apiserver, each "--name=value".
 	APIServerArgs []string
+	// Controllers says whether kube-controller-manager runs. Nodes are KWOK's alone.
+	Controllers bool
 	// PodLeaveDelay is how long a deleted pod stays Terminating.
 	PodLeaveDelay time.Duration
 	// CRDs is searched for *.yaml files, which are applied before Start returns.
@@ -66,6 +69,9 @@ type Cluster struct {
 	kwok       *Process
 	logs       []*os.File // of the control plane
 
+	controllers     *Process // nil if they are not wanted
+	controllersPort int
+
 	mu        sync.Mutex // guards what follows
 	stopping  bool
 	processes []*Process // oldest first
@@ -75,7 +81,11 @@ type Cluster struct {
 // before Start returns, so does Start; afterwards only Stop ends the cluster.
 // Should this process end without Stop, in whatever way, the cluster ends too.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
-	programs, err := Binaries(ctx, options.Progress, Etcd, APIServer, Kubectl, KWOK)
+	components := []Component{Etcd, APIServer, Kubectl, KWOK}
+	if options.Controllers {
+		components = append(components, ControllerManager)
+	}
+	programs, err := Binaries(ctx, options.Progress, components...)
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +123,21 @@ func (c *Cluster) start(ctx context.Context, programs map[Component]string, opti
 	if err := c.waitForNamespace(ctx); err != nil {
 		return err
 	}
+	if options.Controllers {
+		if err := c.startControllers(programs[ControllerManager], options); err != nil {
+			return err
+		}
+	}
 	if err := c.startKWOK(programs[KWOK], options.PodLeaveDelay); err != nil {
 		return err
 	}
 	if options.CRDs != nil {
-		return c.applyCRDs(ctx, options.CRDs)
+		if err := c.applyCRDs(ctx, options.CRDs); err != nil {
+			return err
+		}
+	}
+	if options.Controllers {
+		return c.awaitControllers(ctx, programs[ControllerManager], options)
 	}
 	return nil
 }
@@ -131,7 +151,7 @@ func (c *Cluster) startKWOK(program string, leaveDelay time.Duration) error {
 	// Without a work folder of its own KWOK would read the user's ~/.kwok/kwok.yaml.
 	env := []string{"KWOK_WORKDIR=" + c.folder.join("kwok")}
 	var err error
-	c.kwok, err = c.launch(context.Background(), env, program, "--config="+config, "--kubeconfig="+c.kubeconfig)
+	c.kwok, err = c.LaunchWith(context.Background(), env, program, "--config="+config, "--kubeconfig="+c.kubeconfig)
 	return err
 }
 
@@ -207,6 +227,13 @@ func (c *Cluster) Kubectl() string { return c.kubectl }
 // KWOK is what makes nodes Ready and pods run. While it is paused, pods stay Pending
 // after they are bound, and nodes stay as they are.
 func (c *Cluster) KWOK() *Process { return c.kwok }
+
+// Certificate is one of a server at 127.0.0.1, and its key, as files. Whoever trusts the authority
+// that Config names trusts it.
+func (c *Cluster) Certificate() (cert, key string) {
+	dir := c.plane.APIServer.CertDir
+	return filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")
+}
 
 // Config may do everything, and its clients are not slowed down.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }

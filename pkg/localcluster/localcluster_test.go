@@ -251,7 +251,7 @@ func TestKilledParent(t *testing.T) {
 	}
 	parent, dir := startHolder(t)
 	running := strings.Join(mentions(t, dir), "\n")
-	for _, program := range []string{"etcd", "kube-apiserver", "kwok", "sh -c sleep"} {
+	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "sh -c sleep"} {
 		require.Contains(t, running, dir+"/bin/"+program)
 	}
 	require.NoError(t, parent.Process.Kill())
@@ -278,7 +278,7 @@ func TestStartFails(t *testing.T) {
 	require.ErrorContains(t, err, `kube-apiserver argument "event-ttl": want --name=value`)
 	requireEmpty()
 
-	for _, after := range []string{"guard.sh", "logs/etcd.log", "logs/kube-apiserver.log"} {
+	for _, after := range []string{"guard.sh", "logs/etcd.log", "logs/kube-apiserver.log", "logs/kube-controller-manager.log"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer cancel()
@@ -288,7 +288,7 @@ func TestStartFails(t *testing.T) {
 				}
 			}
 		}()
-		_, err = Start(ctx, Options{})
+		_, err = Start(ctx, Options{Controllers: true})
 		require.ErrorIs(t, err, context.Canceled, after)
 		require.Empty(t, mentions(t, os.Getenv("TMPDIR")), after)
 		requireEmpty()

@@ -35,7 +35,7 @@ const (
 )
 
 func hold() error {
-	c, err := Start(context.Background(), Options{})
+	c, err := Start(context.Background(), Options{Controllers: true})
 	if err != nil {
 		return err
 	}

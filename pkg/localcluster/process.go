@@ -25,11 +25,11 @@ type Process struct {
 // or the cluster stops, and by SIGKILL if this process is killed. Its output is
 // appended to logs/<name of the program>.log in the cluster's folder.
 func (c *Cluster) Launch(ctx context.Context, path string, args ...string) (*Process, error) {
-	return c.launch(ctx, nil, path, args...)
+	return c.LaunchWith(ctx, nil, path, args...)
 }
 
-// launch adds env to the environment that the program inherits.
-func (c *Cluster) launch(ctx context.Context, env []string, path string, args ...string) (*Process, error) {
+// LaunchWith is Launch with variables, each "NAME=value", beside those that the program inherits.
+func (c *Cluster) LaunchWith(ctx context.Context, env []string, path string, args ...string) (*Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Process{stop: cancel, done: make(chan struct{})}
 	if err := p.start(ctx, c.folder, env, append([]string{path}, args...)); err != nil {
