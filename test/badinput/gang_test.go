@@ -1,6 +1,7 @@
 package badinput
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,7 +60,7 @@ func TestTopologySpec(t *testing.T) {
 			want: rejected(unknownLayer),
 		},
 		{
-			name: "unknown layer, a wish", comes: gang("g", rule(`"layer":"spineLayer","strategy":"PreferGather"`), nil),
+			name: "unknown layer, a preference", comes: gang("g", rule(`"layer":"spineLayer","strategy":"PreferGather"`), nil),
 			want: rejected(unknownLayer),
 		},
 		{
@@ -134,16 +135,42 @@ func TestTopologyIndex(t *testing.T) {
 		{name: "empty", comes: of(""), want: illegal(`""`)},
 	})
 
+	// So is one that others give it.
+	const podIndex = "apps.kubernetes.io/pod-index"
+	look(t, []seen{{
+		name:  "of a StatefulSet",
+		comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", podIndex: "zero"}, nil) + pod("g-1", says{ofGroup: "g", podIndex: "1"}, nil),
+		want:  bound("Pod g-0: InvalidTopologyIndex: " + podIndex + `: "zero" is not legal; legal: an integer ≥ 0`),
+	}})
+
 	// It is sorted last: the legal rank gets the first node.
 	r := run(t, simulate.Options{}, cluster+topology("default", layers), of("first"))
 	require.Equal(t, "n1", r.Pods[0].Node)
 	require.Equal(t, "n0", r.Pods[1].Node)
 }
 
+// TestUnknownKeys: a key that nobody knows is named, and what it is like (case 59).
+func TestUnknownKeys(t *testing.T) {
+	const specs = key + "network-topology-specs: unknown; did you mean network-topology-spec?"
+	rule := `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}`
+	look(t, []seen{
+		{name: "on a PodGroup", comes: gang("g", says{"network-topology-specs": rule}, nil), want: bound("PodGroup g: UnknownKey: " + specs)},
+		{name: "on a PodGroup without members", comes: podGroup("g", says{"network-topology-specs": rule}), want: lines(
+			"PodGroup g: Waiting: 0 of 2 members exist", "event PodGroup g: UnknownKey: "+specs, "event PodGroup g: Waiting: 0 of 2 members exist")},
+		{name: "on a pod", comes: gang("g", nil, nil) + pod("h-0", nil, says{"names": "h"}), want: lines(
+			"pods g-0 g-1 h-0: bound", "event Pod h-0: UnknownKey: "+key+"names: unknown; did you mean name?")},
+		{name: "two", comes: gang("g", says{"mod": "Strict", "gangs": "x"}, nil), want: bound(
+			"PodGroup g: UnknownKey: " + key + "gangs: unknown; legal: annotations name, min-available, total-number, waiting-time, mode, match-policy, groups, network-topology-spec, network-topology-index; " +
+				key + "mod: unknown; did you mean mode?")},
+		{name: "others' keys", comes: gang("g", says{"timeout": "true", "scheduling.koordinator.sh/x": "y", "pod-group.scheduling.sigs.k8s.io/total": "2"}, nil), want: bound()},
+	})
+}
+
 func TestGroups(t *testing.T) {
 	groups := func(s string) says { return says{"groups": s} }
 	const legal = ` is not legal; legal: a JSON list such as ["default/a","default/b"], each gang once`
 	const missing = "gang default/h of the group is missing"
+	const stranger = "gang default/h does not list default/g"
 	look(t, []seen{
 		{name: "not JSON", comes: gang("g", groups(`default/g`), nil), want: rejected(key + `groups: "default/g"` + legal)},
 		{name: "not a list", comes: gang("g", groups(`{"g":1}`), nil), want: rejected(key + `groups: "{\"g\":1}"` + legal)},
@@ -152,8 +179,11 @@ func TestGroups(t *testing.T) {
 		{name: "twice", comes: gang("g", groups(`["default/g","default/g"]`), nil), want: rejected(key + `groups[1]: "default/g"` + legal)},
 		{name: "on pods", comes: bare("g", groups(`g`)), want: rejectedBare(key + `groups: "g"` + legal)},
 		{name: "no such gang", comes: gang("g", groups(`["default/g","default/h"]`), nil), want: waits(missing)},
-		// What one gang says holds for all that it names.
-		{name: "one-sided", comes: gang("g", groups(`["default/g","default/h"]`), nil) + gang("h", nil, nil), want: lines("pods g-0 g-1 h-0 h-1: bound")},
+		// Who lists a gang that does not list it waits alone (case 41).
+		{
+			name: "one-sided", comes: gang("g", groups(`["default/g","default/h"]`), nil) + gang("h", nil, nil),
+			want: lines("pods g-0 g-1: gated: "+stranger, "pods h-0 h-1: bound", "PodGroup g: Waiting: "+stranger, "event PodGroup g: Waiting: "+stranger),
+		},
 		{name: "without itself", comes: gang("g", groups(`["default/h"]`), nil), want: waits(missing)},
 	})
 }
@@ -192,10 +222,18 @@ func TestGangOfPods(t *testing.T) {
 	look(t, []seen{
 		{name: "no such PodGroup", comes: pod("g-0", says{ofGroup: "g"}, nil), want: lines("pods g-0: gated: "+missing, "event Pod g-0: Waiting: "+missing)},
 		{name: "no such PodGroup, by the other label", comes: pod("g-0", says{"scheduling.x-k8s.io/pod-group": "g"}, nil), want: lines("pods g-0: gated: "+missing, "event Pod g-0: Waiting: "+missing)},
-		// The labels win over the annotation, the first label over the second.
-		{name: "two labels", comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", "scheduling.x-k8s.io/pod-group": "h"}, says{"name": "i"}) + pod("g-1", says{ofGroup: "g"}, nil), want: bound()},
+		// The labels win over the annotation, the first label over the second, and an event says so.
+		{
+			name: "two labels", comes: podGroup("g", nil) + pod("g-0", says{ofGroup: "g", "scheduling.x-k8s.io/pod-group": "h"}, says{"name": "i"}) + pod("g-1", says{ofGroup: "g"}, nil),
+			want: bound(`Pod g-0: TwoGangs: label scheduling.x-k8s.io/pod-group: "h", annotation gang.scheduling.koordinator.sh/name: "i": ` +
+				`not the gang that label pod-group.scheduling.sigs.k8s.io: "g" names; legal: one gang a pod; label pod-group.scheduling.sigs.k8s.io: "g" is used`),
+		},
 		// A pod that names no gang is none's member.
-		{name: "name empty", comes: pod("g-0", nil, says{"name": "", "min-available": "2"}), want: lines("pods g-0: bound")},
+		{
+			name: "name empty", comes: pod("g-0", nil, says{"name": "", "min-available": "2"}),
+			want: lines("pods g-0: bound", "event Pod g-0: InvalidAnnotation: gang.scheduling.koordinator.sh/min-available: no effect, since the pod names no gang; legal: with label "+
+				"pod-group.scheduling.sigs.k8s.io, annotation gang.scheduling.koordinator.sh/name, or the label batch.kubernetes.io/job-name of a Job's pods"),
+		},
 		{name: "no min-available", comes: pod("g-0", nil, says{"name": "g"}) + pod("g-1", nil, says{"name": "g"}), want: rejectedBare(least + `"" is not legal; legal: an integer ≥ 1`)},
 		{name: "min-available 0", comes: bare("g", says{"min-available": "0"}), want: rejectedBare(least + `"0" is not legal; legal: an integer ≥ 1`)},
 		{name: "min-available, a word", comes: bare("g", says{"min-available": "two"}), want: rejectedBare(least + `"two" is not legal; legal: an integer ≥ 1`)},
@@ -222,6 +260,18 @@ func TestGangOfPods(t *testing.T) {
 	})
 }
 
+// TestOrderedReady: a StatefulSet that makes its second pod when the first one runs never makes
+// a gang whole, and what users read says how it would.
+func TestOrderedReady(t *testing.T) {
+	const why = "1 of 2 members exist; StatefulSet g seems to create one pod after another, each when the one before it runs: members that start together need podManagementPolicy: Parallel"
+	first := fmt.Sprintf("\n---\n{apiVersion: v1, kind: Pod, metadata: {name: g-0, labels: %s, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: g, uid: u, controller: true}]}, "+
+		"spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i}]}}\n", says{ofGroup: "g", "apps.kubernetes.io/pod-index": "0"})
+	look(t, []seen{{
+		name: "the first of two", comes: podGroup("g", nil) + first,
+		want: lines("pods g-0: gated: "+why, "PodGroup g: Waiting: "+why, "event PodGroup g: Waiting: "+why),
+	}})
+}
+
 func TestSchedulerName(t *testing.T) {
 	label := says{ofGroup: "g"}
 	const served = " (served: koord-scheduler, muster-scheduler)"
@@ -234,7 +284,7 @@ func TestSchedulerName(t *testing.T) {
 		},
 		{
 			name: "all members", comes: podGroup("g", nil) + podOf("volcano", "g-0", label, nil, "") + podOf("volcano", "g-1", label, nil, ""),
-			want: lines(`pods g-0 g-1: gated: no profile serves schedulerName "volcano"`+served, "PodGroup g: Waiting: 0 of 2 members exist, and 2 that do not count: they have scheduling gates or another scheduler", "event PodGroup g: Waiting: 0 of 2 members exist, and 2 that do not count: they have scheduling gates or another scheduler"),
+			want: lines(`pods g-0 g-1: gated: no profile serves schedulerName "volcano"` + served), // the PodGroup is volcano's to tell about
 		},
 	})
 }

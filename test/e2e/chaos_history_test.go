@@ -123,7 +123,9 @@ func (l *ledger) gone(name string) {
 		if evicted(old) && l.victims[old.UID] == nil {
 			l.evict(old, node)
 		}
-		l.used[node] -= sizeOf(old)
+		if !ended(old) {
+			l.used[node] -= sizeOf(old)
+		}
 		l.tell("%s is gone from %s", name, node)
 	}
 	delete(l.pods, name)
@@ -138,6 +140,10 @@ func (l *ledger) seen(pod *v1.Pod) {
 	l.pods[pod.Name] = pod
 	if node := pod.Spec.NodeName; node != "" && old.Spec.NodeName == "" {
 		l.boundTo(pod, node)
+	}
+	if ended(pod) && !ended(old) {
+		l.used[pod.Spec.NodeName] -= sizeOf(pod)
+		l.tell("%s has ended on %s", pod.Name, pod.Spec.NodeName)
 	}
 	if node := pod.Status.NominatedNodeName; node != "" && node != old.Status.NominatedNodeName && pod.Spec.NodeName == "" {
 		l.step("nominations")
@@ -226,6 +232,90 @@ func (l *ledger) boundTo(pod *v1.Pod, node string) {
 			v.used = true
 		}
 	}
+}
+
+// ended says whether a pod has run to its end on a node.
+func ended(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodSucceeded && pod.Spec.NodeName != "" }
+
+// everybody lists all pods that are there.
+func (l *ledger) everybody() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.pods))
+}
+
+// lacks says that fewer pods are there; "" if they are.
+func (l *ledger) lacks(n int) string {
+	if all := l.everybody(); len(all) < n {
+		return fmt.Sprintf("%d of %d pods are there", len(all), n)
+	}
+	return ""
+}
+
+// waits says that a pod is not there without a node; "" if it is.
+func (l *ledger) waits(name string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.pods[name]; p == nil || p.Spec.NodeName != "" {
+		return name + " is not there yet"
+	}
+	return ""
+}
+
+// begins says which of some pods do not run yet; "" if all do.
+func (l *ledger) begins(names []string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		if p := l.pods[name]; p == nil || p.Status.Phase == v1.PodPending {
+			return name + " does not run yet"
+		}
+	}
+	return ""
+}
+
+// evictors counts the jobs for which somebody was evicted.
+func (l *ledger) evictors() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	by := map[string]bool{}
+	for _, v := range l.victims {
+		maps.Copy(by, v.by)
+	}
+	return len(by)
+}
+
+// inTheMiddle says what is going on.
+func (l *ledger) inTheMiddle(jobs []*job) (what []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	leaving := false
+	for _, p := range l.pods {
+		leaving = leaving || p.DeletionTimestamp != nil
+	}
+	if leaving {
+		what = append(what, "while victims leave")
+	}
+	if len(l.places) > 0 {
+		what = append(what, "with nominations")
+	}
+	for _, j := range jobs {
+		if _, bound := l.membersOf(j); bound > 0 && bound < j.size() {
+			return append(what, "while a gang is bound in part")
+		}
+	}
+	return what
+}
+
+// again forgets what has happened: nobody is there any more.
+func (l *ledger) again() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.victims)
+	clear(l.places)
+	clear(l.alarms)
+	clear(l.used)
+	l.wrong, l.story, l.steps = nil, nil, 0
 }
 
 // on lists who is on a node.
@@ -374,7 +464,8 @@ func (l *ledger) roomFor(j *job) rooms {
 	return newRooms(l.nodes, used)
 }
 
-// apart says how a running job breaks its rule; "" if it does not.
+// apart says how a running job breaks its rule; "" if it does not. Who has finished talks to
+// nobody any more.
 func (l *ledger) apart(j *job) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -383,7 +474,7 @@ func (l *ledger) apart(j *job) string {
 		blocks := map[string]bool{}
 		for _, name := range t.members() {
 			p := l.pods[name]
-			if p == nil || p.Spec.NodeName == "" {
+			if p == nil || p.Spec.NodeName == "" || ended(p) {
 				continue
 			}
 			at := l.nodes[p.Spec.NodeName]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,6 +94,40 @@ type chaos struct {
 // begin makes 64 nodes, half of them taken by pods that may be evicted, and some by
 // pods that may not.
 func (c *chaos) begin() {
+	nodes := localcluster.Nodes(4, 4, 4)
+	c.beginWith(nodes)
+	for i, n := range c.random.Perm(len(nodes))[:40] {
+		if i < 18 {
+			c.blockers = append(c.blockers, c.block(fmt.Sprintf("blocker-%d", i), nodes[n].Name))
+			continue
+		}
+		c.occupy(fmt.Sprintf("low-%d", i), nodes[n].Name)
+	}
+}
+
+// block has a node taken by a pod that stays.
+func (c *chaos) block(name, node string) string {
+	p := newPod(name, wholeNode, "high")
+	p.Spec.NodeName, p.Labels = node, map[string]string{scheduling.LabelDisablePreemptible: "true"}
+	c.create(p)
+	return name
+}
+
+// occupy has a node taken, or half of it, by a pod that may be evicted and takes some time
+// to leave.
+func (c *chaos) occupy(name, node string) {
+	p := newPod(name, []int64{halfNode, wholeNode}[c.random.IntN(2)], "low")
+	p.Spec.NodeName = node
+	grace := time.Duration(c.random.IntN(1500)) * time.Millisecond
+	p.Annotations = map[string]string{leaveDelay: grace.String()}
+	c.create(p)
+}
+
+// leaveDelay is an annotation that says how long a pod of KWOK takes to leave.
+const leaveDelay = "pod-delete.stage.kwok.x-k8s.io/delay"
+
+// beginWith makes a cluster of these nodes, and follows its pods.
+func (c *chaos) beginWith(nodes []*v1.Node) {
 	ctx := c.t.Context()
 	c.must(c.shared.clear(ctx))
 	c.must(c.shared.applyCRDs(ctx, true))
@@ -107,24 +142,9 @@ func (c *chaos) begin() {
 		c.must(err)
 	}
 	c.must(localcluster.AwaitClasses(ctx, c.shared.client))
-	nodes := localcluster.Nodes(4, 4, 4)
 	for _, n := range nodes {
 		_, err := c.shared.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 		c.must(err)
-	}
-	for i, n := range c.random.Perm(len(nodes))[:40] {
-		if i < 18 {
-			p := newPod(fmt.Sprintf("blocker-%d", i), wholeNode, "high")
-			p.Spec.NodeName, p.Labels = nodes[n].Name, map[string]string{scheduling.LabelDisablePreemptible: "true"}
-			c.blockers = append(c.blockers, p.Name)
-			c.create(p)
-			continue
-		}
-		p := newPod(fmt.Sprintf("low-%d", i), []int64{halfNode, wholeNode}[c.random.IntN(2)], "low")
-		p.Spec.NodeName = nodes[n].Name
-		grace := time.Duration(c.random.IntN(1500)) * time.Millisecond
-		p.Annotations = map[string]string{"pod-delete.stage.kwok.x-k8s.io/delay": grace.String()}
-		c.create(p)
 	}
 	c.must(c.nodesReady(ctx, len(nodes)))
 	c.ledger = newLedger(nodes)
@@ -231,22 +251,30 @@ func (c *chaos) handed() (out []*job) {
 // handIn creates jobs, and between them pods that belong to none.
 func (c *chaos) handIn(jobs []*job) {
 	for _, j := range jobs {
-		for _, pg := range j.podGroups() {
-			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pg)
-			c.check(err)
-			u := &unstructured.Unstructured{Object: content}
-			unstructured.RemoveNestedField(u.Object, "status")
-			c.persist(func(ctx context.Context) error {
-				_, err := c.shared.dynamic.Resource(sigs.PodGroups).Namespace(pg.Namespace).Create(ctx, u, metav1.CreateOptions{})
-				return err
-			})
-		}
+		c.createPodGroups(j)
 		for _, p := range j.pods() {
 			c.create(p)
 		}
 		c.create(newPod(fmt.Sprintf("stray-%d", c.strays), halfNode, "low"))
 		c.strays++
 		j.submitted.Store(true)
+	}
+}
+
+// createPodGroups creates those of a job, or some of them.
+func (c *chaos) createPodGroups(j *job, some ...string) {
+	for _, pg := range j.podGroups() {
+		if len(some) > 0 && !slices.Contains(some, pg.Name) {
+			continue
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pg)
+		c.check(err)
+		u := &unstructured.Unstructured{Object: content}
+		unstructured.RemoveNestedField(u.Object, "status")
+		c.persist(func(ctx context.Context) error {
+			_, err := c.shared.dynamic.Resource(sigs.PodGroups).Namespace(pg.Namespace).Create(ctx, u, metav1.CreateOptions{})
+			return err
+		})
 	}
 }
 

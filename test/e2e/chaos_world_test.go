@@ -135,16 +135,15 @@ func randomJobs(r *rand.Rand, n int) (jobs []*job) {
 func (j *job) podGroups() (out []*sigs.PodGroup) {
 	var names []string
 	for _, t := range j.teams {
-		names = append(names, metav1.NamespaceDefault+"/"+t.name)
+		names = append(names, t.name)
 	}
-	group, _ := json.Marshal(names)
 	for _, t := range j.teams {
 		pg := &sigs.PodGroup{}
 		pg.APIVersion, pg.Kind = sigs.GroupVersion.String(), "PodGroup"
 		pg.Name, pg.Namespace, pg.Annotations = t.name, metav1.NamespaceDefault, map[string]string{}
 		pg.Spec.MinMember = int32(t.size())
 		if len(j.teams) > 1 {
-			pg.Annotations[scheduling.AnnotationGroups] = string(group)
+			pg.Annotations[scheduling.AnnotationGroups] = groupsOf(names)
 		}
 		if j.rule != anywhere {
 			pg.Annotations[scheduling.AnnotationTopologySpec] = j.rule.spec()
@@ -152,6 +151,16 @@ func (j *job) podGroups() (out []*sigs.PodGroup) {
 		out = append(out, pg)
 	}
 	return out
+}
+
+// groupsOf lists gangs as users write it.
+func groupsOf(gangs []string) string {
+	names := make([]string, len(gangs))
+	for i, name := range gangs {
+		names[i] = metav1.NamespaceDefault + "/" + name
+	}
+	out, _ := json.Marshal(names)
+	return string(out)
 }
 
 // alike says whether all members need the same.

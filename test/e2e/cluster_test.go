@@ -59,7 +59,7 @@ func (h *harness) sharedCluster(t *testing.T) *cluster {
 		})
 		return c
 	}
-	c, err := newCluster(t)
+	c, err := newCluster(t, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +81,16 @@ func kubectlBinary(t *testing.T) string {
 }
 
 // newCluster starts a control plane without CRDs. Its pods leave at once: scripts say
-// which ones must not ("hold").
-func newCluster(t *testing.T) (*cluster, error) {
-	local, err := localcluster.Start(t.Context(), localcluster.Options{Progress: t.Output()})
+// which ones must not ("hold"). Most scripts want no controllers: they make pods and the
+// status of budgets themselves. With "-controllers" they have them, with "-gangs" the API server has
+// Kubernetes' own PodGroups.
+func newCluster(t *testing.T, args []string) (*cluster, error) {
+	options := localcluster.Options{Progress: t.Output(), Controllers: slices.Contains(args, "-controllers")}
+	if slices.Contains(args, "-gangs") {
+		options.APIFeatureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+		options.RuntimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+	}
+	local, err := localcluster.Start(t.Context(), options)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,8 @@
 //
 // Besides testscript's own commands there are:
 //
-//	cluster [new] [-no-crds]       an empty cluster with Muster's CRDs; comes first
+//	cluster [new] [-no-crds]       an empty cluster with Muster's CRDs; comes first. A new
+//	   [-controllers] [-gangs]     one may have kube-controller-manager, or Kubernetes' own PodGroups
 //	crds [-without-rules]          applies the CRDs, as they were before they had rules
 //	apiserver restart              stops and starts it; only after "cluster new"
 //	apply [-n N] FILE...           kubectl apply; with -n, N times with $i from 0 on
@@ -73,7 +74,7 @@ func TestScripts(t *testing.T) {
 	testscript.RunT(&oneByOne{t}, testscript.Params{
 		Dir:                "testdata",
 		Setup:              h.setup,
-		Cmds:               commands(),
+		Cmds:               commands(nil),
 		RequireUniqueNames: true,
 		Deadline:           deadline,
 	})

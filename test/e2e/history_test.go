@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,14 +16,15 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// history remembers which pods were evicted, also those that are long gone.
+// history remembers which pods were evicted, also those that are long gone, and how gangs began.
 type history struct {
 	pods    corev1.PodInterface
 	watcher watch.Interface
 
 	mu     sync.Mutex
 	gone   map[types.UID]string // evicted pods' names
-	marks  map[types.UID]bool   // deleted pods
+	rules  []*gangRule
+	marks  map[types.UID]bool // deleted pods
 	closed bool
 }
 
@@ -56,6 +58,9 @@ func (h *history) follow() {
 		if event.Type == watch.Deleted {
 			h.marks[pod.UID] = true
 		}
+		for _, r := range h.rules {
+			r.see(pod, event.Type == watch.Deleted, time.Now())
+		}
 		h.mu.Unlock()
 	}
 	h.mu.Lock()
@@ -70,9 +75,24 @@ func evicted(pod *v1.Pod) bool {
 	})
 }
 
-// evicted returns the names of the pods that were evicted until now. A pod that comes
-// and goes marks what "now" is in the stream of events.
+// evicted returns the names of the pods that were evicted until now.
 func (h *history) evicted(ctx context.Context) ([]string, error) {
+	var names []string
+	err := h.now(ctx, func() {
+		for _, name := range h.gone {
+			names = append(names, name)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("what was evicted: %w", err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// now calls look when all has been seen that has happened until now. A pod that comes and goes
+// marks what "now" is in the stream of events.
+func (h *history) now(ctx context.Context, look func()) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	mark, err := h.pods.Create(ctx, &v1.Pod{
@@ -83,14 +103,13 @@ func (h *history) evicted(ctx context.Context) ([]string, error) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	now := int64(0)
-	if err := h.pods.Delete(ctx, mark.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		return nil, err
+	zero := int64(0)
+	if err := h.pods.Delete(ctx, mark.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
+		return err
 	}
-	var names []string
-	err = poll(ctx, func() (bool, error) {
+	return poll(ctx, func() (bool, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if !h.marks[mark.UID] {
@@ -99,14 +118,7 @@ func (h *history) evicted(ctx context.Context) ([]string, error) {
 			}
 			return false, nil
 		}
-		for _, name := range h.gone {
-			names = append(names, name)
-		}
+		look()
 		return true, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("what was evicted: %w", err)
-	}
-	slices.Sort(names)
-	return names, nil
 }

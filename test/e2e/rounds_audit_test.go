@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -140,6 +141,13 @@ func (a *audit) reserved(node string) (n int) {
 func (a *audit) nominationOf(pod, old *v1.Pod) {
 	if is, was := pod.Status.NominatedNodeName, old.Status.NominatedNodeName; is != was && pod.Spec.NodeName == "" {
 		a.tell("%s is nominated for %q", pod.Name, is)
+		if l := a.round.losses; is == "" && l != nil && l.what == lostBindings {
+			return // kube-scheduler takes it back when a binding fails; the place stays the pod's
+		}
+		was = cmp.Or(was, a.places[pod.Name])
+		if is == was {
+			return
+		}
 		if was != "" {
 			a.fault("the nomination of %s changes from %s to %q before it is bound", pod.Name, was, is)
 		}

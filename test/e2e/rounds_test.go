@@ -64,11 +64,17 @@ func TestPreemptionRounds(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(p.counts)) {
 		t.Logf("%4d %s", p.counts[name], name)
 	}
-	for name, least := range map[string]int{
+	asked := map[string]int{
 		"fits": 10, "evicts": 60, "impossible": 10, "evicts: with several graces": 20, "evicts: a gang leaves": 10,
 		"evicts: beside a gang": 20, "evicts: beside a budget": 20, "evicts: against a budget": 5,
 		"rival: refused": 10,
-	} {
+	}
+	for kind, counts := range troublesDrawn {
+		if on(kind) {
+			maps.Copy(asked, counts)
+		}
+	}
+	for name, least := range asked {
 		if p.counts[name] < least && !t.Failed() {
 			t.Errorf("%d rounds of the kind %q, want %d", p.counts[name], name, least)
 		}
@@ -94,6 +100,7 @@ type preemptionRounds struct {
 	t         *testing.T
 	seed      uint64
 	scheduler *scheduler
+	api       *lossy
 	audits    map[string]*audit // by round
 	cancel    context.CancelCauseFunc
 
@@ -117,7 +124,7 @@ func (p *preemptionRounds) begin(all []*round) {
 		nodes = append(nodes, r.newNodes()...)
 		for g, team := range r.teams {
 			if len(r.team(g)) > 0 {
-				p.must(p.createPodGroup(ctx, team.name, team.least, ""))
+				p.must(p.createPodGroup(ctx, team.name, team.least, "", r.partners(g)...))
 			}
 		}
 		for b := range r.budgets {
@@ -125,9 +132,15 @@ func (p *preemptionRounds) begin(all []*round) {
 		}
 		p.audits[r.name] = newAudit(r)
 	}
-	p.must(p.shared.local.AddNodes(ctx, nodes))
+	err := p.shared.local.AddNodes(ctx, nodes)
+	p.must(err)
+	p.api, err = newLossy(p.shared.kubeconfig)
+	p.must(err)
+	p.t.Cleanup(p.api.server.Close)
 	program := filepath.Join(p.t.TempDir(), "rounds")
-	scheduler, err := p.launch(p.shared, program, p.shared.kubeconfig, []string{"--kubeconfig=" + p.shared.kubeconfig})
+	kubeconfig := program + ".kubeconfig"
+	p.must(p.api.kubeconfig(kubeconfig))
+	scheduler, err := p.launch(p.shared, program, p.shared.kubeconfig, []string{"--kubeconfig=" + kubeconfig})
 	p.must(err)
 	p.scheduler = scheduler
 	p.t.Cleanup(func() {
@@ -153,13 +166,17 @@ func (p *preemptionRounds) createClasses(ctx context.Context, classes map[string
 	}
 }
 
-func (p *preemptionRounds) createPodGroup(ctx context.Context, name string, least int, gather string) error {
+func (p *preemptionRounds) createPodGroup(ctx context.Context, name string, least int, gather string, group ...string) error {
 	pg := &sigs.PodGroup{}
 	pg.APIVersion, pg.Kind = sigs.GroupVersion.String(), "PodGroup"
 	pg.Name, pg.Namespace = name, metav1.NamespaceDefault
 	pg.Spec.MinMember = int32(least)
+	pg.Annotations = map[string]string{}
 	if gather != "" {
-		pg.Annotations = map[string]string{scheduling.AnnotationTopologySpec: gather}
+		pg.Annotations[scheduling.AnnotationTopologySpec] = gather
+	}
+	if len(group) > 0 {
+		pg.Annotations[scheduling.AnnotationGroups] = groupsOf(group)
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pg)
 	if err != nil {
@@ -232,7 +249,7 @@ func (r *round) newPod(name, class string, gpus int) *v1.Pod {
 func (r *round) newResident(v resident) *v1.Pod {
 	pod := r.newPod(v.name, v.class, v.gpus)
 	pod.Spec.NodeName, pod.Spec.TerminationGracePeriodSeconds = v.node, &v.grace
-	pod.Annotations["pod-delete.stage.kwok.x-k8s.io/delay"] = (time.Duration(v.leaves) * time.Millisecond).String()
+	pod.Annotations[leaveDelay] = (time.Duration(v.leaves) * time.Millisecond).String()
 	switch v.protection {
 	case "disabled":
 		pod.Labels[scheduling.LabelDisablePreemptible] = "true"
@@ -376,6 +393,18 @@ func (p *preemptionRounds) playOne(ctx context.Context, r *round) error {
 			}
 		}
 	}
+	other, err := theirs{}, error(nil)
+	if len(r.foreign) > 0 {
+		if other, err = p.createForeign(ctx, r); err != nil {
+			return err
+		}
+	}
+	if r.remade {
+		if err := p.remake(ctx, r); err != nil {
+			return err
+		}
+	}
+	p.api.play(r.name, r.losses)
 	if err := p.createGang(ctx, r); err != nil {
 		return err
 	}
@@ -399,6 +428,16 @@ func (p *preemptionRounds) playOne(ctx context.Context, r *round) error {
 	}
 	if err := p.check(ctx, r); err != nil {
 		return err
+	}
+	if len(r.foreign) > 0 {
+		if err := p.checkForeign(ctx, r, other); err != nil {
+			return err
+		}
+	}
+	if r.replaced {
+		if err := p.replace(ctx, r); err != nil {
+			return err
+		}
 	}
 	return p.sweep(ctx, r)
 }
@@ -490,6 +529,11 @@ func (p *preemptionRounds) check(ctx context.Context, r *round) error {
 // sweep deletes the pods, so that the scheduler has less to look at.
 func (p *preemptionRounds) sweep(ctx context.Context, r *round) error {
 	now := int64(0)
+	for i := range r.foreign {
+		if err := p.pods().Delete(ctx, fmt.Sprintf("%s-f%d", r.name, i), metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			return err
+		}
+	}
 	return p.pods().DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: roundLabel + "=" + r.name})
 }
 
@@ -498,6 +542,12 @@ func (p *preemptionRounds) count(r *round, a *audit, gone []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts["drawn: "+r.wish]++
+	for _, name := range r.troubleNames() {
+		p.counts[name]++
+	}
+	if r.losses != nil && p.api.lost(r.name) > 0 {
+		p.counts["requests lost: "+r.losses.what]++
+	}
 	running := slices.ContainsFunc(r.residents, func(v resident) bool { return v.team >= 0 })
 	budget := slices.ContainsFunc(r.residents, func(v resident) bool { return v.budget >= 0 })
 	switch {
@@ -511,7 +561,7 @@ func (p *preemptionRounds) count(r *round, a *audit, gone []int) {
 	p.counts["evicts"]++
 	for kind, is := range map[string]bool{
 		"with several graces": len(a.graces) > 1, "several pods": r.least.pods > 1,
-		"beside a gang": running, "a gang leaves": r.teamsWhole(gone) > 0, "a gang spares members": r.teamsSparing(gone) > 0,
+		"beside a gang": running, "a gang leaves": r.teamsWhole(gone) > 0, "a GangGroup leaves": r.groupsWhole(gone) > 0, "a gang spares members": r.teamsSparing(gone) > 0,
 		"beside a budget": budget, "against a budget": r.least.violations > 0,
 		"beside pods that leave anyway":      slices.ContainsFunc(r.residents, func(v resident) bool { return v.departs }),
 		"one set of victims is the cheapest": len(r.sets) == 1,

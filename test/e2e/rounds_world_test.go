@@ -20,6 +20,8 @@ type round struct {
 	gpus      int // that each of them needs
 	rival     string
 	podsFirst bool // the gang's pods come before its PodGroup
+	grouped   bool // the running gangs are one GangGroup
+	troubles
 
 	wish  string  // what it was drawn for
 	least price   // that the gang costs
@@ -148,18 +150,28 @@ func (r *round) eachSet(found func(gone []int, p price)) {
 	}
 }
 
-// withGangs adds the rest of each gang that would be left with too few, wherever it is.
+// withGangs adds the rest of each gang that would be left with too few, wherever it is, and
+// of its GangGroup.
 func (r *round) withGangs(gone []int) (all []int, ok bool) {
 	all = slices.Clone(gone)
+	broken := func(g int) bool {
+		out := r.ofTeam(g, gone)
+		return len(out) > 0 && len(r.team(g))-len(out) < r.teams[g].least
+	}
+	together := false
 	for g := range r.teams {
-		if out := r.ofTeam(g, gone); len(out) > 0 && len(r.team(g))-len(out) < r.teams[g].least {
-			for _, i := range r.team(g) {
-				if !r.residents[i].mayLeave() {
-					return nil, false
-				}
-				if !slices.Contains(all, i) {
-					all = append(all, i)
-				}
+		together = together || r.grouped && broken(g)
+	}
+	for g := range r.teams {
+		if !broken(g) && !together {
+			continue
+		}
+		for _, i := range r.team(g) {
+			if !r.residents[i].mayLeave() {
+				return nil, false
+			}
+			if !slices.Contains(all, i) {
+				all = append(all, i)
 			}
 		}
 	}
@@ -245,6 +257,7 @@ var wishes = []wish{
 	{"impossible for a protected pod", func(r *round) bool { return len(r.sets) == 0 && r.possibleWithout(noProtection) }},
 	{"a gang leaves whole, in both spines", func(r *round) bool { return r.everySet(r.teamsAcross, 1) }},
 	{"evicts although some leave anyway", func(r *round) bool { return r.evicts() && r.costsMoreWithout(noDepartures) }},
+	{"a GangGroup leaves whole", func(r *round) bool { return !on(groups) || r.everySet(r.groupsWhole, 1) }},
 	{"evicts in either spine", func(r *round) bool { return r.evicts() && r.spinesPossible() == 2 }},
 }
 
@@ -390,6 +403,7 @@ func drawRounds(seed uint64, n int) (out []*round, err error) {
 			r = drawRound(random, i)
 		}
 		r.wish = w.name
+		r.drawTroubles(rand.New(rand.NewPCG(seed, 1<<32+uint64(i))))
 		out = append(out, r)
 	}
 	return out, nil
@@ -408,6 +422,7 @@ func drawRound(random *rand.Rand, number int) *round {
 	}
 	// Half of the rounds have a rival, which needs time to come while victims leave.
 	r.rival = []string{noRival, noRival, lowerRival, equalRival}[random.IntN(4)]
+	r.grouped = random.IntN(3) > 0 && len(r.teams) > 1 && on(groups)
 	crowded, departures := random.IntN(3) > 0, random.IntN(3) == 0
 	most := 0
 	for spine := range 2 {
@@ -464,7 +479,10 @@ func (r *round) drawResident(random *rand.Rand, left int) resident {
 // stay, "~" one of a pod that leaves anyway, a letter one of a possible victim.
 func (r *round) String() string {
 	var out, legend strings.Builder
-	fmt.Fprintf(&out, "%s (%s): %d members with %d GPUs, rival %q, ", r.name, r.wish, r.members, r.gpus, r.rival)
+	fmt.Fprintf(&out, "%s (%s): %d members with %d GPUs, rival %q, %v, ", r.name, r.wish, r.members, r.gpus, r.rival, r.troubleNames())
+	if r.losses != nil {
+		fmt.Fprintf(&out, "%s are answered %d (done %v), ", r.losses.what, r.losses.code, r.losses.done)
+	}
 	if len(r.sets) == 0 {
 		fmt.Fprintln(&out, "impossible")
 	} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,8 +30,9 @@ type script struct {
 	ts         *testscript.TestScript
 	cluster    *cluster
 	history    *history
-	schedulers []*scheduler
+	schedulers []*scheduler // and other projects' controllers
 	extender   *extender
+	seen       map[string]map[types.UID]bool // the pods of a selector that were gathered last
 }
 
 // command is one command of the script language. Its error fails the script.
@@ -40,7 +42,8 @@ type command func(s *script, ctx context.Context, args []string) error
 // happen would only be waiting.
 var negatable = []string{"apply", "kubectl", "scheduler", "log", "same"}
 
-func commands() map[string]func(*testscript.TestScript, bool, []string) {
+// commands are those of all scripts, and more that only some have.
+func commands(more map[string]command) map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{
 		"cluster": (*script).useCluster, "crds": (*script).crds, "apiserver": (*script).apiserver,
 		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand,
@@ -53,6 +56,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"wait-condition": (*script).waitCondition, "wait-event": (*script).waitEvent, "wait-status": (*script).waitStatus,
 		"wait-denied": (*script).waitDenied, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
 	}
+	maps.Copy(all, more)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, do := range all {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {
@@ -99,7 +103,7 @@ func (s *script) useCluster(ctx context.Context, args []string) error {
 		return usage("one cluster in a script")
 	}
 	if slices.Contains(args, "new") {
-		if err := s.startCluster(); err != nil {
+		if err := s.startCluster(args); err != nil {
 			return err
 		}
 	} else {
@@ -119,11 +123,11 @@ func (s *script) useCluster(ctx context.Context, args []string) error {
 	return err
 }
 
-func (s *script) startCluster() error {
-	if s.shared.local == nil {
+func (s *script) startCluster(args []string) error {
+	if os.Getenv(existingEnv) != "" {
 		s.t.Skip("needs a control plane of its own, and " + existingEnv + " names one that is there already")
 	}
-	c, err := newCluster(s.t.T)
+	c, err := newCluster(s.t.T, args)
 	if err != nil {
 		return err
 	}
@@ -298,8 +302,7 @@ func (s *script) evictions(ctx context.Context, args []string) error {
 }
 
 func (s *script) same(ctx context.Context, args []string) error {
-	labels := map[string]string{"spine": localcluster.SpineLabel, "block": localcluster.BlockLabel}
-	if len(args) < 3 || labels[args[0]] == "" {
+	if len(args) < 3 || layers[args[0]] == "" {
 		return usage("same spine|block POD POD...")
 	}
 	found := map[string][]string{}
@@ -312,7 +315,7 @@ func (s *script) same(ctx context.Context, args []string) error {
 		if err != nil {
 			return brokenError{fmt.Errorf("node of %s: %w", name, err)}
 		}
-		place := node.Labels[labels[args[0]]]
+		place := node.Labels[layers[args[0]]]
 		found[place] = append(found[place], name+" on "+node.Name)
 	}
 	s.ts.Logf("%v", found)

@@ -1,39 +1,48 @@
 package mutants
 
 const (
-	tree     = "pkg/topology/topology.go"
-	natural  = "pkg/topology/natural.go"
-	offers   = "pkg/offer/offer.go"
-	curve    = "pkg/offer/curve.go"
-	order    = "pkg/plan/order.go"
-	search   = "pkg/plan/search.go"
-	jobs     = "pkg/plan/job.go"
-	mixed    = "pkg/plan/mixed.go"
-	table    = "pkg/plan/table.go"
-	staged   = "pkg/plan/staged.go"
-	memory   = "pkg/plan/memory.go"
-	tails    = "pkg/plan/tails.go"
-	refusal  = "pkg/plan/refusal.go"
-	choose   = "pkg/evict/evict.go"
-	options  = "pkg/evict/options.go"
-	cost     = "pkg/evict/cost.go"
-	gangs    = "pkg/evict/gangs.go"
-	branch   = "pkg/evict/branches.go"
-	budget   = "pkg/evict/budget.go"
-	evictJob = "pkg/evict/job.go"
-	consider = "pkg/evict/consider.go"
-	merger   = "pkg/offer/merger.go"
-	plain    = "pkg/plan/plain.go"
-	wishes   = "pkg/plan/wishes.go"
-	counts   = "pkg/gang/counts.go"
-	pending  = "pkg/gang/pending.go"
-	turn     = "pkg/gang/turn.go"
-	together = "pkg/gang/together.go"
-	places   = "pkg/gang/places.go"
-	barrier  = "pkg/gang/barrier.go"
-	tick     = "pkg/gang/tick.go"
-	known    = "pkg/kube/fit/memory.go"
-	reads    = "pkg/kube/fit/reads.go"
+	tree       = "pkg/topology/topology.go"
+	natural    = "pkg/topology/natural.go"
+	offers     = "pkg/offer/offer.go"
+	curve      = "pkg/offer/curve.go"
+	order      = "pkg/plan/order.go"
+	search     = "pkg/plan/search.go"
+	jobs       = "pkg/plan/job.go"
+	mixed      = "pkg/plan/mixed.go"
+	table      = "pkg/plan/table.go"
+	trial      = "pkg/plan/trial.go"
+	memory     = "pkg/plan/memory.go"
+	sums       = "pkg/plan/sums.go"
+	holds      = "pkg/plan/holds.go"
+	tails      = "pkg/plan/tails.go"
+	refusal    = "pkg/plan/refusal.go"
+	choose     = "pkg/evict/evict.go"
+	options    = "pkg/evict/options.go"
+	cost       = "pkg/evict/cost.go"
+	gangs      = "pkg/evict/gangs.go"
+	branch     = "pkg/evict/branch.go"
+	branches   = "pkg/evict/search.go"
+	fallback   = "pkg/evict/fallback.go"
+	targets    = "pkg/plan/targets.go"
+	fewest     = "pkg/plan/fewest.go"
+	budget     = "pkg/evict/budget.go"
+	evictJob   = "pkg/evict/job.go"
+	consider   = "pkg/evict/consider.go"
+	merger     = "pkg/offer/merger.go"
+	rules      = "pkg/plan/rules.go"
+	plain      = "pkg/plan/plain.go"
+	preference = "pkg/plan/preference.go"
+	counts     = "pkg/gang/counts.go"
+	pending    = "pkg/gang/pending.go"
+	gangFile   = "pkg/gang/gang.go"
+	turn       = "pkg/gang/turn.go"
+	together   = "pkg/gang/together.go"
+	places     = "pkg/gang/places.go"
+	barrier    = "pkg/gang/barrier.go"
+	tick       = "pkg/gang/tick.go"
+	evicted    = "pkg/gang/evicted.go"
+	known      = "pkg/kube/fit/memory.go"
+	reads      = "pkg/kube/fit/reads.go"
 )
 
 var all = []mutant{
@@ -49,6 +58,8 @@ var all = []mutant{
 }`, `ID(len(t.domain)), int32(i-1)
 	}
 }`, "TestBuild TestPictures"},
+	{"the last node says it all", tree, `min(first, i), max(last, i)`, `min(first, i), i`, "TestEnclosing"},
+	{"the first node says it all", tree, `min(first, i), max(last, i)`, `min(i, len(t.nodes)), max(last, i)`, "TestEnclosing"},
 	{"names are strings", natural, `if isDigit(x[0]) && isDigit(y[0]) {`, `if false {`, "TestCompareNames TestPictures"},
 	{"numbers of any length are equal", natural, `	if c := cmp.Compare(len(a), len(b)); c != 0 {`, `	if c := cmp.Compare(len(b), len(a)); c != 0 {`, "TestCompareNames TestPictures"},
 	{"leading zeros do not count", natural, `		return c
@@ -63,6 +74,8 @@ func isDigit`, `		return c
 
 func isDigit`, "TestCompareNames"},
 
+	{"a common multiple beyond all numbers is some number", offers, `if a /= x; a > unmet/b {`, `if a /= x; a > unmet {`, "TestRoll TestCommon plan.TestChoose plan.TestPictures"},
+	{"no number is rounded up", offers, `	return n - rest + step, `, `	return n - rest, `, "TestCommon evict.TestChoose"},
 	{"a multiple is its own step", offers, `step = Common(step, m.At(l))`, `step = m.At(l)`, "TestRoll TestPictures"},
 	{"a multiple holds below its layer", offers, `for l := layers - 1; l >= 0; l-- {`, `for l := 0; l < layers; l++ {`, "TestRoll TestPictures"},
 	{"sums are not rounded", offers, `		sum[d] -= sum[d] % steps[t.Layer(d)]
@@ -80,7 +93,7 @@ func isDigit`, "TestCompareNames"},
 	for i, n := range c.upTo {
 		last`, "TestCurves"},
 
-	{"the must layer is one too high", order, `if t.Layer(d) < layer {`, `if t.Layer(d)+1 < layer {`, "TestChoose TestChooseJob TestPictures"},
+	{"the must layer is one too high", order, `if g.tree.Layer(x) < layer {`, `if g.tree.Layer(x)+1 < layer {`, "TestChoose TestChooseJob TestPictures"},
 	{"bound members bind nobody", order, `return g.bound[d] == 0 })`, `return false })`, "TestChoose TestChooseJob TestPictures"},
 	{"split gangs are placed", order, `g.split = len(g.roots) > 1`, `g.split = false`, "TestChoose TestChooseJob TestPictures"},
 	{"more than wanted", search, `n = max(n, min(s.size[d], s.limit()))`, `n = max(n, s.size[d])`, "TestChoose TestPictures"},
@@ -88,17 +101,19 @@ func isDigit`, "TestCompareNames"},
 	{"a wrong count for the cluster", search, `	return n - n%s.steps[0]
 }
 
-// limit`, `	return n
+// Possible`, `	return n
 }
 
-// limit`, "TestChoose"},
-	{"the shallowest domain", order, `l > layer {`, `layer < 0 || l < layer {`, "TestChooseJob"},
-	{"any domain that fits", order, `if g.tree.Layer(d) == layer {`, `if true {`, "TestChooseJob"},
+// Possible`, "TestChoose"},
+	{"the shallowest domain", rules, `return cmp.Compare(g.tree.Layer(b), g.tree.Layer(a)) }`, `return cmp.Compare(g.tree.Layer(a), g.tree.Layer(b)) }`, "TestChooseJob"},
+	{"any domain that fits", rules, `		case o < 0:
+			out = append(out[:0], d)`, `		case o < 0:
+			out = append(out, d)`, "TestChooseJob"},
 	{"away from those already bound", order, `p.Compare(least) != 0 || !g.holdsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose TestChooseJob TestPictures"},
-	{"wishes from the bottom up", search, `		s.columns = append(s.columns, l)
-`, `		s.columns = append([]int{l}, s.columns...)
-`, "TestWishes"},
-	{"wishes are not compared", order, `		if len(out) == 0 || p.Compare(least) < 0 {
+	{"preferences from the bottom up", preference, `			s.columns = append(s.columns, p)
+`, `			s.columns = append([]Preference{p}, s.columns...)
+`, "TestPreferences"},
+	{"preferences are not compared", order, `		if len(out) == 0 || p.Compare(least) < 0 {
 			least, out = p, out[:0]
 		}
 		if p.Compare(least) == 0 {
@@ -106,28 +121,36 @@ func isDigit`, "TestCompareNames"},
 			least = p
 		}
 		if true {
-			out`, "TestWishes TestChooseJob TestPictures"},
-	{"wishes for the domain's own layer", search, `if l > r.Must {`, `if l >= r.Must+2 {`, "TestChoose"},
-	{"bound members' domains are new", search, `i >= 0 && s.boundIn(d) == 0 {`, `i >= 0 {`, "TestChoose TestPictures"},
-	{"repelled by friends", order, `-g.compareUpwards(g.attract, a, b),`, `g.compareUpwards(g.attract, a, b),`, "TestChoose TestChooseJob TestPictures"},
-	{"the emptiest domain", order, `		g.compareUpwards(g.room, a, b), `, `		-g.compareUpwards(g.room, a, b), `, "TestChoose TestChooseJob TestPictures"},
-	{"room before friends", order, `		-g.compareUpwards(g.attract, a, b), // 6
-		g.compareUpwards(g.room, a, b),     // 7`, `		g.compareUpwards(g.room, a, b),
-		-g.compareUpwards(g.attract, a, b),`, "TestChoose TestChooseJob TestPictures"},
+			out`, "TestPreferences TestChooseJob TestPictures"},
+	{"no preference for the layer below", preference, `if p.Layer > s.Must {`, `if p.Layer > s.Must+1 {`, "TestChoose"},
+	{"bound members' domains are new", preference, `		case bound == 0:
+`, `		default:
+`, "TestChoose TestPictures"},
+	{"repelled by friends", rules, `return -g.compareUpwards(g.attract, a, b)`, `return g.compareUpwards(g.attract, a, b)`, "TestChoose TestChooseJob TestPictures"},
+	{"the emptiest domain", rules, `return g.compareUpwards(g.room, a, b)`, `return -g.compareUpwards(g.room, a, b)`, "TestChoose TestChooseJob TestPictures"},
+	{"names before room", rules, `	{name: ByBinpack, domains: func(g *ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
+`, `	{name: ByNames, domains: func(_ *ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
+`, "TestChoose TestChooseJob TestPictures TestRules"},
+	{"attraction does not decide", rules, `return g.attract == nil }`, `return g.attract != nil }`, "TestChoose TestChooseJob TestPictures"},
+	{"domains that touch more are as good", rules, `		case r.name == ByPreferences:
+`, `		case r.name == ByMembers:
+`, "TestChooseJob"},
+	{"the last rule is one of many", rules, `		if r.name == last {`, `		if r.name == last && false {`, "TestRules"},
+	{"how plans fill a domain is all the same", rules, `	if a.domain != b.domain || a.spread == nil {`, `	if true {`, "TestRules"},
 	{"parents do not decide", order, `	for a != b {
 		if o`, `	if a != b {
 		if o`, "TestChoose TestChooseJob TestPictures"},
 	{"rounded slots are compared", order, `	case steps[0] > 1:
 		g.room`, `	case false:
 		g.room`, "TestPictures"},
-	{"the last by name", order, `		cmp.Compare(a, b),     `, `		cmp.Compare(b, a),     `, "TestChoose TestChooseJob TestPictures"},
+	{"the last by name", rules, `return cmp.Compare(a, b) }`, `return cmp.Compare(b, a) }`, "TestChoose TestChooseJob TestPictures"},
 	{"smallest first", order, `return cmp.Compare(g.size[b], g.size[a]) })`, `return cmp.Compare(g.size[a], g.size[b]) })`, "TestChoose TestChooseJob TestPictures"},
 	{"the largest is the last one, too", order, `		if ok && g.size[d] == g.size[best] {
 			continue`, `		if ok {
 			continue`, "TestChoose TestChooseJob"},
 	{"the last of equals takes the rest", order, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose TestChooseJob"},
 	{"as few as possible each", search, `		if p, ok := after(n - x); ok && price`, `		if p, ok := after(n - x); most == 0 && ok && price`, "TestChoose"},
-	{"wishes do not hold inside", search, `price.Add(p).Compare(due) == 0 {
+	{"preferences do not hold inside", search, `price.Add(p).Compare(due) == 0 {
 			most = x`, `price.Add(p).Compare(due) >= 0 {
 			most = x`, "TestChoose TestPictures"},
 	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyFreeOfCharge"},
@@ -135,21 +158,10 @@ func isDigit`, "TestCompareNames"},
 
 	{"all members gather where each gang does", mixed, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)`, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Each.Must)`, "TestChooseJob TestJobs"},
 	{"size by the multiples of each", mixed, `newGround(m.World, j.All.Multiple.Steps(`, `newGround(m.World, j.Each.Multiple.Steps(`, "TestChooseJob"},
-	{"wishes of each before those of all", mixed, `	for l := j.All.Must + 1; l <= w.Tree.Depth(); l++ { // members share the domain of the other layers
-		if slices.Contains(j.All.Prefer, l) {
-			m.columns = append(m.columns, column{layer: l})
-		}
-		if slices.Contains(j.Each.Prefer, l) && l > j.Each.Must {
-			m.columns = append(m.columns, column{layer: l, each: true})
-		}
-`, `	for l := j.All.Must + 1; l <= w.Tree.Depth(); l++ { // members share the domain of the other layers
-		if slices.Contains(j.Each.Prefer, l) && l > j.Each.Must {
-			m.columns = append(m.columns, column{layer: l, each: true})
-		}
-		if slices.Contains(j.All.Prefer, l) {
-			m.columns = append(m.columns, column{layer: l})
-		}
-`, "TestJobWishes"},
+	{"preferences of each before those of all", mixed, `	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
+`, `	slices.Reverse(m.columns)
+	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
+`, "TestJobPreferences"},
 	{"the first class is the lowest rank", mixed, `return cmp.Compare(rank[a], rank[b])`, `return cmp.Compare(a.class, b.class)`, "TestChooseJob"},
 	{"any number of members is enough", mixed, `		if m.ofGang(v, g) < gang.Need {`, `		if false && m.ofGang(v, g) < gang.Need {`, "TestChooseJob TestJobs"},
 	{"the domains above need no multiples", mixed, `		d = m.tree.Parent(d)
@@ -166,15 +178,17 @@ func isDigit`, "TestCompareNames"},
 	{"gangs need not gather with their bound", mixed, `n < gang.Need || m.gangs[g] != nil && m.gangs[g][d] != m.gangs[g][topology.Root] {`, `n < gang.Need {`, "TestChooseJob TestJobs"},
 	{"bound members do not count", mixed, `(n+m.boundIn(d))%m.All.Multiple.At(l) != 0 {`, `n%m.All.Multiple.At(l) != 0 {`, "TestChooseJob TestJobs"},
 	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundOf(g, d))%every != 0 {`, `n > 0 && n%every != 0 {`, "TestChooseJob"},
-	{"old domains are new for gangs", mixed, `		if m.ofGang(v, g) > 0 && m.boundOf(g, d) == 0 {`, `		if m.ofGang(v, g) > 0 {`, "TestChooseJob"},
-	{"old domains are new for all", mixed, `	case !c.each && m.boundIn(d) == 0:`, `	case !c.each:`, "TestChooseJob"},
+	{"old domains are new for gangs", mixed, `		n += c.Charge.of(m.boundOf(g, d), m.ofGang(v, g))
+`, `		n += c.Charge.of(0, m.ofGang(v, g))
+`, "TestChooseJob"},
+	{"old domains are new for all", mixed, `return c.Charge.of(m.boundIn(d), m.total(v))`, `return c.Charge.of(0, m.total(v))`, "TestChooseJob"},
 	{"one rule for all layers", mixed, `same := ruled{t, m.tree.Layer(d)}`, `same := ruled{t, 0}`, "TestChooseJob"},
 	{"one rule whoever is bound", mixed, `	if m.boundIn(d) > 0 {
 		return m.ruleHere(d, t)
 	}
 `, ``, "TestChooseJob"},
 	{"as few as possible each, of a job", mixed, `!m.better(x, most) {`, `most != 0 && m.better(x, most) {`, "TestChooseJob"},
-	{"wishes do not hold inside a job", mixed, `t.row(i).Add(p).Compare(due) == 0 {`, `t.row(i).Add(p).Compare(due) >= 0 {`, "TestChooseJob"},
+	{"preferences do not hold inside a job", mixed, `t.row(i).Add(p).Compare(due) == 0 {`, `t.row(i).Add(p).Compare(due) >= 0 {`, "TestChooseJob"},
 	{"gangs come apart inside", mixed, `		if m.tree.Layer(d) <= m.Each.Must && t.gangs[i]&m.tables.gangsIn(v-x) != 0 {`, `		if false {`, "TestChooseJob"},
 	{"gangs may be in two domains", table, `if !ok || apart && a.gangs[i]&b.gangs[k] != 0 {`, `if !ok {`, "TestChooseJob"},
 	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, apart}] = t`, `	ts.merged[pair{a, b, true}], ts.merged[pair{a, b, false}] = t, t`, "TestJobs"},
@@ -186,26 +200,26 @@ func isDigit`, "TestCompareNames"},
 	{"a sum of two prices is compared from the right", table, `	for i := range r {
 		if s := p[i] + q[i]; s != r[i] {`, `	for i := range slices.Backward(r) {
 		if s := p[i] + q[i]; s != r[i] {`, "TestChooseJob"},
-	{"no stage is asked", jobs, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobOnStage"},
-	{"members are left on the stage", jobs, `	for range order {
-		m.Stage.Undo()
+	{"no trial is made", jobs, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobInTrial"},
+	{"members are left in the trial", jobs, `	for range order {
+		m.Trial.Undo()
 	}
-`, ``, "TestJobOnStage"},
-	{"members pass in any order", jobs, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobOnStage"},
-	{"nobody makes room for others", jobs, `	case w.Stage != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobOnStage"},
-	{"a refusal by tables is final", jobs, `	case exact && w.Stage == nil && p == nil:`, `	case exact && p == nil:`, "TestJobOnStage"},
-	{"nobody hopes", staged, `	s.hopeful, s.cut = true, false
-`, ``, "TestJobOnStage"},
-	{"all or nothing", staged, `			return s.everyTarget()
+`, ``, "TestJobInTrial"},
+	{"members pass in any order", jobs, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
+	{"nobody makes room for others", jobs, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
+	{"a refusal by tables is final", jobs, `	case p == nil && (m.never || exact && w.Trial == nil):`, `	case p == nil && (m.never || exact):`, "TestJobInTrial"},
+	{"nobody hopes", trial, `	s.hopeful, s.cut = true, false
+`, ``, "TestJobInTrial"},
+	{"all or nothing", targets, `			return s.everyTarget()
 `, `			return s.everyTarget()[:1]
-`, "TestChooseJobOneByOne TestJobOnStage"},
-	{"those who fit nowhere stay", staged, `!s.hopeful && now[c] > int(slots)`, `s.hopeful && now[c] > int(slots)`, "TestLargeJobs"},
-	{"a class goes on where another stopped", staged, `	return p.Node, p.Class == class
+`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"those who fit nowhere stay", targets, `!s.hopeful && now[c] > int(slots)`, `s.hopeful && now[c] > int(slots)`, "TestLargeJobs"},
+	{"a class goes on where another stopped", trial, `	return p.Node, p.Class == class
 `, `	return p.Node, true
 `, "TestChooseJobOneByOne"},
-	{"nobody comes back to the first node", staged, `s.turns[begin:], s.turns[:begin]}`, `s.turns[begin:]}`, "TestBackToTheFirstNode"},
-	{"neighbours before far nodes", staged, `near[:min(2, len(near))], s.turns`, `near, s.turns`, "TestLargeJobs"},
-	{"one class after the other", staged, `		if !s.dependent {
+	{"nobody comes back to the first node", trial, `s.turns[begin:], s.turns[:begin]}`, `s.turns[begin:]}`, "TestBackToTheFirstNode"},
+	{"neighbours before far nodes", trial, `near[:min(2, len(near))], s.turns`, `near, s.turns`, "TestLargeJobs"},
+	{"one class after the other", trial, `		if !s.dependent {
 			return false
 		}
 	}
@@ -217,63 +231,95 @@ func isDigit`, "TestCompareNames"},
 	return false
 }
 
-// candidates`, "TestJobOnStage"},
-	{"gangs gather anywhere", staged, `		return s.homes[g] == home
+// candidates`, "TestJobInTrial"},
+	{"gangs gather anywhere", trial, `		return s.homes[g] == home
 `, `		return true
-`, "TestChooseJobOneByOne TestJobOnStage TestLargeJobs"},
-	{"homes are not looked over", staged, `	if s.dependent || s.Each.Must == 0 {
+`, "TestChooseJobOneByOne TestJobInTrial TestLargeJobs"},
+	{"homes are not looked over", trial, `	if s.dependent || s.Each.Must == 0 {
 		return true
 	}
 `, `	if s != nil {
 		return true
 	}
 `, "TestLargeJobs"},
-	{"sets of members are known wherever they are", memory, `uint64(what)<<32 + uint64(node) + 1`, `uint64(what)<<32 + 1`, "TestJobOnStage"},
-	{"failure is forgotten", staged, `	if s.failed[s.set.with(class, node)] {`, `	if false {`, "TestRefusalsOnStage"},
-	{"nobody is left out", staged, `	if len(targets) > 1 || s.dependent && len(targets) == 1 {`, `	if false {`, "TestElasticOnStage"},
-	{"only the scarcest come first", staged, `	for _, order := range s.orders() {`, `	for _, order := range s.orders()[:1] {`, "TestElasticOnStage"},
-	{"those left out are not needed", staged, ` && s.needed(now) && s.legal()`, ` && s.legal()`, "TestJobOnStage"},
-	{"those left out make up no multiple", staged, ` && s.needed(now) && s.legal()`, ` && s.needed(now)`, "TestJobOnStage"},
-	{"any better set is left untried", staged, `return !s.before(t, part) })
+	{"sets of members are known wherever they are", memory, `uint64(what)<<32 + uint64(node) + 1`, `uint64(what)<<32 + 1`, "TestJobInTrial"},
+	{"failure is forgotten", trial, `	if s.failed[s.set.with(class, node)] {`, `	if false {`, "TestRefusalsInTrial"},
+	{"nobody is left out", trial, `	if len(targets) > 1 || s.dependent && len(targets) == 1 {`, `	if false {`, "TestElasticInTrial"},
+	{"only the scarcest come first", targets, `	for _, order := range s.orders() {`, `	for _, order := range s.orders()[:1] {`, "TestElasticInTrial"},
+	{"those left out are not needed", targets, ` && s.needed(now) && s.legal()`, ` && s.legal()`, "TestJobInTrial"},
+	{"those left out make up no multiple", targets, ` && s.needed(now) && s.legal()`, ` && s.needed(now)`, "TestJobInTrial"},
+	{"any better set is left untried", trial, `return !s.before(t, part) })
 `, `return true })
 `, "TestChooseJobOneByOne"},
 	{"answers hold whoever is there", memory, `	m.set = m.set.with(kind, node)
-`, ``, "TestJobOnStage"},
-	{"nobody leaves the other stage", memory, `	for range m.there[same:] {
-		m.stage.Undo()
+`, ``, "TestJobInTrial"},
+	{"nobody leaves the other trial", memory, `	for range m.there[same:] {
+		m.trial.Undo()
 	}
-`, ``, "TestJobOnStage TestLargeJobs"},
+`, ``, "TestJobInTrial TestLargeJobs"},
 	{"every question is asked", memory, `	fits, ok := m.answers[q]
 `, `	fits, ok := false, false
-`, "TestRefusalsOnStage"},
-	{"a gang leaves home when its last member does", staged, `	s.left[class]++
+`, "TestRefusalsInTrial"},
+	{"a gang leaves home when its last member does", trial, `	s.left[class]++
 	s.homes[g] = home
 `, `	s.left[class]++
 	_, s.homes[g] = home, homeless
 `, "TestChooseJobOneByOne"},
-	{"one by one, multiples are for nobody", staged, `		return s.legal()
+	{"one by one, multiples are for nobody", trial, `		return s.legal()
 `, `		return true
-`, "TestChooseJobOneByOne TestJobOnStage"},
-	{"one by one, split gangs are placed", staged, `		if sums[g][topology.Root] > 0 && s.splitGang(g) {`, `		if false {`, "TestChooseJobOneByOne TestJobOnStage"},
-	{"one by one, bound members do not count", staged, `if all > 0 && (all+s.boundIn(d))%s.All.Multiple.At(l) != 0 {`, `if all > 0 && all%s.All.Multiple.At(l) != 0 {`, "TestChooseJobOneByOne TestJobOnStage"},
-	{"the domain without those bound", staged, `	for !s.holdsBound(p.Domain) {
-		p.Domain = s.tree.Parent(p.Domain)
-	}
-`, ``, "TestChooseJobOneByOne TestJobOnStage"},
-	{"no end of tries", staged, `triesInAll    = 40_000`, `triesInAll    = 400_000`, "TestLargeJobs"},
-	{"no end of questions", staged, `askedInAll    = 4_000`, `askedInAll    = 40_000`, "TestRefusalsOnStage"},
-	{"nobody says that there were more ways", refusal, `m.Stage != nil, cut
-`, `m.Stage != nil, false
+`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"one by one, split gangs are placed", trial, `		if s.splitGang(g) && slices.ContainsFunc(s.puts, isIn) {`, `		if false && slices.ContainsFunc(s.puts, isIn) {`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"one by one, bound members do not count", trial, `if all > 0 && (all+s.boundIn(d))%s.All.Multiple.At(l) != 0 {`, `if all > 0 && all%s.All.Multiple.At(l) != 0 {`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"the domain without those bound", trial, `			if n > 0 && !yield(i) {`, `			if n < 0 && !yield(i) {`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"no end of tries", trial, `triesInAll    = 40_000`, `triesInAll    = 400_000`, "TestLargeJobs"},
+	{"no end of questions", trial, `askedInAll    = 4_000`, `askedInAll    = 40_000`, "TestRefusalsInTrial"},
+	{"nobody says that there were more ways", refusal, `m.Trial != nil, cut
+`, `m.Trial != nil, false
 `, "TestLargeJobs"},
 
+	{"counts are what they would be without those bound", sums, `rest: -bound % step}`, `rest: 0 * bound}`, "TestPossible TestChooseJob"},
+	{"those bound are with the others in every layer", sums, `return beside(m.boundIn(topology.Root), common(m.All.Multiple, m.All.Must))`, `return beside(m.boundIn(topology.Root), common(m.All.Multiple, m.Tree.Depth()))`, "TestSums TestChooseJob"},
+	{"a gang's counts know no multiples", sums, `	return extent{step: common(m.Each.Multiple, m.Tree.Depth())}
+`, `	return extent{step: 1}
+`, "TestPossible"},
+	{"a gang takes what all domains take", sums, `	layer := max(m.Each.Must, m.tree.Layer(root))
+`, `	layer := m.tree.Layer(root)
+`, "TestPossible"},
+	{"a gang gathers where nobody of it is", sums, `if m.boundOf(g, d) != m.boundOf(g, topology.Root) {`, `if m.boundOf(g, d) != 0 {`, "TestSums TestChooseJob"},
+	{"a gang that needs nobody needs somebody", sums, `		return extent{}, true // nobody of it`, `		return extent{}, false`, "TestSums TestChooseJob"},
+	{"what nodes take is rounded beside those bound", sums, `if m.slots == nil || m.bound != nil || steps`, `if m.slots == nil || steps`, "TestSums TestChooseJob"},
+	{"the sums are not asked", mixed, `	if m.never || !m.possible() {
+		return nil, true`, `	if m.split {
+		return nil, true`, "TestRefusedByTheSums"},
+	{"what no eviction can help is searched for", gangs, `	if !possible(w, r, nodes, s.start) {`, `	if false {`, "TestHopeless"},
+	{"gangs that may not leave are told to stay one by one", branches, `	s.start = branch{}.without(stuck...)
+`, ``, "TestHopeless"},
+	{"unlike members are searched for", gangs, `	if !possibleJob(w, j, nodes, s.start) {`, `	if false {`, "TestHopeless"},
+	{"counts are asked of nodes", gangs, `	if w.Take = nil; !plan.Possible(w, j) {`, `	if w.Take = nil; false {`, "TestHopeless"},
+	{"places hold wherever those bound are", holds, `range [][]offer.Slots{bound, places} {`, `range [][]offer.Slots{places} {`, "TestHolds TestPlansHold TestJobPlansHold"},
+	{"places hold one layer up", holds, `if t.Layer(domain) < g.Must {`, `if t.Layer(domain) < g.Must-1 {`, "TestHolds TestPlansHold TestJobPlansHold"},
+	{"places of gangs that need nobody are asked for them", holds, `	if total(places) == 0 {
+		return nil
+	}
+`, ``, "TestHolds"},
+	{"places are multiples without those bound", holds, `(n+beside[d])%m != 0`, `n%m != 0`, "TestHolds TestJobPlansHold"},
+	{"bound members of like ones are part of multiples", holds, `holds(t, bound, places, nil)`, `holds(t, bound, places, bound)`, "TestHolds"},
+	{"what is left is enough", holds, `n < gang.Need {`, `n+1 < gang.Need {`, "TestHolds TestJobPlansHold"},
+	{"what was tried was all there is", trial, `p.NotAll = s.cut || !s.touchesFewest(p)`, `p.NotAll = s.cut`, "TestChooseJobOneByOne"},
+	{"any number of domains is the fewest", fewest, `		left, n = left-size, n+1
+`, `		left, n = left-size/2, n+1
+`, "TestChooseJobOneByOne"},
+	{"domains of those bound are touched anew", fewest, `		if bound(x) > 0 {
+`, `		if false {
+`, "TestChooseJobOneByOne"},
 	{"eleven domains", refusal, `i == listed ||`, `i == listed+1 ||`, "TestPictures"},
 	{"worst first", refusal, `return cmp.Compare(b.Slots, a.Slots) })`, `return cmp.Compare(a.Slots, b.Slots) })`, "TestChoose TestPictures"},
 	{"unnamed domains are listed", refusal, `if g.tree.Named(d) {`, `if true {`, "TestChoose TestPictures"},
 	{"long messages", refusal, `listedBytes = 768`, `listedBytes = 76800`, "TestPictures"},
 
 	{"room now, not room as if all had gone", choose, `w.Room[i] = n.Room`, `w.Room[i] = n.free()`, "TestChoose TestPictures"},
-	{"all that are wanted are needed", choose, `need := (max(r.Min, 1) + step - 1) / step * step`, `need := (max(r.Want, 1) + step - 1) / step * step`, "TestChoose TestPictures"},
-	{"need rounded down", choose, `need := (max(r.Min, 1) + step - 1) / step * step`, `need := max(r.Min, 1) / step * step`, "TestChoose"},
+	{"all that are wanted are needed", choose, `offer.Up(max(r.Min, 1), `, `offer.Up(max(r.Want, 1), `, "TestChoose TestPictures"},
+	{"need rounded down", choose, `need, ok := offer.Up(max(r.Min, 1), r.Multiple.Steps(w.Tree.Depth() + 1)[0])`, `need, ok := max(r.Min, 1), true`, "TestChoose"},
 	{"the highest priority does not matter", choose, `	lowest := sort.Search(highest, `, `	lowest := highest + sort.Search(0, `, "TestRules TestPictures"},
 	{"a lower ceiling at any price", choose, `if !ok || !slices.Equal(counts(price), counts(least)) {`, `if !ok {`, "TestChoose TestPictures"},
 	{"no more than are needed", choose, `found.Plan(found.Most(least))`, `found.Plan(s.need)`, "TestChoose TestPictures"},
@@ -320,36 +366,38 @@ func isDigit`, "TestCompareNames"},
 	{"guesses need not suffice", options, `if slots(sorted(without)) < want {`, `if slots(sorted(without)) < want-1 {`, "TestManyVictims"},
 	{"small sets only", options, `		sets = append(sets, needed(reversed(order[:n])`, `		_ = append(sets, needed(reversed(order[:n])`, "TestManyVictims"},
 
-	{"the more important first", cost, `cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum))`, `cmp.Compare(o.Highest, c.Highest), cmp.Compare(o.Sum, c.Sum))`, "TestCompareCosts TestChoose"},
-	{"the sum before the highest", cost, `cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum))`, `cmp.Compare(c.Sum, o.Sum), cmp.Compare(c.Highest, o.Highest))`, "TestCompareCosts"},
+	{"the more important first", cost, `cmp.Compare(a.Highest, b.Highest) }},`, `cmp.Compare(b.Highest, a.Highest) }},`, "TestCompareCosts TestChoose"},
+	{"the sum before the highest", cost, `	{ByHighest, func(a, b Cost) int { return cmp.Compare(a.Highest, b.Highest) }},
+`, `	{BySum, func(a, b Cost) int { return cmp.Compare(a.Sum, b.Sum) }},
+`, "TestCompareCosts"},
 	{"budgets that allow nobody are for nothing", cost, `	c.Violations += outright(v.Budgets)
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 
-	{"one more than can be spared", branch, `return len(named) <= s.gangs[g-1].Spare || s.isAll`, `return len(named) <= s.gangs[g-1].Spare+1 || s.isAll`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"one less than can be spared", branch, `return len(named) <= s.gangs[g-1].Spare || s.isAll`, `return len(named) < s.gangs[g-1].Spare || s.isAll`, "TestChooseAmongGangs"},
-	{"gangs cost what is named of them", branch, `		alone = alone.Add(s.gangs[g-1].Cost)
+	{"one more than can be spared", branches, `if len(named) > s.gangs[g-1].Spare && !s.isAll`, `if len(named) > s.gangs[g-1].Spare+1 && !s.isAll`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"one less than can be spared", branches, `if len(named) > s.gangs[g-1].Spare && !s.isAll`, `if len(named) >= s.gangs[g-1].Spare && !s.isAll`, "TestChooseAmongGangs"},
+	{"gangs cost what is named of them", branches, `		alone = alone.Add(s.gangs[g-1].Cost)
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"members of whole gangs are not named", branch, `		picks = append(picks, s.members[g]...)
+	{"members of whole gangs are not named", branches, `		picks = append(picks, s.members[g]...)
 	}
 	slices.SortFunc`, `		_ = g
 	}
 	slices.SortFunc`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"protected gangs leave whole", branch, `return s.gangs[gang-1].Whole && !slices.ContainsFunc(`, `return !slices.ContainsFunc(`, "TestChooseAmongGangs TestChooseJobAmongGangs TestNoGangLeaves"},
-	{"the rest of a gang runs on alone", branch, `return g.Whole && n == g.Cost.Pods`, `return g.Whole && n >= g.Cost.Pods/2`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"the first set that holds", branch, `r.bound.Compare(s.best.cost) > 0 {
+	{"protected gangs leave whole", branches, `return !s.gangs[g-1].Whole || slices.ContainsFunc(`, `return slices.ContainsFunc(`, "TestChooseAmongGangs TestChooseJobAmongGangs TestNoGangLeaves"},
+	{"the rest of a gang runs on alone", branches, `len(named[g]) < s.gangs[g-1].Cost.Pods`, `len(named[g]) < s.gangs[g-1].Cost.Pods/2`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"the first set that holds", branches, `r.bound.Compare(s.best.cost) > 0 {
 			break`, `true {
 			break`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"the first of those that cost the same", branch, `r.bound.Compare(s.best.cost) > 0 {
+	{"the first of those that cost the same", branches, `r.bound.Compare(s.best.cost) > 0 {
 			break`, `r.bound.Compare(s.best.cost) >= 0 {
 			break`, "TestChooseAmongGangs"},
-	{"shared budgets are never exceeded", branch, `	r.cost.Violations += r.leaving.violations()
+	{"shared budgets are never exceeded", branches, `	r.cost.Violations += r.leaving.violations()
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"gangs have no budgets", branch, `		r.leaving.add(s.gangs[g-1].Budgets)
+	{"gangs have no budgets", branches, `		r.leaving.add(s.gangs[g-1].Budgets)
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"lower priorities matter beside a gang of high priority", branch, `floor = max(floor, s.gangs[g-1].Cost.Highest)`, `_ = g`, "TestGangOfHighPriority"},
-	{"nobody gives up", branch, `		s.giveUp()
+	{"lower priorities matter beside a gang of high priority", branches, `floor = max(floor, s.gangs[g-1].Cost.Highest)`, `_ = g`, "TestGangOfHighPriority"},
+	{"nobody gives up", branches, `		s.giveUp()
 `, ``, "TestFewBranches"},
-	{"gangs leave for nothing", branch, `		s.giveUp()
+	{"gangs leave for nothing", branches, `		s.giveUp()
 		s.spare()
 `, `		s.giveUp()
 `, "TestFewBranches"},
@@ -371,11 +419,11 @@ func isDigit`, "TestCompareNames"},
 			continue`, ` {
 			continue`, "TestConsider"},
 	{"the lowest layer is considered", consider, `if d++; t.End(d) < topology.ID(t.Len()) {`, `if d++; t.Layer(d) == t.Depth()-1 {`, "TestConsider TestConsiderLayers"},
-	{"places of a part are places of the whole", consider, `d.places[i].Node += lo`, `d.places[i].Node += 0 * lo`, "TestConsider TestConsiderTies"},
-	{"the runner-up is the first by name", consider, `return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), slices.CompareFunc(a.row, b.row, compareSteps))`, `return cmp.Compare(a.Outcome, b.Outcome)`, "TestConsider"},
-	{"the rule after the one that decides", consider, `case w.value < o.value:
-			return w.rule`, `case w.value < o.value:
-			return winner[min(i+1, len(winner)-1)].rule`, "TestConsider TestRules"},
+	{"places of a part are places of the whole", consider, `d.plan.Places[i].Node += lo`, `d.plan.Places[i].Node += 0 * lo`, "TestConsider TestConsiderTies"},
+	{"the runner-up is the first by name", consider, `if a.Outcome != b.Outcome || a.Outcome != Possible {`, `if true {`, "TestConsider"},
+	{"the winner is better by the first rule", consider, `		return rule
+	case o > 0`, `		return costRules[0].name
+	case o > 0`, "TestConsider TestRules"},
 	{"the room of a domain is what it has now", consider, `func(i int) offer.Slots { return nodes[i].Room }`, `func(i int) offer.Slots { return nodes[i].Options[0].Slots }`, "TestConsider TestConsiderTies"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
@@ -395,7 +443,7 @@ func isDigit`, "TestCompareNames"},
 	{"curves share the merger's memory", merger, `upTo: slices.Clone(m.upTo)`, `upTo: m.upTo`, "plan.TestChooseForNothing"},
 	{"domains with bound members are plain", plain, ` && s.boundIn(d) == 0)`, `)`, "TestChooseForNothing"},
 	{"two wished-for layers are plain", plain, `below == 1 &&`, `below <= 2 &&`, "TestChooseForNothing"},
-	{"wishes do not compare what is large enough", plain, `case l < s.lowest():`, `case false:`, "TestChooseForNothing"},
+	{"preferences do not compare what is large enough", plain, `case l < s.lowest():`, `case false:`, "TestChooseForNothing"},
 	{"the last of those that are large enough", plain, `case s.compareDomains(d, out[0]) < 0:`, `case s.compareDomains(d, out[0]) > 0:`, "TestChooseForNothing TestChoose TestPictures"},
 	{"large enough without those bound", plain, ` || !s.holdsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
 	{"no more than the first layer that is large enough", plain, `s.size[d] < n || l < layer ||`, `s.size[d] < n || layer >= 0 && l > layer || l < layer ||`, "TestChooseForNothing TestChoose TestPictures"},
@@ -412,17 +460,22 @@ func isDigit`, "TestCompareNames"},
 `, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
 	{"the smallest takes the rest, enough or not", plain, `if size >= n && (size`, `if size > 0 && (size`, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
 	{"the last of the smallest takes the rest", plain, `size == h.size[best] && d < best`, `size == h.size[best] && d > best`, "TestChooseForNothing TestManyFreeOfCharge"},
-	{"digits run into one another", wishes, `1 << (digit * s.digit)`, `1 << digit`, "TestWishes"},
-	{"the last wish is the first digit", wishes, `s.perNumber() - 1 - column%s.perNumber()`, `column % s.perNumber()`, "TestWishes"},
-	{"only the lowest of several wishes", wishes, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
-	{"what is rounded in between is alike", wishes, ` && s.steps[layer+1] == s.steps[s.lowest()]`, ``, "TestChooseForNothing"},
-	{"touched domains are touched again", wishes, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
-	{"the smallest are touched first", wishes, `	slices.Reverse(s.sizes)
-`, ``, "TestChooseForNothing TestWishes"},
-	{"the aim is for the last wish", wishes, `i := slices.IndexFunc(s.columns, func(l int) bool { return l > layer })`, `i := len(s.columns) - 1`, "TestChooseForNothing"},
-	{"the aim does not see what is rounded", wishes, `if s.steps[layer+1] != s.steps[s.columns[i]] {`, `if false {`, "TestChooseForNothing"},
-	{"the aim does not see who is bound", wishes, `reach := []offer.Slots{free}`, `reach := []offer.Slots{0 * free}`, "TestChooseForNothing"},
-	{"gated members exist", counts, `note(&c.exist, bound || !m.Gated)`, `note(&c.exist, true)`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"charges are asked between multiples", curve, `from := out.Most() + step; from <= n; from += step {`, `from := out.Most() + 1; from <= n; from++ {`, "TestCurves plan.TestChoose"},
+	{"charges by pairs add up as domains do", preference, `	if !s.perDomain {
+		s.digit`, `	if false {
+		s.digit`, "TestChoose"},
+	{"the largest first, whatever they are charged", plain, `below == 1 && s.perDomain && `, `below == 1 && `, "TestChoose"},
+	{"digits run into one another", preference, `1 << (digit * s.digit)`, `1 << digit`, "TestPreferences"},
+	{"the last preference is the first digit", preference, `s.perNumber() - 1 - column%s.perNumber()`, `column % s.perNumber()`, "TestPreferences"},
+	{"only the lowest of several preferences", preference, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
+	{"what is rounded in between is alike", preference, ` && s.steps[layer+1] == s.steps[s.lowest()]`, ``, "TestChooseForNothing"},
+	{"touched domains are touched again", preference, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
+	{"the smallest are touched first", preference, `	slices.Reverse(s.sizes)
+`, ``, "TestChooseForNothing TestPreferences"},
+	{"the aim is for the last preference", preference, `i := slices.IndexFunc(s.columns, func(p Preference) bool { return p.Layer > layer })`, `i := len(s.columns) - 1`, "TestChooseForNothing"},
+	{"the aim does not see what is rounded", preference, `if s.steps[layer+1] != s.steps[first] {`, `if false {`, "TestChooseForNothing"},
+	{"the aim does not see who is bound", preference, `reach := []offer.Slots{free}`, `reach := []offer.Slots{0 * free}`, "TestChooseForNothing"},
+	{"gated members exist", counts, `note(&c.exist, m.runs() || pending(m))`, `note(&c.exist, true)`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"those who passed the barrier wait there", counts, `m.held && !m.allowed`, `m.held`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"gated members are in flight", counts, `note(&c.assumed, m.assumed && pending(m))`, `note(&c.assumed, m.assumed)`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"only one gang of a group counts", counts, `all.plus(g.counts)`, `all = g.counts`, "TestWhatIsKeptIsWhatIsCounted"},
@@ -433,13 +486,17 @@ func isDigit`, "TestCompareNames"},
 `, `	to(m)
 	g.counts.add(m, -1)
 `, "TestWhatIsKeptIsWhatIsCounted"},
-	{"another rank, the same place in line", counts, `g.pending.update(m, m.Rank != rank)`, `_ = rank
-	g.pending.update(m, false)`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"another rank, the same place in line", counts, `g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)`, `g.pending.update(m, false)`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"another row, the same place in line", counts, ` || m.Row != was.Row`, ``, "TestWhatIsKeptIsWhatIsCounted"},
+	{"rows of those who have a rank do not count", gangFile, `if m.Row == o.Row || `, `if true || `, "TestRows"},
+	{"rows of those who have none count", gangFile, ` || m.Rank == NoRank || o.Rank == NoRank`, ``, "TestRows"},
 	{"those who leave stay in line", counts, `	g.pending.remove(m)
 `, ``, "TestWhatIsKeptIsWhatIsCounted"},
 	{"those who leave are counted", counts, `	g.counts.add(m, -1)
-	g.pending.remove`, `	g.pending.remove`, "TestWhatIsKeptIsWhatIsCounted"},
-	{"the highest rank speaks", pending, `cmp.Compare(x.Rank, y.Rank)`, `cmp.Compare(y.Rank, x.Rank)`, "TestAGangFromFirstMemberToBound"},
+	g.own(m, -1)
+	g.pending.remove`, `	g.own(m, -1)
+	g.pending.remove`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"the highest rank speaks", pending, `x.CompareRanks(&y.Member, names)`, `y.CompareRanks(&x.Member, names)`, "TestAGangFromFirstMemberToBound"},
 	{"gated members are pending", pending, `m.Node == "" && !m.Gated }`, `m.Node == "" }`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"bound members are pending", pending, `m.Node == "" && !m.Gated }`, `!m.Gated }`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"nobody leaves the line", pending, `	case !pending(m):
@@ -461,18 +518,16 @@ func isDigit`, "TestCompareNames"},
 	{"without a place it is their turn", turn, `m != nil && g.plan[pod] != "" && !m.assumed`, `m != nil && !m.assumed`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"nobody has a turn", turn, `next != m.Pod && !m.assumed`, `!m.assumed`, "TestMembersThatDependOnOneAnotherComeInTurn"},
 	{"nobody wakes the next", turn, `pod != "" && !g.waiting`, `false`, "TestMembersThatDependOnOneAnotherComeInTurn"},
-	{"who lists nobody is alone", together, `len(b.listed[name]) == 0 && (g`, `(g`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"listing is enough", together, `b.listed[x][y] && b.listed[y][x]`, `b.listed[y][x]`, "TestAStrangerIsNotTouched"},
 	{"only who changed is in another group", together, `		for _, other := range group {
 `, `		for _, other := range []string{name} {
 `, "TestWhatIsKeptIsWhatIsCounted"},
 	{"places of another group's plan", together, `		b.change(m, b.notePlace)
 `, `		_ = m
 `, "TestWhatIsKeptIsWhatIsCounted"},
-	{"listed for ever", together, `		delete(b.listed[other], spec.Name)
-`, ``, "TestHistories"},
-	{"only those that list", together, `			next = g.lists()
-`, `			_ = g
-`, "TestWhatIsKeptIsWhatIsCounted"},
+	{"listed for ever", together, `		delete(b.listed[other], ref)
+`, ``, "TestConsentComesAndGoes"},
+	{"groups without an end", together, `len(group) > MaxGroupSize {`, `len(group) > 1<<30 {`, "TestGroupsHaveAnEnd"},
 	{"without a place, but with a turn", places, `	b.advance(g)
 `, ``, "TestWhatIsKeptIsWhatIsCounted"},
 	{"places are kept of those who lost them", places, `	b.vacate(g.plan[pod], pod)
@@ -483,17 +538,26 @@ func isDigit`, "TestCompareNames"},
 `, `	b.occupy(node, m.Pod)
 `, "TestWhatIsKeptIsWhatIsCounted"},
 	{"one place twice", places, `on, pod, b.names); !found {`, `on, pod, b.names); !found || true {`, "TestHistories"},
-	{"one gang is enough for the group", barrier, `if !b.whole(name) && !g.opened {`, `if name == m.Gang && !b.whole(name) && !g.opened {`, "TestHistories TestAGroupWaitsForEveryGang"},
+	{"one gang is enough for the group", barrier, `if !b.whole(ref) {`, `if ref == key && !b.whole(ref) {`, "TestHistories TestAGroupWaitsForEveryGang"},
 	{"only the latest passes", barrier, `case n == 1 && latest`, `case latest`, "TestAGangFromFirstMemberToBound"},
-	{"those who run wait", barrier, `		return n.held >= g.spec.Min
-`, `		return n.held+n.bound >= g.spec.Min
-`, "TestMatchPolicies"},
+	{"those who run wait", barrier, `return n.held >= g.spec.Min ||`, `return n.held+n.bound >= g.spec.Min ||`, "TestMatchPolicies"},
+	{"a gang that runs waits for itself", barrier, `return n.held >= g.spec.Min || g.allStarted()`, `return n.held >= g.spec.Min`, "TestOnlyWaitingAndBound"},
+	{"the first go without the last", barrier, `return n.waiting == n.planned && g.lost == g.checked`, `return g.lost == g.checked`, "TestNobodyGoesBeforeItIsKnown TestHistories"},
+	{"nobody asks whether the rest holds", barrier, `return n.waiting == n.planned && g.lost == g.checked`, `return n.waiting == n.planned`, "TestNobodyGoesBeforeItIsKnown TestHistories"},
 	{"those who arrived are on their way back", barrier, `return n.assumed - n.arrived`, `return n.assumed`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"nobody is on the way back to a reservation", barrier, `g.waiting || len(g.plan) == 0 {`, `len(g.plan) == 0 {`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"who has entered is next", barrier, `			b.advance(g)
 `, ``, "TestWhatIsKeptIsWhatIsCounted TestMembersThatDependOnOneAnotherComeInTurn"},
-	{"who has entered is counted twice on its node", barrier, `			b.vacate(g.plan[pod], pod)
+	{"who has entered is counted twice on its node", barrier, `			b.vacate(g.plan[m.Pod], m.Pod)
 `, ``, "TestHistories"},
+	{"who is sent back to the queue is waited for like who leaves", evicted, `m == nil || !m.runs()`, `m == nil`, "TestNobodyJoinsAGangThatIsEvicted"},
+	{"what is planned goes on while the group leaves", evicted, `			out = append(out, b.forget(key, "the gang is being evicted")...)
+`, ``, "TestNobodyJoinsAGangThatIsEvicted TestHistories"},
+	{"nobody is tried when all are spared", evicted, `!done[key] && !b.leaves(key)`, `!done[key] && b.leaves(key)`, "TestNobodyJoinsAGangThatIsEvicted"},
+	{"a gang that was evicted goes on", evicted, `		g.satisfied = false
+`, ``, "TestNobodyJoinsAGangThatIsEvicted"},
+	{"who is to leave is not counted", counts, `	note(&c.evicted, m.evicted && m.runs())
+`, ``, "TestWhatIsKeptIsWhatIsCounted"},
 	{"nobody comes later", tick, `passed(g.deadline, now) || passed(g.retry, now)`, `passed(g.deadline, now)`, "TestAFailureReturnsAllAndIsTriedLater"},
 	{"holding does not end", tick, `passed(g.deadline, now) || passed(g.retry, now)`, `passed(g.retry, now)`, "TestHoldingEndsInTime TestHistories"},
 	{"nodes are avoided for ever", tick, `			a.until = time.Time{}

@@ -35,6 +35,7 @@ type bench struct {
 	dynamic dynamic.Interface
 	stock   string // path of kube-scheduler
 	muster  string // path of muster-scheduler
+	before  string // path of another build of it
 	nodes   int
 	spines  map[string]string // by node
 	timeout time.Duration
@@ -63,7 +64,7 @@ func start(ctx context.Context, o options, count int) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{
-		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, nodes: count,
+		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, before: o.before, nodes: count,
 		own: newLedger(), spines: map[string]string{}, timeout: o.timeout,
 	}
 	if err := b.prepare(ctx, o); err != nil {

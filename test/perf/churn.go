@@ -15,7 +15,9 @@ import (
 //	idle       waits while nothing happens,
 //	replaced   waits while others come and go on the same nodes: no better and no worse,
 //	moved      waits while others move so that something else is best, but still too little,
-//	room       is bound, since all others have left; gangs that are whole end.
+//	room       is bound, since all others have left; gangs that are whole end,
+//	drain      is made once more while the scheduler is stopped, and bound: what room is
+//	           to be compared with.
 type Churn struct {
 	Contender string `json:"contender"`
 	Shape     Shape  `json:"shape"`
@@ -33,6 +35,8 @@ type Phase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"` // until the scheduler did the last thing
 	Changes int     `json:"changes"`
+	// PodsPerS is how fast pods were bound, where they were.
+	PodsPerS float64 `json:"podsPerSecond,omitempty"`
 	// Writes of the scheduler, by "VERB resource".
 	Writes map[string]float64 `json:"writes"`
 	CPU    float64            `json:"cpuSeconds"` // of the scheduler, also while it was waited for
@@ -62,6 +66,7 @@ type churning struct {
 	occupants *occupants
 	seen      *seen
 	ending    *ending
+	earlier   int64 // pods of another backlog that ending has counted
 	out       *Churn
 }
 
@@ -108,7 +113,7 @@ func (r *churning) run(ctx context.Context, during time.Duration) (err error) {
 	if r.seen, err = r.watch(ctx, r.name, r.shape.Total(), r.ending.bound); err != nil {
 		return err
 	}
-	defer r.seen.stop()
+	defer func() { r.seen.stop() }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go r.ending.run(ctx)
@@ -140,7 +145,7 @@ func (r *churning) phases(during time.Duration) []phase {
 	if r.contender.gathers {
 		all = append(all, phase{"moved", r.changes(r.taken.move, during)})
 	}
-	return append(all, phase{"room", r.room})
+	return append(all, phase{"room", r.room}, phase{"drain", r.drain})
 }
 
 // measured does one phase.
@@ -251,18 +256,57 @@ func (c counts) busySince(earlier counts) bool {
 	return false
 }
 
-// room has all others leave. A backlog that is not bound then is a failure.
+// room has all others leave.
 func (r *churning) room(ctx context.Context, out *Phase) error {
 	began := time.Now()
 	if err := r.occupants.leave(ctx); err != nil {
 		return err
 	}
+	return r.bound(ctx, out, began, "all others had left")
+}
+
+// drain has a backlog of the same kind bound on the empty cluster.
+func (r *churning) drain(ctx context.Context, out *Phase) (err error) {
+	select {
+	case <-r.seen.bound:
+	default:
+		return nil // the first one is there still
+	}
+	if err := r.clean(ctx, r.contender, r.name); err != nil {
+		return err
+	}
+	r.drains++
+	r.name, r.earlier = fmt.Sprintf("d%d", r.drains), r.ending.count.Load()
+	r.seen.stop()
+	if r.seen, err = r.watch(ctx, r.name, r.shape.Total(), r.ending.bound); err != nil {
+		return err
+	}
+	if err := r.p.Pause(); err != nil {
+		return err
+	}
+	gangs := r.shape.gangs(r.name)
+	err = r.create(ctx, r.contender, r.shape, gangs, r.shape.pods(r.name, gangs))
+	if err == nil {
+		err = r.seen.all(ctx, r.seen.created)
+	}
+	began := time.Now()
+	if err := errors.Join(err, r.p.Resume()); err != nil {
+		return err
+	}
+	return r.bound(ctx, out, began, "the scheduler went on")
+}
+
+// bound waits until the backlog is bound, and says how fast that was. One that is not bound
+// is a failure.
+func (r *churning) bound(ctx context.Context, out *Phase, began time.Time, since string) error {
 	limit, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	err := r.seen.all(limit, r.seen.bound)
 	out.Seconds = time.Since(began).Seconds()
+	n := r.ending.count.Load() - r.earlier
+	out.PodsPerS = float64(n) / out.Seconds
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		r.fails("%d of %d pods were bound within %s after all others had left", r.ending.count.Load(), r.shape.Total(), r.timeout)
+		r.fails("%d of %d pods were bound within %s after %s", n, r.shape.Total(), r.timeout, since)
 		return nil
 	}
 	if err == nil {

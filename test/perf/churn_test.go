@@ -171,6 +171,7 @@ func TestChurnTable(t *testing.T) {
 		Longest: Message{Bytes: 2000, Of: "Pod a"}, Phases: []*Phase{
 			{Name: "refused", Seconds: 1, Writes: map[string]float64{"PATCH pods/status": 2, "POST events": 4}},
 			{Name: "moved", Seconds: 2, Changes: 2, Cycles: &tried, Writes: map[string]float64{"PATCH pods/status": 1}},
+			{Name: "room", Seconds: 4, PodsPerS: 4, Writes: map[string]float64{"POST pods/binding": 16}},
 		},
 	}
 	var out bytes.Buffer
@@ -178,6 +179,7 @@ func TestChurnTable(t *testing.T) {
 	require.NoError(t, r.print(&out))
 	require.Regexp(t, `muster +refused +1\.0 +0 +0\.00 +– +– +– +– +6 +3\.00 +POST events 4, PATCH pods/status 2\n`, out.String())
 	require.Regexp(t, `muster +moved +2\.0 +2 +0\.00 +– +– +8\.00 +4\.00 +2\.00 +1 +0\.50 +0\.25 `, out.String())
+	require.Regexp(t, `muster +room +4\.0 +0 +4 +0\.00 +– `, out.String())
 	require.Contains(t, out.String(), "muster: longest message 2000 bytes (Pod a)")
 	require.ErrorContains(t, r.failures(), "muster, 2 × 8, 128 nodes: a message of 2000 bytes")
 }

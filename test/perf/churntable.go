@@ -32,7 +32,7 @@ func (c *Churn) title() string { return fmt.Sprintf("%s that do not fit, %d node
 // churnsTable writes the figures that are compared with one another.
 func churnsTable(w io.Writer, title string, all []*Churn) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "\n%s\n\t\ts\tchanges\tCPU s\tFilter runs\tplans\tcycles\t/gang\t/gang/change\twrites\t/gang\t/gang/change\t\n", title)
+	fmt.Fprintf(out, "\n%s\n\t\ts\tchanges\tpods/s\tCPU s\tFilter runs\tplans\tcycles\t/gang\t/gang/change\twrites\t/gang\t/gang/change\t\n", title)
 	for _, c := range all {
 		for _, p := range c.Phases {
 			fmt.Fprintln(out, p.row(c))
@@ -49,12 +49,20 @@ func churnsTable(w io.Writer, title string, all []*Churn) error {
 func (p *Phase) row(c *Churn) string {
 	gangs, writes := float64(c.Shape.Gangs), sum(p.Writes)
 	return strings.Join([]string{
-		c.Contender, p.Name, fmt.Sprintf("%.1f", p.Seconds), fmt.Sprint(p.Changes), fmt.Sprintf("%.2f", p.CPU),
+		c.Contender, p.Name, fmt.Sprintf("%.1f", p.Seconds), fmt.Sprint(p.Changes), p.speed(), fmt.Sprintf("%.2f", p.CPU),
 		maybe(p.FilterRuns), maybe(p.Plans),
 		maybe(p.Cycles), maybe(share(p.Cycles, gangs)), p.perChange(share(p.Cycles, gangs)),
 		fmt.Sprintf("%.0f", writes), number(writes / gangs), p.perChange(share(&writes, gangs)),
 		kinds(p.Writes),
 	}, "\t")
+}
+
+// speed is empty where nothing was to be bound.
+func (p *Phase) speed() string {
+	if p.PodsPerS == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", p.PodsPerS)
 }
 
 // perChange is empty where nothing changed.

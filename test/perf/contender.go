@@ -19,6 +19,7 @@ type contender struct {
 	program string
 	gates   string // --feature-gates
 	profile string // schedulerName
+	before  bool   // it is another build of Muster, which only a flag brings in
 	whole   bool   // gangs start whole or not at all
 	gathers bool   // gangs stay in one spine
 	only    func(Shape) bool
@@ -30,6 +31,7 @@ type contender struct {
 
 const (
 	musterProgram = "muster-scheduler"
+	beforeName    = "muster-before"
 	stockProgram  = string(localcluster.Scheduler)
 	nativeGates   = "GenericWorkload=true"
 	topologyGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
@@ -53,16 +55,20 @@ var contenders = []contender{
 		only: func(s Shape) bool { return !s.Prefer }, // its constraints are required ones
 	},
 	{
+		name: beforeName, program: musterProgram, profile: musterProfile, before: true,
+		whole: true, gathers: true, dress: label, group: musterGroup,
+	},
+	{
 		name: "muster", program: musterProgram, profile: musterProfile,
 		whole: true, gathers: true, dress: label, group: musterGroup,
 	},
 }
 
 // drains says that it can bind a backlog: everybody can.
-func (c contender) drains() bool { return true }
+func (c contender) drains() bool { return !c.before }
 
 // churns says that it can refuse one: it has a scheduler, and its pods may go anywhere.
-func (c contender) churns() bool { return c.program != "" && c.name != "stock-pinned" }
+func (c contender) churns() bool { return c.program != "" && c.name != "stock-pinned" && !c.before }
 
 // names lists the contenders that take part in something.
 func names(takesPart func(contender) bool) (out []string) {

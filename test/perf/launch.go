@@ -20,6 +20,9 @@ func (b *bench) launch(ctx context.Context, c contender) (*scheduler, error) {
 	path := b.stock
 	if c.program == musterProgram {
 		path = b.muster
+		if c.before {
+			path = b.before
+		}
 	}
 	port, err := localcluster.FreePort()
 	if err != nil {

@@ -19,6 +19,7 @@ type options struct {
 	churn      time.Duration // 0: drains are measured
 	timeout    time.Duration
 	muster     string
+	before     string // another build of it; "" for none
 	root       string
 	json, svg  string
 }
@@ -47,6 +48,7 @@ func parse(args []string) (o options, err error) {
 	flags.DurationVar(&o.churn, "churn", 0, "instead of drains: what a backlog costs that does not fit, while for so long a pod a second is replaced or moved")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "of one drain, and of each part of a churn")
 	flags.StringVar(&o.muster, "muster", "bin/muster-scheduler", "path of the scheduler")
+	flags.StringVar(&o.before, "before", "", "path of another build of the scheduler, which takes turns with the others as "+beforeName)
 	flags.StringVar(&o.root, "root", ".", "path of the repository")
 	flags.StringVar(&o.json, "json", "", "file for all figures")
 	flags.StringVar(&o.svg, "svg", "", "file for a chart of the drains")
@@ -84,6 +86,9 @@ func (o *options) read(l lists) error {
 			return fmt.Errorf("-contenders %q: want some of %s", name, strings.Join(known, ","))
 		}
 		o.contenders = append(o.contenders, name)
+	}
+	if o.before != "" {
+		o.contenders = append(o.contenders, beforeName)
 	}
 	if o.rounds < 1 {
 		return fmt.Errorf("-rounds %d: want at least 1", o.rounds)

@@ -104,3 +104,15 @@ func TestMedians(t *testing.T) {
 		drain("b", big, false, 20, "partial", "outside"), drain("a", big, false, 2), drain("b", big, true, 7), drain("b", small, false, 9),
 	}, got)
 }
+
+// TestBefore: another build of Muster takes part where a flag names it, and nowhere else.
+func TestBefore(t *testing.T) {
+	o, err := parse(nil)
+	require.NoError(t, err)
+	require.NotContains(t, o.contenders, beforeName)
+	o, err = parse([]string{"-contenders", "floor,muster", "-before", "old"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"floor", "muster", beforeName}, o.contenders)
+	_, err = parse([]string{"-contenders", beforeName})
+	require.ErrorContains(t, err, "want some of")
+}

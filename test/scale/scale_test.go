@@ -139,11 +139,11 @@ func BenchmarkStatus(b *testing.B) {
 func requests(layers int) map[string]plan.Request {
 	all := plan.Request{}
 	for l := range layers {
-		all.Prefer = append(all.Prefer, l+1)
+		all.Prefer = append(all.Prefer, plan.Preference{Layer: l + 1})
 	}
 	return map[string]plan.Request{
 		"must":   {Must: 2},
-		"prefer": {Prefer: []int{2, layers}}, // one near the top, and the lowest
+		"prefer": {Prefer: plan.PreferGather(2, layers)}, // one near the top, and the lowest
 		"all":    all,
 	}
 }
@@ -193,7 +193,7 @@ func BenchmarkEvict(b *testing.B) {
 		{1000, 1000}, {4000, 1000}, {baseNodes, 100}, {baseNodes, 1000}, {baseNodes, 10_000},
 	} {
 		w, nodes := full(c.nodes)
-		r := plan.Request{Want: offer.Slots(c.members), Min: offer.Slots(c.members), Must: 2, Prefer: []int{baseLayers}}
+		r := plan.Request{Want: offer.Slots(c.members), Min: offer.Slots(c.members), Must: 2, Prefer: plan.PreferGather(baseLayers)}
 		b.Run(fmt.Sprintf("nodes=%d/layers=%d/members=%d", c.nodes, baseLayers, c.members), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -438,10 +438,10 @@ type life struct {
 }
 
 func newLife(members int) *life {
-	l := &life{spec: gang.Spec{Name: "ns/gang", Min: members, Wait: time.Minute, Policy: gang.OnceSatisfied}, now: time.Unix(0, 0)}
-	l.plan.Group = l.spec.Name
+	l := &life{spec: gang.Spec{Ref: gang.Ref{Source: "podgroup", Namespace: "ns", Name: "gang"}, Min: members, Wait: time.Minute, Policy: gang.OnceSatisfied}, now: time.Unix(0, 0)}
+	l.plan.Group = l.spec.Ref
 	for i := range members {
-		m := gang.Member{Gang: l.spec.Name, Pod: fmt.Sprint("ns/pod-", i), UID: fmt.Sprint("uid-", i), Rank: gang.NoRank}
+		m := gang.Member{Gang: l.spec.Ref, Pod: fmt.Sprint("ns/pod-", i), UID: fmt.Sprint("uid-", i), Rank: gang.NoRank}
 		l.members = append(l.members, m)
 		l.plan.Places = append(l.plan.Places, gang.Place{Pod: m.Pod, Node: nodeName(i / 8)})
 	}

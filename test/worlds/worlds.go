@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,7 +60,7 @@ func Draw(t *rapid.T, most int) Network {
 	return n
 }
 
-// Wide draws a network of two spines of two or three blocks of one node, where wishes
+// Wide draws a network of two spines of two or three blocks of one node, where preferences
 // have something to choose from.
 func Wide(t *rapid.T) Network {
 	n := Network{Layers: []string{"SpineLayer", "BlockLayer"}}
@@ -103,15 +104,33 @@ func (n Network) Shuffled(t *rapid.T) Network {
 	return Network{Layers: n.Layers, Nodes: rapid.Permutation(n.Nodes).Draw(t, "order")}
 }
 
-// Multiples draws multiples for the layers of a tree, mostly none.
+// Multiples draws multiples for the layers of a tree, mostly none, and sometimes some that
+// no count reaches.
 func Multiples(t *rapid.T, tree *topology.Tree) offer.Multiples {
 	m := make(offer.Multiples, tree.Depth()+1)
-	if rapid.IntRange(0, 2).Draw(t, "multiples") == 0 {
+	switch rapid.IntRange(0, 11).Draw(t, "multiples") {
+	case 0, 1, 2, 3:
 		for l := range m {
 			m[l] = offer.Slots(rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3, 4}).Draw(t, "multiple"))
 		}
+	case 4:
+		for l := range m {
+			m[l] = Multiple(t)
+		}
 	}
 	return m
+}
+
+// Multiple draws a multiple of any size. The products of some are small numbers, or none,
+// in the arithmetic of 64 bits.
+func Multiple(t *rapid.T) offer.Slots {
+	some := rapid.SampledFrom([]int64{1, 1, 1, 3, 7, 1 << 62, 7905747460161236407, math.MaxInt64})
+	return offer.Slots(rapid.OneOf(some, some, some, rapid.Int64Range(1, math.MaxInt64)).Draw(t, "multiple"))
+}
+
+// BeyondCount says whether some multiple is larger than any count in these worlds.
+func BeyondCount(m offer.Multiples) bool {
+	return slices.ContainsFunc(m, func(n offer.Slots) bool { return n > 1000 })
 }
 
 // Tally counts worlds by kind.

@@ -1,0 +1,85 @@
+// Command reference writes docs/reference.md: every annotation, label, field, argument,
+// metric and flag, from where each is defined. It knows how to read those places and how a
+// table looks, and no key by name.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	out := flag.String("o", "docs/reference.md", "`FILE` to write")
+	flag.Parse()
+	if err := write(*out); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func write(file string) error {
+	root, err := rootFolder()
+	if err != nil {
+		return err
+	}
+	text, err := page(root)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, file), []byte(text), 0o644)
+}
+
+// rootFolder is the nearest folder above that has a go.mod.
+func rootFolder() (string, error) {
+	folder, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(folder, "go.mod")); missing == nil {
+			return folder, nil
+		}
+		if filepath.Dir(folder) == folder {
+			err = errors.New("no go.mod here or above")
+		}
+		folder = filepath.Dir(folder)
+	}
+	return "", err
+}
+
+const head = `# Reference
+
+Everything that Muster reads and writes, with its meaning, what is legal, what holds without it, and an example. This page is
+made from the source by ` + "`make generate`" + `; do not edit it.
+
+What is not legal is refused when it is applied, where the [admission policies](../README.md#install) are installed; the
+scheduler says it in an event and in the PodGroup's status all the same.
+`
+
+// page is the whole of docs/reference.md.
+func page(root string) (string, error) {
+	var out strings.Builder
+	out.WriteString(head)
+	keys(&out)
+	for _, section := range []func(*strings.Builder, string) error{fields, arguments, metrics, flags} {
+		if err := section(&out, root); err != nil {
+			return "", err
+		}
+	}
+	return out.String(), nil
+}
+
+// table writes rows below their heads.
+func table(out *strings.Builder, heads []string, rows [][]string) {
+	fmt.Fprintf(out, "\n| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat("---|", len(heads)))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = strings.ReplaceAll(strings.Join(strings.Fields(cell), " "), "|", `\|`)
+		}
+		fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
+	}
+}
+
+// code is text as it is written in a file.
+func code(text string) string { return "`" + text + "`" }
