@@ -6,7 +6,8 @@ BIN       := $(CURDIR)/bin
 IMAGE     ?= muster-scheduler:dev
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOL       = $(GO) tool -modfile=tools/go.mod
-CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/picture/... ./test/arch/...
+CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/picture/... ./test/arch/... ./test/cases/...
+THREADS   := ./pkg/kube/... ./pkg/localcluster/... ./pkg/cli/... ./cmd/...
 
 # Kubernetes prints the version of the scheduler from these; the rest says what Muster is.
 K8S       := v1.37.0
@@ -16,7 +17,7 @@ LDFLAGS   := -X k8s.io/component-base/version.gitVersion=$(K8S) \
              -X k8s.io/component-base/version.gitCommit=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test e2e sim check race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image clean
+.PHONY: help build demo test e2e e2e-controllers sim nightly check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,10 +47,21 @@ control-plane: $(BIN)/musterctl
 e2e: build control-plane ## the scheduler as a process on the local control plane, or on E2E_KUBECONFIG
 	$(GO) test -count=1 -timeout 30m -v ./test/e2e/...
 
+# They are built from source first, which takes minutes once.
+e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler
+	E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestControllers$$' ./test/e2e
+
 # With SEED one world, without it 200 from a seed drawn by lot; WORLDS says how many.
 sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… says how many
 	$(GO) test -count=1 -timeout 60m -v -run '^TestWorlds$$' ./pkg/kube/simulate \
-	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200))
+	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200)) -sim.with="$(WITH)"
+
+# What takes longer than CI may. The seeds are drawn by lot, and printed.
+nightly: ## 10,000 random histories, 1,000 twice, 1,000 random clusters, and all tests with the race detector: hours
+	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
+	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
+	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
+	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
 
 check: ## formatting, vet, staticcheck, the arrows between packages, pure tests: seconds
 	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests); \
@@ -58,8 +70,11 @@ check: ## formatting, vet, staticcheck, the arrows between packages, pure tests:
 	$(TOOL) staticcheck ./...
 	$(GO) test $(CORE)
 
-race: ## all tests but e2e with the race detector
-	$(GO) test -race -short ./pkg/... ./cmd/...
+cases: ## the cases that must hold, by number: docs/cases.md; which are open
+	@$(GO) test -count=1 -v -run '^TestCases$$' ./test/cases
+
+race: ## the packages in which there are goroutines, with the race detector
+	$(GO) test -race -short $(THREADS)
 
 bench: build ## pods a second beside the stock scheduler and plain binding requests: table, bench.json, bench.svg
 	$(GO) run ./test/perf -rounds 3 -json bench.json -svg bench.svg
@@ -79,11 +94,12 @@ bench-scale: ## 15,000 nodes with 100 pods on each, 10,000 members, 8 layers: be
 	$(TOOL) benchstat bench-scale.txt
 	$(GO) run ./test/scale/growth < bench-scale.txt
 
-generate: ## deepcopy functions and CRDs from pkg/apis
+generate: ## deepcopy functions and CRDs from pkg/apis, docs/reference.md from all that it lists
 	$(TOOL) controller-gen object crd paths=./pkg/apis/scheduling/... output:crd:dir=manifests/crd
+	$(GO) run ./test/reference
 
 generate-check: generate ## fail if generated files are not what is committed
-	@git diff --exit-code -- manifests/crd 'pkg/apis/**/zz_generated*' || { echo "run make generate and commit the result"; exit 1; }
+	@git diff --exit-code -- manifests/crd 'pkg/apis/**/zz_generated*' docs/reference.md || { echo "run make generate and commit the result"; exit 1; }
 
 lint: ## golangci-lint, as configured in .golangci.yaml
 	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
