@@ -48,13 +48,21 @@ func (p *partings) at(by types.UID, now time.Time) *parting {
 	return e
 }
 
-// begin notes who leaves for a pod, and returns those who do not after all.
-func (p *partings) begin(by types.UID, pods []*v1.Pod, now time.Time) (stay []*v1.Pod) {
+// begin notes who leaves for a pod. The executor may have come for them before, and even be done:
+// so it is a departure that says of groups which leave whole who is expected to leave, and who
+// does not after all.
+func (p *partings) begin(by types.UID, pods []*v1.Pod, now time.Time, victims *Victims) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.at(by, now)
 	e.pods = pods
-	return e.stay()
+	victims.expect(e.alone(), now.Add(unseenFor), ordinary)
+	victims.back(e.stay(), ordinary)
+}
+
+// alone are those who leave without a group, as far as that is known.
+func (e *parting) alone() []*v1.Pod {
+	return slices.DeleteFunc(slices.Clone(e.pods), func(p *v1.Pod) bool { return e.groups != nil && e.groups.has(p) })
 }
 
 // came notes what came of one request, and returns those who do not leave after all.
@@ -76,10 +84,11 @@ func (e *parting) stay() (pods []*v1.Pod) {
 	if !e.failed {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(e.pods), func(p *v1.Pod) bool { return e.took[p.UID] || e.groups != nil && e.groups.has(p) })
+	return slices.DeleteFunc(e.alone(), func(p *v1.Pod) bool { return e.took[p.UID] })
 }
 
-// comes notes whom an executor has come for, and says whether this is the first time.
+// comes notes whom an executor has come for, and says whether this is the first time. Then wholes
+// finds their groups.
 func (p *partings) comes(by types.UID, to preemption.Candidate, now time.Time, wholes func([]*v1.Pod) *wholes) (groups *wholes, over chan struct{}, first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,17 +120,22 @@ func (p *partings) done(by types.UID) {
 // them, as long as its pod must not be bound.
 func (o *PodPreemption) noting(evict PreemptPod) PreemptPod {
 	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
-		groups, over, first := o.partings.comes(by.UID(), to, o.preemptor.Clock.Now(), o.preemptor.wholes)
-		if first && len(groups.of) > 0 {
-			whole := groups.among(to.Victims().Pods)
+		now, number, whole := o.preemptor.Clock.Now(), 0, []*v1.Pod(nil)
+		groups, over, first := o.partings.comes(by.UID(), to, now, func(victims []*v1.Pod) *wholes {
+			groups := o.preemptor.wholes(victims)
+			number, whole = o.preemptor.Victims.next(), append(groups.among(victims), groups.also...)
+			o.preemptor.Victims.expect(whole, now.Add(unseenFor), number)
+			return groups
+		})
+		if first && len(whole) > 0 {
 			d := &departure{
-				Preemptor: o.preemptor, number: o.preemptor.Victims.next(), evict: evict, by: by, plugin: plugin, groups: groups,
+				Preemptor: o.preemptor, number: number, evict: evict, by: by, plugin: plugin, groups: groups,
 				to:     func(*v1.Pod) preemption.Candidate { return to },
 				room:   map[string]bool{to.Name(): true},
 				stands: func() bool { return o.preemptor.stillWaits(by) },
 				took:   func(*v1.Pod) {},
 			}
-			go d.leave(context.WithoutCancel(ctx), append(whole, groups.also...), sync.OnceFunc(func() { close(over) }))
+			go d.leave(context.WithoutCancel(ctx), whole, sync.OnceFunc(func() { close(over) }))
 		}
 		if groups.has(victim) {
 			o.await(ctx, over)

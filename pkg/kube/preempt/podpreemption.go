@@ -72,8 +72,7 @@ func (o *PodPreemption) PostFilter(ctx context.Context, state fwk.CycleState, po
 	switch {
 	case status.IsSuccess() && result != nil && result.NominatingInfo != nil:
 		now, chosen := o.preemptor.Clock.Now(), o.chosen[result.NominatedNodeName]
-		o.preemptor.Victims.expect(chosen, now.Add(unseenFor), ordinary)
-		o.preemptor.Victims.back(o.partings.begin(pod.UID, chosen, now), ordinary)
+		o.partings.begin(pod.UID, chosen, now, o.preemptor.Victims)
 		o.preemptor.Cache.Nominate(pod, result.NominatedNodeName)
 	case status.Code() == fwk.Unschedulable:
 		status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Reasons()...)
