@@ -112,7 +112,7 @@ func ConsiderJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs [
 		members += len(class.Ranks)
 	}
 	told := func(e *JobEviction) draft {
-		d := draft{cost: e.Cost, full: len(e.Plan.Puts) == members && len(j.Each.Prefer) == 0}
+		d := draft{cost: e.Cost, full: len(e.Plan.Puts) == members && !slices.ContainsFunc(j.Sets, func(s plan.Set) bool { return len(s.Prefer) > 0 })}
 		d.plan.Domain = e.Plan.Domain
 		for _, put := range e.Plan.Puts {
 			d.plan.Places = append(d.plan.Places, plan.Place{Node: put.Node, Count: 1})

@@ -677,7 +677,6 @@ func drawGangJob(t *rapid.T, w gangWorld) gangJob {
 	j := gangJob{units: [2]int{1 + worlds.Even(t, 2, "units"), 2 + worlds.Even(t, 2, "other units")}}
 	j.Gangs = make([]plan.Gang, 1+worlds.Even(t, 2, "gangs of the job"))
 	j.All = plan.Gather{Multiple: make(offer.Multiples, w.Tree.Depth()+1)}
-	j.Each = j.All
 	j.All.Must = worlds.Even(t, 3, "gather") / 2 * worlds.Even(t, w.Tree.Depth()+1, "must")
 	if worlds.Chance(t, 4, "multiples") {
 		j.All.Multiple = worlds.Multiples(t, w.Tree)

@@ -105,7 +105,7 @@ func BenchmarkChooseJob(b *testing.B) {
 	for rank := range 255 {
 		workers.Ranks = append(workers.Ranks, rank+1)
 	}
-	eight := plan.Job{All: plan.Gather{Must: 2, Prefer: plan.PreferGather(3)}, Each: plan.Gather{Must: 3}}
+	eight := plan.Job{All: plan.Gather{Must: 2, Prefer: plan.PreferGather(3)}, Sets: plan.EachGang(8, plan.Gather{Must: 3})}
 	for g := range 8 {
 		c := plan.Class{Gang: g}
 		for n := range 32 {

@@ -86,20 +86,25 @@ func (g *ground) chargedBy(members []offer.Slots, p Preference) (n int64) {
 func (m *mixed) chargedBy(p *JobPlan, c column) (n int64) {
 	type part struct {
 		domain topology.ID
-		gang   int
+		set    int
 	}
 	members := map[part]offer.Slots{}
 	for _, put := range p.Puts {
-		at := part{m.tree.Ancestor(m.tree.Node(put.Node), c.Layer), 0}
-		if c.each {
-			at.gang = m.Classes[put.Class].Gang
+		at := m.tree.Ancestor(m.tree.Node(put.Node), c.Layer)
+		if c.sets == nil {
+			members[part{at, 0}]++
+			continue
 		}
-		members[at]++
+		for _, i := range m.setsOf[m.Classes[put.Class].Gang] {
+			if slices.Contains(c.sets, i) {
+				members[part{at, i}]++
+			}
+		}
 	}
 	for at, many := range members {
 		bound := m.boundIn(at.domain)
-		if c.each {
-			bound = m.boundOf(at.gang, at.domain)
+		if c.sets != nil {
+			bound = m.boundOfSet(at.set, at.domain)
 		}
 		n += c.Charge.of(bound, many)
 	}

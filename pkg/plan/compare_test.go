@@ -8,7 +8,6 @@ import (
 
 	_ "github.com/muster-scheduler/muster/test/seed"
 
-	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/test/worlds"
 )
@@ -61,7 +60,6 @@ func jobOf(w plan.World, r plan.Request) plan.Job {
 		Classes: []plan.Class{{}},
 		Gangs:   []plan.Gang{{Need: r.Min, Bound: w.Bound}},
 		All:     plan.Gather{Must: r.Must, Prefer: r.Prefer, Multiple: r.Multiple},
-		Each:    plan.Gather{Multiple: make(offer.Multiples, w.Tree.Depth()+1)},
 	}
 }
 

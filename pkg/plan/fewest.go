@@ -24,17 +24,15 @@ func (s *trials) mustTouch(p *JobPlan, c column) (n int) {
 	for _, put := range p.Puts {
 		part[put.Class]++
 	}
-	if !c.each {
+	if c.sets == nil {
 		return s.fewestFor(p, c.Layer, part, s.boundIn)
 	}
-	for g := range s.Gangs {
-		of := slices.Clone(part)
-		for i, class := range s.Classes {
-			if class.Gang != g {
-				of[i] = 0
-			}
+	for _, i := range c.sets {
+		of := make([]offer.Slots, len(part))
+		for _, class := range s.inSet[i] {
+			of[class] = part[class]
 		}
-		n += s.fewestFor(p, c.Layer, of, func(d topology.ID) offer.Slots { return s.boundOf(g, d) })
+		n += s.fewestFor(p, c.Layer, of, func(d topology.ID) offer.Slots { return s.boundOfSet(i, d) })
 	}
 	return n
 }

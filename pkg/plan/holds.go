@@ -10,8 +10,8 @@ import (
 // Breach is what some places break: the first rule, and where.
 type Breach struct {
 	Rule BrokenRule
-	// Gang is the index of the gang that it is about; -1 where it is about all together.
-	Gang int
+	// Gangs are the indexes of the gangs that it is about; nil where it is about all together.
+	Gangs []int
 	// Layer is the layer of the rule; "" for TooFew.
 	Layer string
 	// Domain is where the rule is broken: what holds all members, or the domain with a
@@ -51,7 +51,7 @@ func (b *Breach) String() string {
 func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 	for g, gang := range j.Gangs {
 		if n := total(places[g]); n < gang.Need {
-			return &Breach{Rule: TooFew, Gang: g, Domain: topology.Root, Count: n, Want: gang.Need}
+			return &Breach{Rule: TooFew, Gangs: []int{g}, Domain: topology.Root, Count: n, Want: gang.Need}
 		}
 	}
 	bound, counts := make([]offer.Slots, t.NumNodes()), make([]offer.Slots, t.NumNodes())
@@ -60,12 +60,16 @@ func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 		add(counts, places[g])
 	}
 	if b := j.All.holds(t, bound, counts, bound); b != nil {
-		b.Gang = -1
 		return b
 	}
-	for g, gang := range j.Gangs {
-		if b := j.Each.holds(t, gang.Bound, places[g], gang.Bound); b != nil {
-			b.Gang = g
+	for _, set := range j.Sets {
+		bound, counts := make([]offer.Slots, t.NumNodes()), make([]offer.Slots, t.NumNodes())
+		for _, g := range set.Gangs {
+			add(bound, j.Gangs[g].Bound)
+			add(counts, places[g])
+		}
+		if b := set.holds(t, bound, counts, bound); b != nil {
+			b.Gangs = set.Gangs
 			return b
 		}
 	}

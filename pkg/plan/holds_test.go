@@ -58,11 +58,11 @@ func TestHolds(t *testing.T) {
 		{"twos together", twosInBlocks, plan.Gather{}, []plan.Gang{{Need: 1}, {Need: 1}}, []counts{at(0), at(1)}, ""},
 		{"a multiple beyond any count", plan.Gather{Multiple: offer.Multiples{1 << 62}}, plan.Gather{}, []plan.Gang{{Need: 1}}, []counts{at(0)}, "1 members in a domain of ClusterTopologyLayer are no multiple of 4611686018427387904: "},
 	} {
-		j := plan.Job{Gangs: c.gangs, All: c.all, Each: c.each}
+		j := plan.Job{Gangs: c.gangs, All: c.all, Sets: plan.EachGang(len(c.gangs), c.each)}
 		got := ""
 		if b := j.Holds(tree, c.places); b != nil {
 			got = b.String()
-			if b.Gang > 0 {
+			if slices.Equal(b.Gangs, []int{1}) {
 				got = "gang 1: " + got
 			}
 			if b.Rule != plan.TooFew {
@@ -130,7 +130,7 @@ func TestPlansHold(t *testing.T) {
 
 // TestJobPlansHold: the same for members that differ, whatever is left of them.
 func TestJobPlansHold(t *testing.T) {
-	kinds := []string{"plans", "hold", "too few", "all apart", "one apart", "no multiple of all", "no multiple of one", "bound members"}
+	kinds := []string{"plans", "hold", "too few", "all apart", "some apart", "no multiple of all", "no multiple of some", "bound members"}
 	worlds.Check(t, 500, kinds, func(t *rapid.T, y worlds.Tally) {
 		tree := worlds.Draw(t, 2+worlds.Even(t, 4, "most")).Build()
 		kinds := 1 + worlds.Even(t, 3, "kinds")
@@ -166,7 +166,7 @@ func TestJobPlansHold(t *testing.T) {
 			}
 			y.Count("hold", b == nil)
 			if b != nil {
-				of := map[bool]string{true: "all", false: "one"}[b.Gang < 0]
+				of := map[bool]string{true: "all", false: "some"}[b.Gangs == nil]
 				y.Count([]string{"", "too few", of + " apart", "no multiple of " + of}[b.Rule], true)
 			}
 			return false

@@ -14,9 +14,8 @@ import (
 type Job struct {
 	Classes []Class // by the lowest rank in them
 	Gangs   []Gang
-	// All is how the members of all gangs gather; Each how those of one gang do, on
-	// their own.
-	All, Each Gather
+	All     Gather // how the members of all gangs gather
+	Sets    []Set  // and those of some
 }
 
 // Class is members that need the same and belong to one gang.

@@ -25,6 +25,7 @@ type jobTwin struct {
 	bound [][]offer.Slots // as in sums
 	above [][]topology.ID // by node index, the domains that hold it
 	now   [][]offer.Slots // what sums returns
+	rows  [][]int         // by gang, the rows of its sets
 }
 
 type member struct{ class, gang, kind, rank int }
@@ -56,16 +57,27 @@ func newJobTwin(s shop, w plan.JobWorld, j plan.Job) *jobTwin {
 		o.above = append(o.above, above)
 	}
 	everybody := make([]offer.Slots, w.Tree.NumNodes())
-	gangs := [][]offer.Slots{everybody}
+	rows := [][]offer.Slots{everybody}
 	for _, g := range j.Gangs {
 		counts := make([]offer.Slots, len(everybody))
 		for i, n := range g.Bound {
 			counts[i] = n
 			everybody[i] += n
 		}
-		gangs = append(gangs, counts)
+		rows = append(rows, counts)
+		o.rows = append(o.rows, nil)
 	}
-	for _, counts := range gangs {
+	for _, set := range j.Sets {
+		counts := make([]offer.Slots, len(everybody))
+		for _, g := range set.Gangs {
+			for i, n := range j.Gangs[g].Bound {
+				counts[i] += n
+			}
+			o.rows[g] = append(o.rows[g], len(rows))
+		}
+		rows = append(rows, counts)
+	}
+	for _, counts := range rows {
 		sums := make([]offer.Slots, w.Tree.Len())
 		for d := range sums {
 			sums[d] = worlds.Total(w.Tree, counts, topology.ID(d))
@@ -111,8 +123,8 @@ func (o *jobTwin) all(keep func(way) bool) (out []way) {
 	return out
 }
 
-// sums counts the members of a way by domain: all of them in the first row, and then
-// each gang's. The next call overwrites it.
+// sums counts the members of a way by domain: all of them in the first row, then each gang's,
+// and then each set's. The next call overwrites it.
 func (o *jobTwin) sums(at way) [][]offer.Slots {
 	for _, row := range o.now {
 		clear(row)
@@ -124,6 +136,9 @@ func (o *jobTwin) sums(at way) [][]offer.Slots {
 		for _, d := range o.above[n] {
 			o.now[0][d]++
 			o.now[o.who[i].gang+1][d]++
+			for _, row := range o.rows[o.who[i].gang] {
+				o.now[row][d]++
+			}
 		}
 	}
 	return o.now
@@ -135,7 +150,12 @@ func (o *jobTwin) legal(at way) bool {
 		return false
 	}
 	for g, gang := range o.Gangs {
-		if n := now[g+1][topology.Root]; n < gang.Need || n > 0 && !o.together(now, g+1, o.Each.Must) {
+		if now[g+1][topology.Root] < gang.Need {
+			return false
+		}
+	}
+	for i, set := range o.Sets {
+		if row := o.row(i); now[row][topology.Root] > 0 && !o.together(now, row, set.Must) {
 			return false
 		}
 	}
@@ -146,6 +166,9 @@ func (o *jobTwin) legal(at way) bool {
 	}
 	return true
 }
+
+// row is that of a set in sums.
+func (o *jobTwin) row(set int) int { return 1 + len(o.Gangs) + set }
 
 // together: those of a row, the bound ones included, are in one domain of the layer.
 func (o *jobTwin) together(now [][]offer.Slots, row, layer int) bool {
@@ -161,16 +184,16 @@ func (o *jobTwin) together(now [][]offer.Slots, row, layer int) bool {
 // multiples: whoever is newly in the domain is there in a multiple with those bound.
 func (o *jobTwin) multiples(now [][]offer.Slots, d topology.ID) bool {
 	l := o.Tree.Layer(d)
-	for row := range now {
-		m := o.Each.Multiple.At(l)
-		if row == 0 {
-			m = o.All.Multiple.At(l)
-		}
-		if n := now[row][d]; n > 0 && (n+o.bound[row][d])%m != 0 {
+	breaks := func(row int, m offer.Slots) bool {
+		n := now[row][d]
+		return n > 0 && (n+o.bound[row][d])%m != 0
+	}
+	for i, set := range o.Sets {
+		if breaks(o.row(i), set.Multiple.At(l)) {
 			return false
 		}
 	}
-	return true
+	return !breaks(0, o.All.Multiple.At(l))
 }
 
 // ranks lists the ranks of those who are below a domain, if of each class the lowest
@@ -206,7 +229,7 @@ func (o *jobTwin) domain(at way) (best topology.ID) {
 }
 
 // touched counts the domains that members newly touch, for each preference: from the top
-// down, and at one layer that for all members first.
+// down, and at one layer that for all members first. Those that sets share are one.
 func (o *jobTwin) touched(at way) (out []int) {
 	now := o.sums(at)
 	touches := func(l int, rows []int) (n int) {
@@ -229,9 +252,13 @@ func (o *jobTwin) touched(at way) (out []int) {
 		}
 		return n
 	}
-	var gangs []int
-	for g := range o.Gangs {
-		gangs = append(gangs, g+1)
+	those := func(p plan.Preference) (rows []int) {
+		for i, set := range o.Sets {
+			if slices.Contains(set.Prefer, p) {
+				rows = append(rows, o.row(i))
+			}
+		}
+		return rows
 	}
 	for l := range o.Tree.Depth() + 1 {
 		if slices.Contains(o.All.Prefer, plan.Preference{Layer: l}) {
@@ -240,11 +267,11 @@ func (o *jobTwin) touched(at way) (out []int) {
 		if slices.Contains(o.All.Prefer, plan.Preference{Layer: l, Charge: plan.PerPair}) {
 			out = append(out, pairs(l, []int{0}))
 		}
-		if slices.Contains(o.Each.Prefer, plan.Preference{Layer: l}) {
-			out = append(out, touches(l, gangs))
+		if rows := those(plan.Preference{Layer: l}); rows != nil {
+			out = append(out, touches(l, rows))
 		}
-		if slices.Contains(o.Each.Prefer, plan.Preference{Layer: l, Charge: plan.PerPair}) {
-			out = append(out, pairs(l, gangs))
+		if rows := those(plan.Preference{Layer: l, Charge: plan.PerPair}); rows != nil {
+			out = append(out, pairs(l, rows))
 		}
 	}
 	return out
@@ -342,8 +369,7 @@ func (o *jobTwin) compare(t *rapid.T, y worlds.Tally) {
 
 // compareWithLike: a job of like members of one gang is what Choose is for.
 func (o *jobTwin) compareWithLike(t *rapid.T, y worlds.Tally, p *plan.JobPlan) {
-	each := o.Each.Must > 0 || len(o.Each.Prefer) > 0 || slices.Max(o.Each.Multiple) > 1
-	if each || len(o.Classes) != 1 || len(o.Gangs) != 1 || o.bound[0][topology.Root] > 0 && slices.Max(o.All.Multiple) > 1 {
+	if len(o.Sets) > 0 || len(o.Classes) != 1 || len(o.Gangs) != 1 || o.bound[0][topology.Root] > 0 && slices.Max(o.All.Multiple) > 1 {
 		return
 	}
 	if len(o.shop.needs) != 1 {
@@ -424,16 +450,21 @@ func (o *jobTwin) within(at way) []offer.Slots {
 	return out
 }
 
-// gathered: in x, a domain in which gangs gather, each that is newly there has enough
-// members there, all who are bound, and nobody elsewhere below d.
+// gathered: in x, a domain in which sets gather below where all do, each that is newly there has enough
+// members of all its gangs there, all who are bound, and nobody elsewhere below d.
 func (o *jobTwin) gathered(now [][]offer.Slots, x, d topology.ID) bool {
-	for g, gang := range o.Gangs {
-		n := now[g+1][x]
-		if n == 0 || o.Tree.Layer(x) != o.Each.Must {
+	for i, set := range o.Sets {
+		row := o.row(i)
+		if now[row][x] == 0 || o.Tree.Layer(x) != set.Must || set.Must <= o.All.Must {
 			continue
 		}
-		if n < gang.Need || n < now[g+1][d] || o.bound[g+1][x] < o.bound[g+1][topology.Root] {
+		if now[row][x] < now[row][d] || o.bound[row][x] < o.bound[row][topology.Root] {
 			return false
+		}
+		for _, g := range set.Gangs {
+			if now[g+1][x] < o.Gangs[g].Need {
+				return false
+			}
 		}
 	}
 	return true
@@ -448,7 +479,16 @@ func (o *jobTwin) count(y worlds.Tally, p *plan.JobPlan, ways, first []way) {
 	y.Count("across the cluster", layer == 0)
 	y.Count("on eight nodes", o.Tree.NumNodes() == 8)
 	y.Count("six members on eight nodes", o.Tree.NumNodes() == 8 && len(p.Puts) == 6)
-	y.Count("each gang gathers", o.Each.Must > layer && o.has(p, func(c plan.Class) int { return c.Gang }) > 1)
+	gangs := o.has(p, func(c plan.Class) int { return c.Gang })
+	gathers := func(size int, kept func(plan.Set) bool) bool {
+		return gangs > 1 && slices.ContainsFunc(o.Sets, func(s plan.Set) bool { return len(s.Gangs) == size && s.Must > layer && kept(s) })
+	}
+	any := func(plan.Set) bool { return true }
+	y.Count("each gang gathers", gathers(1, any))
+	y.Count("two of three gangs gather", gathers(2, any) && gangs == 3)
+	y.Count("gangs gather in unlike layers", gathers(1, func(s plan.Set) bool {
+		return gathers(1, func(other plan.Set) bool { return other.Must != s.Must })
+	}))
 	differs := func(change func(*jobTwin)) bool {
 		other := *o
 		change(&other)
@@ -459,7 +499,12 @@ func (o *jobTwin) count(y worlds.Tally, p *plan.JobPlan, ways, first []way) {
 		return len(o.ranks(at, topology.Root)) == len(p.Puts) && o.compareRanks(at, first[0], topology.Root) != 0
 	}))
 	y.Count("decided by preferences of all", differs(func(x *jobTwin) { x.All.Prefer = nil }))
-	y.Count("decided by preferences of each", differs(func(x *jobTwin) { x.Each.Prefer = nil }))
+	y.Count("decided by preferences of each", differs(func(x *jobTwin) {
+		x.Sets = slices.Clone(x.Sets)
+		for i := range x.Sets {
+			x.Sets[i].Prefer = nil
+		}
+	}))
 	y.Count("decided by attraction", differs(func(x *jobTwin) { x.Attract = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by room", differs(func(x *jobTwin) { x.Room = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by names", slices.ContainsFunc(o.tied(ways), func(at way) bool { return o.domain(at) != p.Domain }))
@@ -470,7 +515,7 @@ func (o *jobTwin) count(y worlds.Tally, p *plan.JobPlan, ways, first []way) {
 func (o *jobTwin) countMembers(y worlds.Tally, p *plan.JobPlan) {
 	gangs := o.has(p, func(c plan.Class) int { return c.Gang })
 	kinds := o.has(p, func(c plan.Class) int { return c.Kind })
-	multiples := slices.Max(o.All.Multiple) > 1 || slices.Max(o.Each.Multiple) > 1
+	multiples := slices.Max(o.All.Multiple) > 1 || slices.ContainsFunc(o.Sets, func(s plan.Set) bool { return slices.Max(s.Multiple) > 1 })
 	bound := o.bound[0][topology.Root] > 0
 	y.Count("unlike members", kinds > 1)
 	y.Count("three kinds", kinds == 3)
@@ -572,10 +617,10 @@ func drawShop(t *rapid.T, nodes, kinds int) shop {
 // drawJob draws up to six members of up to so many kinds in up to three gangs, and no
 // more than can be put on the nodes in so many ways.
 func drawJob(t *rapid.T, tree *topology.Tree, kinds, ways int) plan.Job {
-	j := plan.Job{All: drawGather(t, tree, 4), Each: drawGather(t, tree, 2)}
 	gangs := 1 + worlds.Even(t, 3, "gangs")
-	if worlds.Chance(t, 4, "all gather only") {
-		j.Each = plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}
+	j := plan.Job{All: drawGather(t, tree, 4)}
+	if !worlds.Chance(t, 4, "all gather only") {
+		j.Sets = drawSets(t, tree, gangs)
 	}
 	j.Gangs = make([]plan.Gang, gangs)
 	members := 1 + worlds.Even(t, 6, "members")
@@ -609,6 +654,23 @@ func drawJob(t *rapid.T, tree *topology.Tree, kinds, ways int) plan.Job {
 		}
 	}
 	return j
+}
+
+// drawSets draws how gangs gather: each in one way, each in its own, or some with one another.
+func drawSets(t *rapid.T, tree *topology.Tree, gangs int) (sets []plan.Set) {
+	if worlds.Chance(t, 2, "each alike") {
+		return plan.EachGang(gangs, drawGather(t, tree, 2))
+	}
+	for range 1 + worlds.Even(t, 3, "sets") {
+		set := plan.Set{Gather: drawGather(t, tree, 2)}
+		for g := range gangs {
+			if rapid.Bool().Draw(t, "in the set") {
+				set.Gangs = append(set.Gangs, g)
+			}
+		}
+		sets = append(sets, set)
+	}
+	return sets
 }
 
 // drawGather draws a gather spec; one in so many has a MustGather layer.
@@ -684,6 +746,40 @@ func TestChooseJob(t *testing.T) {
 	})
 }
 
+// TestJobSets: worlds in which two or three gangs, all of whose members are needed, gather in
+// layers of their own, or some of them with one another.
+func TestJobSets(t *testing.T) {
+	kinds := []string{"refused", "each gang gathers", "two of three gangs gather", "gangs gather in unlike layers", "unlike members", "three gangs"}
+	worlds.Check(t, 1500, kinds, func(t *rapid.T, y worlds.Tally) {
+		var nodes []topology.Node
+		for i := range 4 + worlds.Even(t, 3, "nodes") {
+			nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i), Path: []string{fmt.Sprint("s", i/4), fmt.Sprint("b", i/2)}})
+		}
+		tree := topology.Build([]string{"SpineLayer", "BlockLayer"}, nodes)
+		s := shop{has: make([][2]offer.Slots, len(nodes)), needs: [][2]offer.Slots{{1, 0}, {2, 0}}, single: make([]bool, 2)}
+		w := plan.JobWorld{World: plan.World{Tree: tree}}
+		for i := range s.has {
+			s.has[i][0] = offer.Slots(1 + worlds.Even(t, 3, "cpu"))
+			w.Free = append(w.Free, s.has[i][0])
+		}
+		w.Take = s.take
+		none := make(offer.Multiples, 4)
+		j := plan.Job{All: plan.Gather{Multiple: none}, Gangs: make([]plan.Gang, 2+worlds.Even(t, 2, "gangs"))}
+		for g := range j.Gangs {
+			c := plan.Class{Gang: g, Kind: worlds.Even(t, 3, "kind") / 2}
+			for range 1 + worlds.Even(t, 2, "members") {
+				c.Ranks = append(c.Ranks, g*2+len(c.Ranks))
+			}
+			j.Classes, j.Gangs[g].Need = append(j.Classes, c), offer.Slots(len(c.Ranks))
+		}
+		for range 1 + worlds.Even(t, 3, "sets") {
+			who := rapid.Permutation([]int{0, 1, 2}[:len(j.Gangs)]).Draw(t, "who")
+			j.Sets = append(j.Sets, plan.Set{Gangs: who[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
+		}
+		newJobTwin(s, w, j).compare(t, y)
+	})
+}
+
 // TestJobPreferences: worlds in which three gangs of two can be together, or few of the blocks
 // be touched, and both are wished for.
 func TestJobPreferences(t *testing.T) {
@@ -698,12 +794,13 @@ func TestJobPreferences(t *testing.T) {
 			s.has = append(s.has, [2]offer.Slots{w.Free[i], 0})
 		}
 		w.Tree, w.Take = topology.Build([]string{"BlockLayer"}, nodes), s.take
-		j := plan.Job{Gangs: make([]plan.Gang, 3), All: plan.Gather{Prefer: plan.PreferGather(1)}, Each: plan.Gather{Prefer: plan.PreferGather(1)}}
+		j := plan.Job{Gangs: make([]plan.Gang, 3), All: plan.Gather{Prefer: plan.PreferGather(1)}}
 		for g := range j.Gangs {
 			j.Classes = append(j.Classes, plan.Class{Gang: g, Ranks: []int{2 * g, 2*g + 1}})
 			j.Gangs[g].Need = 2
 		}
-		j.All.Multiple, j.Each.Multiple = make(offer.Multiples, 3), make(offer.Multiples, 3)
+		j.All.Multiple = make(offer.Multiples, 3)
+		j.Sets = plan.EachGang(3, plan.Gather{Prefer: plan.PreferGather(1), Multiple: j.All.Multiple})
 		o := newJobTwin(s, w, j)
 		o.compare(t, y)
 		if ways := o.all(o.legal); len(ways) > 0 {
@@ -795,7 +892,14 @@ func TestOrderOfJobs(t *testing.T) {
 		}
 		to := plan.Job{
 			Classes: make([]plan.Class, len(j.Classes)), Gangs: make([]plan.Gang, len(j.Gangs)),
-			All: shuffledGather(t, j.All), Each: shuffledGather(t, j.Each),
+			All: shuffledGather(t, j.All),
+		}
+		for _, set := range rapid.Permutation(j.Sets).Draw(t, "sets") {
+			other := plan.Set{Gather: shuffledGather(t, set.Gather)}
+			for _, g := range rapid.Permutation(set.Gangs).Draw(t, "gangs of a set") {
+				other.Gangs = append(other.Gangs, gang[g])
+			}
+			to.Sets = append(to.Sets, other)
 		}
 		for c, x := range j.Classes {
 			to.Classes[class[c]] = plan.Class{Gang: gang[x.Gang], Kind: kind[x.Kind], Ranks: x.Ranks}

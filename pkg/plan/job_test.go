@@ -70,7 +70,7 @@ func TestJobs(t *testing.T) {
 			j.Classes = append(j.Classes, c)
 			j.Gangs = append(j.Gangs, plan.Gang{Need: offer.Slots(n)})
 		}
-		j.All.Must, j.Each.Must = 1, 2
+		j.All.Must, j.Sets = 1, plan.EachGang(len(sizes), plan.Gather{Must: 2})
 		return j
 	}
 	one := []offer.Slots{1}
@@ -105,7 +105,7 @@ func TestJobs(t *testing.T) {
 		{
 			"a gang may be in two racks, not in two spines, though all take the same",
 			sized(one, "s1/r/n1=1", "s2/r/n2=1", "s3/r3/n3=1", "s3/r4/n4=1", "s4/r/n5=1"),
-			plan.Job{Classes: []plan.Class{{Ranks: []int{0, 1}}}, Gangs: []plan.Gang{{Need: 1}}, Each: plan.Gather{Must: 1}},
+			plan.Job{Classes: []plan.Class{{Ranks: []int{0, 1}}}, Gangs: []plan.Gang{{Need: 1}}, Sets: plan.EachGang(1, plan.Gather{Must: 1})},
 			"n3=0 n4=0",
 		},
 		{
@@ -232,7 +232,7 @@ func TestLargeJobs(t *testing.T) {
 			if c.trials {
 				w.Trial = a
 			}
-			c.job.Each.Must = c.each
+			c.job.Sets = plan.EachGang(len(c.job.Gangs), plan.Gather{Must: c.each})
 			p, refusal := plan.ChooseJob(w, c.job)
 			t.Logf("%d questions, %v", a.count, refusal)
 			if a.count > 60_000 {

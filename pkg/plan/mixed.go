@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -20,6 +21,9 @@ type mixed struct {
 	columns   []column        // of a price
 	untouched []int64         // what they are where nobody is
 	gangs     [][]offer.Slots // by gang and ID, who is bound; nil where nobody is
+	setsOf    [][]int         // by gang
+	inSet     [][]int         // classes, by set
+	setBound  [][]offer.Slots // by set and ID, who is bound; nil where nobody is
 	order     []seat          // all members by rank
 	byKind    []int           // classes, those of one kind together, the largest kind last
 	never     bool            // no counts are legal, whatever nodes take
@@ -37,10 +41,10 @@ type mixed struct {
 }
 
 // column is what a number of a price is charged for: all members in a domain together, or
-// those of each gang.
+// those of each of some sets.
 type column struct {
 	Preference
-	each bool
+	sets []int // nil is all members
 }
 
 // seat is one member: the n-th of its class.
@@ -82,18 +86,31 @@ func newOutline(w JobWorld, j Job) *mixed {
 		}
 	}
 	m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)
-	for _, p := range inOrder(j.All.Prefer) {
-		m.columns = append(m.columns, column{p, false})
+	m.addSets()
+	m.addColumns()
+	return m
+}
+
+// addColumns lists what preferences are charged by: from the top down, and at one layer those of
+// all members first.
+func (m *mixed) addColumns() {
+	for _, p := range inOrder(m.All.Prefer) {
+		m.columns = append(m.columns, column{p, nil})
 	}
-	for _, p := range inOrder(j.Each.Prefer) {
-		if p.Layer > j.Each.Must {
-			m.columns = append(m.columns, column{p, true})
+	sets := map[Preference][]int{}
+	for i, set := range m.Sets {
+		for _, p := range inOrder(set.Prefer) {
+			if p.Layer > set.Must {
+				sets[p] = append(sets[p], i)
+			}
 		}
 	}
+	for _, p := range inOrder(slices.Collect(maps.Keys(sets))) {
+		m.columns = append(m.columns, column{p, sets[p]})
+	}
 	// Members share the domain of the layers above.
-	m.columns = slices.DeleteFunc(m.columns, func(c column) bool { return c.Layer <= j.All.Must })
+	m.columns = slices.DeleteFunc(m.columns, func(c column) bool { return c.Layer <= m.All.Must })
 	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
-	return m
 }
 
 // rank lists the members by rank.
@@ -166,12 +183,15 @@ func (m *mixed) choose() (p *JobPlan, exact bool) {
 // makeTables prepares to count, if members are not too many for that.
 func (m *mixed) makeTables() {
 	want := make([]offer.Slots, len(m.Classes))
-	gangOf := make([]int, len(m.Classes))
+	setsOf := make([]uint64, len(m.Classes))
 	for c, class := range m.Classes {
-		want[c], gangOf[c] = offer.Slots(len(class.Ranks)), class.Gang
+		want[c] = offer.Slots(len(class.Ranks))
+		for _, i := range m.setsOf[class.Gang] {
+			setsOf[c] |= 1 << i
+		}
 	}
 	if codec, ok := newCodec(want); ok {
-		m.tables = newTables(codec, m.Width+len(m.columns), gangOf)
+		m.tables = newTables(codec, m.Width+len(m.columns), setsOf)
 	}
 }
 
@@ -184,8 +204,8 @@ type effort struct {
 // count finds out how many members of each class can be placed; exact is false if that is
 // too much. The best of them is then in m.
 func (m *mixed) count(most effort) (found, exact bool) {
-	if m.tables == nil || len(m.Gangs) > 64 {
-		return false, false // there is no bit for some gangs in a table's sets of them
+	if m.tables == nil || len(m.Gangs) > 64 || len(m.Sets) > 64 {
+		return false, false // a table has a bit for each set
 	}
 	m.tables.most, m.tables.done = most, effort{}
 	m.table = make([]*table, m.Tree.Len())
@@ -267,7 +287,7 @@ func (m *mixed) at(d topology.ID) *table {
 	if lo, _ := m.Tree.Nodes(d); m.Tree.IsNode(d) {
 		t = m.leaf(lo)
 	} else {
-		t = m.together(slices.Collect(m.Tree.Children(d)), m.tree.Layer(d) < m.Each.Must)
+		t = m.together(slices.Collect(m.Tree.Children(d)), m.apart(m.tree.Layer(d)))
 	}
 	if t == nil {
 		return nil
@@ -276,8 +296,8 @@ func (m *mixed) at(d topology.ID) *table {
 	return m.table[d]
 }
 
-// together returns the table of several domains, merged in pairs.
-func (m *mixed) together(domains []topology.ID, apart bool) *table {
+// together returns the table of several domains, merged in pairs; apart are sets.
+func (m *mixed) together(domains []topology.ID, apart uint64) *table {
 	switch n := len(domains); n {
 	case 0:
 		return m.tables.nobody()
@@ -371,7 +391,7 @@ func (m *mixed) ruleHere(d topology.ID, t *table) *table {
 	var vecs []vec
 	var price []int64
 	for i, v := range t.vecs {
-		if !m.multiples(d, v) || m.tree.Layer(d) == m.Each.Must && !m.gathers(d, v) {
+		if !m.multiples(d, v) || !m.gathers(d, v) {
 			continue
 		}
 		vecs = append(vecs, v)
@@ -383,35 +403,40 @@ func (m *mixed) ruleHere(d topology.ID, t *table) *table {
 	return m.tables.intern(vecs, price)
 }
 
-// gathers says whether each gang has either nobody in d or everybody: enough members,
-// and all who are bound already.
+// gathers says whether each set that gathers in the layer of d, below where all do, has either
+// nobody there or everybody: enough members of all its gangs, and all who are bound already.
 func (m *mixed) gathers(d topology.ID, v vec) bool {
-	for g, gang := range m.Gangs {
-		n := m.ofGang(v, g)
-		if n == 0 {
+	layer := m.tree.Layer(d)
+	for i := range m.Sets {
+		set := &m.Sets[i]
+		if set.Must != layer || layer <= m.All.Must || m.ofSet(v, i) == 0 {
 			continue
 		}
-		if n < gang.Need || m.gangs[g] != nil && m.gangs[g][d] != m.gangs[g][topology.Root] {
+		if m.boundOfSet(i, d) != m.boundOfSet(i, topology.Root) {
 			return false
+		}
+		for _, g := range set.Gangs {
+			if m.ofGang(v, g) < m.Gangs[g].Need {
+				return false
+			}
 		}
 	}
 	return true
 }
 
 // multiples says whether the members in d, if there are new ones, are multiples, and
-// those of each gang.
+// those of each set.
 func (m *mixed) multiples(d topology.ID, v vec) bool {
 	l := m.tree.Layer(d)
 	if n := m.total(v); n > 0 && (n+m.boundIn(d))%m.All.Multiple.At(l) != 0 {
 		return false
 	}
-	every := m.Each.Multiple.At(l)
-	if every == 1 {
-		return true
-	}
-	for g := range m.Gangs {
-		n := m.ofGang(v, g)
-		if n > 0 && (n+m.boundOf(g, d))%every != 0 {
+	for i := range m.Sets {
+		every := m.Sets[i].Multiple.At(l)
+		if every == 1 {
+			continue
+		}
+		if n := m.ofSet(v, i); n > 0 && (n+m.boundOfSet(i, d))%every != 0 {
 			return false
 		}
 	}
@@ -431,11 +456,11 @@ func (m *mixed) touches(d topology.ID, v vec, c column) (n int64) {
 	switch {
 	case c.Layer != m.tree.Layer(d) || v == 0:
 		return 0
-	case !c.each:
+	case c.sets == nil:
 		return c.Charge.of(m.boundIn(d), m.total(v))
 	}
-	for g := range m.Gangs {
-		n += c.Charge.of(m.boundOf(g, d), m.ofGang(v, g))
+	for _, i := range c.sets {
+		n += c.Charge.of(m.boundOfSet(i, d), m.ofSet(v, i))
 	}
 	return n
 }
@@ -475,7 +500,7 @@ func (m *mixed) takes(domains []topology.ID, v vec) (out []topology.ID) {
 }
 
 func (m *mixed) rest(domains []topology.ID, _ vec) rest[vec] {
-	apart := m.tree.Layer(m.tree.Parent(domains[0])) < m.Each.Must
+	apart := m.apart(m.tree.Layer(m.tree.Parent(domains[0])))
 	return after{m.tables, newTails(domains, m.tables.nobody(), func(after *table, d topology.ID) *table {
 		return m.tables.merge(m.at(d), after, apart)
 	})}
@@ -492,13 +517,13 @@ func (a after) price(i int, v vec) (offer.Price, bool) {
 }
 
 func (m *mixed) share(d topology.ID, after func(vec) (offer.Price, bool), v vec, due offer.Price) (most vec) {
-	t := m.at(d)
+	t, apart := m.at(d), m.apart(m.tree.Layer(d)-1)
 	for i, x := range t.vecs {
 		if !m.within(x, v) || !m.better(x, most) {
 			continue
 		}
-		// Gangs that are kept apart are so in what is due; here it must be asked.
-		if m.tree.Layer(d) <= m.Each.Must && t.gangs[i]&m.tables.gangsIn(v-x) != 0 {
+		// Sets that are kept apart are so in what is due; here it must be asked.
+		if t.sets[i]&m.tables.setsIn(v-x)&apart != 0 {
 			continue
 		}
 		if p, ok := after(v - x); ok && t.row(i).Add(p).Compare(due) == 0 {

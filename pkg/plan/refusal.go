@@ -18,15 +18,22 @@ type Refusal struct {
 	Domains  []Offer
 	Multiple []Multiple // the multiples that were asked for, from the top down
 	Split    bool       // bound members are in several domains of the Must layer
-	// Each is the layer in which each gang must gather on its own, "" if there is none.
-	Each string
-	// SplitGangs are the indexes of gangs whose bound members are in several domains of it.
-	SplitGangs []int
+	// Deeper are the sets of gangs that must gather deeper than all together.
+	Deeper []Deeper
 	// Dependent says that members depend on one another across nodes: the offers are for
 	// each domain as it is now, before the first of them is there.
 	Dependent bool
 	// Cut says that not all ways were tried.
 	Cut bool
+}
+
+// Deeper is sets of as many gangs each that must gather in one layer.
+type Deeper struct {
+	Layer string
+	Gangs int  // in each set
+	Sets  int  // how many of them there are
+	Every bool // every gang is in one of them
+	Split int  // so many of them have bound members in several domains of the layer
 }
 
 // Offer is what one domain can give.
@@ -84,16 +91,33 @@ func (m *mixed) refuse(cut bool) *Refusal {
 	r := m.ground.refuse(m.All.Must, m.most)
 	r.Want, r.Dependent, r.Cut = m.need(), m.Trial != nil, cut
 	r.multiples(m.tree, m.All.Multiple)
-	r.multiples(m.tree, m.Each.Multiple)
-	if m.Each.Must > m.All.Must {
-		r.Each = m.tree.LayerNames()[m.Each.Must]
-	}
-	for g := range m.Gangs {
-		if r.Each != "" && m.splitGang(g) {
-			r.SplitGangs = append(r.SplitGangs, g)
+	for i, set := range m.Sets {
+		if !slices.ContainsFunc(m.Sets[:i], func(s Set) bool { return slices.Equal(s.Multiple, set.Multiple) }) {
+			r.multiples(m.tree, set.Multiple)
 		}
+		m.addDeeper(r, i)
 	}
 	return r
+}
+
+// addDeeper says of a set that it must gather deeper than all, if it must.
+func (m *mixed) addDeeper(r *Refusal, set int) {
+	s := m.Sets[set]
+	if s.Must <= m.All.Must {
+		return
+	}
+	layer, size := m.tree.LayerNames()[s.Must], len(s.Gangs)
+	i := slices.IndexFunc(r.Deeper, func(a Deeper) bool { return a.Layer == layer && a.Gangs == size })
+	if i < 0 {
+		i = len(r.Deeper)
+		r.Deeper = append(r.Deeper, Deeper{Layer: layer, Gangs: size})
+	}
+	a := &r.Deeper[i]
+	a.Sets++
+	a.Every = a.Sets*size == len(m.Gangs)
+	if m.splitSet(set) {
+		a.Split++
+	}
 }
 
 // most is how many members a domain takes, or where nobody counted them, no more than
@@ -125,14 +149,16 @@ func (r *Refusal) String() string {
 		}
 		fmt.Fprintf(&b, "%s=%d", m.Layer, m.Count)
 	}
-	if r.Each != "" {
-		fmt.Fprintf(&b, "; each gang in one domain of %s", r.Each)
+	for _, a := range r.Deeper {
+		fmt.Fprintf(&b, "; %s in one domain of %s", a.who(), a.Layer)
 	}
 	if r.Split {
 		fmt.Fprintf(&b, "; the members already bound are in several domains of %s", r.Layer)
 	}
-	if len(r.SplitGangs) > 0 {
-		fmt.Fprintf(&b, "; the members already bound of %d of the gangs are in several domains of %s", len(r.SplitGangs), r.Each)
+	for _, a := range r.Deeper {
+		if a.Split > 0 {
+			fmt.Fprintf(&b, "; the members already bound of %d of the gangs are in several domains of %s", a.Split*a.Gangs, a.Layer)
+		}
 	}
 	if r.Dependent {
 		b.WriteString("; the members depend on one another (affinity, spread), and do not all fit in any order")
@@ -141,6 +167,19 @@ func (r *Refusal) String() string {
 		b.WriteString("; not all ways were tried")
 	}
 	return b.String()
+}
+
+// who are the gangs, as far as they can be told without names.
+func (a Deeper) who() string {
+	switch {
+	case a.Gangs == 1 && a.Every:
+		return "each gang"
+	case a.Gangs == 1:
+		return fmt.Sprintf("%d of the gangs, each", a.Sets)
+	case a.Sets == 1:
+		return fmt.Sprintf("%d of the gangs together", a.Gangs)
+	}
+	return fmt.Sprintf("%d sets of %d gangs, each set", a.Sets, a.Gangs)
 }
 
 func (r *Refusal) writeDomains(b *strings.Builder) {

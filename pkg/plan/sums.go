@@ -76,8 +76,11 @@ func (e *extent) fit() bool {
 // who is where.
 func (m *mixed) legalTotals(bound bool) extent {
 	if !bound {
-		all := offer.Common(common(m.All.Multiple, m.Tree.Depth()), common(m.Each.Multiple, m.Tree.Depth()))
-		return extent{step: all}
+		each := offer.Slots(0)
+		for g := range m.Gangs {
+			each = divisor(each, m.multipleOf(g, m.Tree.Depth()))
+		}
+		return extent{step: offer.Common(common(m.All.Multiple, m.Tree.Depth()), max(each, 1))}
 	}
 	return beside(m.boundIn(topology.Root), common(m.All.Multiple, m.All.Must))
 }
@@ -106,9 +109,9 @@ func (m *mixed) countsAre(target []int) bool {
 // legalOf is legalTotals for one gang.
 func (m *mixed) legalOf(g int) extent {
 	if bound := m.boundOf(g, topology.Root); bound > 0 {
-		return beside(bound, common(m.Each.Multiple, max(m.All.Must, m.Each.Must)))
+		return beside(bound, m.multipleOf(g, m.gathersAt(g)))
 	}
-	return extent{step: common(m.Each.Multiple, m.Tree.Depth())}
+	return extent{step: m.multipleOf(g, m.Tree.Depth())}
 }
 
 // beside is the counts that make up a multiple of step together with those that are bound.
@@ -159,7 +162,7 @@ func (m *mixed) mostOf(g int, root topology.ID) (most offer.Slots) {
 			want += offer.Slots(len(c.Ranks))
 		}
 	}
-	layer := max(m.Each.Must, m.tree.Layer(root))
+	layer := max(m.gathersAt(g), m.tree.Layer(root))
 	for d := range m.below(root, layer) {
 		if m.boundOf(g, d) != m.boundOf(g, topology.Root) {
 			continue

@@ -81,13 +81,17 @@ func TestPossible(t *testing.T) {
 		{"four on nodes that take three, in fours", job(4, func(j *plan.Job) { j.All.Multiple = offer.Multiples{0, 0, 4} }), true, false},
 		{"seven in a block", job(7, func(j *plan.Job) { j.All.Must = 1 }), true, false},
 		{"seven alike in a block", func() plan.Job { j := gangs(7); j.All.Must = 1; return j }(), true, false},
-		{"two gangs of six, each in a block", func() plan.Job { j := gangs(6, 6); j.Each.Must = 1; return j }(), true, true},
-		{"one of seven, the other of five", func() plan.Job { j := gangs(7, 5); j.Each.Must = 1; return j }(), true, false},
-		{"too many to look at, one for half a block more than it has", func() plan.Job { j := gangs(900, 300); j.Each.Must = 1; return j }(), true, false},
-		{"each in threes", func() plan.Job { j := gangs(4, 5); j.Each.Multiple = offer.Multiples{0, 3}; return j }(), false, false},
+		{"two gangs of six, each in a block", func() plan.Job { j := gangs(6, 6); j.Sets = plan.EachGang(2, plan.Gather{Must: 1}); return j }(), true, true},
+		{"one of seven, the other of five", func() plan.Job { j := gangs(7, 5); j.Sets = plan.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false},
+		{"too many to look at, one for half a block more than it has", func() plan.Job { j := gangs(900, 300); j.Sets = plan.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false},
+		{"each in threes", func() plan.Job {
+			j := gangs(4, 5)
+			j.Sets = plan.EachGang(2, plan.Gather{Multiple: offer.Multiples{0, 3}})
+			return j
+		}(), false, false},
 		{"each in threes, one with two that run", func() plan.Job {
 			j := gangs(3, 1)
-			j.Each.Multiple, j.Gangs[1].Bound = offer.Multiples{3}, []offer.Slots{0, 2, 0, 0}
+			j.Sets, j.Gangs[1].Bound = plan.EachGang(2, plan.Gather{Multiple: offer.Multiples{3}}), []offer.Slots{0, 2, 0, 0}
 			return j
 		}(), true, true},
 		{"with one that runs elsewhere", func() plan.Job {

@@ -74,7 +74,7 @@ type table struct {
 	width int
 	vecs  []vec
 	index []int    // of each vec, rising
-	gangs []uint64 // whose members are in each vec, a bit for each gang
+	sets  []uint64 // whose members are in each vec, a bit for each set of gangs
 	price []int64  // the i-th vec costs price[i*width:(i+1)*width]
 }
 
@@ -90,7 +90,7 @@ func (t *table) find(index int) (i int, ok bool) {
 type tables struct {
 	codec
 	width  int
-	gangOf []int // by class
+	setsOf []uint64 // by class, a bit for each
 
 	known  map[string]*table
 	merged map[pair]*table
@@ -112,12 +112,12 @@ type numbered struct{ index, at int }
 
 type pair struct {
 	a, b  *table
-	apart bool
+	apart uint64
 }
 
-func newTables(c codec, width int, gangOf []int) *tables {
+func newTables(c codec, width int, setsOf []uint64) *tables {
 	return &tables{
-		codec: c, width: width, gangOf: gangOf, known: map[string]*table{}, merged: map[pair]*table{},
+		codec: c, width: width, setsOf: setsOf, known: map[string]*table{}, merged: map[pair]*table{},
 		made: make([]int, c.size), costs: make([]int64, c.size*width),
 	}
 }
@@ -144,7 +144,7 @@ func (ts *tables) intern(vecs []vec, price []int64) *table {
 	for _, o := range ts.order {
 		t.vecs = append(t.vecs, vecs[o.at])
 		t.index = append(t.index, o.index)
-		t.gangs = append(t.gangs, ts.gangsIn(vecs[o.at]))
+		t.sets = append(t.sets, ts.setsIn(vecs[o.at]))
 		t.price = append(t.price, row(o.at)...)
 	}
 	ts.known[string(ts.key)] = t
@@ -157,22 +157,22 @@ func appendNumber(key []byte, n int64) []byte { return append(strconv.AppendInt(
 // nobody is the table of a domain that takes nobody.
 func (ts *tables) nobody() *table { return ts.intern([]vec{0}, make([]int64, ts.width)) }
 
-func (ts *tables) gangsIn(v vec) (set uint64) {
-	for class, g := range ts.gangOf {
+func (ts *tables) setsIn(v vec) (all uint64) {
+	for class, sets := range ts.setsOf {
 		if ts.count(v, class) > 0 {
-			set |= 1 << g
+			all |= sets
 		}
 	}
-	return set
+	return all
 }
 
 func (ts *tables) tooMuch() bool {
 	return ts.most.vecs > 0 && ts.done.vecs > ts.most.vecs || ts.most.asks > 0 && ts.done.asks > ts.most.asks
 }
 
-// merge returns the table of two domains together, nil if that is too much work. If
-// gangs are kept apart, none may have members in both.
-func (ts *tables) merge(a, b *table, apart bool) *table {
+// merge returns the table of two domains together, nil if that is too much work. No
+// set that is kept apart may have members in both.
+func (ts *tables) merge(a, b *table, apart uint64) *table {
 	if had := ts.merged[pair{a, b, apart}]; had != nil {
 		return had
 	}
@@ -185,7 +185,7 @@ func (ts *tables) merge(a, b *table, apart bool) *table {
 	for i, v := range a.vecs {
 		for k, w := range b.vecs {
 			sum, ok := ts.add(v, w)
-			if !ok || apart && a.gangs[i]&b.gangs[k] != 0 {
+			if !ok || a.sets[i]&b.sets[k]&apart != 0 {
 				continue
 			}
 			n := a.index[i] + b.index[k]

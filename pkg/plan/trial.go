@@ -24,12 +24,12 @@ type trials struct {
 	scarce    []int         // classes, those with the fewest slots first
 
 	// The search in one domain:
-	nodes    []int // in the order in which rule 8 fills them when all are free
-	place    []int // by node index, where it stands in nodes
-	turns    []int // nodes, one of each domain in turn
-	turn     []int // by node index, where it stands in turns
-	left     []int // by class, those without a place
-	homes    []topology.ID
+	nodes    []int         // in the order in which rule 8 fills them when all are free
+	place    []int         // by node index, where it stands in nodes
+	turns    []int         // nodes, one of each domain in turn
+	turn     []int         // by node index, where it stands in turns
+	left     []int         // by class, those without a place
+	homes    []topology.ID // by set
 	puts     []Put
 	set      set          // of puts, by class
 	failed   map[set]bool // sets of puts from which no plan can be reached
@@ -52,7 +52,7 @@ const (
 // many domains.
 const lately = 16
 
-// homeless is the home of a gang that may still gather anywhere.
+// homeless is the home of a set that may still gather anywhere.
 const homeless topology.ID = -1
 
 func newTrials(m *mixed) *trials {
@@ -208,19 +208,20 @@ func (s *trials) begin(d topology.ID, target []int) {
 		s.turn = places(s.turn, s.turns, s.Tree.NumNodes())
 	}
 	s.set, s.failed = 0, map[set]bool{}
-	s.homes = make([]topology.ID, len(s.Gangs))
-	for g := range s.homes {
-		s.homes[g] = homeless
-		if s.gangs[g] != nil {
-			i := slices.IndexFunc(s.Gangs[g].Bound, func(n offer.Slots) bool { return n > 0 })
-			s.homes[g] = s.home(i)
+	s.homes = make([]topology.ID, len(s.Sets))
+	for i, set := range s.Sets {
+		s.homes[i] = homeless
+		for _, g := range set.Gangs {
+			if node := slices.IndexFunc(s.Gangs[g].Bound, func(n offer.Slots) bool { return n > 0 }); node >= 0 {
+				s.homes[i] = s.home(i, node)
+			}
 		}
 	}
 }
 
-// home is the domain in which a gang gathers if one of it is on the node.
-func (s *trials) home(node int) topology.ID {
-	return s.tree.Ancestor(s.tree.Node(node), s.Each.Must)
+// home is the domain in which a set gathers if one of it is on the node.
+func (s *trials) home(set, node int) topology.ID {
+	return s.tree.Ancestor(s.tree.Node(node), s.Sets[set].Must)
 }
 
 // listNodes lists the nodes of d by size, layer by layer.
@@ -356,27 +357,33 @@ func (s *trials) last(class int) (node int, ok bool) {
 	return p.Node, p.Class == class
 }
 
-// mayGather says whether a member may go there for its gang. A gang that has no home yet
+// mayGather says whether a member may go there for its sets. A set that has no home yet
 // finds none where one of its classes has too little room; small is the last such one.
 func (s *trials) mayGather(class, node int, small *topology.ID) bool {
-	g := s.Classes[class].Gang
-	home := s.home(node)
-	if s.homes[g] != homeless || home == *small {
-		return s.homes[g] == home
-	}
-	if s.dependent || s.Each.Must == 0 {
-		return true
-	}
-	lo, hi := s.tree.Nodes(home)
-	for c, left := range s.left {
-		if s.Classes[c].Gang != g {
-			continue
+	for _, set := range s.setsOf[s.Classes[class].Gang] {
+		home := s.home(set, node)
+		switch {
+		case s.homes[set] == home:
+		case s.homes[set] != homeless || home == *small:
+			return false
+		case s.dependent || s.Sets[set].Must == 0:
+		case !s.takesSet(home, set):
+			*small = home
+			return false
 		}
+	}
+	return true
+}
+
+// takesSet says whether those of a set who have no place find room in a domain class by class.
+func (s *trials) takesSet(home topology.ID, set int) bool {
+	lo, hi := s.tree.Nodes(home)
+	for _, c := range s.inSet[set] {
+		left := s.left[c]
 		for node := lo; node < hi && left > 0 && s.ask(1); node++ {
 			left -= int(s.now.takes(s.Classes[c].Kind, node))
 		}
 		if left > 0 {
-			*small = home
 			return false
 		}
 	}
@@ -404,7 +411,6 @@ func (s *trials) fits(kind, node int) bool {
 
 // tryOn puts a member of a class on a node, if it fits, and then places the rest.
 func (s *trials) tryOn(class, node int) bool {
-	g := s.Classes[class].Gang
 	if s.failed[s.set.with(class, node)] {
 		s.ask(1)
 		return false
@@ -412,7 +418,12 @@ func (s *trials) tryOn(class, node int) bool {
 	if !s.fits(s.Classes[class].Kind, node) {
 		return false
 	}
-	home := s.homes[g]
+	var few [4]topology.ID
+	homes := few[:0]
+	sets := s.setsOf[s.Classes[class].Gang]
+	for _, i := range sets {
+		homes = append(homes, s.homes[i])
+	}
 	s.add(class, node)
 	if s.descend() {
 		return true
@@ -421,7 +432,9 @@ func (s *trials) tryOn(class, node int) bool {
 	s.puts = s.puts[:len(s.puts)-1]
 	s.set = s.set.without(class, node)
 	s.left[class]++
-	s.homes[g] = home
+	for at, i := range sets {
+		s.homes[i] = homes[at]
+	}
 	return false
 }
 
@@ -431,53 +444,43 @@ func (s *trials) add(class, node int) {
 	s.puts = append(s.puts, Put{Class: class, Node: node})
 	s.set = s.set.with(class, node)
 	s.left[class]--
-	s.homes[s.Classes[class].Gang] = s.home(node)
+	for _, i := range s.setsOf[s.Classes[class].Gang] {
+		s.homes[i] = s.home(i, node)
+	}
 }
 
-// legal is rule 2 for the puts, and rule 1 for gangs that some members of were bound.
+// legal is rule 2 for the puts, and rule 1 for sets that some members of were bound.
 func (s *trials) legal() bool {
-	for g := range s.Gangs {
-		isIn := func(p Put) bool { return s.Classes[p.Class].Gang == g }
-		if s.splitGang(g) && slices.ContainsFunc(s.puts, isIn) {
+	for i := range s.Sets {
+		isIn := func(p Put) bool { return slices.Contains(s.inSet[i], p.Class) }
+		if s.splitSet(i) && slices.ContainsFunc(s.puts, isIn) {
+			return false
+		}
+		if !s.areMultiples(s.Sets[i].Multiple, isIn, func(d topology.ID) offer.Slots { return s.boundOfSet(i, d) }) {
 			return false
 		}
 	}
-	if common(s.All.Multiple, s.tree.Depth()) == 1 && common(s.Each.Multiple, s.tree.Depth()) == 1 {
+	return s.areMultiples(s.All.Multiple, func(Put) bool { return true }, s.boundIn)
+}
+
+// areMultiples says whether some of the puts make up the multiples with those who are bound.
+func (s *trials) areMultiples(of offer.Multiples, isIn func(Put) bool, bound func(topology.ID) offer.Slots) bool {
+	if common(of, s.tree.Depth()) == 1 {
 		return true
 	}
-	sums := make([][]offer.Slots, len(s.Gangs)) // by gang and ID
-	for g := range sums {
-		count := make([]offer.Slots, s.Tree.NumNodes())
-		for _, p := range s.puts {
-			if s.Classes[p.Class].Gang == g {
-				count[p.Node]++
-			}
+	count := make([]offer.Slots, s.Tree.NumNodes())
+	for _, p := range s.puts {
+		if isIn(p) {
+			count[p.Node]++
 		}
-		sums[g] = offer.Sum(s.Tree, count)
 	}
-	for d := topology.Root; int(d) < s.tree.Len(); d++ {
-		l, all := s.tree.Layer(d), offer.Slots(0)
-		for g := range sums {
-			all += sums[g][d]
-			if sums[g][d] > 0 && (sums[g][d]+s.boundOf(g, d))%s.Each.Multiple.At(l) != 0 {
-				return false
-			}
-		}
-		if all > 0 && (all+s.boundIn(d))%s.All.Multiple.At(l) != 0 {
+	for d, n := range offer.Sum(s.Tree, count) {
+		d := topology.ID(d)
+		if n > 0 && (n+bound(d))%of.At(s.tree.Layer(d)) != 0 {
 			return false
 		}
 	}
 	return true
-}
-
-// splitGang says whether bound members of a gang are in several domains of the layer
-// in which it must gather.
-func (m *mixed) splitGang(gang int) bool {
-	if m.gangs[gang] == nil {
-		return false
-	}
-	homes := domainsAt(m.tree, m.Each.Must)
-	return len(slices.DeleteFunc(homes, func(d topology.ID) bool { return m.gangs[gang][d] == 0 })) > 1
 }
 
 // plan is the plan of what was put. Ranks fill nodes in the order of rule 8.

@@ -13,6 +13,7 @@ const (
 	trial      = "pkg/plan/trial.go"
 	memory     = "pkg/plan/memory.go"
 	sums       = "pkg/plan/sums.go"
+	sets       = "pkg/plan/sets.go"
 	holds      = "pkg/plan/holds.go"
 	tails      = "pkg/plan/tails.go"
 	refusal    = "pkg/plan/refusal.go"
@@ -156,8 +157,8 @@ func isDigit`, "TestCompareNames"},
 	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyFreeOfCharge"},
 	{"the block's tail for all of it", tails, `return t.at[i%block]`, `return t.at[0]`, "TestChoose"},
 
-	{"all members gather where each gang does", mixed, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)`, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Each.Must)`, "TestChooseJob TestJobs"},
-	{"size by the multiples of each", mixed, `newGround(m.World, j.All.Multiple.Steps(`, `newGround(m.World, j.Each.Multiple.Steps(`, "TestChooseJob"},
+	{"all members gather where each gang does", mixed, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)`, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Sets[0].Must)`, "TestChooseJob TestJobs"},
+	{"size by the multiples of each", mixed, `newGround(m.World, j.All.Multiple.Steps(`, `newGround(m.World, j.Sets[0].Multiple.Steps(`, "TestChooseJob"},
 	{"preferences of each before those of all", mixed, `	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 `, `	slices.Reverse(m.columns)
 	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
@@ -173,13 +174,13 @@ func isDigit`, "TestCompareNames"},
 `, "TestChooseJob"},
 	{"a node takes each kind as if it were alone", mixed, `			if left > 0 && (v != 0 || m.Ways != nil) {`, `			if false {`, "TestChooseJob TestJobs"},
 	{"gangs of one kind share no slots", mixed, `add(i+1, v+m.tables.one(c, n), left-n)`, `add(i+1, v+m.tables.one(c, n), left)`, "TestChooseJob TestJobs"},
-	{"multiples are for nobody", mixed, `		if !m.multiples(d, v) || m.tree`, `		if m.tree`, "TestChooseJob TestJobs"},
-	{"gangs gather one layer up", mixed, `m.tree.Layer(d) == m.Each.Must && !m.gathers(d, v) {`, `m.tree.Layer(d) == m.Each.Must-1 && !m.gathers(d, v) {`, "TestChooseJob"},
-	{"gangs need not gather with their bound", mixed, `n < gang.Need || m.gangs[g] != nil && m.gangs[g][d] != m.gangs[g][topology.Root] {`, `n < gang.Need {`, "TestChooseJob TestJobs"},
+	{"multiples are for nobody", mixed, `		if !m.multiples(d, v) || !m.gathers`, `		if !m.gathers`, "TestChooseJob TestJobs"},
+	{"gangs gather one layer up", mixed, `if set.Must != layer || layer`, `if set.Must-1 != layer || layer`, "TestChooseJob"},
+	{"gangs need not gather with their bound", mixed, `if m.boundOfSet(i, d) != m.boundOfSet(i, topology.Root) {`, `if false {`, "TestChooseJob TestJobs"},
 	{"bound members do not count", mixed, `(n+m.boundIn(d))%m.All.Multiple.At(l) != 0 {`, `n%m.All.Multiple.At(l) != 0 {`, "TestChooseJob TestJobs"},
-	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundOf(g, d))%every != 0 {`, `n > 0 && n%every != 0 {`, "TestChooseJob"},
-	{"old domains are new for gangs", mixed, `		n += c.Charge.of(m.boundOf(g, d), m.ofGang(v, g))
-`, `		n += c.Charge.of(0, m.ofGang(v, g))
+	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundOfSet(i, d))%every != 0 {`, `n > 0 && n%every != 0 {`, "TestChooseJob"},
+	{"old domains are new for gangs", mixed, `		n += c.Charge.of(m.boundOfSet(i, d), m.ofSet(v, i))
+`, `		n += c.Charge.of(0, m.ofSet(v, i))
 `, "TestChooseJob"},
 	{"old domains are new for all", mixed, `return c.Charge.of(m.boundIn(d), m.total(v))`, `return c.Charge.of(0, m.total(v))`, "TestChooseJob"},
 	{"one rule for all layers", mixed, `same := ruled{t, m.tree.Layer(d)}`, `same := ruled{t, 0}`, "TestChooseJob"},
@@ -189,9 +190,12 @@ func isDigit`, "TestCompareNames"},
 `, ``, "TestChooseJob"},
 	{"as few as possible each, of a job", mixed, `!m.better(x, most) {`, `most != 0 && m.better(x, most) {`, "TestChooseJob"},
 	{"preferences do not hold inside a job", mixed, `t.row(i).Add(p).Compare(due) == 0 {`, `t.row(i).Add(p).Compare(due) >= 0 {`, "TestChooseJob"},
-	{"gangs come apart inside", mixed, `		if m.tree.Layer(d) <= m.Each.Must && t.gangs[i]&m.tables.gangsIn(v-x) != 0 {`, `		if false {`, "TestChooseJob"},
-	{"gangs may be in two domains", table, `if !ok || apart && a.gangs[i]&b.gangs[k] != 0 {`, `if !ok {`, "TestChooseJob"},
-	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, apart}] = t`, `	ts.merged[pair{a, b, true}], ts.merged[pair{a, b, false}] = t, t`, "TestJobs"},
+	{"gangs come apart inside", mixed, `m.tables.setsIn(v-x)&apart != 0 {`, `m.tables.setsIn(v-x)&apart&0 != 0 {`, "TestChooseJob"},
+	{"a set needs one of its gangs only", mixed, `			if m.ofGang(v, g) < m.Gangs[g].Need {`, `			if m.ofGang(v, g) < 0*m.Gangs[g].Need {`, "TestChooseJob"},
+	{"a set of several makes counts of one", sets, `if set := m.Sets[i]; len(set.Gangs) == 1 {`, `if set := m.Sets[i]; len(set.Gangs) > 0 {`, "TestChooseJob"},
+	{"sets of one layer only are apart", sets, `		if m.Sets[i].Must > layer {`, `		if m.Sets[i].Must == layer+1 {`, "TestChooseJob"},
+	{"gangs may be in two domains", table, `if !ok || a.sets[i]&b.sets[k]&apart != 0 {`, `if !ok {`, "TestChooseJob"},
+	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, apart}] = t`, `	ts.merged[pair{a, b, 0}], ts.merged[pair{a, b, 3}] = t, t`, "TestJobs"},
 	{"more members than there are", table, `	return sum, (c.limit-sum)&c.spare == c.spare`, `	return sum, true`, "TestChooseJob"},
 	{"a sum keeps the first price", table, `} else if !lessSum(a.row(i), b.row(k), row) {`, `} else {`, "TestChooseJob"},
 	{"tables of one price are one", table, `		for _, p := range row(o.at) {
@@ -232,16 +236,10 @@ func isDigit`, "TestCompareNames"},
 }
 
 // candidates`, "TestJobInTrial"},
-	{"gangs gather anywhere", trial, `		return s.homes[g] == home
-`, `		return true
-`, "TestChooseJobOneByOne TestJobInTrial TestLargeJobs"},
-	{"homes are not looked over", trial, `	if s.dependent || s.Each.Must == 0 {
-		return true
-	}
-`, `	if s != nil {
-		return true
-	}
-`, "TestLargeJobs"},
+	{"gangs gather anywhere", trial, `		case s.homes[set] != homeless || home == *small:
+			return false
+`, ``, "TestChooseJobOneByOne TestJobInTrial TestLargeJobs"},
+	{"homes are not looked over", trial, `		case !s.takesSet(home, set):`, `		case false:`, "TestLargeJobs"},
 	{"sets of members are known wherever they are", memory, `uint64(what)<<32 + uint64(node) + 1`, `uint64(what)<<32 + 1`, "TestJobInTrial"},
 	{"failure is forgotten", trial, `	if s.failed[s.set.with(class, node)] {`, `	if false {`, "TestRefusalsInTrial"},
 	{"nobody is left out", trial, `	if len(targets) > 1 || s.dependent && len(targets) == 1 {`, `	if false {`, "TestElasticInTrial"},
@@ -260,16 +258,14 @@ func isDigit`, "TestCompareNames"},
 	{"every question is asked", memory, `	fits, ok := m.answers[q]
 `, `	fits, ok := false, false
 `, "TestRefusalsInTrial"},
-	{"a gang leaves home when its last member does", trial, `	s.left[class]++
-	s.homes[g] = home
-`, `	s.left[class]++
-	_, s.homes[g] = home, homeless
+	{"a gang leaves home when its last member does", trial, `		s.homes[i] = homes[at]
+`, `		_, s.homes[i] = homes[at], homeless
 `, "TestChooseJobOneByOne"},
 	{"one by one, multiples are for nobody", trial, `		return s.legal()
 `, `		return true
 `, "TestChooseJobOneByOne TestJobInTrial"},
-	{"one by one, split gangs are placed", trial, `		if s.splitGang(g) && slices.ContainsFunc(s.puts, isIn) {`, `		if false && slices.ContainsFunc(s.puts, isIn) {`, "TestChooseJobOneByOne TestJobInTrial"},
-	{"one by one, bound members do not count", trial, `if all > 0 && (all+s.boundIn(d))%s.All.Multiple.At(l) != 0 {`, `if all > 0 && all%s.All.Multiple.At(l) != 0 {`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"one by one, split gangs are placed", trial, `		if s.splitSet(i) && slices.ContainsFunc(s.puts, isIn) {`, `		if false && slices.ContainsFunc(s.puts, isIn) {`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"one by one, bound members do not count", trial, `if n > 0 && (n+bound(d))%of.At`, `if n > 0 && n%of.At`, "TestChooseJobOneByOne TestJobInTrial"},
 	{"the domain without those bound", trial, `			if n > 0 && !yield(i) {`, `			if n < 0 && !yield(i) {`, "TestChooseJobOneByOne TestJobInTrial"},
 	{"no end of tries", trial, `triesInAll    = 40_000`, `triesInAll    = 400_000`, "TestLargeJobs"},
 	{"no end of questions", trial, `askedInAll    = 4_000`, `askedInAll    = 40_000`, "TestRefusalsInTrial"},
@@ -279,10 +275,10 @@ func isDigit`, "TestCompareNames"},
 
 	{"counts are what they would be without those bound", sums, `rest: -bound % step}`, `rest: 0 * bound}`, "TestPossible TestChooseJob"},
 	{"those bound are with the others in every layer", sums, `return beside(m.boundIn(topology.Root), common(m.All.Multiple, m.All.Must))`, `return beside(m.boundIn(topology.Root), common(m.All.Multiple, m.Tree.Depth()))`, "TestSums TestChooseJob"},
-	{"a gang's counts know no multiples", sums, `	return extent{step: common(m.Each.Multiple, m.Tree.Depth())}
+	{"a gang's counts know no multiples", sums, `	return extent{step: m.multipleOf(g, m.Tree.Depth())}
 `, `	return extent{step: 1}
 `, "TestPossible"},
-	{"a gang takes what all domains take", sums, `	layer := max(m.Each.Must, m.tree.Layer(root))
+	{"a gang takes what all domains take", sums, `	layer := max(m.gathersAt(g), m.tree.Layer(root))
 `, `	layer := m.tree.Layer(root)
 `, "TestPossible"},
 	{"a gang gathers where nobody of it is", sums, `if m.boundOf(g, d) != m.boundOf(g, topology.Root) {`, `if m.boundOf(g, d) != 0 {`, "TestSums TestChooseJob"},

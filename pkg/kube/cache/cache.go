@@ -74,17 +74,18 @@ type Cache struct {
 	serves    map[string]bool // scheduler names of our profiles
 	gangs     map[gang.Ref]*record
 	owners    map[source.OwnerKey]*source.Owned
-	owned     map[source.OwnerKey]map[gang.Ref]bool // gangs, by whom they name as their owner
-	named     map[string]map[gang.Ref]bool          // gangs, by namespace/name
-	elsewhere map[gang.Ref]map[string]string        // what names another gang, by the gang that a controller meant and by pod
-	denied    map[schema.GroupVersionResource]bool  // what may not be read
-	wanted    map[string]bool                       // kinds of owners that gangs name
-	expected  map[string]bool                       // kinds of owners that are watched
-	pods      map[string]*v1.Pod                    // members of gangs
-	onNode    map[string]map[string]bool            // of them, those that are bound, by node
-	nominated map[string]string                     // pods that are nominated for a node, of gangs or not, and that node
-	found     map[string]string                     // members that were nominated for a node when this process began, and that node
-	strays    map[string]*stray                     // pods without a gang that might have meant one
+	owned     map[source.OwnerKey]map[gang.Ref]bool        // gangs, by whom they name as their owner
+	below     map[source.OwnerKey]map[source.OwnerKey]bool // owners, by whom they name as their parent
+	named     map[string]map[gang.Ref]bool                 // gangs, by namespace/name
+	elsewhere map[gang.Ref]map[string]string               // what names another gang, by the gang that a controller meant and by pod
+	denied    map[schema.GroupVersionResource]bool         // what may not be read
+	wanted    map[string]bool                              // kinds of owners that gangs name
+	expected  map[string]bool                              // kinds of owners that are watched
+	pods      map[string]*v1.Pod                           // members of gangs
+	onNode    map[string]map[string]bool                   // of them, those that are bound, by node
+	nominated map[string]string                            // pods that are nominated for a node, of gangs or not, and that node
+	found     map[string]string                            // members that were nominated for a node when this process began, and that node
+	strays    map[string]*stray                            // pods without a gang that might have meant one
 	nodes     map[string]*v1.Node
 	gone      map[string]bool // nodes that were deleted, as long as the scheduler may not know
 	network   network
@@ -103,6 +104,7 @@ func New(o Options) *Cache {
 		gangs:     map[gang.Ref]*record{},
 		owners:    map[source.OwnerKey]*source.Owned{},
 		owned:     map[source.OwnerKey]map[gang.Ref]bool{},
+		below:     map[source.OwnerKey]map[source.OwnerKey]bool{},
 		named:     map[string]map[gang.Ref]bool{},
 		elsewhere: map[gang.Ref]map[string]string{},
 		denied:    map[schema.GroupVersionResource]bool{},

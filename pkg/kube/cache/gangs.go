@@ -78,7 +78,12 @@ func (c *Cache) setElsewhere(pod *v1.Pod, names string, meant gang.Ref) (effects
 
 // redeclareOf declares the gangs of an owner anew. c.mu is held.
 func (c *Cache) redeclareOf(owner source.OwnerKey) (effects []gang.Effect, notes []Note) {
-	for _, ref := range slices.SortedFunc(maps.Keys(c.owned[owner]), compareRefs) {
+	return c.redeclareSome(c.family(owner))
+}
+
+// redeclareSome declares gangs anew. c.mu is held.
+func (c *Cache) redeclareSome(refs map[gang.Ref]bool) (effects []gang.Effect, notes []Note) {
+	for _, ref := range slices.SortedFunc(maps.Keys(refs), compareRefs) {
 		if r := c.gangs[ref]; r != nil {
 			effects = append(effects, c.redeclare(r)...)
 			notes = append(notes, c.takeNotes(r)...)
@@ -141,9 +146,11 @@ func (c *Cache) siblings(owner source.OwnerKey) (all []source.Gang) {
 	if !source.IsFamily(owner.Kind) {
 		return nil
 	}
-	for _, ref := range slices.SortedFunc(maps.Keys(c.owned[owner]), compareRefs) {
+	for _, ref := range slices.SortedFunc(maps.Keys(c.family(owner)), compareRefs) {
 		if r := c.gangs[ref]; r.Object != nil {
-			all = append(all, r.Gang)
+			g := r.Gang
+			g.Above = c.above(g.Owner)
+			all = append(all, g)
 		}
 	}
 	return all
@@ -331,7 +338,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	c.findOwner(r)
 	of := r.Gang
 	of.Done, of.Expected, of.Denied, of.Pointer = r.done, c.expected[r.owner.Kind], c.denied, c.pointer
-	of.Siblings = c.siblings(r.owner)
+	of.Siblings, of.Above = c.siblings(r.owner), c.above(r.Owner)
 	d, ok := source.Declare(of, source.Defaults{
 		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.known(), Check: c.network.check,
 	})
@@ -429,6 +436,14 @@ func (c *Cache) refs() []gang.Ref {
 }
 
 func compareRefs(a, b gang.Ref) int { return a.Compare(b, topology.CompareNames) }
+
+// branches are gangs that gather with one another, as the gang's owner says.
+func (r *record) branches() []convert.Own {
+	if r.declared == nil {
+		return nil
+	}
+	return r.declared.Branches
+}
 
 // gather is how the gang's members gather; nil if that is not said.
 func (r *record) gather() *scheduling.GatherSpec {

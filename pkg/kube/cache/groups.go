@@ -21,6 +21,7 @@ type Group struct {
 	gang.Group
 	Pods   map[string]*v1.Pod // members, pending and bound
 	Gather *scheduling.GatherSpec
+	Own    []convert.Own // how some of its gangs gather, beside that
 	Ahead  []gang.Member // who is still to be made, and planned with the others; Pods has who stands in
 	// Led are the gangs whose first member must go where all of them find room.
 	Led []gang.Ref
@@ -81,16 +82,11 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
 		}
 		maps.Copy(out.Pods, r.Pods)
 		out.add(r)
-		gather := r.gather()
+		gather := out.takeOwn(r)
 		if gather == nil {
 			continue
 		}
-		switch {
-		case out.Gather == nil || source.SameGather(gather, out.Gather):
-		case from.declared.Apart && r.declared.Apart:
-			out.Gather, from = c.both(out.Gather, from, r), r
-			continue
-		default:
+		if out.Gather != nil && !source.SameGather(gather, out.Gather) {
 			return nil, gang.Refusal{By: gang.Conflict, Words: conflict(from, r)}
 		}
 		out.Gather, from = gather, r
@@ -111,27 +107,35 @@ func conflict(x, y *record) string {
 	return words + "carry different " + scheduling.AnnotationTopologySpec
 }
 
-// both are the rules of several gangs each of which gathers on its own, x being those of some of
-// them. A plan knows one rule for each gang of a group: the strictest, which obeys all. One
-// member is together wherever it is. c.mu is held.
-func (c *Cache) both(x *scheduling.GatherSpec, from, r *record) *scheduling.GatherSpec {
-	switch {
-	case !r.several():
-		return x
-	case !from.several():
-		return r.declared.Gather
-	}
-	out := &scheduling.GatherSpec{Rules: slices.Clone(x.Rules)}
-	for _, rule := range r.declared.Gather.Rules {
-		if !slices.Contains(out.Rules, rule) {
-			out.Rules = append(out.Rules, rule)
+// takeOwn notes what a gang asks for beside its group, and returns what it says of the group.
+func (g *Group) takeOwn(r *record) *scheduling.GatherSpec {
+	for _, own := range r.branches() {
+		if !slices.ContainsFunc(g.Own, func(o convert.Own) bool {
+			return slices.Equal(o.Gangs, own.Gangs) && source.SameGather(o.Gather, own.Gather)
+		}) {
+			g.Own = append(g.Own, own) // each of its gangs says it
 		}
 	}
-	return out
+	gather := r.gather()
+	if gather == nil || !r.declared.Apart {
+		return gather
+	}
+	shared, own := &scheduling.GatherSpec{}, &scheduling.GatherSpec{}
+	for _, rule := range gather.Rules {
+		if rule.Scope == scheduling.ScopePodGroup {
+			own.Rules = append(own.Rules, rule)
+		} else {
+			shared.Rules = append(shared.Rules, rule)
+		}
+	}
+	if len(own.Rules) > 0 {
+		g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{r.Ref}, Gather: own})
+	}
+	if len(shared.Rules) == 0 {
+		return nil
+	}
+	return shared
 }
-
-// several says whether a gang may have more than one member.
-func (r *record) several() bool { return r.declared.Min > 1 || len(r.Pods) > 1 }
 
 func unknown(ref gang.Ref) gang.Refusal {
 	return gang.Refusal{By: gang.Missing, Words: "gang " + ref.String() + " is not known"}

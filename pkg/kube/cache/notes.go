@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -52,26 +51,7 @@ func (c *Cache) takeNotes(r *record) (notes []Note) {
 			notes = append(notes, Note{About: o.Object, Warning: true, Reason: InvalidAnnotation, Message: message})
 		}
 	}
-	notes = append(notes, c.stricter(r)...)
 	return slices.DeleteFunc(notes, func(n Note) bool { return r.knows("", n) })
-}
-
-// stricter says which rule of another gang of its group a gang obeys, too. c.mu is held.
-func (c *Cache) stricter(r *record) (notes []Note) {
-	about := r.about()
-	if !r.declared.Apart || r.declared.Gather == nil || about == nil || !r.several() {
-		return nil
-	}
-	for _, ref := range r.declared.Group {
-		o := c.gangs[ref]
-		if o == nil || o == r || o.declared == nil || !o.declared.Apart || o.declared.Gather == nil || !o.several() ||
-			source.SameGather(o.declared.Gather, r.declared.Gather) {
-			continue
-		}
-		notes = append(notes, Note{About: about, Warning: true, Reason: InvalidAnnotation, Message: fmt.Sprintf(
-			"gangs %s and %s start together and gather differently, each on its own: the strictest of %s and %s is used for each", r.Ref, ref, r.declared.Rule, o.declared.Rule)})
-	}
-	return notes
 }
 
 // about is the object that people look at who want to know of a gang: nil if there is none.

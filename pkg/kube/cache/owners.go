@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -49,12 +51,14 @@ func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
 func (c *Cache) setOwner(o *source.Owned) {
 	c.mu.Lock()
 	o.Follows(c.owners[o.Key])
-	c.owners[o.Key] = o
+	about := c.family(o.Key)
+	c.fileOwner(o.Key, o)
 	for ref := range c.owned[o.Key] {
 		r := c.gangs[ref]
 		r.Owner = c.ownerOf(o.Key, r)
 	}
-	effects, notes := c.redeclareOf(o.Key)
+	maps.Copy(about, c.family(o.Key))
+	effects, notes := c.redeclareSome(about)
 	c.mu.Unlock()
 	c.do(effects)
 	c.tell(notes)
@@ -64,14 +68,73 @@ func (c *Cache) setOwner(o *source.Owned) {
 // now could not know it. Who runs goes on.
 func (c *Cache) dropOwner(key source.OwnerKey) {
 	c.mu.Lock()
-	delete(c.owners, key)
+	about := c.family(key)
+	c.fileOwner(key, nil)
 	for ref := range c.owned[key] {
 		c.gangs[ref].Owner = nil
 	}
-	effects, notes := c.redeclareOf(key)
+	effects, notes := c.redeclareSome(about)
 	c.mu.Unlock()
 	c.do(effects)
 	c.tell(notes)
+}
+
+// fileOwner notes what an object says, or with nil that there is none. c.mu is held.
+func (c *Cache) fileOwner(key source.OwnerKey, o *source.Owned) {
+	if was := c.owners[key]; was != nil && was.Parent != (source.OwnerKey{}) {
+		if delete(c.below[was.Parent], key); len(c.below[was.Parent]) == 0 {
+			delete(c.below, was.Parent)
+		}
+	}
+	if o == nil {
+		delete(c.owners, key)
+		return
+	}
+	c.owners[key] = o
+	if o.Parent != (source.OwnerKey{}) {
+		if c.below[o.Parent] == nil {
+			c.below[o.Parent] = map[source.OwnerKey]bool{}
+		}
+		c.below[o.Parent][key] = true
+	}
+}
+
+// above are the parents of an owner, from the next one up. c.mu is held.
+func (c *Cache) above(o *source.Owned) (all []*source.Owned) {
+	for o != nil && o.Parent != (source.OwnerKey{}) && len(all) < source.MaxLevels {
+		if o = c.owners[o.Parent]; o != nil {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// family are the gangs of an owner, and where owners have parents, of all that have its root.
+// c.mu is held.
+func (c *Cache) family(key source.OwnerKey) map[gang.Ref]bool {
+	root := key
+	for range source.MaxLevels {
+		o := c.owners[root]
+		if o == nil || o.Parent == (source.OwnerKey{}) {
+			break
+		}
+		root = o.Parent
+	}
+	all, seen := map[gang.Ref]bool{}, map[source.OwnerKey]bool{}
+	var add func(source.OwnerKey)
+	add = func(key source.OwnerKey) {
+		if seen[key] {
+			return
+		}
+		seen[key] = true
+		maps.Copy(all, c.owned[key])
+		for child := range c.below[key] {
+			add(child)
+		}
+	}
+	add(root)
+	add(key) // in a circle, or below more levels than are legal, that is not below the root
+	return all
 }
 
 // deny notes whether a resource may not be read, which whoever needs it is told.

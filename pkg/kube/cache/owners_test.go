@@ -439,44 +439,38 @@ func TestOwnersOfPodGroupsThatAreGone(t *testing.T) {
 	require.Empty(t, c.why(t, member("p0")))
 }
 
-// TestRulesApart: Kueue's annotations are about a part each. Of parts of several pods each obeys
-// the strictest, and that is said; a part of one pod is in nobody's way.
+// TestRulesApart: Kueue's annotations are about a part each, and each obeys its own. A rule about all
+// of them is another one than none.
 func TestRulesApart(t *testing.T) {
 	kueue := func(label string) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Annotations[source.AnnotationKueueRequired] = label }
 	}
-	for name, size := range map[string]int{"a driver": 1, "servers": 2} {
-		t.Run(name, func(t *testing.T) {
-			c, _, notes := open(t)
-			c.expect("JobSet")
-			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
-			c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: size}, "w": {Jobs: 1, Size: 2}}))
-			for i := range size {
-				c.setPod(member(fmt.Sprintf("d%d", i), jobSetMember("d", "u"), kueue("block")))
-			}
-			c.setPod(member("w0", jobSetMember("w", "u"), kueue("spine")))
-			c.setPod(member("w1", jobSetMember("w", "u"), kueue("spine")))
-			g, refusal := c.Group(member("w0", jobSetMember("w", "u")))
-			require.False(t, refusal.Is(), refusal.Words)
-			var layers []string
-			for _, r := range g.Gather.Rules {
-				require.Equal(t, scheduling.ScopePodGroup, r.Scope)
-				layers = append(layers, r.Layer)
-			}
-			if size == 1 {
-				require.Equal(t, []string{"SpineLayer"}, layers)
-				require.NotContains(t, fmt.Sprint(*notes), "strictest")
-				return
-			}
-			require.ElementsMatch(t, []string{"SpineLayer", "BlockLayer"}, layers)
-			require.Contains(t, fmt.Sprint(*notes), "the strictest of pod ns/w0 annotation "+source.AnnotationKueueRequired+" and pod ns/d0 annotation "+source.AnnotationKueueRequired+" is used for each")
-
-			c.setPod(member("w0", jobSetMember("w", "u"), func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologySpec] = must }))
-			_, refusal = c.Group(member("w0", jobSetMember("w", "u")))
-			require.Equal(t, "TopologySpecConflict: gangs ns/js.d and ns/js.w of one GangGroup gather differently: pod ns/d0 annotation "+source.AnnotationKueueRequired+
-				", pod ns/w0 annotation "+scheduling.AnnotationTopologySpec, refusal.Words)
-		})
+	c, _, _ := open(t)
+	c.expect("JobSet")
+	c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
+	c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 2}, "w": {Jobs: 1, Size: 2}}))
+	for i := range 2 {
+		c.setPod(member(fmt.Sprintf("d%d", i), jobSetMember("d", "u"), kueue("block")))
+		c.setPod(member(fmt.Sprintf("w%d", i), jobSetMember("w", "u"), kueue("spine")))
 	}
+	own := func() (lines []string, all *scheduling.GatherSpec) {
+		g, refusal := c.Group(member("w0", jobSetMember("w", "u")))
+		require.False(t, refusal.Is(), refusal.Words)
+		for _, o := range g.Own {
+			lines = append(lines, fmt.Sprint(o.Gangs[0].Name, " ", o.Gather.Rules[0].Layer))
+		}
+		return lines, g.Gather
+	}
+	lines, all := own()
+	require.Equal(t, []string{"js.d BlockLayer", "js.w SpineLayer"}, lines)
+	require.Nil(t, all)
+
+	for i := range 2 {
+		c.setPod(member(fmt.Sprintf("w%d", i), jobSetMember("w", "u"), func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologySpec] = must }))
+	}
+	lines, all = own()
+	require.Equal(t, []string{"js.d BlockLayer"}, lines)
+	require.Equal(t, "SpineLayer", all.Rules[0].Layer)
 }
 
 // TestRulesThatAreTakenBack: who said a rule does not say it any more.
@@ -549,7 +543,7 @@ func TestFamily(t *testing.T) {
 			c.setObject(ref("a"), nil, source.More{})
 			require.Equal(t, "CompositePodGroup ns/all has 1 of the 2 PodGroups that it needs", c.why(t, pod("b")))
 			child(c, "a", source.FieldTopologyKey, "spine")
-			require.Contains(t, c.why(t, pod("b")), "legal: the same on all PodGroups")
+			require.Contains(t, c.why(t, pod("b")), "needs ClusterNetworkTopology default")
 			child(c, "a")
 			require.Empty(t, c.why(t, pod("a")))
 			child(c, "c")

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -31,6 +32,11 @@ func (g *Group) split(r *record) gang.Refusal {
 	parts, left := p.gangs(g.Gangs[at], need, r.declared.SubGroups)
 	if left > 0 {
 		return gang.Refusal{By: gang.Missing, Words: fmt.Sprintf("%d more members are needed than whole sub-groups have, and those who are in none", left)}
+	}
+	for i, s := range p.all {
+		if s.policy >= 0 && r.declared.SubGroups[s.policy].Gather != nil {
+			g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{parts[i].Ref}, Gather: r.declared.SubGroups[s.policy].Gather})
+		}
 	}
 	g.Gangs = slices.Concat(g.Gangs[:at], parts, g.Gangs[at+1:])
 	for _, members := range [][]gang.Member{g.Pending, g.Bound} {

@@ -1,6 +1,7 @@
 package convert_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -185,15 +186,73 @@ func TestGather(t *testing.T) {
 		"layers that there are not":   {rules: []scheduling.GatherRule{{Layer: "Hall", Strategy: must}}, gangs: 1, multiple: 1, blockEach: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all, each := convert.Gather(&scheduling.GatherSpec{Rules: c.rules}, tree(), c.gangs)
+			all, sets := convert.Gather(&scheduling.GatherSpec{Rules: c.rules}, nil, tree(), gangs(c.gangs))
+			each := plan.Gather{}
+			for i, set := range sets {
+				require.Equal(t, []int{i}, set.Gangs)
+				each = set.Gather
+			}
+			require.Contains(t, []int{0, c.gangs}, len(sets))
 			require.Equal(t, []int{c.must, c.mustEach}, []int{all.Must, each.Must})
 			require.Equal(t, c.prefer, all.Prefer)
 			require.Equal(t, c.preferEach, each.Prefer)
 			require.Equal(t, []offer.Slots{c.multiple, c.blockEach}, []offer.Slots{all.Multiple.At(2), each.Multiple.At(2)})
 		})
 	}
-	all, each := convert.Gather(nil, tree(), 2)
-	require.Zero(t, all.Must+each.Must)
+	all, sets := convert.Gather(nil, nil, tree(), gangs(2))
+	require.Zero(t, all.Must)
+	require.Empty(t, sets)
+}
+
+// gangs are so many of a group.
+func gangs(n int) (out []gang.Gang) {
+	for i := range n {
+		out = append(out, gangOf(gang.Ref{Name: fmt.Sprint("g", i)}))
+	}
+	return out
+}
+
+func gangOf(ref gang.Ref) (g gang.Gang) {
+	g.Ref = ref
+	return g
+}
+
+// TestGatherOwn: what some gangs of a group ask for beside what the group does.
+func TestGatherOwn(t *testing.T) {
+	rule := func(layer string, scope scheduling.GatherScope) scheduling.GatherRule {
+		return scheduling.GatherRule{Layer: layer, Strategy: scheduling.MustGather, Scope: scope}
+	}
+	spec := func(rules ...scheduling.GatherRule) *scheduling.GatherSpec {
+		return &scheduling.GatherSpec{Rules: rules}
+	}
+	ref := func(name string) gang.Ref { return gang.Ref{Name: name} }
+	block, spine := spec(rule("Block", scheduling.ScopeGangGroup)), spec(rule("Spine", scheduling.ScopeGangGroup))
+	three := gangs(3)
+	parted := append(gangs(1), gangOf(ref("g1").Part("a")), gangOf(ref("g1").Part("b")))
+	for name, c := range map[string]struct {
+		gangs []gang.Gang
+		all   *scheduling.GatherSpec
+		own   []convert.Own
+		want  string
+	}{
+		"one of three":            {three, spine, []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 1, [1] 2"},
+		"two of three, and one":   {three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2")}, Gather: spine}, {Gangs: []gang.Ref{ref("g2")}, Gather: block}}, "all 0, [0 2] 1, [2] 2"},
+		"those that are there":    {three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("gone")}, Gather: spine}, {Gangs: []gang.Ref{ref("gone")}, Gather: block}}, "all 0, [0] 1"},
+		"all of them":             {three, nil, []convert.Own{{Gangs: []gang.Ref{ref("g0"), ref("g2"), ref("g1")}, Gather: spine}}, "all 1"},
+		"one that is alone":       {three[:1], spine, []convert.Own{{Gangs: []gang.Ref{ref("g0")}, Gather: block}}, "all 2"},
+		"each, and one deeper":    {three[:2], spec(rule("Spine", scheduling.ScopePodGroup)), []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 0, [0] 1, [1] 2"},
+		"each of which has parts": {parted, spec(rule("Spine", scheduling.ScopePodGroup)), []convert.Own{{Gangs: []gang.Ref{ref("g1").Part("b")}, Gather: block}}, "all 0, [0] 1, [1 2] 1, [2] 2"},
+		"one with parts":          {parted, nil, []convert.Own{{Gangs: []gang.Ref{ref("g1")}, Gather: block}}, "all 0, [1 2] 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, sets := convert.Gather(c.all, c.own, tree(), c.gangs)
+			got := fmt.Sprint("all ", all.Must)
+			for _, s := range sets {
+				got += fmt.Sprintf(", %v %d", s.Gangs, s.Must)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
 }
 
 // TestNode: of several label keys of a layer the first with a value counts.

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -14,30 +15,82 @@ import (
 // Selector returns a pod's network-topology-selector, "" if it has none.
 func Selector(pod *v1.Pod) string { return pod.Annotations[scheduling.AnnotationTopologySelector] }
 
-// Gather returns what a gather spec asks of the members of all gangs together, and of
-// those of each gang on its own; of one gang that is the same. Layers that the tree
-// does not have are left out; whether they may be missing was decided before.
-func Gather(g *scheduling.GatherSpec, tree *topology.Tree, gangs int) (all, each plan.Gather) {
-	all.Multiple = make(offer.Multiples, tree.Depth()+1)
-	each.Multiple = make(offer.Multiples, tree.Depth()+1)
-	if g == nil {
-		return all, each
+// Own is how some gangs of a group gather with one another, beside what the group does. The scope
+// of its rules is not read.
+type Own struct {
+	Gangs  []gang.Ref
+	Gather *scheduling.GatherSpec
+}
+
+// Gather returns what a gather spec, and what some of its gangs say, ask of the members of all
+// gangs together, and of those of some. Rules of scope PodGroup are about each gang by itself; of
+// one gang that is the same. Layers that the tree does not have are left out; whether they may be
+// missing was decided before.
+func Gather(g *scheduling.GatherSpec, own []Own, tree *topology.Tree, gangs []gang.Gang) (all plan.Gather, sets []plan.Set) {
+	in := gathering{tree: tree, gangs: gangs, all: plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}}
+	if g != nil {
+		var each []scheduling.GatherRule
+		for _, rule := range g.Rules {
+			if rule.Scope == scheduling.ScopePodGroup {
+				each = append(each, rule)
+			} else {
+				in.add(&in.all, rule)
+			}
+		}
+		for i, of := range gangs { // each whole gang once
+			if ref := of.Ref.Whole(); len(each) > 0 && !slices.ContainsFunc(gangs[:i], func(x gang.Gang) bool { return x.Ref.Whole() == ref }) {
+				in.addTo([]gang.Ref{ref}, each)
+			}
+		}
 	}
-	for _, rule := range g.Rules {
-		layer, ok := tree.LayerIndex(rule.Layer)
-		if !ok {
-			continue
-		}
-		into := &all
-		if rule.Scope == scheduling.ScopePodGroup && gangs > 1 {
-			into = &each
-		}
-		if rule.Strategy == scheduling.MustGather {
-			into.Must = max(into.Must, layer)
-		} else if p := (plan.Preference{Layer: layer}); !slices.Contains(into.Prefer, p) {
-			into.Prefer = append(into.Prefer, p)
-		}
-		into.Multiple[layer] = offer.Common(into.Multiple.At(layer), offer.Slots(rule.PodCountMultiple))
+	for _, o := range own {
+		in.addTo(o.Gangs, o.Gather.Rules)
 	}
-	return all, each
+	return in.all, in.sets
+}
+
+// gathering is what was asked so far.
+type gathering struct {
+	tree  *topology.Tree
+	gangs []gang.Gang
+	all   plan.Gather
+	sets  []plan.Set
+}
+
+// addTo adds rules about some gangs, or their parts, as far as they are in the group.
+func (g *gathering) addTo(refs []gang.Ref, rules []scheduling.GatherRule) {
+	var who []int
+	for i, of := range g.gangs {
+		if slices.Contains(refs, of.Ref) || slices.Contains(refs, of.Ref.Whole()) {
+			who = append(who, i)
+		}
+	}
+	into := &g.all
+	if len(who) < len(g.gangs) {
+		i := slices.IndexFunc(g.sets, func(s plan.Set) bool { return slices.Equal(s.Gangs, who) })
+		if len(who) == 0 {
+			return
+		}
+		if i < 0 {
+			i = len(g.sets)
+			g.sets = append(g.sets, plan.Set{Gangs: who, Gather: plan.Gather{Multiple: make(offer.Multiples, g.tree.Depth()+1)}})
+		}
+		into = &g.sets[i].Gather
+	}
+	for _, rule := range rules {
+		g.add(into, rule)
+	}
+}
+
+func (g *gathering) add(into *plan.Gather, rule scheduling.GatherRule) {
+	layer, ok := g.tree.LayerIndex(rule.Layer)
+	if !ok {
+		return
+	}
+	if rule.Strategy == scheduling.MustGather {
+		into.Must = max(into.Must, layer)
+	} else if p := (plan.Preference{Layer: layer}); !slices.Contains(into.Prefer, p) {
+		into.Prefer = append(into.Prefer, p)
+	}
+	into.Multiple[layer] = offer.Common(into.Multiple.At(layer), offer.Slots(rule.PodCountMultiple))
 }

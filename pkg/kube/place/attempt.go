@@ -54,7 +54,7 @@ func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.
 // Alike says whether the members differ in nothing that a plan must know: neither in
 // what they need nor in whom they gather with, nor where some of them are already.
 func (a *Attempt) Alike() bool {
-	if len(a.kinds) > 1 || a.Each.Must > 0 || len(a.Each.Prefer) > 0 || maxMultiple(a.Each) > 1 {
+	if len(a.kinds) > 1 || len(a.Sets) > 0 {
 		return false
 	}
 	return len(a.Group.Bound) == 0 || maxMultiple(a.All) == 1
@@ -83,7 +83,7 @@ func (a *Attempt) Request() plan.Request {
 // count asks the Filters what each node takes and reads the request off the group.
 func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	tree := a.Net.Tree
-	a.All, a.Each = convert.Gather(a.Group.Gather, tree, len(a.Group.Gangs))
+	a.All, a.Sets = convert.Gather(a.Group.Gather, a.Group.Own, tree, a.Group.Gangs)
 	a.World = plan.World{Tree: tree, Bound: a.bound(gang.Ref{})}
 	a.attract()
 	if err := a.sortKinds(ctx); err != nil {

@@ -2,6 +2,7 @@ package place
 
 import (
 	"iter"
+	"strings"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -17,7 +18,7 @@ import (
 // that are needed, as far as they exist; while a plan is carried out the barrier counts them.
 func Broken(group *cache.Group, tree *topology.Tree) string {
 	job := plan.Job{}
-	job.All, job.Each = convert.Gather(group.Gather, tree, len(group.Gangs))
+	job.All, job.Sets = convert.Gather(group.Gather, group.Own, tree, group.Gangs)
 	gangs := map[gang.Ref]int{}
 	places := make([][]offer.Slots, len(group.Gangs))
 	for i, g := range group.Gangs {
@@ -47,10 +48,14 @@ func Broken(group *cache.Group, tree *topology.Tree) string {
 	if breach == nil {
 		return ""
 	}
-	if breach.Gang >= 0 && len(group.Gangs) > 1 {
-		return "gang " + group.Gangs[breach.Gang].Ref.String() + ": " + breach.String()
+	if len(breach.Gangs) == 0 || len(group.Gangs) == 1 {
+		return breach.String()
 	}
-	return breach.String()
+	names := make([]string, len(breach.Gangs))
+	for i, g := range breach.Gangs {
+		names[i] = group.Gangs[g].Ref.String()
+	}
+	return "gang " + strings.Join(names, ", ") + ": " + breach.String()
 }
 
 // indexes are those of the nodes that the tree knows.

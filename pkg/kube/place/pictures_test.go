@@ -156,8 +156,8 @@ func refused(r *place.Refusal) string {
 	if r.Plan.Split {
 		lines = append(lines, "those who run are in several")
 	}
-	if r.Plan.Each != "" {
-		lines = append(lines, "each gang in one "+r.Plan.Each)
+	for _, d := range r.Plan.Deeper {
+		lines = append(lines, fmt.Sprintf("%d sets of %d gangs, each in one %s", d.Sets, d.Gangs, d.Layer))
 	}
 	if r.Plan.Dependent {
 		lines = append(lines, "they depend on one another")

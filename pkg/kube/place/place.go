@@ -78,9 +78,10 @@ type Attempt struct {
 	Net   *cache.Topology
 	Nodes []fwk.NodeInfo // by node index of Net's tree; nil where there is none, or one to avoid
 
-	// World, All and Each are what the plan is made on, once the members were counted.
-	World     plan.World
-	All, Each plan.Gather
+	// World, All and Sets are what the plan is made on, once the members were counted.
+	World plan.World
+	All   plan.Gather
+	Sets  []plan.Set
 
 	planner   *Planner
 	profile   framework.Framework

@@ -89,6 +89,7 @@ func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 				w.counts[lateBound]++
 			}
 			w.noteLate(p)
+			w.noteRobbed(p)
 			if err := w.judgeSamePlace(p); err != nil {
 				return err
 			}
@@ -309,7 +310,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
-	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !w.onlyUnasked(uids) {
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.onlyUnasked(uids) {
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
@@ -319,9 +320,22 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		}
 	}
 	if len(fresh) > 0 {
-		w.last[groupKey(group)] = eviction{change: w.change, gone: uids}
+		last := &eviction{change: w.change, gone: uids, lowest: lowest, nodes: map[string]bool{}}
+		for _, node := range places {
+			last.nodes[node] = true
+		}
+		w.last[groupKey(group)] = last
 	}
 	return nil
+}
+
+// noteRobbed notes who has lost places to a pod that is bound now.
+func (w *world) noteRobbed(pod *v1.Pod) {
+	for key, last := range w.last {
+		if convert.Priority(pod) > last.lowest && last.nodes[pod.Spec.NodeName] && key != groupKey(w.groupOf(w.members[pod.Name])) {
+			last.robbed = true
+		}
+	}
 }
 
 // leaving are the pods that are on their way out.

@@ -169,10 +169,10 @@ func (w *world) noteLost(lost []lostRequest) {
 		}
 		group := groupKey(w.groupOf(w.members[l.pod]))
 		w.halfway[group] = true
-		if w.since[group].IsZero() {
-			w.since[group] = w.s.clock.Now()
-		}
 		if pod := w.pods["default/"+l.pod]; pod != nil && !l.done {
+			if w.since[pod.UID].IsZero() {
+				w.since[pod.UID] = w.s.clock.Now()
+			}
 			w.lost[pod.UID] = lostBinding{l.pod, l.node}
 		}
 	}
@@ -215,14 +215,16 @@ func (w *world) judgeSamePlace(pod *v1.Pod) error {
 	}
 	group := w.groupOf(w.members[pod.Name])
 	displaced := pod.Spec.NodeName != l.node && w.displaced(groupKey(group))
-	if w.outOfPatience(group) {
+	over := w.outOfPatience(group)
+	if over {
 		clear(w.last) // it had no place in between, as in noteLate
 	}
 	delete(w.lost, pod.UID)
+	delete(w.since, pod.UID)
 	switch {
 	case pod.Spec.NodeName == l.node:
 		w.counts[placesKeptLost]++
-	case w.outOfPatience(group): // and is planned anew
+	case over: // and is planned anew
 	case !displaced && w.roomAt(l.node, pod):
 		return wrong("blamed", "%s is bound to %s: the API did not take its binding to %s, which has room", pod.Name, pod.Spec.NodeName, l.node)
 	}
@@ -238,13 +240,20 @@ func (w *world) anyUntold() bool {
 }
 
 // outOfPatience says whether the time that members of some gang of a group wait for the others
-// has passed since the first of them was not bound.
+// has passed since one of them was not bound for the first time.
 func (w *world) outOfPatience(group []string) bool {
-	since := w.since[groupKey(group)]
-	return slices.ContainsFunc(group, func(name string) bool {
-		g := w.gangs[name]
-		return g != nil && !w.s.clock.Now().Before(since.Add(time.Duration(g.timeout)*time.Second))
-	})
+	for _, p := range w.pods {
+		since, lost := w.since[p.UID]
+		if !lost || !slices.Contains(group, w.members[p.Name]) {
+			continue
+		}
+		for _, name := range group {
+			if g := w.gangs[name]; g != nil && !w.s.clock.Now().Before(since.Add(time.Duration(g.timeout)*time.Second)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // displaced says whether the group of a member whose binding was lost has to be planned anew:
@@ -314,11 +323,11 @@ func (w *world) noteLate(pod *v1.Pod) {
 	}
 }
 
-// settledGround forgets what was lost: something else has happened.
+// settledGround forgets what was lost: something else has happened. The patience of those who wait is
+// not longer for that.
 func (w *world) settledGround() {
 	clear(w.lost)
 	clear(w.unasked)
-	clear(w.since)
 	w.loose = false
 }
 

@@ -53,20 +53,20 @@ type world struct {
 	nodes   map[string]*v1.Node
 	pods    map[string]*v1.Pod // by key
 	nodeOf  map[types.UID]string
-	whole   map[string]bool     // gangs that were whole since they last had no member
-	moved   map[string]bool     // group: the ground moved under a plan that is being carried out
-	stirred map[string]bool     // gangs of groups whose members, specs or nodes changed after the first was bound
-	told    map[Event]int       // evictions
-	asked   map[types.UID]int   // victims
-	last    map[string]eviction // by group
-	held    map[types.UID]hold  // who waits in Permit
-	change  int                 // events so far
+	whole   map[string]bool      // gangs that were whole since they last had no member
+	moved   map[string]bool      // group: the ground moved under a plan that is being carried out
+	stirred map[string]bool      // gangs of groups whose members, specs or nodes changed after the first was bound
+	told    map[Event]int        // evictions
+	asked   map[types.UID]int    // victims
+	last    map[string]*eviction // by group
+	held    map[types.UID]hold   // who waits in Permit
+	change  int                  // events so far
 
 	wire        wire
 	lost        map[types.UID]lostBinding // members whose binding was lost, since the ground moved last
 	unasked     map[types.UID]int         // victims whose eviction was lost, since then
 	postponed   map[types.UID]bool        // victims whose eviction was ever lost
-	since       map[string]time.Time      // when the first binding of a group was lost, since then
+	since       map[types.UID]time.Time   // when the binding of a member was lost first
 	untold      map[types.UID]bool        // pods of whom what was written was ever lost
 	anew        map[string]int            // groups that had to be planned anew since places of theirs are taken, by the event
 	loose       bool                      // the binding of a pod without a gang was lost, since then
@@ -88,6 +88,9 @@ type world struct {
 type eviction struct {
 	change int
 	gone   []types.UID
+	lowest int32           // priority of its members
+	nodes  map[string]bool // on which it evicted, or had places
+	robbed bool            // a more important pod has come to one of them: it is planned anew
 }
 
 // play has a history happen and returns the first rule that is broken.
@@ -95,8 +98,8 @@ func play(ctx context.Context, h history) (w *world, err error) {
 	w = &world{
 		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
 		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
-		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]eviction{}, held: map[types.UID]hold{},
-		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[string]time.Time{}, halfway: map[string]bool{}, comesLate: map[types.UID]bool{}, theirs: map[string]string{},
+		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]*eviction{}, held: map[types.UID]hold{},
+		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, halfway: map[string]bool{}, comesLate: map[types.UID]bool{}, theirs: map[string]string{},
 		specs: map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{}, gone: map[types.UID]bool{},
 		halves: map[types.UID]bool{},
 	}

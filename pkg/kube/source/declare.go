@@ -134,7 +134,7 @@ func (d *Declaration) fromObject(g Gang) {
 		d.By = convert.PodKey(pod)
 	}
 	d.problem(g.More.Problem)
-	d.SubGroups = g.More.SubGroups
+	d.SubGroups, d.branches = slices.Clone(g.More.SubGroups), g.More.Branches
 	d.Notes = append(d.Notes, g.More.Notes...)
 	d.UID, d.Created, d.Min = string(pg.UID), pg.CreationTimestamp.Time, max(1, int(pg.Spec.MinMember))
 	if pg.Spec.MinMember < 0 { // without a value it is 0, and the default 1
@@ -347,6 +347,7 @@ func (d *Declaration) read(defaults Defaults) {
 	}
 	d.readGather(defaults)
 	d.readSubGroups(defaults)
+	d.readBranches(defaults)
 }
 
 // readGather reads how the members gather: the rule that counts.
@@ -368,7 +369,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 	}
 	d.Notes = append(d.Notes, says.notes...)
 	d.Rule = r.where()
-	d.rule, d.Apart = r, len(lastly) > 0 && r.language == &lastly[0]
+	d.rule, d.Apart = r, r.language.apart
 	if d.ReadsLayers || r.speaker.owner {
 		d.note(TopologyRule, "rule from "+d.Rule)
 	}
@@ -391,7 +392,8 @@ func (d *Declaration) readGather(defaults Defaults) {
 
 // Same says whether two declarations mean the same gang to the book.
 func (d *Declaration) Same(e *Declaration) bool {
-	if d == nil || e == nil || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) || !reflect.DeepEqual(d.SubGroups, e.SubGroups) {
+	if d == nil || e == nil || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
+		!reflect.DeepEqual(d.SubGroups, e.SubGroups) || !reflect.DeepEqual(d.Branches, e.Branches) {
 		return false
 	}
 	x, y := d.Spec, e.Spec

@@ -58,28 +58,17 @@ func podGangPart(name, part string) string { return name + "/" + part }
 func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 	out.Parts = map[string]Part{}
 	out.Problem = func() error {
-		order, packs, err := readPodGroups(u, out)
-		if err != nil {
+		if err := readPodGroups(u, out); err != nil {
 			return err
 		}
 		all, err := readPack(u.Object, "spec")
 		if err != nil {
 			return err
 		}
-		if all, err = readPackConfigs(u, all, order, packs); err != nil {
-			return err
+		for key, value := range all.words(FieldPackRequired, FieldPackPreferred) {
+			out.add(key, value)
 		}
-		out.addPack(all, FieldPackRequired, FieldPackPreferred)
-		for _, name := range order {
-			if first := order[0]; packs[name] != packs[first] {
-				return fmt.Errorf("spec.podgroups: %q asks for %s, %q for %s; legal: the same topologyConstraint on all podgroups, or one of the whole PodGang",
-					first, packs[first], name, packs[name])
-			}
-		}
-		if len(order) > 0 {
-			out.addPack(packs[order[0]], FieldPackPartRequired, FieldPackPartPreferred)
-		}
-		return nil
+		return readPackConfigs(u, out)
 	}()
 	if _, reuses := field(u.Object, "spec", "reuseReservationRef"); reuses {
 		out.Notes = append(out.Notes, Note{InvalidAnnotation, "spec.reuseReservationRef has no effect: places are not kept for a PodGang that comes after another one"})
@@ -88,47 +77,38 @@ func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 }
 
 // readPodGroups reads the podgroups: how many of each must start together, and where.
-func readPodGroups(u *unstructured.Unstructured, out *Owned) (order []string, packs map[string]pack, err error) {
+func readPodGroups(u *unstructured.Unstructured, out *Owned) error {
 	all, err := objectsIn(u.Object, "spec", "podgroups")
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	packs = map[string]pack{}
 	for i, object := range all {
 		at := fmt.Sprintf("spec.podgroups[%d]", i)
 		name, _ := object["name"].(string)
 		if _, twice := out.Parts[name]; name == "" || twice {
-			return nil, nil, fmt.Errorf("%s.name: %v is not legal; legal: a name that no other podgroup has", at, quoted(object["name"]))
+			return fmt.Errorf("%s.name: %v is not legal; legal: a name that no other podgroup has", at, quoted(object["name"]))
 		}
 		least, err := count(object["minReplicas"], 0)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s.minReplicas: %w", at, err)
+			return fmt.Errorf("%s.minReplicas: %w", at, err)
 		}
-		if packs[name], err = readPack(object); err != nil {
-			return nil, nil, fmt.Errorf("%s.%w", at, err)
+		pack, err := readPack(object)
+		if err != nil {
+			return fmt.Errorf("%s.%w", at, err)
 		}
-		out.Parts[name], order = Part{Jobs: 1, Size: least}, append(order, name)
+		out.Parts[name] = Part{Jobs: 1, Size: least, Words: pack.words(FieldPackPartRequired, FieldPackPartPreferred)}
 	}
-	return order, packs, nil
+	return nil
 }
 
 // pack is a topologyConstraint: label keys, "" where none is named.
 type pack struct{ required, preferred string }
 
-func (p pack) String() string {
-	if p == (pack{}) {
-		return "no topologyConstraint"
-	}
-	return fmt.Sprintf("required %q, preferred %q", p.required, p.preferred)
-}
-
-func (o *Owned) addPack(p pack, required, preferred string) {
-	if p.required != "" {
-		o.add(required, p.required)
-	}
-	if p.preferred != "" {
-		o.add(preferred, p.preferred)
-	}
+// words are what it says as fields do.
+func (p pack) words(required, preferred string) map[string]string {
+	out := map[string]string{required: p.required, preferred: p.preferred}
+	maps.DeleteFunc(out, func(_, label string) bool { return label == "" })
+	return out
 }
 
 // readPack reads the topologyConstraint of an object, or of its field.
@@ -141,41 +121,32 @@ func readPack(object map[string]any, in ...string) (p pack, err error) {
 	return p, err
 }
 
-// readPackConfigs takes the constraints of some podgroups for those of each, or of all. What is
-// between, a group within the group, cannot be placed yet.
-func readPackConfigs(u *unstructured.Unstructured, all pack, order []string, packs map[string]pack) (pack, error) {
+// readPackConfigs takes the constraints of some podgroups: a level between each of them and all.
+func readPackConfigs(u *unstructured.Unstructured, out *Owned) error {
 	configs, err := objectsIn(u.Object, "spec", "topologyConstraintGroupConfigs")
 	if err != nil {
-		return all, err
+		return err
 	}
 	for i, object := range configs {
 		at := fmt.Sprintf("spec.topologyConstraintGroupConfigs[%d]", i)
 		asks, err := readPack(object)
 		if err != nil {
-			return all, fmt.Errorf("%s.%w", at, err)
+			return fmt.Errorf("%s.%w", at, err)
 		}
 		names, _, err := unstructured.NestedStringSlice(object, "podGroupNames")
 		if err != nil {
-			return all, fmt.Errorf("%s.podGroupNames: %w", at, err)
+			return fmt.Errorf("%s.podGroupNames: %w", at, err)
 		}
-		of := map[string]bool{}
 		for _, name := range names {
-			if of[name] = true; !slices.Contains(order, name) {
-				return all, fmt.Errorf("%s.podGroupNames: %q is no podgroup; legal: one of %v", at, name, order)
+			if _, known := out.Parts[name]; !known {
+				return fmt.Errorf("%s.podGroupNames: %q is no podgroup; legal: one of %v", at, name, slices.Sorted(maps.Keys(out.Parts)))
 			}
 		}
-		switch {
-		case asks == pack{}:
-		case len(of) == len(order) && len(of) != 1 && all == pack{}:
-			all = asks
-		case len(of) == 1 && packs[names[0]] == pack{}:
-			packs[names[0]] = asks
-		default:
-			return all, fmt.Errorf("%s: %s for podgroups %v; legal: for one podgroup or for all of them, without another constraint for the same, since groups within a PodGang are not placed yet",
-				at, asks, slices.Sorted(maps.Keys(of)))
+		if asks != (pack{}) && len(names) > 0 {
+			out.Branches = append(out.Branches, Branch{Where: at, Parts: names, Words: asks.words(FieldPackPartRequired, FieldPackPartPreferred)})
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // keepMinima keeps the last minimum of podgroups whose minimum is 0 now: Grove releases it once
@@ -192,16 +163,22 @@ func keepMinima(was, is *Owned) {
 
 // fillPodGang: a podgroup whose minimum was released waits for nobody, and nobody for it.
 func fillPodGang(d *Declaration, g Gang) {
-	d.speakerOwner(g)
-	d.speakerPod(g)
 	pod := first(g.any(), func(*v1.Pod) bool { return true })
+	part := pod.Labels[groveGroup]
+	is, known := g.Owner.Parts[part]
+	d.speakerOwner(g)
+	d.speakers[len(d.speakers)-1].says = func(key string) (string, bool) {
+		if value, ok := is.Words[key]; ok {
+			return value, ok
+		}
+		return g.Owner.says(key)
+	}
+	d.speakerPod(g)
 	if err := g.Owner.Problem; err != nil {
 		d.problem(err)
 		d.note(InvalidAnnotation, err.Error()) // who looks at the PodGang does not see its gangs
 	}
 	d.Notes = append(d.Notes, g.Owner.Notes...)
-	part := pod.Labels[groveGroup]
-	is, known := g.Owner.Parts[part]
 	switch {
 	case part == "":
 		d.problem(fmt.Errorf("label %s is missing on %s/%s; legal: a podgroup of %s", groveGroup, pod.Namespace, pod.Name, g.Owner.Key))
@@ -215,11 +192,23 @@ func fillPodGang(d *Declaration, g Gang) {
 	}
 	for name, other := range g.Owner.Parts {
 		if other.Size > 0 {
-			d.Group = append(d.Group, gang.Ref{Source: g.Ref.Source, Namespace: g.Ref.Namespace, Name: podGangPart(g.Owner.Key.Name, name)})
+			d.Group = append(d.Group, podGangRef(g, name))
 		}
 	}
 	if len(d.Group) < 2 {
 		d.Group = nil
 	}
+	for _, b := range g.Owner.Branches {
+		some := branch{where: b.Where, keys: podGangKeys, words: b.Words}
+		for _, name := range b.Parts {
+			some.gangs = append(some.gangs, podGangRef(g, name))
+		}
+		d.branches = append(d.branches, some)
+	}
 	sortRefs(d.Group)
+}
+
+// podGangRef is the gang of another podgroup of a gang's PodGang.
+func podGangRef(g Gang, part string) gang.Ref {
+	return gang.Ref{Source: g.Ref.Source, Namespace: g.Ref.Namespace, Name: podGangPart(g.Owner.Key.Name, part)}
 }

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -74,6 +75,15 @@ func scoped(d *source.Declaration) string {
 			out = append(out, strings.ToLower(strings.TrimSuffix(string(r.Strategy), "Gather"))+" "+r.Layer+" "+string(r.Scope))
 		}
 	}
+	for _, own := range d.Branches {
+		var names []string
+		for _, ref := range own.Gangs {
+			names = append(names, ref.Name[strings.LastIndex(ref.Name, "/")+1:])
+		}
+		for _, r := range own.Gather.Rules {
+			out = append(out, fmt.Sprintf("%v: %s %s %s", names, strings.ToLower(strings.TrimSuffix(string(r.Strategy), "Gather")), r.Layer, r.Scope))
+		}
+	}
 	return strings.Join(out, ", ")
 }
 
@@ -144,14 +154,16 @@ func TestPodGangRules(t *testing.T) {
 			"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/rack, preferred: topology.kubernetes.io/rack}}, " + two,
 			"must rackLayer GangGroup",
 		},
-		"each":                      {groups("a 1 "+inRack, "b 1 "+inRack), "must rackLayer PodGroup"},
-		"S004-09 all and each":      {inBlock + ", " + groups("a 1 "+inRack, "b 1 "+inRack), "must blockLayer GangGroup, must rackLayer PodGroup"},
-		"a config for all":          {config("a, b", inRack) + ", " + two, "must rackLayer GangGroup"},
-		"a config for the only one": {config("a", inRack) + ", " + groups("a 1"), "must rackLayer PodGroup"},
-		"a config for one of like":  {config("a", inRack) + ", " + groups("a 1", "b 1 "+inRack), "must rackLayer PodGroup"},
-		"a config without a rule":   {config("a", "name: y") + ", " + two, ""},
-		"null is nothing":           {"topologyConstraint: null, topologyConstraintGroupConfigs: null, " + two, ""},
-		"no constraint inside":      {"topologyConstraint: {packConstraint: null}, " + two, ""},
+		"each":                    {groups("a 1 "+inRack, "b 1 "+inRack), "must rackLayer PodGroup"},
+		"S004-09 all and each":    {inBlock + ", " + groups("a 1 "+inRack, "b 1 "+inRack), "must blockLayer GangGroup, must rackLayer PodGroup"},
+		"S004-09 one of them":     {inBlock + ", " + groups("a 1 "+inRack, "b 1"), "must blockLayer GangGroup, must rackLayer PodGroup"},
+		"S004-09 the other one":   {inBlock + ", " + groups("a 1", "b 1 "+inRack), "must blockLayer GangGroup"},
+		"a config for all":        {config("a, b", inRack) + ", " + two, "[a b]: must rackLayer PodGroup"},
+		"S004-11 some podgroups":  {inBlock + ", " + config("a, b", inRack) + ", " + groups("a 1", "b 1", "c 1"), "must blockLayer GangGroup, [a b]: must rackLayer PodGroup"},
+		"a config for one":        {config("b", inRack) + ", " + groups("a 1 "+inBlock, "b 1"), "must blockLayer PodGroup, [b]: must rackLayer PodGroup"},
+		"a config without a rule": {config("a", "name: y") + ", " + two, ""},
+		"null is nothing":         {"topologyConstraint: null, topologyConstraintGroupConfigs: null, " + two, ""},
+		"no constraint inside":    {"topologyConstraint: {packConstraint: null}, " + two, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.Contains(c.spec, "name: x, podGroupNames: [a], name: y") {
@@ -194,11 +206,9 @@ func TestBadPodGangs(t *testing.T) {
 		"a constraint that is a text": {"topologyConstraint: rack, " + groups("a 1"), `spec.topologyConstraint: "rack" is not legal; legal: an object`},
 		"a key that is a number":      {"topologyConstraint: {packConstraint: {required: 3}}, " + groups("a 1"), `spec.topologyConstraint.packConstraint.required: 3 is not legal; legal: a text`},
 		"that of a podgroup":          {groups("a 1 topologyConstraint: {packConstraint: []}"), `spec.podgroups[0].topologyConstraint.packConstraint: [] is not legal; legal: an object`},
-		"S004-09 unlike podgroups":    {groups("a 1 "+inRack, "b 1"), `spec.podgroups: "a" asks for required "topology.kubernetes.io/rack", preferred "", "b" for no topologyConstraint; legal: the same topologyConstraint on all podgroups, or one of the whole PodGang`},
-		"S004-11 some podgroups":      {groups("a 1", "b 1", "c 1") + config("[a, b]"), `spec.topologyConstraintGroupConfigs[0]: required "topology.kubernetes.io/rack", preferred "" for podgroups [a b]; legal: for one podgroup or for all of them, without another constraint for the same, since groups within a PodGang are not placed yet`},
-		"all of them, twice":          {inBlock + ", " + groups("a 1", "b 1") + config("[a, b]"), `spec.topologyConstraintGroupConfigs[0]: required "topology.kubernetes.io/rack", preferred "" for podgroups [a b]; legal: for one podgroup or for all of them, without another constraint for the same, since groups within a PodGang are not placed yet`},
 		"a config of nobody":          {groups("a 1") + config("[x]"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; legal: one of [a]`},
 		"names that are a text":       {groups("a 1") + config("a"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: .spec`},
+		"one that requires no layer":  {groups("a 1", "b 1") + strings.Replace(config("[a, b]"), "topology.kubernetes.io/rack", "nosuch", 1), `spec.topologyConstraintGroupConfigs[0]: spec.podgroups[].topologyConstraint.packConstraint.required: "nosuch" is no label key of a layer`},
 		"a config that is a number":   {groups("a 1") + ", topologyConstraintGroupConfigs: [3]", `spec.topologyConstraintGroupConfigs[0]: 3 is not legal; legal: an object`},
 		"one that packs a text":       {groups("a 1") + ", topologyConstraintGroupConfigs: [{topologyConstraint: x}]", `spec.topologyConstraintGroupConfigs[0].topologyConstraint: "x" is not legal; legal: an object`},
 	} {
@@ -211,7 +221,7 @@ func TestBadPodGangs(t *testing.T) {
 			require.Contains(t, d.Problem.Words, want)
 			require.Equal(t, gang.Declaration, d.Problem.By)
 			require.Contains(t, d.Notes, source.Note{Reason: source.InvalidAnnotation, Message: d.Problem.Words}, "said of the PodGang")
-			require.Nil(t, d.Gather)
+			require.Empty(t, scoped(d))
 		})
 	}
 }

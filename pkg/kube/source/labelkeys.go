@@ -45,7 +45,7 @@ var (
 type labelKeys []labelKey
 
 func (l labelKeys) language() language {
-	out := language{read: l.read}
+	out := language{read: l.read, apart: true}
 	for _, k := range l {
 		out.keys = append(out.keys, k.field)
 	}

@@ -3,7 +3,6 @@ package source
 import (
 	"errors"
 	"fmt"
-	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,10 +22,9 @@ const nativeAPI = "scheduling.k8s.io"
 //
 // Whoever makes a PodGroup says where it is in a tree:
 //
-//	CompositePodGroup  minGroupCount, one label key for all    one group of gangs
-//	    PodGroup       minCount, one label key for each        a gang of it
-//
-// Trees with more levels are refused.
+//	CompositePodGroup          minGroupCount, one label key for all that is below it
+//	    CompositePodGroup      the same, or none
+//	        PodGroup           minCount, one label key for each: a gang of the group
 var native = Source{
 	Way:    "field spec.schedulingGroup.podGroupName",
 	Space:  "podgroup-native",
@@ -179,7 +177,7 @@ func readComposite(u *unstructured.Unstructured, out *Owned) error {
 	_, badMode := wholeOnly(u.Object)
 	parent, badParent := text(u.Object, "spec", "parentCompositePodGroupName")
 	if parent != "" {
-		badParent = fmt.Errorf("spec.parentCompositePodGroupName: %q is not legal here; legal: none on a CompositePodGroup, since only trees of PodGroups below one of them are placed", parent)
+		out.Parent = OwnerKey{out.Key.Kind, out.Key.Namespace, parent}
 	}
 	for _, err := range []error{bad, badKey, badMode, badParent} {
 		if err != nil && out.Problem == nil {
@@ -187,51 +185,5 @@ func readComposite(u *unstructured.Unstructured, out *Owned) error {
 		}
 	}
 	out.Size, out.TopologyKey = least, key
-	return nil
-}
-
-// nativeFamily adds to what a PodGroup says what its CompositePodGroup and the other PodGroups of
-// that say. All of them are one group only if the CompositePodGroup needs all of them: of which
-// others it could do without cannot be said.
-func nativeFamily(g Gang) More {
-	out, parent, n := g.More, g.Owner, len(g.Siblings)
-	if parent.TopologyKey != "" {
-		out.Words = maps.Clone(out.Words)
-		if out.Words == nil {
-			out.Words = map[string]string{}
-		}
-		out.Words[FieldParentTopologyKey] = parent.TopologyKey
-	}
-	switch {
-	case out.Problem != nil:
-	case parent.Problem != nil:
-		out.Problem = parent.Problem
-	case n < parent.Size:
-		out.Waits = fmt.Sprintf("%s has %d of the %d PodGroups that it needs", parent.Key, n, parent.Size)
-	case parent.Size == 0 && n > 1 && parent.TopologyKey != "":
-		out.Problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is the number of its PodGroups, %d", parent.Key, n)
-	case parent.Size == 0:
-	case n > parent.Size:
-		out.Problem = fmt.Errorf("%s: spec.schedulingPolicy.gang.minGroupCount: %d is less than its PodGroups, %d; legal: as many as there are, since which of them start is not chosen", parent.Key, parent.Size, n)
-	case n > 1:
-		out.Problem = unlike(g.Siblings)
-		for i := range g.Siblings {
-			out.Group = append(out.Group, g.Siblings[i].Ref)
-		}
-		sortRefs(out.Group)
-	}
-	return out
-}
-
-// unlike says which of some PodGroups names another label key than the first. The gangs of one
-// group have one rule for each of them.
-func unlike(all []Gang) error {
-	key := func(g Gang) string { return g.More.Words[FieldTopologyKey] }
-	for _, g := range all[1:] {
-		if key(g) != key(all[0]) {
-			return fmt.Errorf("%s: %q on PodGroup %s, %q on PodGroup %s; legal: the same on all PodGroups of one CompositePodGroup, or only on that",
-				FieldTopologyKey, key(all[0]), all[0].Ref, key(g), g.Ref)
-		}
-	}
 	return nil
 }

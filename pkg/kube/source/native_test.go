@@ -178,8 +178,7 @@ func TestNativeTrees(t *testing.T) {
 		"unlike ones": {
 			all("2"),
 			[]string{atLeast("2") + in(blockKey), atLeast("3")},
-			"*", "*",
-			`spec.schedulingConstraints.topology[0].key: "` + blockKey + `" on PodGroup ns/a, "" on PodGroup ns/b; legal: the same on all PodGroups of one CompositePodGroup, or only on that`,
+			"a b", "must BlockLayer PodGroup", "",
 		},
 		"a level too many": {
 			all("2") + ", parentCompositePodGroupName: root", two, "", "*",

@@ -57,12 +57,16 @@ type Owned struct {
 	Follower *v1.PodTemplateSpec
 	// Parts are those of an owner that has several, by name.
 	Parts map[string]Part
+	// Branches are parts that belong together.
+	Branches []Branch
 	// InTurn says that the parts start one after the other.
 	InTurn bool
 	// Attempt is the one of which Part.Done is said, "" the first.
 	Attempt string
 	// TopologyKey is the label key in whose domain all of its gangs must be; "" if none is named.
 	TopologyKey string
+	// Parent is the object that this one is a part of; zero if it is the root of its tree.
+	Parent OwnerKey
 	// Problem is why none of its gangs can be planned, and Notes what people should know of it.
 	Problem error
 	Notes   []Note
@@ -91,6 +95,15 @@ type Part struct {
 	Jobs, Size int  // so many, of so many pods each
 	Alone      bool // each of them is a gang
 	Done       bool // all of them have succeeded: their pods may be gone
+	// Words are what is said of it alone, as fields do.
+	Words map[string]string
+}
+
+// Branch is some parts whose gangs gather with one another, as the fields of one part say it.
+type Branch struct {
+	Where string // the field that says so
+	Parts []string
+	Words map[string]string
 }
 
 func (o *Owned) says(key string) (string, bool) {

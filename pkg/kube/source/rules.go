@@ -33,6 +33,8 @@ type words func(key string) (value string, ok bool)
 type language struct {
 	keys []string // one of them is said, or the language is not spoken
 	read func(says words, layers []convert.Layer) reading
+	// apart says that what it asks of each gang may be another thing for others of the group.
+	apart bool
 }
 
 // reading is what somebody has said, as a rule.
@@ -60,13 +62,13 @@ const (
 var (
 	// languages are those in which a speaker is asked, in this order.
 	languages = []language{
-		{[]string{scheduling.AnnotationTopologySpec}, readOurs},
+		{keys: []string{scheduling.AnnotationTopologySpec}, read: readOurs},
 		tiers(FieldTopologyMode, FieldTopologyTier, FieldTopologyTierName),
 		nativeKeys.language(), podGangKeys.language(),
 		tiers(AnnotationVolcanoMode, AnnotationVolcanoTier, ""),
 	}
 	// lastly are those that count where nobody says anything in the others.
-	lastly = []language{{[]string{AnnotationKueueRequired, AnnotationKueuePreferred}, readKueue}}
+	lastly = []language{{keys: []string{AnnotationKueueRequired, AnnotationKueuePreferred}, read: readKueue, apart: true}}
 
 	// ruleKeys are all keys on pods under which a rule may be said.
 	ruleKeys = []string{
@@ -128,7 +130,7 @@ const (
 // nodes, and so on.
 func tiers(mode, tier, tierName string) language {
 	t := tierKeys{mode, tier, tierName}
-	return language{slices.DeleteFunc([]string{mode, tier, tierName}, func(key string) bool { return key == "" }), t.read}
+	return language{keys: slices.DeleteFunc([]string{mode, tier, tierName}, func(key string) bool { return key == "" }), read: t.read}
 }
 
 type tierKeys struct{ mode, tier, tierName string }

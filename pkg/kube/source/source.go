@@ -87,6 +87,7 @@ type More struct {
 	Notes     []Note
 	Owner     OwnerKey   // the object that must be known, too; zero if there is none
 	Group     []gang.Ref // the gangs that start together with it, sorted
+	Branches  []branch   // those of them that gather with one another
 	Whole     bool       // its members leave together, however many more they are than it needs
 }
 
@@ -276,7 +277,10 @@ type Gang struct {
 	// nil is for none.
 	Pointer func(gang.Ref) string
 	Pods    map[string]*v1.Pod // its members, by namespace/name
-	// Siblings are the gangs with the same owner, itself among them, sorted: those that objects
+	// Above are the parents of the owner, from the next one up, as far as they are known; no more than
+	// MaxLevels, which is what a circle has.
+	Above []*Owned
+	// Siblings are the gangs whose owners have one root, itself among them, sorted: those that objects
 	// declare, if the owner's kind is a family.
 	Siblings []Gang
 	// Done are those that have finished: they describe the gang where nobody else does.
@@ -351,15 +355,18 @@ type Declaration struct {
 	SubGroups []SubGroups
 	// ReadsLayers says that Gather is another one when the topology has other layers.
 	ReadsLayers bool
-	// Apart says that Gather is about the members of this gang, whatever others of its group ask
-	// for.
+	// Apart says that what Gather asks of each gang is about this one, whatever others of its group
+	// ask for.
 	Apart bool
+	// Branches are gangs of its group that gather with one another.
+	Branches []convert.Own
 	// Counts says that another declaration may hold when members come, go or are bound.
 	Counts bool
 	// Whole says that its members leave together, however many more they are than Min.
 	Whole bool
 
 	speakers []speaker
+	branches []branch
 	rule     rule // of Gather
 	// noLeast says that no member has a legal min-available where members describe the gang.
 	noLeast bool

@@ -24,6 +24,7 @@ type SubGroups struct {
 	Selects labelsets.Selector
 	Keys    []string
 	Says    map[string]string // how the members of each gather, as fields of networkTopology say it
+	Gather  *scheduling.GatherSpec
 }
 
 // between separates what names a sub-group: no name and no value of a label has it.
@@ -123,14 +124,13 @@ func readPolicy(item any) (out SubGroups, err error) {
 	return out, nil
 }
 
-// readSubGroups reads how the members of sub-groups gather. All policies must say the same: a plan
-// has one rule for its gangs.
+// readSubGroups reads how the members of sub-groups gather.
 func (d *Declaration) readSubGroups(defaults Defaults) {
 	if len(d.SubGroups) == 0 {
 		return
 	}
 	language := tiers(FieldTopologyMode, FieldTopologyTier, FieldTopologyTierName)
-	var each *scheduling.GatherSpec
+	var names []string
 	for i := range d.SubGroups {
 		s := &d.SubGroups[i]
 		got := reading{}
@@ -138,35 +138,19 @@ func (d *Declaration) readSubGroups(defaults Defaults) {
 			got = language.read(func(key string) (string, bool) { return said(s.Says, key) }, defaults.Layers)
 			d.ReadsLayers = true
 		}
-		switch field := fmt.Sprintf("subGroupPolicy[%d] %q", i, s.Name); {
-		case got.err != nil:
-			d.problem(fmt.Errorf("spec.%s: %w", field, got.err))
-			return
-		case i > 0 && !SameGather(got.gather, each):
-			d.problem(fmt.Errorf("spec.%s: networkTopology is another one than that of %q; legal: one for all policies of a PodGroup", field, d.SubGroups[0].Name))
+		if got.err != nil {
+			d.problem(fmt.Errorf("spec.subGroupPolicy[%d] %q: %w", i, s.Name, got.err))
 			return
 		}
 		for _, n := range got.notes {
 			d.note(n.Reason, s.Name+": "+n.Message)
 		}
-		each = got.gather
+		if got.gather != nil && defaults.Aware {
+			s.Gather, names = got.gather, append(names, s.Name)
+		}
 	}
-	if each == nil || !defaults.Aware {
+	if len(names) == 0 {
 		return
-	}
-	all := &scheduling.GatherSpec{}
-	if d.Gather != nil {
-		*all = *d.Gather
-		all.Rules = slices.Clone(d.Gather.Rules)
-	}
-	for _, r := range each.Rules {
-		r.Scope = scheduling.ScopePodGroup
-		all.Rules = append(all.Rules, r)
-	}
-	d.Gather = all
-	names := make([]string, len(d.SubGroups))
-	for i := range d.SubGroups {
-		names[i] = d.SubGroups[i].Name
 	}
 	d.note(TopologyRule, "rule of sub-groups from field spec.subGroupPolicy "+strings.Join(names, ", "))
 }

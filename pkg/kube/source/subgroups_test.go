@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -14,11 +15,11 @@ import (
 func TestSubGroupPolicy(t *testing.T) {
 	const blocks = "networkTopology: {mode: hard, highestTierAllowed: 1}"
 	d := volcano(t, "minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, minSubGroups: 2, "+blocks+"}]")
-	require.Equal(t, "prefer BlockLayer, must SpineLayer, must BlockLayer each, TopologyRule, TopologyRule", drawnEach(d))
+	require.Equal(t, "prefer BlockLayer, must SpineLayer, part: must BlockLayer, TopologyRule, TopologyRule", drawnEach(d))
 	require.True(t, d.ReadsLayers)
-	require.Equal(t, "must BlockLayer each, TopologyRule", drawnEach(volcano(t, "minMember: 4, subGroupPolicy: [{name: part, "+blocks+"}]")))
+	require.Equal(t, "part: must BlockLayer, TopologyRule", drawnEach(volcano(t, "minMember: 4, subGroupPolicy: [{name: part, "+blocks+"}]")))
 	require.Empty(t, drawnEach(volcano(t, "minMember: 4, subGroupPolicy: [{name: part, subGroupSize: 2}]")))
-	require.Equal(t, "must BlockLayer each, TopologyRule", drawnEach(volcano(t, "subGroupPolicy: [{name: a, "+blocks+"}, {name: b, "+blocks+"}]")))
+	require.Equal(t, "a: must BlockLayer, b: prefer BlockLayer, b: must SpineLayer, TopologyRule", drawnEach(volcano(t, "subGroupPolicy: [{name: a, "+blocks+"}, {name: b, networkTopology: {mode: hard, highestTierAllowed: 2}}, {name: c}]")))
 
 	for says, problem := range map[string]string{
 		"[{name: part}, {name: part}]":   `spec.subGroupPolicy[1]: name: "part" is there twice`,
@@ -30,9 +31,8 @@ func TestSubGroupPolicy(t *testing.T) {
 		"[{name: a, networkTopology: hard}]":                                       "spec.subGroupPolicy[0]: networkTopology: hard is not legal",
 		"[{name: a, networkTopology: {mode: hard, highestTierName: nosuch}}]":      `spec.subGroupPolicy[0] "a": spec.networkTopology.highestTierName: unknown topology tier name "nosuch"`,
 		"[{name: a, networkTopology: {mode: hard, highestTierAllowed: -1}}]":       `must be greater than or equal to 0`,
-		"[{name: a, " + blocks + "}, {name: b}]":                                   `spec.subGroupPolicy[1] "b": networkTopology is another one than that of "a"; legal: one for all policies of a PodGroup`,
-		"[a]":                                                                      "spec.subGroupPolicy[0]: a is not legal; legal: an object",
-		"a":                                                                        "spec.subGroupPolicy",
+		"[a]": "spec.subGroupPolicy[0]: a is not legal; legal: an object",
+		"a":   "spec.subGroupPolicy",
 	} {
 		d := volcano(t, "minMember: 4, subGroupPolicy: "+says)
 		require.True(t, d.Problem.Is(), says)
@@ -40,7 +40,7 @@ func TestSubGroupPolicy(t *testing.T) {
 	}
 }
 
-// drawnEach is drawn, with rules that are about each sub-group told from the others.
+// drawnEach is drawn, with the rules of sub-groups.
 func drawnEach(d *source.Declaration) string {
 	out := ""
 	add := func(words string) {
@@ -49,14 +49,17 @@ func drawnEach(d *source.Declaration) string {
 		}
 		out += words
 	}
-	if d.Gather != nil {
-		for _, r := range d.Gather.Rules {
-			words := map[bool]string{true: "must ", false: "prefer "}[r.Strategy == "MustGather"] + r.Layer
-			if r.Scope == "PodGroup" {
-				words += " each"
-			}
-			add(words)
+	rules := func(of string, g *scheduling.GatherSpec) {
+		if g == nil {
+			return
 		}
+		for _, r := range g.Rules {
+			add(of + map[bool]string{true: "must ", false: "prefer "}[r.Strategy == scheduling.MustGather] + r.Layer)
+		}
+	}
+	rules("", d.Gather)
+	for _, s := range d.SubGroups {
+		rules(s.Name+": ", s.Gather)
 	}
 	for _, n := range d.Notes {
 		add(n.Reason)

@@ -1,0 +1,167 @@
+package source
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// MaxLevels is how deep Kubernetes' trees of PodGroups may be, the PodGroups included.
+const MaxLevels = 4
+
+// nativeFamily adds to what a PodGroup says what those above it in its tree say, and the other
+// PodGroups of that. All of them are one group only if each CompositePodGroup needs all of its
+// children: of which others it could do without cannot be said.
+func nativeFamily(g Gang) More {
+	out, t := g.More, treeOf(g)
+	out.Group = t.group()
+	top := t.chain[len(t.chain)-1]
+	if top.TopologyKey != "" {
+		out.Words = maps.Clone(out.Words)
+		if out.Words == nil {
+			out.Words = map[string]string{}
+		}
+		out.Words[FieldParentTopologyKey] = top.TopologyKey
+	}
+	if out.Problem == nil {
+		out.Problem = t.problem()
+	}
+	if out.Problem == nil {
+		out.Waits, out.Problem = t.counts()
+	}
+	if out.Problem == nil && out.Waits == "" {
+		out.Branches = t.branches()
+	} else {
+		out.Group = nil
+	}
+	return out
+}
+
+// tree is what a PodGroup sees of the one that it is in.
+type tree struct {
+	chain   []*Owned // the CompositePodGroups above it, from the next one up
+	members []Gang   // the PodGroups that start with it
+	inner   []*Owned // the CompositePodGroups that they have in common with it, or alone, the root included
+	parts   map[OwnerKey]map[string]bool
+}
+
+// up are the CompositePodGroups above a PodGroup, from the next one up.
+func (g *Gang) up() []*Owned { return append([]*Owned{g.Owner}, g.Above...) }
+
+// treeOf finds who starts together with a PodGroup: whoever is below the same root, or where that
+// lets its children start one by one, below the same child of it.
+func treeOf(g Gang) *tree {
+	t := &tree{chain: g.up(), parts: map[OwnerKey]map[string]bool{}}
+	root := t.chain[len(t.chain)-1]
+	known := map[OwnerKey]bool{}
+	for _, s := range g.Siblings {
+		if s.Owner == nil {
+			continue
+		}
+		chain := s.up()
+		below := "PodGroup " + s.Ref.String()
+		for _, c := range chain {
+			if t.parts[c.Key] == nil {
+				t.parts[c.Key] = map[string]bool{}
+			}
+			t.parts[c.Key][below] = true
+			below = c.Key.String()
+		}
+		if root.Size == 0 && root.Problem == nil && !t.sameChild(chain, s.Ref == g.Ref) {
+			continue
+		}
+		t.members = append(t.members, s)
+		for _, c := range chain {
+			if !known[c.Key] {
+				known[c.Key] = true
+				t.inner = append(t.inner, c)
+			}
+		}
+	}
+	return t
+}
+
+// sameChild says whether a PodGroup is below the same child of the root.
+func (t *tree) sameChild(chain []*Owned, itself bool) bool {
+	n := len(t.chain)
+	return itself || n > 1 && len(chain) > 1 && chain[len(chain)-2].Key == t.chain[n-2].Key
+}
+
+// group are the gangs that start together; nil if one is alone.
+func (t *tree) group() (refs []gang.Ref) {
+	for i := range t.members {
+		refs = append(refs, t.members[i].Ref)
+	}
+	if len(refs) < 2 {
+		return nil
+	}
+	sortRefs(refs)
+	return refs
+}
+
+// problem says what is wrong with the shape of the tree above the PodGroup, or with one in it.
+func (t *tree) problem() error {
+	last := t.chain[len(t.chain)-1]
+	if name := last.Parent.Name; name != "" {
+		if slices.ContainsFunc(t.chain, func(c *Owned) bool { return c.Key == last.Parent }) {
+			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is not legal here; legal: one that is not below it", last.Key, name)
+		}
+	}
+	if len(t.chain) >= MaxLevels {
+		top := t.chain[MaxLevels-2]
+		return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is not legal here; legal: none, since a tree has at most %d levels", top.Key, top.Parent.Name, MaxLevels)
+	}
+	for _, c := range t.inner {
+		if c.Problem != nil {
+			return c.Problem
+		}
+		if c.Size == 0 && c.Parent != (OwnerKey{}) {
+			return fmt.Errorf("%s: spec.schedulingPolicy.basic below another CompositePodGroup; legal: gang, whose minGroupCount is the number of its children, %d", c.Key, len(t.parts[c.Key]))
+		}
+	}
+	return nil
+}
+
+// counts says which CompositePodGroup waits for children, or has more than it needs.
+func (t *tree) counts() (waits string, problem error) {
+	if last := t.chain[len(t.chain)-1]; last.Parent != (OwnerKey{}) {
+		return fmt.Sprintf("%s, which %s names, is not known", last.Parent, last.Key), nil
+	}
+	for _, c := range t.inner {
+		switch n := len(t.parts[c.Key]); {
+		case c.Size == 0 && n > 1 && c.TopologyKey != "":
+			problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is the number of its PodGroups, %d", c.Key, n)
+		case c.Size == 0:
+		case n > c.Size:
+			problem = fmt.Errorf("%s: spec.schedulingPolicy.gang.minGroupCount: %d is less than its PodGroups, %d; legal: as many as there are, since which of them start is not chosen", c.Key, c.Size, n)
+		case n < c.Size && waits == "":
+			waits = fmt.Sprintf("%s has %d of the %d PodGroups that it needs", c.Key, n, c.Size)
+		}
+		if problem != nil {
+			return "", problem
+		}
+	}
+	return waits, nil
+}
+
+// branches are the CompositePodGroups below the root that name a label key, with the gangs below
+// them.
+func (t *tree) branches() (out []branch) {
+	for _, c := range t.inner {
+		if c.TopologyKey == "" || c.Parent == (OwnerKey{}) {
+			continue
+		}
+		b := branch{where: c.Key.String(), keys: nativeKeys, words: map[string]string{FieldTopologyKey: c.TopologyKey}}
+		for i := range t.members {
+			if slices.ContainsFunc(t.members[i].up(), func(o *Owned) bool { return o.Key == c.Key }) {
+				b.gangs = append(b.gangs, t.members[i].Ref)
+			}
+		}
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b branch) int { return topology.CompareNames(a.where, b.where) })
+	return out
+}
