@@ -43,6 +43,7 @@ type departure struct {
 	room   map[string]bool      // nodes on which room is needed
 	stands func() bool          // whether it is still wanted
 	took   func(victim *v1.Pod) // the API server has taken its leaving
+	needs  func() bool          // whether anybody need leave still; nil is not asked
 	groups *wholes
 }
 
@@ -260,6 +261,10 @@ func (d *departure) leave(ctx context.Context, left []*v1.Pod, release func()) {
 			d.Profile.Activate(klog.FromContext(ctx), d.by.Pods())
 		}
 		if len(left) == 0 || !d.wait(pause) {
+			return
+		}
+		if d.needs != nil && !slices.ContainsFunc(left, d.groups.broken) && !d.needs() {
+			d.spare(d.Victims.back(left, d.number), d.by.SchedulerName())
 			return
 		}
 	}

@@ -197,6 +197,41 @@ func TestAGangLeavesToTheLast(t *testing.T) {
 	}
 }
 
+// TestNobodyLeavesWhenRoomComes: requests to evict a gang for a pod fail, and then there is room
+// without that. (A gang keeps the places that it has: TestVictimsThatNeedNotLeave.)
+func TestNobodyLeavesWhenRoomComes(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
+	c.Gang("r", 2, a("", 10, "8", "n0"), a("", 10, "8", "n1"))
+	c.Pod(a("other", 200, "8", "n2"))
+	c.Run()
+	w := &wrote{}
+	w.answering(c, func(request string, _ int) error {
+		if strings.HasPrefix(request, "delete") {
+			return apierrors.NewServiceUnavailable("soon")
+		}
+		return nil
+	})
+	big := evictors["a pod"](c)
+	c.Wait("asked", func() string {
+		if slices.ContainsFunc(w.list(), func(r string) bool { return strings.HasPrefix(r, "delete") }) {
+			return "asked"
+		}
+		return ""
+	})
+	c.WaitSaid(1, "not eligible due to a terminating pod") // it was tried again: the queue keeps it back for longer now
+	c.Remove("other")
+	w.answering(c, func(string, int) error { return nil })
+	c.Wait("placed", placed(c, big))
+	c.Never(func() bool { return c.Evicted() != "" })
+	require.Equal(t, "n2", c.Get(big).Spec.NodeName)
+	c.Wait("spared", func() string {
+		if spared(c, "r-0", "r-1") {
+			return "spared"
+		}
+		return "some are not"
+	})
+}
+
 // TestNobodyJoinsAGangThatLeaves: a member of a gang is made again while requests to evict the
 // gang fail. It waits until the others have left, or until they need not.
 func TestNobodyJoinsAGangThatLeaves(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
@@ -19,8 +20,9 @@ const unseenFor = 10 * time.Second
 // partings remembers, by the pod that DefaultPreemption evicts for, who leaves for it: until
 // they are seen leaving it must not evict others instead.
 type partings struct {
-	mu sync.Mutex
-	of map[types.UID]*parting
+	mu    sync.Mutex
+	of    map[types.UID]*parting
+	asked map[types.UID]chan struct{} // closed by a cycle of the pod that finds no room
 }
 
 type parting struct {
@@ -134,6 +136,7 @@ func (o *PodPreemption) noting(evict PreemptPod) PreemptPod {
 				room:   map[string]bool{to.Name(): true},
 				stands: func() bool { return o.preemptor.stillWaits(by) },
 				took:   func(*v1.Pod) {},
+				needs:  func() bool { return o.stillNeeds(ctx, by) },
 			}
 			go d.leave(context.WithoutCancel(ctx), whole, sync.OnceFunc(func() { close(over) }))
 		}
@@ -144,6 +147,44 @@ func (o *PodPreemption) noting(evict PreemptPod) PreemptPod {
 		inMemory, err := evict(ctx, to, by, victim, plugin)
 		o.preemptor.Victims.back(o.partings.came(by.UID(), victim, err, o.preemptor.Clock.Now()), ordinary)
 		return inMemory, err
+	}
+}
+
+// stillNeeds has a pod tried between two requests, since room may have come: it is for its Filters to
+// say, in a cycle of its own. It says false if the pod has a node then.
+func (o *PodPreemption) stillNeeds(ctx context.Context, by preemption.ExecutorPreemptor) bool {
+	answer := o.partings.ask(by.UID())
+	o.preemptor.Profile.Activate(klog.FromContext(ctx), by.Pods())
+	select {
+	case <-answer:
+		return true
+	case <-o.preemptor.Clock.After(answerWithin):
+	case <-o.preemptor.Ended:
+	}
+	o.partings.answer(by.UID())
+	return o.preemptor.stillWaits(by)
+}
+
+// ask asks the next cycle of a pod whether it finds room.
+func (p *partings) ask(by types.UID) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked == nil {
+		p.asked = map[types.UID]chan struct{}{}
+	}
+	if p.asked[by] == nil {
+		p.asked[by] = make(chan struct{})
+	}
+	return p.asked[by]
+}
+
+// answer says that a pod finds none.
+func (p *partings) answer(by types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if answer := p.asked[by]; answer != nil {
+		close(answer)
+		delete(p.asked, by)
 	}
 }
 

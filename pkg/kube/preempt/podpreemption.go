@@ -93,6 +93,7 @@ func (o *PodPreemption) begin() {
 // an attempt. Victims that nobody has seen leaving are waited for like those that are.
 func (o *PodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, nominated *fwk.Status) (bool, string) {
 	o.begin()
+	o.partings.answer(pod.UID)
 	if o.waits(pod) {
 		return false, "not eligible due to a terminating pod on the nominated node."
 	}

@@ -103,7 +103,8 @@ type gangSpec struct {
 	min, timeout int
 	policy       string // "" is the default, once-satisfied
 	nonStrict    bool
-	byPods       bool // no PodGroup: its members describe it
+	byPods       bool   // no PodGroup: its members describe it
+	api          string // whose object declares it; "" is ours
 	group        []string
 	rules        []ruleSpec
 }
@@ -183,6 +184,9 @@ func (g *gangSpec) String() string {
 	for _, r := range g.rules {
 		s += fmt.Sprintf(" [%s must=%t ×%d each=%t]", r.layer, r.must, r.multiple, r.each)
 	}
+	if g.api != "" {
+		s += " of " + g.api
+	}
 	return s + flags(map[string]bool{"NonStrict": g.nonStrict, "by annotation": g.byPods})
 }
 
@@ -261,6 +265,9 @@ func (g *gangSpec) annotations() map[string]any {
 }
 
 func (g *gangSpec) object() string {
+	if api := apis[g.api]; api != nil {
+		return api.object(g)
+	}
 	return written("PodGroup", "scheduling.sigs.k8s.io/v1alpha1", g.name, map[string]any{"annotations": g.annotations()},
 		map[string]any{"spec": map[string]any{"minMember": g.min, "scheduleTimeoutSeconds": g.timeout}})
 }
@@ -273,6 +280,8 @@ func (p *podSpec) object(g *gangSpec) string {
 		annotations[scheduling.AnnotationGangName] = g.name
 		annotations[scheduling.AnnotationMinAvailable] = fmt.Sprint(g.min)
 		annotations[scheduling.AnnotationWaitingTime] = fmt.Sprintf("%ds", g.timeout)
+	} else if g != nil && g.api != "" {
+		apis[g.api].member(g, labels, annotations)
 	} else if g != nil {
 		labels[scheduling.LabelPodGroup] = g.name
 	}
@@ -290,6 +299,9 @@ func (p *podSpec) object(g *gangSpec) string {
 		"containers": []any{map[string]any{
 			"name": "c", "image": "i", "resources": map[string]any{"requests": p.resources(), "limits": p.resources()},
 		}},
+	}
+	if g != nil && g.api == nativeAPI {
+		spec["schedulingGroup"] = map[string]any{"podGroupName": g.name}
 	}
 	if p.never {
 		spec["preemptionPolicy"] = "Never"
@@ -383,7 +395,7 @@ func draw(seed uint64) history {
 		d.add(event{kind: memberPut, pod: p})
 	}
 	d.add(event{kind: longTimeLeft})
-	return withTroubles(seed, d.h)
+	return withTroubles(seed, withAPIs(seed, d.h))
 }
 
 // happen draws one event.

@@ -188,7 +188,11 @@ func (w *world) judgeEvictions() error {
 	}
 	w.s.recorder.mu.Unlock()
 	for _, who := range sortedKeys(by) {
-		if err := w.judgeVictims(strings.Split(strings.ReplaceAll(who, "default/", ""), ", "), by[who]); err != nil {
+		group := strings.Split(strings.ReplaceAll(who, "default/", ""), ", ")
+		for i, name := range group {
+			group[i], _, _ = strings.Cut(name, "/") // of the podgroup of a PodGang
+		}
+		if err := w.judgeVictims(group, by[who]); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ func (w *world) noteReached() {
 	for name, g := range w.gangs {
 		_, bound := w.membersOf(name)
 		if n := len(bound) + len(w.finishedOf(name)); n >= g.min && n > 0 {
-			w.reached[name], w.unwritten[name] = true, g.byPods
+			w.reached[name], w.unwritten[name] = true, g.forgets()
 		}
 	}
 }

@@ -39,6 +39,8 @@ var leastOften = map[string]int{
 
 	podsBound: 800, gangsWhole: 280, gangsUnfit: 300, gangEvictions: 40, podEvictions: 25, placesAwaited: 5,
 	restartedMidway: 2, multiplesKept: 10, sameAgain: 5,
+
+	wholeOf(schedulerPluginsAPI): 30, wholeOf(volcanoAPI): 30, wholeOf(nativeAPI): 30, wholeOf(groveAPI): 30,
 }
 
 // TestWorlds: whatever happens, and in whatever order, no rule is broken.

@@ -13,12 +13,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
-	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
@@ -59,6 +59,7 @@ type world struct {
 	told    map[Event]int        // evictions
 	asked   map[types.UID]int    // victims
 	last    map[string]*eviction // by group
+	apiOf   map[string]string    // by gang
 	held    map[types.UID]hold   // who waits in Permit
 	change  int                  // events so far
 
@@ -98,7 +99,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 	w = &world{
 		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
 		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
-		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]*eviction{}, held: map[types.UID]hold{},
+		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]*eviction{}, apiOf: map[string]string{}, held: map[types.UID]hold{},
 		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, halfway: map[string]bool{}, comesLate: map[types.UID]bool{}, theirs: map[string]string{},
 		specs: map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{}, gone: map[types.UID]bool{},
 		halves: map[types.UID]bool{},
@@ -206,7 +207,7 @@ func (w *world) write(e event) (bool, error) {
 		return w.leave(e)
 	case gangDeleted:
 		g := w.gangs[e.name]
-		if g == nil || g.byPods {
+		if g == nil || g.byPods || g.api == groveAPI { // the gang of a PodGang that is gone is not like others: TestOwners
 			return false, nil
 		}
 		w.stirGang(e.name)
@@ -216,7 +217,7 @@ func (w *world) write(e event) (bool, error) {
 		for _, other := range group { // the rest is another group now
 			w.stirGang(other)
 		}
-		return w.remove("PodGroup", e.name, nil)
+		return w.removeObject(g.resource(), key{"default", e.name}, nil)
 	case gangMin:
 		g := w.gangs[e.name]
 		if g == nil || g.byPods || g.min == e.n {
@@ -274,11 +275,13 @@ func (w *world) remove(kind, name string, left func(runtime.Object) runtime.Obje
 	switch kind {
 	case "Node":
 		gvr, k = v1.SchemeGroupVersion.WithResource("nodes"), key{name: name}
-	case "PodGroup":
-		gvr = sigs.PodGroups
 	case "ClusterNetworkTopology":
 		gvr, k = koordinator.ClusterNetworkTopologies, key{name: name}
 	}
+	return w.removeObject(gvr, k, left)
+}
+
+func (w *world) removeObject(gvr schema.GroupVersionResource, k key, left func(runtime.Object) runtime.Object) (done bool, err error) {
 	_, err = w.s.cluster.change(gvr, k, func(old runtime.Object) (runtime.Object, error) {
 		done = old != nil
 		if !done || left == nil {
@@ -324,11 +327,11 @@ func (w *world) putGang(e event) (bool, error) {
 		}
 		w.stirGang(g.name)
 		w.unwritten[g.name] = true
-		if _, err := w.remove("PodGroup", g.name, nil); err != nil {
+		if _, err := w.removeObject(g.resource(), key{"default", g.name}, nil); err != nil {
 			return true, err
 		}
 	}
-	w.gangs[g.name] = &g
+	w.gangs[g.name], w.apiOf[g.name] = &g, g.api
 	if g.byPods {
 		return true, nil
 	}
@@ -343,7 +346,7 @@ func (w *world) putPod(p *podSpec) (bool, error) {
 	if p.gang != "" {
 		// A gang whose PodGroup was deleted is named all the same.
 		if g = w.gangs[p.gang]; g == nil {
-			g = &gangSpec{name: p.gang}
+			g = &gangSpec{name: p.gang, api: w.apiOf[p.gang]}
 		}
 		if _, bound := w.membersOf(p.gang); len(bound) > 0 {
 			w.stirGang(p.gang)
@@ -682,6 +685,7 @@ func (w *world) noteWhole() {
 		case len(bound)+finished >= g.min:
 			if !w.whole[g.name] {
 				w.counts[gangsWhole]++
+				w.counts[wholeOf(g.api)]++
 			}
 			w.whole[g.name] = true
 		}

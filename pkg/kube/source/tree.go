@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -136,15 +137,25 @@ func (t *tree) counts() (waits string, problem error) {
 			problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is the number of its PodGroups, %d", c.Key, n)
 		case c.Size == 0:
 		case n > c.Size:
-			problem = fmt.Errorf("%s: spec.schedulingPolicy.gang.minGroupCount: %d is less than its PodGroups, %d; legal: as many as there are, since which of them start is not chosen", c.Key, c.Size, n)
+			problem = fmt.Errorf("%s: spec.schedulingPolicy.gang.minGroupCount: %d is less than its %s, %d; legal: as many as there are, since which of them start is not chosen", c.Key, c.Size, t.children(c), n)
 		case n < c.Size && waits == "":
-			waits = fmt.Sprintf("%s has %d of the %d PodGroups that it needs", c.Key, n, c.Size)
+			waits = fmt.Sprintf("%s has %d of the %d %s that it needs", c.Key, n, c.Size, t.children(c))
 		}
 		if problem != nil {
 			return "", problem
 		}
 	}
 	return waits, nil
+}
+
+// children are what a CompositePodGroup has below it, in a word.
+func (t *tree) children(c *Owned) string {
+	for key := range t.parts[c.Key] {
+		if !strings.HasPrefix(key, "PodGroup ") {
+			return "children"
+		}
+	}
+	return "PodGroups"
 }
 
 // branches are the CompositePodGroups below the root that name a label key, with the gangs below
