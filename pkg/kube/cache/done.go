@@ -36,7 +36,7 @@ func slim(pod *v1.Pod) *v1.Pod {
 	}
 	if !source.Of(pod).IsZero() {
 		out.Labels, out.Annotations, out.OwnerReferences = pod.Labels, pod.Annotations, pod.OwnerReferences
-		out.Spec.NodeName, out.Spec.SchedulerName = pod.Spec.NodeName, pod.Spec.SchedulerName
+		out.Spec.NodeName, out.Spec.SchedulerName, out.Spec.SchedulingGroup = pod.Spec.NodeName, pod.Spec.SchedulerName, pod.Spec.SchedulingGroup
 	}
 	return out
 }

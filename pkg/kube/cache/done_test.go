@@ -1,0 +1,59 @@
+package cache
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// TestSlim: of a member that has finished enough is kept to know its gang, whoever says which it is.
+func TestSlim(t *testing.T) {
+	group, controller := "g", true
+	ways := map[string]func(*v1.Pod){
+		"native": func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group} },
+		"ours":   func(p *v1.Pod) { p.Labels[scheduling.LabelPodGroup] = "g" },
+		"x":      func(p *v1.Pod) { p.Labels["scheduling.x-k8s.io/pod-group"] = "g" },
+		"annotation": func(p *v1.Pod) {
+			p.Annotations[scheduling.AnnotationGangName], p.Annotations[scheduling.AnnotationMinAvailable] = "g", "2"
+		},
+		"volcano": func(p *v1.Pod) { p.Annotations["scheduling.k8s.io/group-name"] = "g" },
+		"grove":   func(p *v1.Pod) { p.Labels["grove.io/podgang"], p.Labels["grove.io/podclique"] = "g", "c" },
+		"lws": func(p *v1.Pod) {
+			leaderOf("a", "0", "1")(p)
+		},
+		"jobset": func(p *v1.Pod) { jobSetMember("w", "u")(p) },
+		"job": func(p *v1.Pod) {
+			p.Labels["batch.kubernetes.io/job-name"] = "j"
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: "u", Controller: &controller}}
+			p.Annotations[scheduling.AnnotationTopologySpec] = must
+		},
+		"the deprecated labels": func(p *v1.Pod) {
+			p.Labels["pod-group.scheduling.sigs.k8s.io/name"], p.Labels["pod-group.scheduling.sigs.k8s.io/min-available"] = "g", "2"
+		},
+	}
+	known := map[string]bool{}
+	for name, says := range ways {
+		p := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Labels: map[string]string{}, Annotations: map[string]string{}},
+			Spec:       v1.PodSpec{NodeName: "n", SchedulerName: "s", Containers: []v1.Container{{Name: "c"}}},
+			Status:     v1.PodStatus{Phase: v1.PodSucceeded},
+		}
+		says(p)
+		ref := source.Of(p)
+		require.False(t, ref.IsZero(), name)
+		known[ref.Source] = true
+		out := slim(p)
+		require.Equal(t, ref, source.Of(out), name)
+		require.Equal(t, p.Spec.NodeName, out.Spec.NodeName)
+		require.Empty(t, out.Spec.Containers)
+	}
+	for _, s := range source.All {
+		require.True(t, known[s.Space], "a pod of %s is missing here", s.Way)
+	}
+	require.Nil(t, slim(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}).Labels, "of nobody's")
+}
