@@ -29,7 +29,8 @@ var (
 	Admission embed.FS
 
 	// SchedulerConfigs holds scheduler-config/native.yaml, which serves muster-scheduler,
-	// and scheduler-config/drop-in.yaml, which serves koord-scheduler as well.
+	// scheduler-config/drop-in.yaml, which serves koord-scheduler as well, and
+	// scheduler-config/scheduler-plugins.yaml, which serves scheduler-plugins-scheduler as well.
 	//
 	//go:embed scheduler-config/*.yaml
 	SchedulerConfigs embed.FS

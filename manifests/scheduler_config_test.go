@@ -20,8 +20,9 @@ func TestSchedulerConfigs(t *testing.T) {
 	standard, err := config.Decode(nil)
 	require.NoError(t, err)
 	for name, serves := range map[string][]string{
-		"native.yaml":  {"muster-scheduler"},
-		"drop-in.yaml": {"muster-scheduler", "koord-scheduler"},
+		"native.yaml":            {"muster-scheduler"},
+		"drop-in.yaml":           {"muster-scheduler", "koord-scheduler"},
+		"scheduler-plugins.yaml": {"muster-scheduler", "scheduler-plugins-scheduler"},
 	} {
 		data, err := manifests.SchedulerConfigs.ReadFile("scheduler-config/" + name)
 		require.NoError(t, err)
