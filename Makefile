@@ -47,9 +47,9 @@ control-plane: $(BIN)/musterctl
 e2e: build control-plane ## the scheduler as a process on the local control plane, or on E2E_KUBECONFIG
 	$(GO) test -count=1 -timeout 30m -v ./test/e2e/...
 
-# They are built from source first, which takes minutes once.
+# They are built from source first, which takes minutes once. CONTROLLERS="lws|jobset" is only those scripts.
 e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler
-	E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestControllers$$' ./test/e2e
+	E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e
 
 # With SEED one world, without it 200 from a seed drawn by lot; WORLDS says how many.
 sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… says how many
@@ -73,8 +73,9 @@ check: ## formatting, vet, staticcheck, the arrows between packages, pure tests:
 cases: ## the cases that must hold, by number: docs/cases.md; which are open
 	@$(GO) test -count=1 -v -run '^TestCases$$' ./test/cases
 
+# One package at a time: their tests wait for conditions, which others would delay.
 race: ## the packages in which there are goroutines, with the race detector
-	$(GO) test -race -short $(THREADS)
+	$(GO) test -race -short -p 1 $(THREADS)
 
 bench: build ## pods a second beside the stock scheduler and plain binding requests: table, bench.json, bench.svg
 	$(GO) run ./test/perf -rounds 3 -json bench.json -svg bench.svg

@@ -85,7 +85,7 @@ var arrows = map[string][]string{
 		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/topology",
 	},
 
-	"pkg/kube/connect": {"pkg/kube/cache", "pkg/kube/source"},
+	"pkg/kube/connect": {"pkg/apis/config", "pkg/kube/cache", "pkg/kube/source"},
 	"pkg/kube/place":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/preempt": {
 		"pkg/apis/config", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source",

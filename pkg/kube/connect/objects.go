@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -11,9 +12,12 @@ import (
 )
 
 // Cluster has objects come from the API server to which the scheduler is connected, by the
-// scheduler's informers and a client of our own, after checking that the scheduler may do what
-// it must.
+// scheduler's informers and a client of our own, after checking that its own gangs are off and
+// that it may do what it must.
 func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
+	if err := gangsOnce(utilfeature.DefaultFeatureGate); err != nil {
+		return cache.Source{}, err
+	}
 	if err := CheckPermissions(ctx, h.ClientSet()); err != nil {
 		return cache.Source{}, err
 	}

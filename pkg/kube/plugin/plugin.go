@@ -24,11 +24,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
@@ -137,9 +134,6 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 	if err != nil {
 		return nil, err
 	}
-	if err := gangsOnce(utilfeature.DefaultFeatureGate); err != nil {
-		return nil, err
-	}
 	profile, ok := h.(framework.Framework)
 	if !ok {
 		return nil, fmt.Errorf("plugin %s needs the handle of a kube-scheduler profile, not a %T", Name, h)
@@ -163,16 +157,6 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 	f.plugins[h.ProfileName()] = p
 	f.shared.resume = append(f.shared.resume, p.Preemptor.Resume)
 	return p, nil
-}
-
-// gangsOnce refuses the scheduler's own gangs. Its cycle for the pods of a PodGroup runs neither
-// PostFilter nor this plugin's order, and would gather pods which are gathered here.
-func gangsOnce(gates featuregate.FeatureGate) error {
-	if !gates.Enabled(features.GenericWorkload) {
-		return nil
-	}
-	return fmt.Errorf("feature gate %s must be off in this scheduler: plugin %s schedules the PodGroups of scheduling.k8s.io without it, and their pods would be gangs twice; the API server needs it",
-		features.GenericWorkload, Name)
 }
 
 // unasked says which extenders are not asked when the places of a gang are counted; "" if
