@@ -300,3 +300,18 @@ func TestDetailStatus(t *testing.T) {
 	}, got)
 	require.EqualValues(t, []int32{5, 4, 2}, []int32{details[0].NodeNum, details[1].NodeNum, details[2].NodeNum})
 }
+
+// TestSelector: what attracts pods to one another. Our annotation wins, and namespaces of PodGangs are
+// told apart.
+func TestSelector(t *testing.T) {
+	of := func(namespace string, annotations, labels map[string]string) string {
+		return convert.Selector(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: annotations, Labels: labels}})
+	}
+	base := map[string]string{convert.LabelPodGang: "a"}
+	scaled := map[string]string{convert.LabelPodGang: "a-p-0", convert.LabelBasePodGang: "a"}
+	require.Empty(t, of("ns", nil, map[string]string{"app": "a"}))
+	require.Equal(t, of("ns", nil, base), of("ns", nil, scaled))
+	require.NotEqual(t, of("ns", nil, base), of("other", nil, base))
+	require.NotEqual(t, of("ns", nil, base), of("ns", nil, map[string]string{convert.LabelPodGang: "b"}))
+	require.Equal(t, "x", of("ns", map[string]string{scheduling.AnnotationTopologySelector: "x"}, base))
+}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,8 +13,24 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Selector returns a pod's network-topology-selector, "" if it has none.
-func Selector(pod *v1.Pod) string { return pod.Annotations[scheduling.AnnotationTopologySelector] }
+// Labels that Grove gives its pods: the PodGang that they are of, and where that was made to scale
+// another one, the one that it belongs to.
+const (
+	LabelPodGang     = "grove.io/podgang"
+	LabelBasePodGang = "grove.io/base-podgang"
+)
+
+// Selector returns what attracts a pod to others that have the same: its network-topology-selector,
+// else the PodGang that it is a part of, together with those that scale it. "" is nothing.
+func Selector(pod *v1.Pod) string {
+	if selector := pod.Annotations[scheduling.AnnotationTopologySelector]; selector != "" {
+		return selector
+	}
+	if base := cmp.Or(pod.Labels[LabelBasePodGang], pod.Labels[LabelPodGang]); base != "" {
+		return LabelPodGang + "=" + Key(pod.Namespace, base)
+	}
+	return ""
+}
 
 // Own is how some gangs of a group gather with one another, beside what the group does. The scope
 // of its rules is not read.

@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 // Labels that Grove gives its pods.
 const (
-	groveGang  = "grove.io/podgang"
+	groveGang  = convert.LabelPodGang
 	groveGroup = "grove.io/podclique"
 )
 
