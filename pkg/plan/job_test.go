@@ -263,3 +263,55 @@ func TestLargeJobs(t *testing.T) {
 		})
 	}
 }
+
+// TestPairsInRacks: leaders and their workers, each pair in a rack, in a cluster that has far more room:
+// too many members for tables. A pair that finds a rack is placed whole before the next one takes the rest of it.
+func TestPairsInRacks(t *testing.T) {
+	var names []string
+	for i := range 36 {
+		names = append(names, fmt.Sprintf("s%d/r%d/n%d=4", i/12, i/4, i))
+	}
+	for pairs := 1; pairs <= 8; pairs++ {
+		j := plan.Job{}
+		for p := range pairs {
+			for kind, size := range []int{1, 4} {
+				c := plan.Class{Gang: len(j.Gangs), Kind: kind}
+				for range size {
+					c.Ranks = append(c.Ranks, len(j.Gangs)*10+len(c.Ranks))
+				}
+				j.Classes, j.Gangs = append(j.Classes, c), append(j.Gangs, plan.Gang{Need: offer.Slots(size)})
+			}
+			j.Sets = append(j.Sets, plan.Set{Gangs: []int{2 * p, 2*p + 1}, Gather: plan.Gather{Must: 2}})
+		}
+		w := sized([]offer.Slots{1, 2}, names...)
+		p, refusal := plan.ChooseJob(w, j)
+		if p == nil {
+			t.Fatalf("%d pairs: %v", pairs, refusal)
+		}
+		places := make([][]offer.Slots, len(j.Gangs))
+		for g := range places {
+			places[g] = make([]offer.Slots, w.Tree.NumNodes())
+		}
+		for _, put := range p.Puts {
+			places[j.Classes[put.Class].Gang][put.Node]++
+		}
+		if b := j.Holds(w.Tree, places); b != nil {
+			t.Fatalf("%d pairs: %v", pairs, b)
+		}
+	}
+}
+
+// TestSplitSets: a refusal counts the gangs that run in several domains, each once.
+func TestSplitSets(t *testing.T) {
+	w := sized([]offer.Slots{1}, "s/r1/n1=4", "s/r2/n2=4")
+	j := plan.Job{Gangs: []plan.Gang{{Need: 1}, {Need: 1, Bound: []offer.Slots{1, 1}}, {Need: 1}}}
+	for g := range j.Gangs {
+		j.Classes = append(j.Classes, plan.Class{Gang: g, Ranks: []int{g}})
+	}
+	rack := plan.Gather{Must: 2}
+	j.Sets = []plan.Set{{Gangs: []int{0, 1}, Gather: rack}, {Gangs: []int{1, 2}, Gather: rack}}
+	_, refusal := plan.ChooseJob(w, j)
+	if refusal == nil || !strings.Contains(refusal.String(), "the members already bound of 1 of the gangs are in several domains of Rack") {
+		t.Fatal(refusal)
+	}
+}

@@ -33,7 +33,9 @@ type Deeper struct {
 	Gangs int  // in each set
 	Sets  int  // how many of them there are
 	Every bool // every gang is in one of them
-	Split int  // so many of them have bound members in several domains of the layer
+	Split int  // so many gangs have members that run, of sets whose members are in several domains of the layer
+
+	split map[int]bool // those gangs
 }
 
 // Offer is what one domain can give.
@@ -115,8 +117,17 @@ func (m *mixed) addDeeper(r *Refusal, set int) {
 	a := &r.Deeper[i]
 	a.Sets++
 	a.Every = a.Sets*size == len(m.Gangs)
-	if m.splitSet(set) {
-		a.Split++
+	if !m.splitSet(set) {
+		return
+	}
+	for _, g := range s.Gangs {
+		if m.gangs[g] != nil && !a.split[g] {
+			if a.split == nil {
+				a.split = map[int]bool{}
+			}
+			a.split[g] = true
+			a.Split++
+		}
 	}
 }
 
@@ -157,7 +168,7 @@ func (r *Refusal) String() string {
 	}
 	for _, a := range r.Deeper {
 		if a.Split > 0 {
-			fmt.Fprintf(&b, "; the members already bound of %d of the gangs are in several domains of %s", a.Split*a.Gangs, a.Layer)
+			fmt.Fprintf(&b, "; the members already bound of %d of the gangs are in several domains of %s", a.Split, a.Layer)
 		}
 	}
 	if r.Dependent {

@@ -74,7 +74,36 @@ func newTrials(m *mixed) *trials {
 	slices.SortStableFunc(s.scarce, func(a, b int) int {
 		return cmp.Compare(s.free[m.Classes[a].Kind], s.free[m.Classes[b].Kind])
 	})
+	s.scarce = s.bySet(s.scarce)
 	return s
+}
+
+// bySet has the classes of one set follow one another: a set that has found a home is placed whole
+// before others take the rest of it.
+func (s *trials) bySet(classes []int) (out []int) {
+	seen := make([]bool, len(s.Classes))
+	add := func(c int) {
+		if !seen[c] {
+			seen[c] = true
+			out = append(out, c)
+		}
+	}
+	for _, c := range classes {
+		add(c)
+		sets := slices.Clone(s.setsOf[s.Classes[c].Gang])
+		slices.SortStableFunc(sets, func(a, b int) int { return cmp.Compare(s.Sets[b].Must, s.Sets[a].Must) })
+		for _, set := range sets {
+			if s.Sets[set].Must <= s.All.Must {
+				continue
+			}
+			for _, mate := range classes {
+				if slices.Contains(s.inSet[set], mate) {
+					add(mate)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // choose returns the first plan that it finds for more members than so many. Where

@@ -131,7 +131,7 @@ func (c *Cache) redeclareFamily(but gang.Ref, owners ...source.OwnerKey) (effect
 		if !source.IsFamily(key.Kind) {
 			continue
 		}
-		for _, ref := range slices.SortedFunc(maps.Keys(c.owned[key]), compareRefs) {
+		for _, ref := range slices.SortedFunc(maps.Keys(c.family(key)), compareRefs) {
 			if r := c.gangs[ref]; ref != but && r.Object != nil {
 				effects = append(effects, c.redeclare(r)...)
 				notes = append(notes, c.takeNotes(r)...)

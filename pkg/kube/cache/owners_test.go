@@ -498,6 +498,59 @@ func TestRulesThatAreTakenBack(t *testing.T) {
 	require.False(t, gathers(), "nobody owns it")
 }
 
+// TestTreeIsMended: whoever makes a tree legal, in another branch of it, is heard by all of its PodGroups.
+func TestTreeIsMended(t *testing.T) {
+	key := func(name string) source.OwnerKey {
+		return source.OwnerKey{Kind: "CompositePodGroup", Namespace: "ns", Name: name}
+	}
+	ref := func(name string) gang.Ref {
+		return gang.Ref{Source: "podgroup-native", Namespace: "ns", Name: name}
+	}
+	pod := func(name string) *v1.Pod {
+		return member(name+"0", func(p *v1.Pod) {
+			delete(p.Labels, scheduling.LabelPodGroup)
+			p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
+		})
+	}
+	child := func(c *Cache, name, parent string) {
+		pg := &sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u"}}
+		c.setObject(ref(name), pg, source.More{Owner: key(parent)})
+	}
+	owner := func(c *Cache, name, parent string, least int) {
+		o := &source.Owned{Key: key(name), Size: least, Object: &v1.ObjectReference{Kind: "CompositePodGroup", Namespace: "ns", Name: name}}
+		if parent != "" {
+			o.Parent = key(parent)
+		}
+		c.setOwner(o)
+	}
+	for name, mend := range map[string]func(c *Cache){
+		"one that is too many goes":             func(c *Cache) { c.setObject(ref("e"), nil, source.More{}); c.dropPod(pod("e")) },
+		"it is of another tree":                 func(c *Cache) { owner(c, "other", "", 1); child(c, "e", "other") },
+		"its parent needs it":                   func(c *Cache) { owner(c, "inner", "root", 3) },
+		"its parent is below another root then": func(c *Cache) { owner(c, "root", "", 1); owner(c, "inner", "", 3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := open(t)
+			c.expect("CompositePodGroup")
+			owner(c, "root", "", 2)
+			owner(c, "inner", "root", 2)
+			for _, name := range []string{"a", "b", "e"} {
+				child(c, name, "inner")
+				c.setPod(pod(name))
+			}
+			child(c, "d", "root")
+			c.setPod(pod("d"))
+			require.Contains(t, c.why(t, pod("a")), "minGroupCount: 2 is less than its PodGroups, 3")
+			require.NotEmpty(t, c.why(t, pod("d")))
+			mend(c)
+			for _, name := range []string{"a", "b", "d"} {
+				_, refusal := c.Group(pod(name))
+				require.False(t, refusal.Is(), "%s: %s", name, refusal.Words)
+			}
+		})
+	}
+}
+
 // TestFamily: the PodGroups of a CompositePodGroup are one group as soon as there are as many as
 // it needs, in whatever order they come, and no longer when one goes.
 func TestFamily(t *testing.T) {

@@ -3,7 +3,9 @@ package simulate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,6 +22,9 @@ type gangAPI struct {
 	member   func(g *gangSpec, labels, annotations map[string]any)
 	// forgets says that nothing is written which says that the gang was whole once.
 	forgets bool
+	// all says that its gangs need all of their members, and owner that its object owns pods: what is so
+	// is no gang like others when its object is gone (TestOwners).
+	all, owner bool
 }
 
 const (
@@ -27,6 +32,9 @@ const (
 	volcanoAPI          = "scheduling.volcano.sh"
 	nativeAPI           = "scheduling.k8s.io"
 	groveAPI            = "scheduler.grove.io"
+	lwsAPI              = "leaderworkerset.x-k8s.io"
+	jobSetAPI           = "jobset.x-k8s.io"
+	jobAPI              = "batch"
 )
 
 var apis = map[string]*gangAPI{
@@ -58,7 +66,43 @@ var apis = map[string]*gangAPI{
 		member: func(g *gangSpec, labels, _ map[string]any) {
 			labels["grove.io/podgang"], labels["grove.io/podclique"] = g.name, "all"
 		},
-		forgets: true,
+		forgets: true, owner: true,
+	},
+	lwsAPI: {
+		resource: schema.GroupVersionResource{Group: lwsAPI, Version: "v1", Resource: "leaderworkersets"}, kind: "LeaderWorkerSet",
+		spec: func(g *gangSpec) map[string]any {
+			return map[string]any{"replicas": 1, "leaderWorkerTemplate": map[string]any{"size": g.min, "workerTemplate": template()}}
+		},
+		member: func(g *gangSpec, labels, annotations map[string]any) {
+			labels["leaderworkerset.sigs.k8s.io/name"], labels["leaderworkerset.sigs.k8s.io/group-index"] = g.name, "0"
+			labels["leaderworkerset.sigs.k8s.io/template-revision-hash"] = "r"
+			annotations["leaderworkerset.sigs.k8s.io/size"] = fmt.Sprint(g.min)
+		},
+		forgets: true, all: true, owner: true,
+	},
+	jobSetAPI: {
+		resource: schema.GroupVersionResource{Group: jobSetAPI, Version: "v1alpha2", Resource: "jobsets"}, kind: "JobSet",
+		spec: func(g *gangSpec) map[string]any {
+			job := map[string]any{"spec": map[string]any{"parallelism": g.min, "completions": g.min, "template": template()}}
+			return map[string]any{"replicatedJobs": []any{map[string]any{"name": "w", "replicas": 1, "template": job}}}
+		},
+		member: func(g *gangSpec, labels, _ map[string]any) {
+			labels["jobset.sigs.k8s.io/jobset-name"], labels["jobset.sigs.k8s.io/replicatedjob-name"] = g.name, "w"
+			labels["jobset.sigs.k8s.io/jobset-uid"] = "of-" + g.name
+		},
+		forgets: true, all: true, owner: true,
+	},
+	jobAPI: {
+		resource: schema.GroupVersionResource{Group: jobAPI, Version: "v1", Resource: "jobs"}, kind: "Job",
+		spec: func(g *gangSpec) map[string]any {
+			return map[string]any{"parallelism": g.min, "completions": g.min, "template": template()}
+		},
+		member: func(g *gangSpec, labels, annotations map[string]any) {
+			labels["batch.kubernetes.io/job-name"], labels["batch.kubernetes.io/controller-uid"] = g.name, "of-"+g.name
+			maps.Copy(annotations, g.annotations())
+			annotations[scheduling.AnnotationMinAvailable] = fmt.Sprint(g.min)
+		},
+		forgets: true, all: true, owner: true,
 	},
 }
 
@@ -70,8 +114,20 @@ func (a *gangAPI) object(g *gangSpec) string {
 	if a.resource.Group != schedulerPluginsAPI {
 		annotations[scheduling.AnnotationWaitingTime] = fmt.Sprintf("%ds", g.timeout)
 	}
-	return written(a.kind, a.resource.GroupVersion().String(), g.name, map[string]any{"annotations": annotations}, map[string]any{"spec": a.spec(g)})
+	meta := map[string]any{"annotations": annotations}
+	if a.owner {
+		meta["uid"] = "of-" + g.name // its pods are made by the history
+	}
+	return written(a.kind, a.resource.GroupVersion().String(), g.name, meta, map[string]any{"spec": a.spec(g)})
 }
+
+// template is what is written of pods in their owner: nobody makes any of it.
+func template() map[string]any {
+	return map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}}
+}
+
+// owned says that the gang is one of an object that owns pods.
+func (g *gangSpec) owned() bool { return g.api != "" && apis[g.api].owner }
 
 // resource is that of the object which declares a gang.
 func (g *gangSpec) resource() schema.GroupVersionResource {
@@ -86,7 +142,12 @@ func (g *gangSpec) forgets() bool { return g.byPods || g.api != "" && apis[g.api
 
 // withAPIs has every other API declare some gangs that are no GangGroup.
 func withAPIs(seed uint64, h history) history {
-	of := map[string]string{}
+	of, members := map[string]string{}, map[string]int{}
+	for _, e := range h {
+		if e.kind == memberPut {
+			members[e.pod.gang]++
+		}
+	}
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, nameHash("apis")))}
 	for i, e := range h {
 		if e.gang == nil || e.gang.byPods || len(e.gang.group) > 0 {
@@ -94,7 +155,9 @@ func withAPIs(seed uint64, h history) history {
 		}
 		api, known := of[e.gang.name]
 		if !known && d.chance(50) {
-			api = pick(d, sortedKeys(apis))
+			api = pick(d, slices.DeleteFunc(sortedKeys(apis), func(api string) bool { // where it would be another gang, or none
+				return apis[api].all && members[e.gang.name] != e.gang.min
+			}))
 		}
 		of[e.gang.name] = api
 		g := *e.gang

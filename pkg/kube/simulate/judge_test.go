@@ -190,7 +190,9 @@ func (w *world) judgeEvictions() error {
 	for _, who := range sortedKeys(by) {
 		group := strings.Split(strings.ReplaceAll(who, "default/", ""), ", ")
 		for i, name := range group {
-			group[i], _, _ = strings.Cut(name, "/") // of the podgroup of a PodGang
+			if at := strings.IndexAny(name, "/.-"); at > 0 {
+				group[i] = name[:at] // of the podgroup of a PodGang, a part of a JobSet, the group of a LeaderWorkerSet
+			}
 		}
 		if err := w.judgeVictims(group, by[who]); err != nil {
 			return err

@@ -40,7 +40,8 @@ var leastOften = map[string]int{
 	podsBound: 800, gangsWhole: 280, gangsUnfit: 300, gangEvictions: 40, podEvictions: 25, placesAwaited: 5,
 	restartedMidway: 2, multiplesKept: 10, sameAgain: 5,
 
-	wholeOf(schedulerPluginsAPI): 30, wholeOf(volcanoAPI): 30, wholeOf(nativeAPI): 30, wholeOf(groveAPI): 30,
+	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 20, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
+	wholeOf(lwsAPI): 8, wholeOf(jobSetAPI): 8, wholeOf(jobAPI): 8,
 }
 
 // TestWorlds: whatever happens, and in whatever order, no rule is broken.

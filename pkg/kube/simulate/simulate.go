@@ -55,6 +55,8 @@ type Options struct {
 
 	// between is api's, for tests of what happens when requests fail.
 	between func(clienttesting.Action, answer) (runtime.Object, error)
+	// allServed has all APIs served, whether or not there are objects of them yet.
+	allServed bool
 }
 
 // Run simulates until the cluster of the first set has settled, then brings in the
@@ -123,6 +125,7 @@ type simulation struct {
 
 	binding  atomic.Int64
 	awaits   bool // something goes on in real time, or did when it was last quiet
+	served   bool // all APIs are
 	patience time.Duration
 }
 
@@ -135,7 +138,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	}
 	clock, gate := clocktesting.NewFakeClock(epoch.Add(-time.Second)), &gate{}
 	s := &simulation{
-		clock: clock, gate: gate,
+		clock: clock, gate: gate, served: o.allServed,
 		cluster: &cluster{born: epoch, ran: map[types.UID]bool{}, owned: map[identity]*owned{}, api: &api{
 			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
@@ -178,7 +181,7 @@ func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk
 	return func(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 		src, err := connect.Given(custom)(ctx, h)
 		src.Served = func(r schema.GroupVersionResource) (bool, error) {
-			return !source.Foreign(r) || s.cluster.any(r), nil
+			return !source.Foreign(r) || s.served || s.cluster.any(r), nil
 		}
 		return src, err
 	}

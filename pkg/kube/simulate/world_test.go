@@ -110,7 +110,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 	}
 	life, cancel := context.WithCancel(ctx)
 	w.cancel = cancel
-	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass}, &Set{}); err != nil {
+	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass, allServed: true}, &Set{}); err != nil {
 		cancel()
 		return w, err
 	}
@@ -207,7 +207,7 @@ func (w *world) write(e event) (bool, error) {
 		return w.leave(e)
 	case gangDeleted:
 		g := w.gangs[e.name]
-		if g == nil || g.byPods || g.api == groveAPI { // the gang of a PodGang that is gone is not like others: TestOwners
+		if g == nil || g.byPods || g.owned() {
 			return false, nil
 		}
 		w.stirGang(e.name)
@@ -220,7 +220,7 @@ func (w *world) write(e event) (bool, error) {
 		return w.removeObject(g.resource(), key{"default", e.name}, nil)
 	case gangMin:
 		g := w.gangs[e.name]
-		if g == nil || g.byPods || g.min == e.n {
+		if g == nil || g.byPods || g.min == e.n || g.api != "" && apis[g.api].all {
 			return false, nil
 		}
 		w.stirGang(e.name)

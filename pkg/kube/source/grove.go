@@ -144,7 +144,7 @@ func readPackConfigs(u *unstructured.Unstructured, out *Owned) error {
 			}
 		}
 		if asks != (pack{}) && len(names) > 0 {
-			out.Branches = append(out.Branches, Branch{Where: at, Parts: names, Words: asks.words(FieldPackPartRequired, FieldPackPartPreferred)})
+			out.Branches = append(out.Branches, Branch{Where: at, Parts: names, Words: asks.words(fieldPackRequired, fieldPackPreferred)})
 		}
 	}
 	return nil
@@ -200,7 +200,7 @@ func fillPodGang(d *Declaration, g Gang) {
 		d.Group = nil
 	}
 	for _, b := range g.Owner.Branches {
-		some := branch{where: b.Where, keys: podGangKeys, words: b.Words}
+		some := branch{where: b.Where, keys: packKeys, words: b.Words}
 		for _, name := range b.Parts {
 			some.gangs = append(some.gangs, podGangRef(g, name))
 		}

@@ -208,7 +208,7 @@ func TestBadPodGangs(t *testing.T) {
 		"that of a podgroup":          {groups("a 1 topologyConstraint: {packConstraint: []}"), `spec.podgroups[0].topologyConstraint.packConstraint: [] is not legal; legal: an object`},
 		"a config of nobody":          {groups("a 1") + config("[x]"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; legal: one of [a]`},
 		"names that are a text":       {groups("a 1") + config("a"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: .spec`},
-		"one that requires no layer":  {groups("a 1", "b 1") + strings.Replace(config("[a, b]"), "topology.kubernetes.io/rack", "nosuch", 1), `spec.topologyConstraintGroupConfigs[0]: spec.podgroups[].topologyConstraint.packConstraint.required: "nosuch" is no label key of a layer`},
+		"one that requires no layer":  {groups("a 1", "b 1") + strings.Replace(config("[a, b]"), "topology.kubernetes.io/rack", "nosuch", 1), `spec.topologyConstraintGroupConfigs[0]: topologyConstraint.packConstraint.required: "nosuch" is no label key of a layer`},
 		"a config that is a number":   {groups("a 1") + ", topologyConstraintGroupConfigs: [3]", `spec.topologyConstraintGroupConfigs[0]: 3 is not legal; legal: an object`},
 		"one that packs a text":       {groups("a 1") + ", topologyConstraintGroupConfigs: [{topologyConstraint: x}]", `spec.topologyConstraintGroupConfigs[0].topologyConstraint: "x" is not legal; legal: an object`},
 	} {

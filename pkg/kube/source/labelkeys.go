@@ -16,6 +16,9 @@ const (
 	FieldPackPreferred     = "spec.topologyConstraint.packConstraint.preferred"
 	FieldPackPartRequired  = "spec.podgroups[].topologyConstraint.packConstraint.required"
 	FieldPackPartPreferred = "spec.podgroups[].topologyConstraint.packConstraint.preferred"
+	// An entry of it that names some podgroups.
+	fieldPackRequired  = "topologyConstraint.packConstraint.required"
+	fieldPackPreferred = "topologyConstraint.packConstraint.preferred"
 	// Kubernetes' own PodGroup, and what the CompositePodGroup says that is its parent.
 	FieldTopologyKey       = "spec.schedulingConstraints.topology[0].key"
 	FieldParentTopologyKey = "spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key"
@@ -34,6 +37,11 @@ var (
 		{FieldPackPreferred, scheduling.PreferGather, scheduling.ScopeGangGroup},
 		{FieldPackPartRequired, scheduling.MustGather, scheduling.ScopePodGroup},
 		{FieldPackPartPreferred, scheduling.PreferGather, scheduling.ScopePodGroup},
+	}
+	// packKeys are the fields of an entry of spec.topologyConstraintGroupConfigs.
+	packKeys = labelKeys{
+		{fieldPackRequired, scheduling.MustGather, scheduling.ScopePodGroup},
+		{fieldPackPreferred, scheduling.PreferGather, scheduling.ScopePodGroup},
 	}
 	nativeKeys = labelKeys{
 		{FieldTopologyKey, scheduling.MustGather, scheduling.ScopePodGroup},
