@@ -41,7 +41,7 @@ var leastOften = map[string]int{
 	restartedMidway: 2, multiplesKept: 10, sameAgain: 5,
 
 	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 20, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
-	wholeOf(lwsAPI): 8, wholeOf(jobSetAPI): 8, wholeOf(jobAPI): 8,
+	wholeOf(lwsAPI): 5, wholeOf(jobSetAPI): 5, wholeOf(jobAPI): 4,
 }
 
 // TestWorlds: whatever happens, and in whatever order, no rule is broken.

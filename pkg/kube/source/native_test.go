@@ -305,6 +305,10 @@ func TestDeepTrees(t *testing.T) {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")), "r/a: "},
 			"a", "", "", `CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is not legal here; legal: none, since a tree has at most 4 levels`,
 		},
+		"five, elsewhere": {
+			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")), "r/a: ", "root/b: "},
+			"b", "", "", `CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is not legal here; legal: none, since a tree has at most 4 levels`,
+		},
 		"a circle of two": {
 			[]string{"p: " + needs("1", below("q")), "q: " + needs("1", below("p")), "q/a: "},
 			"a", "", "", `CompositePodGroup ns/q: spec.parentCompositePodGroupName: "p" is not legal here; legal: one that is not below it`,

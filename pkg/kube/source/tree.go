@@ -111,9 +111,11 @@ func (t *tree) problem() error {
 			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is not legal here; legal: one that is not below it", last.Key, name)
 		}
 	}
-	if len(t.chain) >= MaxLevels {
-		top := t.chain[MaxLevels-2]
-		return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is not legal here; legal: none, since a tree has at most %d levels", top.Key, top.Parent.Name, MaxLevels)
+	for _, m := range append([]Gang{{Owner: t.chain[0], Above: t.chain[1:]}}, t.members...) {
+		if chain := m.up(); len(chain) >= MaxLevels {
+			top := chain[MaxLevels-2]
+			return fmt.Errorf("%s: spec.parentCompositePodGroupName: %q is not legal here; legal: none, since a tree has at most %d levels", top.Key, top.Parent.Name, MaxLevels)
+		}
 	}
 	for _, c := range t.inner {
 		if c.Problem != nil {
