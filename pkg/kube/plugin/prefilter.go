@@ -206,6 +206,7 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod)
 		}
 		lost = "the reserved places are taken: " + taken
 	}
+	p.victims.Abandon(a.Group.Key)
 	p.Cache.Forget(a.Group.Key, lost)
 	if group, refusal := p.Cache.Group(pod); !refusal.Is() {
 		a.Group = group

@@ -118,6 +118,33 @@ func TestPlacesAreWrittenAgain(t *testing.T) {
 	require.Empty(t, c.Evicted())
 }
 
+// TestALostReservationIsPlannedAnew: places cannot be written, so nobody is asked to leave yet, and a
+// more important pod takes one of them. The next plan does not count on the victims of the first.
+func TestALostReservationIsPlannedAnew(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
+	c.Pod(testcluster.A("low-0", 10, "8", "n0"))
+	c.Pod(testcluster.A("low-1", 10, "8", "n1"))
+	c.Run()
+	var down sync.Map
+	c.Answering(func(r testcluster.Request) error {
+		if _, up := down.Load("no more"); !up && r.What == "status" && strings.HasPrefix(r.Pod, "g-") {
+			return apierrors.NewServiceUnavailable("soon")
+		}
+		return nil
+	})
+	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
+	c.WaitSaid(1, "cannot write where the members will be")
+	c.Pod(testcluster.A("more", 1000, "8", ""))
+	c.Wait("more=n2", func() string { return c.Where("more") })
+	down.Store("no more", true)
+	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
+	require.Equal(t, "low-0 low-1", c.Evicted())
+	for _, told := range c.Said(" preempts ") {
+		require.Contains(t, told, "default/low-0 on n0", "one eviction for both")
+		require.Contains(t, told, "default/low-1 on n1", "one eviction for both")
+	}
+}
+
 // TestAnswers: what comes of what the API server answers to the first request of a kind about
 // a pod, or to all of them (5.11, case 42). Three of four nodes of a spine are taken; low-0,
 // low-1 and low-2 are the cheapest victims.

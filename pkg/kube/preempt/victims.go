@@ -200,6 +200,24 @@ func (v *Victims) Forget(group gang.Ref) {
 	delete(v.stuck, group)
 }
 
+// Abandon is for when the group has lost its places, and is planned anew: victims of whom the API
+// server has taken none stay, as far as this group is concerned. The new plan must not count on
+// their leaving.
+func (v *Victims) Abandon(group gang.Ref) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.asked[group]
+	if e == nil || len(e.took) > 0 {
+		return
+	}
+	for uid := range e.pods {
+		if is := v.going[uid]; is != nil && is.by == e.number {
+			delete(v.going, uid)
+		}
+	}
+	delete(v.asked, group)
+}
+
 // Overdue notes that the group's victims have had their time. Those whose leaving the API
 // server never took have had none.
 func (v *Victims) Overdue(group gang.Ref) {

@@ -174,6 +174,30 @@ func TestVictimsLeaving(t *testing.T) {
 	}
 }
 
+// TestVictimsAbandoned: whom an eviction has named and nobody has asked does not leave, when its places
+// are lost.
+func TestVictimsAbandoned(t *testing.T) {
+	group := gang.Ref{Name: "g"}
+	pod := func(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
+	one, other, now := pod("one"), pod("other"), time.Now()
+	v := &Victims{}
+	n := v.set(group, []*v1.Pod{one, other})
+	later := v.next()
+	v.expect([]*v1.Pod{other}, now.Add(time.Hour), later)
+	require.True(t, v.Leaves(one, now))
+	v.Abandon(group)
+	require.False(t, v.Leaves(one, now))
+	require.True(t, v.Leaves(other, now), "somebody else has asked it since")
+	require.False(t, v.current(group, n))
+	v.Abandon(group)
+
+	n = v.set(group, []*v1.Pod{one})
+	v.took(group, n, one)
+	v.Abandon(group)
+	require.True(t, v.Leaves(one, now), "the API server has taken it")
+	require.True(t, v.current(group, n))
+}
+
 // TestVictimsOverdue: a victim that had its time and is still there makes its node one to
 // avoid, for the group that waited. One that the API server never let go had no time.
 func TestVictimsOverdue(t *testing.T) {
