@@ -315,3 +315,24 @@ func TestSplitSets(t *testing.T) {
 		t.Fatal(refusal)
 	}
 }
+
+// TestWhoGathersDeeper: a refusal says how many gangs must gather where, as far as it knows them.
+func TestWhoGathersDeeper(t *testing.T) {
+	for want, sets := range map[string][]plan.Set{
+		"; each gang in one domain of Rack":                   plan.EachGang(3, plan.Gather{Must: 2}),
+		"; one of the gangs in one domain of Rack":            {{Gangs: []int{1}, Gather: plan.Gather{Must: 2}}},
+		"; 2 of the gangs, each in one domain of Rack":        plan.EachGang(2, plan.Gather{Must: 2}),
+		"; 2 of the gangs together in one domain of Rack":     {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
+		"; 2 sets of 2 gangs, each set in one domain of Rack": {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}, {Gangs: []int{1, 2}, Gather: plan.Gather{Must: 2}}},
+	} {
+		j := plan.Job{Sets: sets}
+		for g := range 3 {
+			j.Gangs = append(j.Gangs, plan.Gang{Need: 1})
+			j.Classes = append(j.Classes, plan.Class{Gang: g, Ranks: []int{g}})
+		}
+		_, refusal := plan.ChooseJob(sized([]offer.Slots{1}, "s/r1/n1=1", "s/r2/n2=1"), j)
+		if refusal == nil || !strings.Contains(refusal.String(), want) {
+			t.Errorf("%v, not %q", refusal, want)
+		}
+	}
+}

@@ -185,6 +185,8 @@ func (a Deeper) who() string {
 	switch {
 	case a.Gangs == 1 && a.Every:
 		return "each gang"
+	case a.Gangs == 1 && a.Sets == 1:
+		return "one of the gangs"
 	case a.Gangs == 1:
 		return fmt.Sprintf("%d of the gangs, each", a.Sets)
 	case a.Sets == 1:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -94,6 +95,19 @@ func (p *Preemptor) Searched() int64 { return p.searched.Load() }
 // ForgetVain forgets where nobody was found.
 func (p *Preemptor) ForgetVain() {
 	clear(p.vain.known)
+}
+
+// LeaveFor has victims asked to leave for a pod as long as that needs them.
+func (p *Preemptor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, evict PreemptPod, needs func() bool) {
+	d := &departure{
+		Preemptor: p, number: p.Victims.next(), evict: evict, groups: p.wholes(victims), needs: needs,
+		by:     preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}},
+		to:     func(*v1.Pod) preemption.Candidate { return site{} },
+		room:   map[string]bool{},
+		stands: func() bool { return true },
+		took:   func(*v1.Pod) {},
+	}
+	d.leave(ctx, victims, func() {})
 }
 
 // Names is what events call a group of so many gangs that evict together.
