@@ -140,6 +140,12 @@ func TestSurplus(t *testing.T) {
 	s.do(declared("d", 1, func(s *gang.Spec) { s.Policy = gang.OnlyWaiting }), seen("d-0", 0, "n"), seen("d-1", 1, ""))
 	require.Equal(t, []string{"d-1"}, pods(mustGroup(t, s, "d-1").Surplus()), "whatever it waits for, it has its minMember")
 
+	s.do(declared("e", 2), seen("e-0", 0, "n"), seen("e-1", 1, "n"), left("e-1"), seen("e-2", 1, ""), seen("e-3", 3, ""))
+	g = mustGroup(t, s, "e-2")
+	require.Zero(t, g.Need(), "it has started")
+	require.Equal(t, []string{"e-2"}, pods(g.Needed()), "and takes the place of one whom it has lost")
+	require.Equal(t, []string{"e-3"}, pods(g.Surplus()))
+
 	s.do(declared("b", 1), seen("b-0", 0, ""), declared("c", 1), seen("c-0", 0, ""))
 	s.do(reserved("b", "b-0@n1"), planned("c", "c-0@n1"))
 	require.Equal(t, []string{"b-0", "c-0"}, s.book.PlacesOn("n1"))

@@ -182,7 +182,8 @@ func (g *Group) Need() (n int) {
 func (g *Gang) Reached() bool { return g.Started >= g.Min }
 
 // Needed are the pending members without whom the group is not whole: of each gang that has not
-// reached its minMember the first by rank. Only for them may others be evicted.
+// reached its minMember the first by rank, and of one that has started before as many as it has
+// lost of them. Only for them may others be evicted.
 func (g *Group) Needed() []Member {
 	needed, _ := g.split()
 	return needed
@@ -198,7 +199,7 @@ func (g *Group) split() (needed, surplus []Member) {
 	left := map[Ref]int{}
 	for _, gang := range g.Gangs {
 		if !gang.Reached() {
-			left[gang.Ref] = gang.Need
+			left[gang.Ref] = max(gang.Need, gang.Min-gang.Started)
 		}
 	}
 	for _, m := range g.Pending {

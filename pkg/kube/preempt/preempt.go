@@ -23,7 +23,6 @@ package preempt
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -168,20 +167,14 @@ func (p *Preemptor) may(a *place.Attempt) Verdict {
 // gang has its minMember, whatever its match policy asks of those who wait. It is nil if
 // there are none.
 func needed(a *place.Attempt) *place.Attempt {
-	reached := map[gang.Ref]bool{}
-	for _, g := range a.Group.Gangs {
-		reached[g.Ref] = g.Reached()
-	}
-	surplus := func(m gang.Member) bool { return reached[m.Gang] }
-	switch {
-	case !slices.ContainsFunc(a.Group.Pending, surplus):
-		return a
-	case !slices.ContainsFunc(a.Group.Pending, func(m gang.Member) bool { return !surplus(m) }):
+	switch needed := a.Group.Needed(); {
+	case len(needed) == 0:
 		return nil
-	case a.Group.Need() > 0: // whom that means is known
+	case len(needed) == len(a.Group.Pending), a.Group.Need() > 0: // whom that means is known
 		return a
+	default:
+		return a.For(needed)
 	}
-	return a.For(slices.DeleteFunc(slices.Clone(a.Group.Pending), surplus))
 }
 
 // longestGrace is the longest time that a victim may take to leave.

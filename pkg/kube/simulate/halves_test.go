@@ -57,6 +57,12 @@ func (w *world) half(name string) bool {
 	return p != nil && w.halves[p.UID]
 }
 
+// starts says whether a pod's group was being started: some of it are bound, and others have places
+// that are not seen here. It is one victim: to take back only these would leave it in part.
+func (w *world) starts(name string) bool {
+	return w.members[name] != "" && slices.ContainsFunc(w.groupOf(w.members[name]), func(of string) bool { return w.gangs[of] != nil && !w.whole[of] })
+}
+
 // judgeHalves: when nothing more happens, nothing is left of a gang that was evicted in part,
 // but for those who are asked again.
 func (w *world) judgeHalves() error {

@@ -215,7 +215,7 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 	if p := w.pods["default/"+victim]; p != nil && p.Spec.NodeName == "" {
 		return nil // nor is the place of one that waits at Permit, and only goes back to the queue
 	}
-	if w.half(victim) {
+	if w.half(victim) || w.starts(victim) {
 		return nil
 	}
 	for _, p := range w.sorted() {
@@ -283,7 +283,8 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 	}
 	fresh := slices.DeleteFunc(slices.Clone(gone), func(p *v1.Pod) bool { return w.half(p.Name) })
 	late := w.onlyLate(fresh)
-	if err := w.judgeFits(group); err != nil && !late {
+	starting := slices.ContainsFunc(gone, func(v *v1.Pod) bool { return w.starts(v.Name) })
+	if err := w.judgeFits(group); err != nil && !late && !starting {
 		return err
 	}
 	places, _ := w.placesOf(group)
