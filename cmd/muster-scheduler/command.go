@@ -17,6 +17,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
@@ -28,9 +29,8 @@ import (
 func newSchedulerCommand(lane *pace.Lane, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
-		Use:               "muster-scheduler",
-		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return runScheduler(cmd, opts, lane, plugins) },
+		Use:  "muster-scheduler",
+		RunE: func(cmd *cobra.Command, _ []string) error { return runScheduler(cmd, opts, lane, plugins) },
 		Args: func(cmd *cobra.Command, args []string) error {
 			if slices.ContainsFunc(args, func(arg string) bool { return arg != "" }) {
 				return fmt.Errorf("%q does not take any arguments, got %q", cmd.CommandPath(), args)
@@ -53,11 +53,19 @@ func newSchedulerCommand(lane *pace.Lane, plugins ...app.Option) *cobra.Command 
 func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, plugins []app.Option) error {
 	verflag.PrintAndExitIfRequested()
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	emulated, err := emulate(cmd.Context(), opts, cmd.Flags(), gates)
+	if err != nil {
+		return err
+	}
+	if err := opts.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	cliflag.PrintFlags(cmd.Flags())
+	emulated.tell(klog.FromContext(cmd.Context()), gates)
 	if opts.InformerName == nil {
 		name, err := cache.NewInformerName("kube-scheduler")
 		if err != nil {
@@ -65,8 +73,7 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, pl
 		}
 		opts.InformerName = name
 	}
-	ctx := server.SetupSignalContext()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(server.SetupSignalContext())
 	defer cancel()
 	cfg, sched, err := app.Setup(ctx, opts, plugins...)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/manifests"
@@ -29,7 +30,8 @@ func newClusterCommand() *cobra.Command {
 }
 
 func newClusterBuildCommand() *cobra.Command {
-	return &cobra.Command{
+	kubernetes := newest()
+	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Build what a cluster needs into the cache, if it is not there",
 		Long: `Build etcd, kube-apiserver, kube-controller-manager, kubectl and KWOK from source
@@ -37,11 +39,13 @@ into the cache ($MUSTER_CACHE, else "muster" in your cache folder). "cluster up"
 by itself; this is for doing it at another time.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := localcluster.Binaries(cmd.Context(), cmd.ErrOrStderr(),
+			_, err := localcluster.BinariesOf(cmd.Context(), cmd.ErrOrStderr(), string(kubernetes),
 				localcluster.Etcd, localcluster.APIServer, localcluster.ControllerManager, localcluster.Kubectl, localcluster.KWOK)
 			return err
 		},
 	}
+	kubernetes.add(cmd.Flags())
+	return cmd
 }
 
 // clusterFlags are the flags of "cluster up".
@@ -51,10 +55,11 @@ type clusterFlags struct {
 	apiFeatureGates               string
 	leaveDelay                    delay
 	controllers                   bool
+	kubernetes                    kubernetesVersion
 }
 
 func newClusterUpCommand() *cobra.Command {
-	f := clusterFlags{spines: 3, blocks: 2, nodesPerBlock: 2, leaveDelay: delay(5 * time.Second), controllers: true}
+	f := clusterFlags{spines: 3, blocks: 2, nodesPerBlock: 2, leaveDelay: delay(5 * time.Second), controllers: true, kubernetes: newest()}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a cluster, print its kubeconfig's path, run until interrupted",
@@ -70,7 +75,8 @@ Standard output is the path of the kubeconfig and nothing else. Ctrl-C ends
 everything and leaves nothing behind. There is no scheduler in the cluster yet.`,
 		Example: `  musterctl cluster up
   musterctl cluster up --spines 4 --blocks 8 --nodes-per-block 16
-  musterctl cluster up --nodes nodes.yaml --leave-delay 30s`,
+  musterctl cluster up --nodes nodes.yaml --leave-delay 30s
+  musterctl cluster up --kubernetes-version 1.34`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -82,6 +88,7 @@ everything and leaves nothing behind. There is no scheduler in the cluster yet.`
 	flags.StringVar(&f.apiFeatureGates, "api-feature-gates", "", "feature `GATES` of kube-apiserver, such as Name=true,Other=false")
 	flags.BoolVar(&f.controllers, "controller-manager", f.controllers, "run kube-controller-manager; =false leaves it out")
 	flags.Var(&f.leaveDelay, "leave-delay", "how long a deleted pod stays Terminating")
+	f.kubernetes.add(flags)
 	return cmd
 }
 
@@ -142,6 +149,7 @@ func (f *clusterFlags) up(cmd *cobra.Command, nodes []*v1.Node) (err error) {
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	c, err := localcluster.Start(ctx, localcluster.Options{
 		Progress:        stderr,
+		Kubernetes:      string(f.kubernetes),
 		APIFeatureGates: f.apiFeatureGates,
 		Controllers:     f.controllers,
 		PodLeaveDelay:   time.Duration(f.leaveDelay),
@@ -196,4 +204,25 @@ func (d *delay) Set(text string) error {
 	}
 	*d = delay(value)
 	return nil
+}
+
+// kubernetesVersion is a flag's value: one of localcluster.KubernetesVersions.
+type kubernetesVersion string
+
+// newest is the one that is run without the flag.
+func newest() kubernetesVersion {
+	return kubernetesVersion(localcluster.KubernetesVersions[len(localcluster.KubernetesVersions)-1])
+}
+
+func (k *kubernetesVersion) String() string { return string(*k) }
+func (k *kubernetesVersion) Type() string   { return "VERSION" }
+
+func (k *kubernetesVersion) Set(text string) error {
+	version, err := localcluster.KubernetesVersion(text)
+	*k = kubernetesVersion(version)
+	return err
+}
+
+func (k *kubernetesVersion) add(flags *pflag.FlagSet) {
+	flags.Var(k, "kubernetes-version", "`VERSION` of kube-apiserver and kube-controller-manager: "+strings.Join(localcluster.KubernetesVersions, ", "))
 }

@@ -45,14 +45,17 @@ runs take less than one. Ctrl-C ends everything and leaves nothing behind.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
+	f.kubernetes = newest()
+	f.kubernetes.add(flags)
 	flags.BoolVar(&f.keep, "keep", false, "leave the cluster up afterwards, until Ctrl-C")
 	flags.StringVar(&f.scheduler, "scheduler", "", "`PATH` of muster-scheduler (default: beside musterctl, then on PATH)")
 	return cmd
 }
 
 type demoFlags struct {
-	keep      bool
-	scheduler string
+	keep       bool
+	scheduler  string
+	kubernetes kubernetesVersion
 }
 
 func (f *demoFlags) run(cmd *cobra.Command) error {
@@ -63,7 +66,7 @@ func (f *demoFlags) run(cmd *cobra.Command) error {
 	n := newNarrator(cmd.OutOrStdout())
 	n.open()
 	c, err := localcluster.Start(cmd.Context(), localcluster.Options{
-		Progress: cmd.ErrOrStderr(), Controllers: true, PodLeaveDelay: demoLeaveDelay, CRDs: manifests.CRDs,
+		Progress: cmd.ErrOrStderr(), Kubernetes: string(f.kubernetes), Controllers: true, PodLeaveDelay: demoLeaveDelay, CRDs: manifests.CRDs,
 	})
 	if err != nil {
 		return interrupted(cmd.Context(), err)

@@ -28,6 +28,7 @@ type simulateFlags struct {
 	timeout     delay
 	output      string
 	verbosity   int
+	kubernetes  string
 }
 
 func newSimulateCommand() *cobra.Command {
@@ -71,6 +72,7 @@ server would refuse.`,
 	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted and deleted pods keep terminating until a --then file deletes them once more")
 	flags.Var(&f.timeout, "timeout", "how long the simulation may take")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
+	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler, on standard error (default: nothing is logged)")
 	return cmd
 }
@@ -101,6 +103,11 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	defer logTo(cmd.ErrOrStderr(), f.verbosity)()
+	restore, err := emulate(cmd, f.kubernetes, first)
+	if err != nil {
+		return err
+	}
+	defer restore()
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
 	defer cancel()
 	result, err := simulate.Run(ctx, options, first, then...)

@@ -68,6 +68,16 @@ var buildFiles embed.FS
 // that are not in the cache yet. The cache is $MUSTER_CACHE, else "muster" in the
 // user's cache folder. What is being built is told on progress.
 func Binaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
+	return BinariesOf(ctx, progress, "", components...)
+}
+
+// BinariesOf is Binaries with kube-apiserver, kube-controller-manager and kube-scheduler of one
+// of KubernetesVersions; "" is the newest.
+func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, components ...Component) (map[Component]string, error) {
+	version, err := KubernetesVersion(kubernetes)
+	if err != nil {
+		return nil, err
+	}
 	cache, err := cacheDir()
 	if err != nil {
 		return nil, err
@@ -78,7 +88,7 @@ func Binaries(ctx context.Context, progress io.Writer, components ...Component) 
 		if !ok {
 			return nil, fmt.Errorf("unknown component %q", c)
 		}
-		b := builder{c, s, cache, newReporter(progress)}
+		b := builder{c, s.of(c, version), cache, newReporter(progress)}
 		if paths[c], err = b.ensure(ctx); err != nil {
 			return nil, err
 		}
@@ -282,7 +292,7 @@ var requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
 // version, which a plain build does not.
 func (s source) ldflags() string {
 	flags := "-s -w"
-	if s.module != "kubernetes" {
+	if !strings.HasPrefix(s.module, "kubernetes") {
 		return flags
 	}
 	version := s.version()

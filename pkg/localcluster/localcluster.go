@@ -45,6 +45,8 @@ var kwokConfig string
 type Options struct {
 	// Progress is told about slow steps; nil is silence.
 	Progress io.Writer
+	// Kubernetes is one of KubernetesVersions; "" is the newest.
+	Kubernetes string
 	// APIFeatureGates is kube-apiserver's --feature-gates, such as "GenericWorkload=true".
 	APIFeatureGates string
 	// RuntimeConfig is kube-apiserver's --runtime-config, such as "scheduling.k8s.io/v1alpha1=true".
@@ -85,7 +87,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Controllers {
 		components = append(components, ControllerManager)
 	}
-	programs, err := Binaries(ctx, options.Progress, components...)
+	programs, err := BinariesOf(ctx, options.Progress, options.Kubernetes, components...)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +223,7 @@ func (c *Cluster) Dir() string { return c.folder.path }
 // Kubeconfig is the path of a kubeconfig that may do everything.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Kubectl is the path of a kubectl of the API server's version.
+// Kubectl is the path of a kubectl of the newest of KubernetesVersions.
 func (c *Cluster) Kubectl() string { return c.kubectl }
 
 // KWOK is what makes nodes Ready and pods run. While it is paused, pods stay Pending

@@ -80,15 +80,25 @@ func kubectlBinary(t *testing.T) string {
 	return programs[localcluster.Kubectl]
 }
 
+// versionEnv names the Kubernetes version of control planes; without it that is the newest.
+const versionEnv = "E2E_KUBERNETES_VERSION"
+
 // newCluster starts a control plane without CRDs. Its pods leave at once: scripts say
 // which ones must not ("hold"). Most scripts want no controllers: they make pods and the
 // status of budgets themselves. With "-controllers" they have them, with "-gangs" the API server has
 // Kubernetes' own PodGroups.
 func newCluster(t *testing.T, args []string) (*cluster, error) {
-	options := localcluster.Options{Progress: t.Output(), Controllers: slices.Contains(args, "-controllers")}
+	options := localcluster.Options{Progress: t.Output(), Kubernetes: os.Getenv(versionEnv), Controllers: slices.Contains(args, "-controllers")}
 	if slices.Contains(args, "-gangs") {
 		options.APIFeatureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 		options.RuntimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+	}
+	emulated, _, err := option(args, "-emulates")
+	if err != nil {
+		return nil, err
+	}
+	if emulated != "" {
+		options.APIServerArgs = append(options.APIServerArgs, "--emulated-version="+emulated)
 	}
 	local, err := localcluster.Start(t.Context(), options)
 	if err != nil {

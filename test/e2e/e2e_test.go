@@ -7,12 +7,16 @@
 // default, since every script begins by clearing it. Scripts that need a control plane
 // of their own are skipped then.
 //
+// E2E_KUBERNETES_VERSION is that of the control planes, such as 1.34; without it they are of the
+// newest. Scripts ask for it with the condition [kubernetes:1.34].
+//
 // The binary is $MUSTER_BIN, else bin/muster-scheduler, else it is built.
 //
 // Besides testscript's own commands there are:
 //
 //	cluster [new] [-no-crds]       an empty cluster with Muster's CRDs; comes first. A new
-//	   [-controllers] [-gangs]     one may have kube-controller-manager, or Kubernetes' own PodGroups
+//	   [-controllers] [-gangs]     one may have kube-controller-manager, or Kubernetes' own PodGroups,
+//	   [-emulates VERSION]         or emulate an older Kubernetes
 //	crds [-without-rules]          applies the CRDs, as they were before they had rules
 //	apiserver restart              stops and starts it; only after "cluster new"
 //	apply [-n N] FILE...           kubectl apply; with -n, N times with $i from 0 on
@@ -53,15 +57,18 @@
 package e2e
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/muster-scheduler/muster/manifests"
+	"github.com/muster-scheduler/muster/pkg/localcluster"
 	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
@@ -75,9 +82,20 @@ func TestScripts(t *testing.T) {
 		Dir:                "testdata",
 		Setup:              h.setup,
 		Cmds:               commands(nil),
+		Condition:          condition,
 		RequireUniqueNames: true,
 		Deadline:           deadline,
 	})
+}
+
+// condition answers what scripts ask for in brackets.
+func condition(asked string) (bool, error) {
+	version, ok := strings.CutPrefix(asked, "kubernetes:")
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", asked)
+	}
+	of, err := localcluster.KubernetesVersion(os.Getenv(versionEnv))
+	return strings.HasPrefix(of, version+"."), err
 }
 
 // harness is what all scripts share.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -102,7 +103,7 @@ func TestWorkloads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	local, err := localcluster.Start(t.Context(), localcluster.Options{Progress: t.Output(), Controllers: true})
+	local, err := localcluster.Start(t.Context(), localcluster.Options{Progress: t.Output(), Kubernetes: os.Getenv(versionEnv), Controllers: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, local.Stop()) })
 	c, err := openCluster(local.Kubeconfig())

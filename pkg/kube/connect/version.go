@@ -1,0 +1,79 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/util/wait"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+// Oldest and Newest are the Kubernetes versions that the scheduler runs with: the newest is that
+// of which it is made, and it can emulate three before that.
+var (
+	Oldest = version.MajorMinor(1, 34)
+	Newest = version.MajorMinor(1, 37)
+)
+
+// How long the API server is asked for its version, how often, and how long it may take to answer.
+const (
+	askVersionFor   = 20 * time.Second
+	askVersionEvery = time.Second
+	answersIn       = 5 * time.Second
+)
+
+// ErrHidden says that the API server does not tell its version to this user.
+var ErrHidden = errors.New("the API server does not tell its version")
+
+// ServerVersion asks the API server for its version, again and again for 20 seconds if it does not
+// answer. A server that emulates a version is of that one.
+func ServerVersion(ctx context.Context, config *rest.Config) (*version.Version, error) {
+	own := rest.CopyConfig(config)
+	own.Timeout = answersIn
+	client, err := discovery.NewDiscoveryClientForConfig(own)
+	if err != nil {
+		return nil, err
+	}
+	var info *apiversion.Info
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, askVersionEvery, askVersionFor, true, func(context.Context) (bool, error) {
+		if info, last = client.ServerVersion(); apierrors.IsForbidden(last) || apierrors.IsUnauthorized(last) {
+			return false, fmt.Errorf("%w: %w", ErrHidden, last)
+		}
+		return last == nil, nil
+	})
+	switch {
+	case errors.Is(err, ErrHidden), err != nil && ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("the API server at %s does not answer: %w", config.Host, last)
+	}
+	return versionOf(info)
+}
+
+// versionOf reads a version as clouds write them, too: minor "34+".
+func versionOf(info *apiversion.Info) (*version.Version, error) {
+	major, minor := cmp.Or(info.EmulationMajor, info.Major), cmp.Or(info.EmulationMinor, info.Minor)
+	v, err := version.ParseGeneric(major + "." + strings.TrimRight(minor, "+"))
+	if err != nil {
+		return nil, fmt.Errorf("the API server says that it is of version %q.%q: %w", major, minor, err)
+	}
+	return v, nil
+}
+
+// Supported says of a version of the API server that the scheduler does not run with it.
+func Supported(server *version.Version) error {
+	if server.LessThan(Oldest) || server.GreaterThan(Newest) {
+		return fmt.Errorf("the API server is of Kubernetes %s; muster-scheduler runs with %s to %s (--emulated-version=kube=%s or the like has it try all the same)",
+			server, Oldest, Newest, Newest)
+	}
+	return nil
+}
