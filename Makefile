@@ -17,7 +17,7 @@ LDFLAGS   := -X k8s.io/component-base/version.gitVersion=$(K8S) \
              -X k8s.io/component-base/version.gitCommit=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test e2e e2e-controllers sim nightly check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image clean
+.PHONY: help build demo test e2e e2e-versions e2e-controllers sim nightly check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,7 @@ test: build control-plane ## unit tests, properties, scenarios, and e2e on the l
 	  echo "random worlds, by property and kind:"; cut -c1-300 $$worlds; \
 	  awk '{n += $$1} END {print n+0 " worlds in all"}' $$worlds; rm -f $$worlds; exit $$ok
 	$(MAKE) --no-print-directory e2e
+	$(MAKE) --no-print-directory e2e-versions
 
 .PHONY: control-plane
 control-plane: $(BIN)/musterctl
@@ -46,6 +47,15 @@ control-plane: $(BIN)/musterctl
 
 e2e: build control-plane ## the scheduler as a process on the local control plane, or on E2E_KUBECONFIG
 	$(GO) test -count=1 -timeout 30m -v ./test/e2e/...
+
+# Both examples, restart, preemption, devices, admission policies and installation: what depends on the version.
+VERSIONS ?= 1.34
+OLDER    := example-1|example-2|restart|preempt-ordinary|evict-gang|dra-pod|admission-annotations|install|process|api-server-old
+e2e-versions: build ## the same on API servers of older versions, and the demo; VERSIONS="1.34 1.35 1.36"
+	@for v in $(VERSIONS); do \
+	  $(BIN)/musterctl cluster build --kubernetes-version $$v && \
+	  E2E_KUBERNETES_VERSION=$$v $(GO) test -count=1 -timeout 20m -v -run '^TestScripts$$/^($(OLDER))$$' ./test/e2e && \
+	  $(BIN)/musterctl demo --kubernetes-version $$v || exit 1; done
 
 # They are built from source first, which takes minutes once. CONTROLLERS="lws|jobset" is only those scripts.
 e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler
@@ -62,6 +72,7 @@ nightly: ## 10,000 random histories, 1,000 twice, 1,000 random clusters, and all
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
+	$(MAKE) --no-print-directory e2e-versions VERSIONS="1.34 1.35 1.36"
 
 check: ## formatting, vet, staticcheck, the arrows between packages, pure tests: seconds
 	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests); \

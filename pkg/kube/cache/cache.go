@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -69,6 +70,8 @@ type Cache struct {
 	open  atomic.Bool  // everything was seen once, and this process leads
 	asked atomic.Int64 // when Resuming was first asked before that, in Unix nanoseconds
 
+	rivals rivals
+
 	mu        sync.RWMutex
 	book      *gang.Book
 	serves    map[string]bool // scheduler names of our profiles
@@ -89,7 +92,8 @@ type Cache struct {
 	nodes     map[string]*v1.Node
 	gone      map[string]bool // nodes that were deleted, as long as the scheduler may not know
 	network   network
-	current   atomic.Pointer[Topology] // nil after a change
+	unused    map[string]*koordinator.ClusterNetworkTopology // those of other names
+	current   atomic.Pointer[Topology]                       // nil after a change
 }
 
 // New returns an empty Cache. Nothing enters the scheduler before Start has seen
@@ -117,6 +121,7 @@ func New(o Options) *Cache {
 		strays:    map[string]*stray{},
 		nodes:     map[string]*v1.Node{},
 		gone:      map[string]bool{},
+		unused:    map[string]*koordinator.ClusterNetworkTopology{},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -176,6 +177,31 @@ func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	c.mu.Unlock()
 	c.do(effects)
 	c.topologyChanged()
+}
+
+// setUnused notes a ClusterNetworkTopology that has another name than the one that is used, or with nil
+// that it is gone.
+func (c *Cache) setUnused(name string, object *koordinator.ClusterNetworkTopology) {
+	if !c.Aware {
+		return
+	}
+	c.mu.Lock()
+	if object == nil {
+		delete(c.unused, name)
+	} else {
+		c.unused[name] = object
+	}
+	c.mu.Unlock()
+	c.topologyChanged()
+}
+
+// Unused are the ClusterNetworkTopologies that have no effect, by name.
+func (c *Cache) Unused() []*koordinator.ClusterNetworkTopology {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(c.unused), func(a, b *koordinator.ClusterNetworkTopology) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
 // setNode notes a node; only the labels that say where it is matter here. Others change all

@@ -79,7 +79,7 @@ const (
 // when they are installed later. It returns at once; until everything has been seen
 // once no gang enters the scheduler, and what is missing is said in the log.
 func (c *Cache) Start(ctx context.Context, src Source) error {
-	pods, err := src.Core.Core().V1().Pods().Informer().AddEventHandler(handler(c.setPod, c.dropPod))
+	pods, err := src.Core.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
 	if err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
@@ -119,6 +119,20 @@ func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 			}
 		},
 	}
+}
+
+// podHandler is handler for pods, of which is asked, too, who has bound them.
+func (c *Cache) podHandler() toolscache.ResourceEventHandler {
+	handlers := handler(c.setPod, func(pod *v1.Pod) {
+		c.rivals.forget(pod)
+		c.dropPod(pod)
+	}).(toolscache.ResourceEventHandlerFuncs)
+	set := handlers.UpdateFunc
+	handlers.UpdateFunc = func(was, is any) {
+		c.changed(was.(*v1.Pod), is.(*v1.Pod))
+		set(was, is)
+	}
+	return handlers
 }
 
 // namespaceHandler says which changes of namespaces may matter to members: those of labels.
@@ -275,20 +289,23 @@ func withoutHistory(object any) (any, error) {
 
 func (c *Cache) topologyHandlers(ctx context.Context) (set, drop func(*unstructured.Unstructured)) {
 	set = func(u *unstructured.Unstructured) {
-		if u.GetName() != scheduling.TopologyName {
-			return
-		}
 		t := &koordinator.ClusterNetworkTopology{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t); err != nil {
 			klog.FromContext(ctx).Error(err, "cannot read ClusterNetworkTopology", "name", u.GetName())
 			return
 		}
+		if t.Name != scheduling.TopologyName {
+			c.setUnused(t.Name, t)
+			return
+		}
 		c.setTopology(t)
 	}
 	drop = func(u *unstructured.Unstructured) {
-		if u.GetName() == scheduling.TopologyName {
-			c.setTopology(nil)
+		if u.GetName() != scheduling.TopologyName {
+			c.setUnused(u.GetName(), nil)
+			return
 		}
+		c.setTopology(nil)
 	}
 	return set, drop
 }
@@ -329,6 +346,7 @@ func (c *Cache) ownerHandlers(ctx context.Context, kind *source.Owner) (set, dro
 // leads: reservations are taken up again and gangs may enter.
 func (c *Cache) ready() {
 	c.open.Store(true)
+	c.rivals.leads(c.Clock.Now())
 	c.mu.Lock()
 	effects := c.reached()
 	c.book.Resume(c.Clock.Now())

@@ -19,6 +19,7 @@ const longest = 15 * time.Minute
 
 // Reserve notes that the scheduler counts the member on its node from now on.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	p.Cache.Placing(pod)
 	if source.Of(pod).IsZero() {
 		p.keptOff.drop(pod)
 	} else {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -280,6 +281,9 @@ func (t *Teller) writeTopology(ctx context.Context) error {
 	if !t.options.Topology || !t.cache.Open() {
 		return nil
 	}
+	if err := t.writeUnused(ctx); err != nil {
+		return err
+	}
 	now := t.cache.Topology()
 	if now.Object == nil {
 		t.told.forget("topology")
@@ -287,11 +291,33 @@ func (t *Teller) writeTopology(ctx context.Context) error {
 	}
 	is := Topology(now.Object, now.Tree, now.Problem, metav1.NewTime(t.options.Clock.Now()))
 	if now.Problem != "" && t.told.news("topology", now.Problem) {
-		about := now.Object.DeepCopy()
-		about.APIVersion, about.Kind = koordinator.GroupVersion.String(), "ClusterNetworkTopology"
-		t.Note(cache.Note{About: about, Warning: true, Reason: ReasonInvalidSpec, Message: now.Problem})
+		t.Note(aboutTopology(now.Object, ReasonInvalidSpec, now.Problem))
 	}
 	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, now.Object, now.Object.Status, is)
+}
+
+// writeUnused says of each topology that has another name than the one that is used that it has no
+// effect.
+func (t *Teller) writeUnused(ctx context.Context) error {
+	for _, object := range t.cache.Unused() {
+		is := Unused(object, metav1.NewTime(t.options.Clock.Now()))
+		if meta.IsStatusConditionPresentAndEqual(object.Status.Conditions, Ready, metav1.ConditionFalse) &&
+			meta.FindStatusCondition(object.Status.Conditions, Ready).Reason == ReasonNotUsed {
+			continue // it was said
+		}
+		t.Once("topology "+string(object.UID), aboutTopology(object, ReasonNotUsed, notUsed))
+		if err := t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, object, object.Status, is); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aboutTopology is what is wrong with a ClusterNetworkTopology.
+func aboutTopology(object *koordinator.ClusterNetworkTopology, reason, message string) cache.Note {
+	about := object.DeepCopy()
+	about.APIVersion, about.Kind = koordinator.GroupVersion.String(), "ClusterNetworkTopology"
+	return cache.Note{About: about, Warning: true, Reason: reason, Message: message}
 }
 
 // Expired tells that a gang has waited too long.

@@ -77,3 +77,27 @@ func TestTopologyIsTold(t *testing.T) {
 		require.Regexp(t, `(?s)^default Warning InvalidSpec: .*nowhere`, said[0])
 	})
 }
+
+// TestUnusedTopology: one of another name has no effect, and says so once: in its condition and in
+// an event.
+func TestUnusedTopology(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create(koordinator.ClusterNetworkTopologies, "", map[string]any{
+			"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{"name": "mine", "uid": "u"},
+			"spec": map[string]any{"networkTopologySpec": []any{map[string]any{"topologyLayer": "NodeTopologyLayer"}}},
+		})
+		w.pass(time.Second)
+		require.Equal(t, "mine/status", w.written())
+		require.Equal(t, []string{"mine Warning NotUsed: this object has no effect: only ClusterNetworkTopology default is used"}, w.said())
+		w.teller.Topology()
+		w.pass(time.Second)
+		require.Empty(t, w.written())
+		require.Empty(t, w.said())
+
+		require.NoError(t, w.custom.Resource(koordinator.ClusterNetworkTopologies).Delete(t.Context(), "mine", metav1.DeleteOptions{}))
+		w.pass(time.Second)
+		w.teller.Topology()
+		w.pass(time.Second)
+		require.Empty(t, w.written())
+	})
+}

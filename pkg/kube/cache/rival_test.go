@@ -1,0 +1,51 @@
+package cache
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// TestBoundByAnother: a pod that is ours by its name and that somebody else binds is told of, at most
+// once a minute; who is ours, was bound by a leader before us or is another scheduler's is not.
+func TestBoundByAnother(t *testing.T) {
+	c, _, notes := open(t)
+	clock := c.Clock.(*clocktesting.FakeClock)
+	on := func(name, scheduler string) (was, is *v1.Pod) {
+		was = member(name, func(p *v1.Pod) { p.Labels, p.Spec.SchedulerName = nil, scheduler })
+		is = was.DeepCopy()
+		is.Spec.NodeName = "n1"
+		return was, is
+	}
+	told := func(name, scheduler string) (messages []string) {
+		*notes = nil
+		was, is := on(name, scheduler)
+		handlers := c.podHandler()
+		handlers.OnAdd(was, false)
+		handlers.OnUpdate(was, is)
+		for _, n := range *notes {
+			require.Equal(t, BoundByAnother, n.Reason)
+			messages = append(messages, n.Message)
+		}
+		handlers.OnDelete(is)
+		return messages
+	}
+	require.Empty(t, told("late", "muster-scheduler"), "the leader before this one may have bound it")
+	clock.Step(time.Minute)
+	require.Empty(t, told("theirs", "default-scheduler"))
+
+	ours, _ := on("ours", "")
+	c.Placing(ours)
+	require.Empty(t, told("ours", "muster-scheduler"))
+	require.Len(t, told("ours", "muster-scheduler"), 1, "it was forgotten when it went")
+
+	clock.Step(10 * time.Second)
+	require.Empty(t, told("second", "muster-scheduler"), "once a minute")
+	clock.Step(time.Minute)
+	require.Equal(t, []string{"bound to n1 by somebody else than this scheduler, which serves schedulerName muster-scheduler (3 such pods so far): only one scheduler may serve a name"},
+		told("third", "muster-scheduler"))
+	require.Empty(t, c.rivals.placed)
+}
