@@ -63,6 +63,7 @@ type Options struct {
 
 // A Cluster is running from Start until Stop.
 type Cluster struct {
+	version    string
 	folder     *folder
 	plane      envtest.ControlPlane
 	config     *rest.Config
@@ -96,6 +97,9 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{folder: folder, kubectl: programs[Kubectl]}
+	if c.version, err = KubernetesVersion(options.Kubernetes); err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
 	// Killing the programs is the way to end a start that waits for them.
 	keep := context.AfterFunc(ctx, func() { _ = folder.Close() })
 	err = newReporter(options.Progress).during("starting the control plane", func() error {
@@ -219,6 +223,9 @@ func (c *Cluster) Stop() error {
 
 // Dir is the folder that holds all files of the cluster; logs/ is in it.
 func (c *Cluster) Dir() string { return c.folder.path }
+
+// Kubernetes is the API server's version, such as "1.37.0".
+func (c *Cluster) Kubernetes() string { return c.version }
 
 // Kubeconfig is the path of a kubeconfig that may do everything.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
