@@ -27,6 +27,7 @@ type mixed struct {
 	order     []seat          // all members by rank
 	byKind    []int           // classes, those of one kind together, the largest kind last
 	never     bool            // no counts are legal, whatever nodes take
+	partly    bool            // sets are counted that have not all that they need
 	sums      [][]offer.Slots // slots by ID, made when asked for
 	rounded   []offer.Slots   // by ID, no less than a domain takes in multiples; made when asked for
 
@@ -447,7 +448,7 @@ func (m *mixed) gathers(d topology.ID, v vec) bool {
 			return false
 		}
 		for _, g := range set.Gangs {
-			if m.ofGang(v, g) < m.Gangs[g].Need {
+			if !m.partly && m.ofGang(v, g) < m.Gangs[g].Need {
 				return false
 			}
 		}

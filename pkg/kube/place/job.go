@@ -3,8 +3,11 @@ package place
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -37,9 +40,44 @@ func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Po
 	}
 	p, refusal := plan.ChooseJob(w, job)
 	if refusal != nil {
+		a.name(refusal)
 		return Outcome{}, refusal, nil
 	}
 	return Outcome{Places: a.AssignJob(p, classes), InOrder: p.InOrder}, nil, nil
+}
+
+// A refusal names at the most so many gangs of each set that is too large, and no more than have
+// room in so many bytes: there is other news.
+const (
+	mostNamed      = 3
+	mostNamedBytes = 128
+)
+
+// name says which gangs a refusal is about.
+func (a *Attempt) name(r *plan.Refusal) {
+	for i := range r.TooLarge {
+		t := &r.TooLarge[i]
+		names, n := nameOf(a.Group.Gangs[t.Gangs[0]].Ref), 1
+		for ; n < min(len(t.Gangs), mostNamed) && len(names) < mostNamedBytes; n++ {
+			names += ", " + nameOf(a.Group.Gangs[t.Gangs[n]].Ref)
+		}
+		switch t.Who = "gang " + names; {
+		case len(t.Gangs) > n:
+			t.Who = fmt.Sprintf("gangs %s and %d more together", names, len(t.Gangs)-n)
+		case n > 1:
+			t.Who = fmt.Sprintf("gangs %s together", names)
+		}
+	}
+}
+
+// nameOf is how people name a gang, or one of its parts: where a part's name is several words they
+// are kept apart by what no word has in it.
+func nameOf(ref gang.Ref) string {
+	part := ref.PartName()
+	if part == "" {
+		return ref.String()
+	}
+	return ref.String() + " (" + strings.Join(strings.FieldsFunc(part, unicode.IsControl), " ") + ")"
 }
 
 // Job says what the group asks for, and which members each class is, by rank.
