@@ -348,23 +348,31 @@ func TestSetsTooLarge(t *testing.T) {
 		want string
 	}{
 		"one gang": {
-			plan.EachGang(2, rack), []offer.Slots{2, 4}, 0,
+			plan.EachGang(2, rack),
+			[]offer.Slots{2, 4},
+			0,
 			"desiredOfferSlot: 6, topology topologyNode ClusterTopologyLayer/: 5; each gang in one domain of Rack; " +
 				"one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3",
 		},
 		"two gangs together": {
-			[]plan.Set{{Gangs: []int{0, 1}, Gather: rack}}, []offer.Slots{2, 2}, 0,
+			[]plan.Set{{Gangs: []int{0, 1}, Gather: rack}},
+			[]offer.Slots{2, 2},
+			0,
 			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, best is s/r2 with 3",
 		},
 		"each would fit alone": {
 			plan.EachGang(3, rack), []offer.Slots{3, 2, 1}, 0, "ClusterTopologyLayer/: 5; each gang in one domain of Rack",
 		},
 		"where some run": {
-			plan.EachGang(2, rack), []offer.Slots{3, 1}, 2,
+			plan.EachGang(2, rack),
+			[]offer.Slots{3, 1},
+			2,
 			"one of the gangs needs 3 more in one domain of Rack, best is s/r1 with 2",
 		},
 		"four gangs": {
-			plan.EachGang(4, rack), []offer.Slots{4, 4, 4, 4}, 0,
+			plan.EachGang(4, rack),
+			[]offer.Slots{4, 4, 4, 4},
+			0,
 			"best is s/r2 with 3; one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3; " +
 				"one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3",
 		},

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"slices"
 	"sort"
@@ -156,7 +155,13 @@ func (ts *tables) intern(vecs []vec, price []int64) *table {
 }
 
 // appendNumber appends a number to a key; different numbers make different keys.
-func appendNumber(key []byte, n int64) []byte { return binary.AppendVarint(key, n) }
+func appendNumber(key []byte, n int64) []byte {
+	u := uint64(n)<<1 ^ uint64(n>>63) // small ones are few bytes, negative ones too
+	for ; u >= 0x80; u >>= 7 {
+		key = append(key, byte(u)|0x80)
+	}
+	return append(key, byte(u))
+}
 
 // nobody is the table of a domain that takes nobody.
 func (ts *tables) nobody() *table { return ts.intern([]vec{0}, make([]int64, ts.width)) }

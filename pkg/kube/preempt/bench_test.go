@@ -84,8 +84,12 @@ func BenchmarkUnlikeMembers(b *testing.B) {
 		nodes, members int
 		gangs          bool
 	}{
-		{"pods", 54, 96, false}, {"pods", 108, 96, false}, {"pods", 216, 96, false},
-		{"gangs", 54, 27, true}, {"gangs", 108, 27, true}, {"gangs", 216, 27, true},
+		{"pods", 54, 96, false},
+		{"pods", 108, 96, false},
+		{"pods", 216, 96, false},
+		{"gangs", 54, 27, true},
+		{"gangs", 108, 27, true},
+		{"gangs", 216, 27, true},
 	} {
 		b.Run(fmt.Sprintf("%s/nodes=%d", c.name, c.nodes), func(b *testing.B) {
 			var nodes strings.Builder
