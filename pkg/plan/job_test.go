@@ -397,3 +397,16 @@ func TestSetsTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// TestSetTooLargeWithMore: members beyond what a gang of a set needs do not stand for those of another.
+func TestSetTooLargeWithMore(t *testing.T) {
+	j := plan.Job{
+		Gangs:   []plan.Gang{{Need: 1}, {Need: 2}},
+		Classes: []plan.Class{{Ranks: []int{0, 1, 2}}, {Gang: 1, Kind: 1, Ranks: []int{3, 4}}},
+		Sets:    []plan.Set{{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
+	}
+	_, refusal := plan.ChooseJob(sized([]offer.Slots{1, 2}, "s/r1/n1=2", "s/r2/n2=3"), j)
+	if refusal == nil || !strings.HasSuffix(refusal.String(), "need 3 in one domain of Rack, best is s/r2 with 2") {
+		t.Error(refusal)
+	}
+}
