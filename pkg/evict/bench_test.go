@@ -135,7 +135,7 @@ func BenchmarkDomains(b *testing.B) {
 			b.ReportAllocs()
 			defer processor(b)()
 			for b.Loop() {
-				if found = evict.ChooseAmongGangs(w, r, nodes, gangs); found == nil {
+				if found, _ = evict.ChooseAmongGangs(w, r, nodes, gangs); found == nil {
 					b.Fatal("no eviction")
 				}
 			}

@@ -70,7 +70,7 @@ type Patience func() bool
 // Consider explains what Choose found, from the same input.
 func Consider(w plan.World, r plan.Request, nodes []Node, found *Eviction) Choice {
 	c := considering{world: w, must: r.Must, prefer: r.Prefer, room: func(i int) offer.Slots { return nodes[i].Room }}
-	return c.like(found, func(part plan.World, lo, hi int) *Eviction { return Choose(part, r, nodes[lo:hi]) })
+	return c.like(found, func(part plan.World, lo, hi int) (*Eviction, bool) { return Choose(part, r, nodes[lo:hi]), true })
 }
 
 // ConsiderAmongGangs explains what ChooseAmongGangs found, from the same input. All
@@ -78,22 +78,26 @@ func Consider(w plan.World, r plan.Request, nodes []Node, found *Eviction) Choic
 func ConsiderAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, found *Eviction, more Patience) Choice {
 	c := considering{world: w, must: r.Must, prefer: r.Prefer, more: more}
 	c.room = func(i int) offer.Slots { return nodes[i].Slots(indexes(len(nodes[i].Victims))) }
-	return c.like(found, func(part plan.World, lo, hi int) *Eviction {
+	return c.like(found, func(part plan.World, lo, hi int) (*Eviction, bool) {
 		return ChooseAmongGangs(part, r, nodes[lo:hi], gangs)
 	})
 }
 
 // like is choice for members that need the same.
-func (c *considering) like(found *Eviction, search func(part plan.World, lo, hi int) *Eviction) Choice {
+func (c *considering) like(found *Eviction, search func(part plan.World, lo, hi int) (e *Eviction, exact bool)) Choice {
 	told := func(e *Eviction) draft {
 		return draft{plan: *e.Plan, cost: e.Cost, full: true}
 	}
 	return c.choice(told(found), func(part plan.World, lo, hi int) (d draft, o Outcome) {
-		e := search(part, lo, hi)
-		if e == nil {
+		e, exact := search(part, lo, hi)
+		switch {
+		case e != nil:
+			return told(e), Possible
+		case exact:
 			return d, Impossible
+		default:
+			return d, Untried
 		}
-		return told(e), Possible
 	})
 }
 
@@ -119,13 +123,14 @@ func ConsiderJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs [
 		}
 		return d
 	}
+	work := c.workInEach()
 	return c.choice(told(found), func(part plan.World, lo, hi int) (d draft, o Outcome) {
 		jobPart := j
 		jobPart.Gangs = slices.Clone(j.Gangs)
 		for g := range j.Gangs {
 			jobPart.Gangs[g].Bound = within(j.Gangs[g].Bound, lo, hi)
 		}
-		e, exact := ChooseJobAmongGangs(plan.JobWorld{World: part}, jobPart, nodes[lo:hi], gangs)
+		e, exact := chooseJobAmongGangs(plan.JobWorld{World: part}, jobPart, nodes[lo:hi], gangs, branchesFor(hi-lo), work)
 		switch {
 		case e != nil:
 			return told(e), Possible
@@ -201,6 +206,17 @@ func (c *considering) choice(found draft, search func(part plan.World, lo, hi in
 		choice.Rule = c.decided(winner.draft, others[0].draft)
 	}
 	return choice
+}
+
+// workInEach is how much a search may do in a domain for members that differ.
+func (c *considering) workInEach() int {
+	layer, domains := c.layer(), 0
+	for d := topology.Root; int(d) < c.world.Tree.Len(); d++ {
+		if c.world.Tree.Layer(d) == layer {
+			domains++
+		}
+	}
+	return max(mostJobWork/lastShare/domains, easyWork)
 }
 
 // layer is the layer of the domains to look at; the root's if no layer above the nodes

@@ -375,7 +375,7 @@ func TestPatience(t *testing.T) {
 		raw[i] = evict.RawNode{Victims: n.Victims, Slots: func(gone []int) offer.Slots { return offer.Slots(len(gone)) }}
 	}
 	looks := 0
-	e := evict.ChooseAmongGangs(w, r, raw, nil)
+	e, _ := evict.ChooseAmongGangs(w, r, raw, nil)
 	if e == nil {
 		t.Fatal("no eviction")
 	}

@@ -44,7 +44,7 @@ func TestWhoIsSparedBesideOthers(t *testing.T) {
 		return g
 	}
 	gangs := []evict.Gang{gang(0, 0, 2), gang(1, 2, 2), gang(1, 0, 2)}
-	e := evict.ChooseAmongGangsWithin(w, plan.Request{Want: 6, Min: 6}, nodes, gangs, fewBranches)
+	e, _ := evict.ChooseAmongGangsWithin(w, plan.Request{Want: 6, Min: 6}, nodes, gangs, fewBranches)
 	require.NotNil(t, e)
 	require.Len(t, e.Victims, 2, "%v", e.Victims)
 }

@@ -34,14 +34,15 @@ type RawNode struct {
 
 // ChooseAmongGangs is Choose where victims may belong to running gangs, which leave
 // whole or by no more than they can spare, and may share budgets. nodes is by node index.
-func ChooseAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang) *Eviction {
+// If there is none, exact says that there can be none; else not all ways were tried.
+func ChooseAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang) (e *Eviction, exact bool) {
 	return chooseAmongGangs(w, r, nodes, gangs, branchesFor(len(nodes)))
 }
 
-func chooseAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, most int) *Eviction {
-	e, tied := searchAmongGangs(w, r, nodes, gangs, most)
+func chooseAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, most int) (e *Eviction, exact bool) {
+	e, tied, exact := searchAmongGangs(w, r, nodes, gangs, most)
 	if !tied {
-		return e
+		return e, exact
 	}
 	// How a branch fills a domain depends on who stays in it, so sets that lead to the plan
 	// may have come behind others in theirs. Where there is room for nothing else they do not.
@@ -53,10 +54,10 @@ func chooseAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gan
 		only[at.Node].Slots = func(gone []int) offer.Slots { return min(nodes[at.Node].Slots(gone), at.Count) }
 	}
 	exactly := plan.Request{Want: e.Plan.Count(), Min: e.Plan.Count(), Must: r.Must, Multiple: r.Multiple}
-	if other, _ := searchAmongGangs(w, exactly, only, gangs, most); other != nil && other.Cost == e.Cost && leadsTo(w, r, nodes, other.Victims, e.Plan) {
+	if other, _, _ := searchAmongGangs(w, exactly, only, gangs, most); other != nil && other.Cost == e.Cost && leadsTo(w, r, nodes, other.Victims, e.Plan) {
 		e.Victims = other.Victims
 	}
-	return e
+	return e, true
 }
 
 // leadsTo says whether a plan follows when some victims have left.
@@ -73,8 +74,9 @@ func leadsTo(w plan.World, r plan.Request, nodes []RawNode, victims []Pick, p *p
 	return follows != nil && follows.Domain == p.Domain && slices.Equal(follows.Places, p.Places)
 }
 
-// searchAmongGangs looks for the first eviction; tied says that there are others at its cost.
-func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, most int) (e *Eviction, tied bool) {
+// searchAmongGangs looks for the first eviction; tied says that there are others at its cost, and
+// exact that there is none if none was found.
+func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, most int) (e *Eviction, tied, exact bool) {
 	victims := make([][]Victim, len(nodes))
 	for i, n := range nodes {
 		victims[i] = n.Victims
@@ -82,7 +84,7 @@ func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gan
 	s := newBranches[*plan.Plan](gangs, victims, most)
 	nodes, w.Room = withRoom(nodes)
 	if !possible(w, r, nodes, s.start) {
-		return nil, false
+		return nil, false, true
 	}
 	plain := make([]Node, len(nodes))
 	for i, n := range nodes {
@@ -107,9 +109,9 @@ func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gan
 	s.compare = func(a, b *plan.Plan) int { return plan.Compare(w, r, a, b) }
 	found := s.choose()
 	if found == nil {
-		return nil, false
+		return nil, false, !s.gaveUp
 	}
-	return &Eviction{Plan: found.plan, Cost: found.cost, Victims: s.all(found)}, s.tied
+	return &Eviction{Plan: found.plan, Cost: found.cost, Victims: s.all(found)}, s.tied, true
 }
 
 // withRoom asks what nodes take when all victims have gone, once for all.
@@ -162,10 +164,10 @@ func possibleJob(w plan.JobWorld, j plan.Job, nodes []JobNode, b branch) bool {
 
 // ChooseJobAmongGangs is ChooseAmongGangs for members that differ.
 func ChooseJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []Gang) (best *JobEviction, exact bool) {
-	return chooseJobAmongGangs(w, j, nodes, gangs, branchesFor(len(nodes)))
+	return chooseJobAmongGangs(w, j, nodes, gangs, branchesFor(len(nodes)), mostJobWork)
 }
 
-func chooseJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []Gang, most int) (best *JobEviction, exact bool) {
+func chooseJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []Gang, most, work int) (best *JobEviction, exact bool) {
 	victims := make([][]Victim, len(nodes))
 	for i, n := range nodes {
 		victims[i] = n.Victims
@@ -183,12 +185,16 @@ func chooseJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []G
 	for at := range s.start.stay {
 		plain[at.Node] = nodes[at.Node].node(s.start, at.Node)
 	}
+	shared := newJobMemory(plain, work)
+	s.tired = shared.work.Spent
+	s.rested = func() { shared.work.Allow(work / lastShare) }
 	s.look = func(b branch) (picks []Pick, p *plan.JobPlan, ok bool) {
 		now := slices.Clone(plain)
-		for i := range s.touched(b) {
+		changed := s.touched(b)
+		for i := range changed {
 			now[i] = nodes[i].node(b, i)
 		}
-		e, ok := chooseJobAbove(w, j, now, s.floor(b))
+		e, ok := chooseJobAbove(w, j, now, s.floor(b), shared, changed)
 		exact = exact && ok
 		if e == nil {
 			return nil, nil, false
@@ -198,7 +204,7 @@ func chooseJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []G
 	s.compare = func(a, b *plan.JobPlan) int { return plan.CompareJob(w, j, a, b) }
 	found := s.choose()
 	if found == nil {
-		return nil, exact
+		return nil, exact && !s.gaveUp
 	}
 	return &JobEviction{Plan: found.plan, Cost: found.cost, Victims: s.all(found)}, exact
 }

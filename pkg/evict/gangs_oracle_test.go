@@ -431,7 +431,8 @@ func (w gangWorld) String() (out string) {
 
 // choose asks ChooseAmongGangs.
 func (w gangWorld) choose() *evict.Eviction {
-	return evict.ChooseAmongGangs(w.World, w.Request, w.raw(), w.gangs)
+	e, _ := evict.ChooseAmongGangs(w.World, w.Request, w.raw(), w.gangs)
+	return e
 }
 
 // TestChooseAmongGangs compares with every set of victims there is in which gangs leave
@@ -495,7 +496,7 @@ func TestFewBranches(t *testing.T) {
 	worlds.Check(t, 2000, []string{"impossible", "the cheapest", "dearer"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.drawGangRequest(t)
-		e := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, fewBranches)
+		e, _ := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, fewBranches)
 		w.checkFew(t, y, e, func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
 		if e != nil {
 			w.checkPlan(t, e)
@@ -517,6 +518,57 @@ func TestFewBranchesJob(t *testing.T) {
 		}
 		w.checkFew(t, y, like, func(gone []evict.Pick) bool { return j.fits(w, gone) })
 	})
+}
+
+// TestLittleWork: the same where looks are more work than they may be: what is found is an eviction, and
+// that there is none is said only if it is so.
+func TestLittleWork(t *testing.T) {
+	worlds.Check(t, 2000, []string{"impossible", "possible", "not found", "found after all", "the cheapest", "dearer"}, func(t *rapid.T, y worlds.Tally) {
+		w := drawSharedWorld(t)
+		w.unit, w.Bound = 1, make([]offer.Slots, len(w.hosts))
+		j := drawGangJob(t, w)
+		work := 1 << worlds.Even(t, 14, "work")
+		e, exact := evict.ChooseJobAmongGangsWorking(j.on(w), j.Job, j.nodes(w), w.gangs, evict.MostBranches, work)
+		fits := func(gone []evict.Pick) bool { return j.fits(w, gone) }
+		sets, least := w.cheapest(fits)
+		y.Count("impossible", len(sets) == 0)
+		y.Count("possible", len(sets) > 0)
+		if e == nil {
+			y.Count("not found", len(sets) > 0)
+			if exact && len(sets) > 0 {
+				t.Fatalf("it says that there is no eviction, but there is %v\n%s", sets, w)
+			}
+			return
+		}
+		j.checkPlan(t, w, e)
+		if cost, ok := w.costOf(e.Victims); !ok || cost != e.Cost || !fits(e.Victims) {
+			t.Fatalf("%v cost %+v, not %+v, legal: %v\n%s", e.Victims, cost, e.Cost, ok, w)
+		}
+		y.Count("found after all", !exact)
+		y.Count("the cheapest", e.Cost == least)
+		y.Count("dearer", e.Cost != least)
+	})
+}
+
+// TestNotAllTried: a gang of twelve can spare one and must not leave; two would be needed. There are too
+// many ways to see it, and that is what is said; where there are few it is known.
+func TestNotAllTried(t *testing.T) {
+	for members, known := range map[int]bool{3: true, 12: false} {
+		w := gangWorld{world: world{unit: 1}, gangs: []evict.Gang{{Spare: 1, Cost: evict.Cost{Pods: members}}}}
+		var nodes []topology.Node
+		for i := range members {
+			nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
+			w.hosts = append(w.hosts, host{size: []int{1}, victims: []evict.Victim{{Name: fmt.Sprint("v", i), Gang: 1}}})
+		}
+		w.Tree, w.Want, w.Min = topology.Build(nil, nodes), 2, 2
+		if e, exact := evict.ChooseAmongGangs(w.World, w.Request, w.raw(), w.gangs); e != nil || exact != known {
+			t.Errorf("%d members: %+v, exact: %v", members, e, exact)
+		}
+		j := gangJob{Job: plan.Job{Classes: []plan.Class{{Ranks: []int{0}}, {Kind: 1, Ranks: []int{1}}}, Gangs: []plan.Gang{{Need: 2}}}, units: [2]int{1, 1}}
+		if e, exact := j.choose(w); e != nil || exact != known {
+			t.Errorf("%d members, unlike ones: %+v, exact: %v", members, e, exact)
+		}
+	}
 }
 
 // TestNoGangLeaves: the only victim belongs to a gang that can spare nobody and must not
@@ -582,7 +634,7 @@ func TestGangStaysInPart(t *testing.T) {
 		h.size = append(h.size, v.size)
 	}
 	for _, most := range []int{1, 2, 3, evict.MostBranches} {
-		e := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, most)
+		e, _ := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, most)
 		if e == nil {
 			t.Fatalf("nothing in %d branches", most)
 		}

@@ -31,25 +31,52 @@ type JobEviction struct {
 // then there are too many ways to look at all of them. w.Free is read for the size of
 // domains only; w.Room must say what nodes take when all victims have gone.
 func ChooseJob(w plan.JobWorld, j plan.Job, nodes []JobNode) (e *JobEviction, exact bool) {
-	return chooseJobAbove(w, j, nodes, math.MinInt32)
+	return chooseJobAbove(w, j, nodes, math.MinInt32, newJobMemory(nodes, mostJobWork), nil)
 }
 
-func chooseJobAbove(w plan.JobWorld, j plan.Job, nodes []JobNode, floor int32) (e *JobEviction, exact bool) {
-	s := &jobSearch{world: w, job: j, nodes: nodes, sets: make([][][]int, len(nodes))}
-	s.world.Width = priceWidth
+// chooseJobAbove is ChooseJob where priorities up to a floor are all the same, as for like
+// members. Searches that share a memory differ on the changed nodes only.
+func chooseJobAbove(w plan.JobWorld, j plan.Job, nodes []JobNode, floor int32, m *jobMemory, changed map[int]bool) (e *JobEviction, exact bool) {
+	s := &jobSearch{world: w, job: j, nodes: nodes, sets: slices.Clone(m.sets), changed: changed}
+	s.world.Width, s.world.Work = priceWidth, m.work
+	for i := range changed {
+		s.sets[i] = nodes[i].setsOfVictims()
+	}
 	var all []Victim
-	for i, n := range nodes {
-		s.sets[i] = n.setsOfVictims()
+	for _, n := range nodes {
 		all = append(all, n.Victims...)
 	}
 	return s.choose(priorities(all, floor))
 }
 
+// jobMemory is what searches for members that differ share, which differ on a few nodes.
+type jobMemory struct {
+	sets [][][]int // of the first of them
+	work *plan.Work
+}
+
+// How much they do together: no more than the largest that is the only one. Those that follow
+// when this was not enough do a part of it again, and those that only explain what was found.
+const (
+	mostJobWork = plan.OneWork
+	lastShare   = 4
+	easyWork    = 1 << 20 // in one domain, however many there are
+)
+
+func newJobMemory(nodes []JobNode, most int) *jobMemory {
+	m := &jobMemory{sets: make([][][]int, len(nodes)), work: plan.NewWork(most)}
+	for i, n := range nodes {
+		m.sets[i] = n.setsOfVictims()
+	}
+	return m
+}
+
 type jobSearch struct {
-	world plan.JobWorld
-	job   plan.Job
-	nodes []JobNode
-	sets  [][][]int // by node index, who may leave together, cheapest first; the first is nobody
+	world   plan.JobWorld
+	job     plan.Job
+	nodes   []JobNode
+	sets    [][][]int // by node index, who may leave together, cheapest first; the first is nobody
+	changed map[int]bool
 }
 
 // setsOfVictims lists the sets that can be best.
@@ -132,6 +159,12 @@ func (s *jobSearch) least(node int, gone []int) (least offer.Slots) {
 func (s *jobSearch) under(ceiling int32) (*plan.JobPlan, offer.Price, bool) {
 	w := s.world
 	w.Ways = func(node int) []plan.Way { return s.ways(node, ceiling) }
+	w.Name = func(node int) int {
+		if s.changed[node] {
+			return 0
+		}
+		return 1 + int(ceiling) - math.MinInt32
+	}
 	return plan.PriceJob(w, s.job)
 }
 

@@ -72,7 +72,10 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 	w := plan.World{Tree: tree, Free: make([]offer.Slots, h.size), Room: make([]offer.Slots, h.size)}
 	if h.unlike == 1 {
 		r := plan.Request{Want: n, Min: n, Must: 1, Multiple: multiple}
-		return func() bool { return evict.ChooseAmongGangs(w, r, raw, gangs) != nil }
+		return func() bool {
+			e, exact := evict.ChooseAmongGangs(w, r, raw, gangs)
+			return e != nil || !exact
+		}
 	}
 	j := plan.Job{Gangs: []plan.Gang{{Need: n}}, All: plan.Gather{Must: 1, Multiple: multiple}}
 	for kind := range h.unlike {

@@ -32,15 +32,20 @@ type branches[P any] struct {
 	look    func(branch) (picks []Pick, p P, ok bool)
 	compare func(a, b P) int
 	guessed bool // look may miss cheaper sets: there are too many on a node
+	// tired says that looks were as much work as they may be; then they find nothing. After
+	// rested they may do some more. Nil is never.
+	tired  func() bool
+	rested func()
 
-	start branch // those stay who may not leave in any set
-	most  int    // bounds the looks into branches
-	dives int    // bounds each of the two searches that follow when those were not enough
-	seen  int
-	tried map[string]bool // the same pods may be told to stay in another order
-	open  []*result[P]
-	best  *result[P] // of those that hold
-	tied  bool       // another one costs the same
+	start  branch // those stay who may not leave in any set
+	most   int    // bounds the looks into branches
+	dives  int    // bounds each of the two searches that follow when those were not enough
+	seen   int
+	gaveUp bool            // there may be a set, but none was found
+	tried  map[string]bool // the same pods may be told to stay in another order
+	open   []*result[P]
+	best   *result[P] // of those that hold
+	tied   bool       // another one costs the same
 }
 
 // mostBranches and mostWork bound the searches: nothing else is scheduled meanwhile, and
@@ -106,7 +111,7 @@ func newBranches[P any](gangs []Gang, victims [][]Victim, most int) *branches[P]
 // are easy to find, unless the best is known to be as cheap as any.
 func (s *branches[P]) choose() *result[P] {
 	s.try(s.start, Cost{Violations: math.MinInt})
-	for len(s.open) > 0 && s.seen < s.most {
+	for len(s.open) > 0 && s.seen < s.most && !s.isTired() {
 		i := s.cheapest()
 		r := s.open[i]
 		if s.best != nil && r.bound.Compare(s.best.cost) > 0 {
@@ -115,14 +120,23 @@ func (s *branches[P]) choose() *result[P] {
 		s.open = slices.Delete(s.open, i, i+1)
 		s.divide(r)
 	}
-	if s.seen >= s.most && !s.proven() {
+	if s.gotTired() || s.seen >= s.most && !s.proven() {
+		if s.rested != nil {
+			s.rested()
+		}
 		s.giveUp()
+		s.gaveUp = s.best == nil
 		s.spare()
 	} else if s.guessed {
 		s.spare()
 	}
 	return s.best
 }
+
+func (s *branches[P]) isTired() bool { return s.tired != nil && s.tired() }
+
+// gotTired says that after the first look there was more to look at, and too much.
+func (s *branches[P]) gotTired() bool { return s.isTired() && (s.seen > 1 || len(s.open) > 0) }
 
 // cheapest is the first open branch of the lowest bound.
 func (s *branches[P]) cheapest() (best int) {

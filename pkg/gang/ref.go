@@ -54,6 +54,12 @@ func (r Ref) Part(name string) Ref {
 	return r
 }
 
+// PartName is the name of the part; "" of a whole gang.
+func (r Ref) PartName() string {
+	_, name, _ := strings.Cut(r.Source, part)
+	return name
+}
+
 // Whole is the gang that a part is of. A gang that is no part is itself whole.
 func (r Ref) Whole() Ref {
 	r.Source, _, _ = strings.Cut(r.Source, part)

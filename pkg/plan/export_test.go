@@ -9,3 +9,6 @@ func addCharge(charge func(bound, members offer.Slots) int64) Charge {
 	charges = append(charges, charge)
 	return Charge(len(charges) - 1)
 }
+
+// Left is how many vecs may yet be looked at.
+func (w *Work) Left() int { return w.vecs }

@@ -55,6 +55,11 @@ type JobWorld struct {
 	// asks.
 	Ways  func(node int) []Way
 	Width int
+	// Work is shared by searches that follow one another; nil if there is only one. Of nodes
+	// to which Name gives the same number, but 0, they know what they take, by any of its Ways:
+	// it is the same. Nil names none.
+	Work *Work
+	Name func(node int) int
 }
 
 // Way is one way to make room on a node: what it takes then is like JobWorld.Take.

@@ -357,6 +357,7 @@ func (o *jobTwin) compare(t *rapid.T, y worlds.Tally) {
 	y.Count("refused", refusal != nil)
 	if refusal != nil {
 		o.checkRefusal(t, refusal)
+		o.checkTooLarge(t, y, refusal)
 		return
 	}
 	domain, first := o.first(ways)
@@ -431,6 +432,70 @@ func (o *jobTwin) checkRefusal(t *rapid.T, r *plan.Refusal) {
 	}
 }
 
+// checkTooLarge: of the sets that must gather deeper than all the first three are named which no domain of
+// their layer takes, whoever else goes nowhere, with the first domain that takes most of them.
+func (o *jobTwin) checkTooLarge(t *rapid.T, y worlds.Tally, r *plan.Refusal) {
+	var want []plan.TooLarge
+	for i, set := range o.Sets {
+		row, need := o.row(i), offer.Slots(0)
+		for _, g := range set.Gangs {
+			need += o.Gangs[g].Need
+		}
+		if len(want) == 3 || set.Must <= o.All.Must || need == 0 || r.Split {
+			continue
+		}
+		best, homes := plan.Offer{Slots: -1}, 0
+		for d := topology.Root; int(d) < o.Tree.Len(); d++ {
+			if o.Tree.Layer(d) != set.Must {
+				continue
+			}
+			if o.bound[row][d] > 0 {
+				homes++
+			}
+			above := o.Tree.Ancestor(d, o.All.Must)
+			if o.bound[row][d] < o.bound[row][topology.Root] || o.bound[0][above] < o.bound[0][topology.Root] {
+				continue
+			}
+			if n := o.takesOf(set, d); n > best.Slots {
+				best = plan.Offer{Slots: n}
+				if o.Tree.Named(d) {
+					best.Path = o.Tree.Path(d)
+				}
+			}
+		}
+		if best.Slots = max(best.Slots, 0); homes < 2 && best.Slots < need {
+			want = append(want, plan.TooLarge{
+				Gangs: set.Gangs, Layer: o.Tree.LayerNames()[set.Must], Want: need, Best: best, Beside: o.bound[row][topology.Root] > 0,
+			})
+		}
+	}
+	if fmt.Sprintf("%+v", r.TooLarge) != fmt.Sprintf("%+v", want) {
+		t.Fatalf("too large are %+v, not %+v\n%s", want, r.TooLarge, o)
+	}
+	y.Count("a set is too large", len(want) > 0)
+	y.Count("no set is too large", len(want) == 0 && len(o.Sets) > 0)
+}
+
+// takesOf is how many of those that the gangs of a set need are in a domain at the most, if all others are
+// nowhere.
+func (o *jobTwin) takesOf(set plan.Set, d topology.ID) (most offer.Slots) {
+	o.all(func(at way) bool {
+		now := o.sums(at)
+		for x := d; x < o.Tree.End(d); x++ {
+			if !o.multiples(now, x) || !o.gathered(now, x, d) {
+				return false
+			}
+		}
+		n := offer.Slots(0)
+		for _, g := range set.Gangs {
+			n += min(now[g+1][d], o.Gangs[g].Need)
+		}
+		most = max(most, n)
+		return false
+	})
+	return most
+}
+
 // within counts for each domain of the Must layer the members there, if the rules for
 // it and the domains in it hold; the others are zero.
 func (o *jobTwin) within(at way) []offer.Slots {
@@ -450,8 +515,8 @@ func (o *jobTwin) within(at way) []offer.Slots {
 	return out
 }
 
-// gathered: in x, a domain in which sets gather below where all do, each that is newly there has enough
-// members of all its gangs there, all who are bound, and nobody elsewhere below d.
+// gathered: in x, a domain in which sets gather below where all do, each that is newly there has all who
+// are bound there, and nobody elsewhere below d.
 func (o *jobTwin) gathered(now [][]offer.Slots, x, d topology.ID) bool {
 	for i, set := range o.Sets {
 		row := o.row(i)
@@ -460,11 +525,6 @@ func (o *jobTwin) gathered(now [][]offer.Slots, x, d topology.ID) bool {
 		}
 		if now[row][x] < now[row][d] || o.bound[row][x] < o.bound[row][topology.Root] {
 			return false
-		}
-		for _, g := range set.Gangs {
-			if now[g+1][x] < o.Gangs[g].Need {
-				return false
-			}
 		}
 	}
 	return true
@@ -749,7 +809,10 @@ func TestChooseJob(t *testing.T) {
 // TestJobSets: worlds in which two or three gangs, all of whose members are needed, gather in
 // layers of their own, or some of them with one another.
 func TestJobSets(t *testing.T) {
-	kinds := []string{"refused", "each gang gathers", "two of three gangs gather", "gangs gather in unlike layers", "unlike members", "three gangs"}
+	kinds := []string{
+		"refused", "each gang gathers", "two of three gangs gather", "gangs gather in unlike layers", "unlike members", "three gangs",
+		"a set is too large", "no set is too large",
+	}
 	worlds.Check(t, 1500, kinds, func(t *rapid.T, y worlds.Tally) {
 		var nodes []topology.Node
 		for i := range 4 + worlds.Even(t, 3, "nodes") {

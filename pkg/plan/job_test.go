@@ -336,3 +336,77 @@ func TestWhoGathersDeeper(t *testing.T) {
 		}
 	}
 }
+
+// TestSetsTooLarge: a refusal names the sets that no domain takes, what they need and the best domain for
+// each; a set of which as many find room as can be counts for the domains above.
+func TestSetsTooLarge(t *testing.T) {
+	rack := plan.Gather{Must: 2}
+	for name, c := range map[string]struct {
+		sets []plan.Set
+		need []offer.Slots // by gang
+		runs offer.Slots   // of the first gang, on n1
+		want string
+	}{
+		"one gang": {
+			plan.EachGang(2, rack),
+			[]offer.Slots{2, 4},
+			0,
+			"desiredOfferSlot: 6, topology topologyNode ClusterTopologyLayer/: 5; each gang in one domain of Rack; " +
+				"one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3",
+		},
+		"two gangs together": {
+			[]plan.Set{{Gangs: []int{0, 1}, Gather: rack}},
+			[]offer.Slots{2, 2},
+			0,
+			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, best is s/r2 with 3",
+		},
+		"each would fit alone": {
+			plan.EachGang(3, rack), []offer.Slots{3, 2, 1}, 0, "ClusterTopologyLayer/: 5; each gang in one domain of Rack",
+		},
+		"where some run": {
+			plan.EachGang(2, rack),
+			[]offer.Slots{3, 1},
+			2,
+			"one of the gangs needs 3 more in one domain of Rack, best is s/r1 with 2",
+		},
+		"four gangs": {
+			plan.EachGang(4, rack),
+			[]offer.Slots{4, 4, 4, 4},
+			0,
+			"best is s/r2 with 3; one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3; " +
+				"one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3",
+		},
+	} {
+		w := sized([]offer.Slots{1}, "s/r1/n1=2", "s/r2/n2=3")
+		j := plan.Job{Sets: c.sets}
+		rank := 0
+		for g, n := range c.need {
+			class := plan.Class{Gang: g}
+			for range n {
+				class.Ranks = append(class.Ranks, rank)
+				rank++
+			}
+			j.Classes, j.Gangs = append(j.Classes, class), append(j.Gangs, plan.Gang{Need: n})
+		}
+		if c.runs > 0 {
+			j.Gangs[0].Bound = []offer.Slots{c.runs, 0}
+		}
+		_, refusal := plan.ChooseJob(w, j)
+		if refusal == nil || !strings.HasSuffix(refusal.String(), c.want) {
+			t.Errorf("%s: %v, not %q", name, refusal, c.want)
+		}
+	}
+}
+
+// TestSetTooLargeWithMore: members beyond what a gang of a set needs do not stand for those of another.
+func TestSetTooLargeWithMore(t *testing.T) {
+	j := plan.Job{
+		Gangs:   []plan.Gang{{Need: 1}, {Need: 2}},
+		Classes: []plan.Class{{Ranks: []int{0, 1, 2}}, {Gang: 1, Kind: 1, Ranks: []int{3, 4}}},
+		Sets:    []plan.Set{{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
+	}
+	_, refusal := plan.ChooseJob(sized([]offer.Slots{1, 2}, "s/r1/n1=2", "s/r2/n2=3"), j)
+	if refusal == nil || !strings.HasSuffix(refusal.String(), "need 3 in one domain of Rack, best is s/r2 with 2") {
+		t.Error(refusal)
+	}
+}

@@ -27,6 +27,7 @@ type mixed struct {
 	order     []seat          // all members by rank
 	byKind    []int           // classes, those of one kind together, the largest kind last
 	never     bool            // no counts are legal, whatever nodes take
+	partly    bool            // sets are counted that have not all that they need
 	sums      [][]offer.Slots // slots by ID, made when asked for
 	rounded   []offer.Slots   // by ID, no less than a domain takes in multiples; made when asked for
 
@@ -142,10 +143,28 @@ func (m *mixed) sortKinds() {
 	nobody := make([]offer.Slots, len(many))
 	for k := range m.slots {
 		m.slots[k] = make([]offer.Slots, m.Tree.NumNodes())
-		for i := range m.slots[k] {
-			for _, way := range m.ways(i) {
-				m.slots[k][i] = max(m.slots[k][i], way.Take(nobody, k))
-			}
+	}
+	for i := range m.Tree.NumNodes() {
+		m.countAlone(i, nobody)
+	}
+}
+
+// countAlone finds out how many members of each kind a node takes of that kind alone.
+func (m *mixed) countAlone(node int, nobody []offer.Slots) {
+	known := m.known(node)
+	if known != nil && known.slots != nil {
+		for k, n := range known.slots {
+			m.slots[k][node] = n
+		}
+		return
+	}
+	ways := m.ways(node)
+	for k := range m.slots {
+		for _, way := range ways {
+			m.slots[k][node] = max(m.slots[k][node], way.Take(nobody, k))
+		}
+		if known != nil {
+			known.slots = append(known.slots, m.slots[k][node])
 		}
 	}
 }
@@ -168,10 +187,11 @@ func (m *mixed) ways(node int) []Way {
 // choose returns the first plan; exact is false if there are too many to look at.
 func (m *mixed) choose() (p *JobPlan, exact bool) {
 	m.makeTables()
+	defer m.spend()
 	if m.never || !m.possible() {
 		return nil, true
 	}
-	if found, exact := m.count(effort{vecs: maxVecsSeen}); !found || !exact {
+	if found, exact := m.count(m.effort()); !found || !exact {
 		return nil, exact
 	}
 	m.tables.most = effort{} // all that is asked from here on belongs to the answer
@@ -191,7 +211,7 @@ func (m *mixed) makeTables() {
 		}
 	}
 	if codec, ok := newCodec(want); ok {
-		m.tables = newTables(codec, m.Width+len(m.columns), setsOf)
+		m.tables = m.Work.shareTables(newTables(codec, m.Width+len(m.columns), setsOf))
 	}
 }
 
@@ -208,6 +228,7 @@ func (m *mixed) count(most effort) (found, exact bool) {
 		return false, false // a table has a bit for each set
 	}
 	m.tables.most, m.tables.done = most, effort{}
+	defer m.spend()
 	m.table = make([]*table, m.Tree.Len())
 	m.ruled = map[ruled]*table{}
 	for _, d := range m.roots {
@@ -316,6 +337,17 @@ func (m *mixed) together(domains []topology.ID, apart uint64) *table {
 // leaf returns the table of a node, nil if that is too much work: of the ways to make
 // room for a vec, the cheapest.
 func (m *mixed) leaf(node int) *table {
+	known := m.known(node)
+	if known == nil {
+		return m.newLeaf(node)
+	}
+	if known.table == nil {
+		known.table = m.newLeaf(node)
+	}
+	return known.table
+}
+
+func (m *mixed) newLeaf(node int) *table {
 	ways := m.ways(node)
 	vecs := m.loads(node, ways[0])
 	price := make([]int64, len(vecs)*m.tables.width) // the first way costs nothing
@@ -416,7 +448,7 @@ func (m *mixed) gathers(d topology.ID, v vec) bool {
 			return false
 		}
 		for _, g := range set.Gangs {
-			if m.ofGang(v, g) < m.Gangs[g].Need {
+			if !m.partly && m.ofGang(v, g) < m.Gangs[g].Need {
 				return false
 			}
 		}

@@ -20,6 +20,8 @@ type Refusal struct {
 	Split    bool       // bound members are in several domains of the Must layer
 	// Deeper are the sets of gangs that must gather deeper than all together.
 	Deeper []Deeper
+	// TooLarge are the first of them that are too large by themselves.
+	TooLarge []TooLarge
 	// Dependent says that members depend on one another across nodes: the offers are for
 	// each domain as it is now, before the first of them is there.
 	Dependent bool
@@ -85,9 +87,10 @@ func (r *Refusal) multiples(t *topology.Tree, multiple offer.Multiples) {
 }
 
 // refuse says how many of the members each domain takes, if it is known: the needs of
-// single gangs do not count.
+// single gangs do not count, so that of a set that finds no room those count who do.
 func (m *mixed) refuse(cut bool) *Refusal {
-	if m.table == nil && !m.split {
+	m.partly = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
+	if (m.table == nil || m.partly) && !m.split {
 		m.count(m.little())
 	}
 	r := m.ground.refuse(m.All.Must, m.most)
@@ -99,6 +102,7 @@ func (m *mixed) refuse(cut bool) *Refusal {
 		}
 		m.addDeeper(r, i)
 	}
+	r.TooLarge = m.tooLarge()
 	return r
 }
 
@@ -162,6 +166,11 @@ func (r *Refusal) String() string {
 	}
 	for _, a := range r.Deeper {
 		fmt.Fprintf(&b, "; %s in one domain of %s", a.who(), a.Layer)
+	}
+	for i, t := range r.TooLarge {
+		if one := "; " + t.String(); i == 0 || b.Len()+len(one) <= listedBytes {
+			b.WriteString(one)
+		}
 	}
 	if r.Split {
 		fmt.Fprintf(&b, "; the members already bound are in several domains of %s", r.Layer)

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
-	"strconv"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
@@ -94,6 +93,8 @@ type tables struct {
 
 	known  map[string]*table
 	merged map[pair]*table
+	kept   int // vecs of all that are known
+	listed int // vecs of all that were interned, known ones too
 	done   effort
 	most   effort // more is too much
 
@@ -126,6 +127,7 @@ func newTables(c codec, width int, setsOf []uint64) *tables {
 // order of the vecs.
 func (ts *tables) intern(vecs []vec, price []int64) *table {
 	ts.order, ts.key = ts.order[:0], ts.key[:0]
+	ts.listed += len(vecs)
 	for i, v := range vecs {
 		ts.order = append(ts.order, numbered{ts.codec.index(v), i})
 	}
@@ -140,6 +142,7 @@ func (ts *tables) intern(vecs []vec, price []int64) *table {
 	if had := ts.known[string(ts.key)]; had != nil {
 		return had
 	}
+	ts.kept += len(ts.order)
 	t := &table{width: ts.width}
 	for _, o := range ts.order {
 		t.vecs = append(t.vecs, vecs[o.at])
@@ -152,7 +155,13 @@ func (ts *tables) intern(vecs []vec, price []int64) *table {
 }
 
 // appendNumber appends a number to a key; different numbers make different keys.
-func appendNumber(key []byte, n int64) []byte { return append(strconv.AppendInt(key, n, 36), ' ') }
+func appendNumber(key []byte, n int64) []byte {
+	u := uint64(n)<<1 ^ uint64(n>>63) // small ones are few bytes, negative ones too
+	for ; u >= 0x80; u >>= 7 {
+		key = append(key, byte(u)|0x80)
+	}
+	return append(key, byte(u))
+}
 
 // nobody is the table of a domain that takes nobody.
 func (ts *tables) nobody() *table { return ts.intern([]vec{0}, make([]int64, ts.width)) }

@@ -114,13 +114,14 @@ func (s *trials) choose(than int) (p *JobPlan) {
 		return nil
 	}
 	if !s.dependent {
-		s.inDomain = triesInAll / 4
-		if p = s.look(than, triesInAll); p != nil {
+		tries := s.fewerTries(triesInAll)
+		s.inDomain = tries / 4
+		if p = s.look(than, tries); p != nil {
 			p.NotAll = s.cut || !s.touchesFewest(p)
 		}
 		return p
 	}
-	tries := (askedInAll + askedByMember*int(s.members())) * askingCosts
+	tries := s.fewerTries((askedInAll + askedByMember*int(s.members())) * askingCosts)
 	s.inDomain = tries / 4
 	if p = s.look(than, tries/2); p != nil {
 		than = len(p.Puts)
@@ -426,6 +427,9 @@ func (s *trials) ask(tries int) bool {
 		return false
 	}
 	s.tries -= tries
+	if s.Work != nil {
+		s.Work.tried += tries
+	}
 	return true
 }
 

@@ -197,7 +197,7 @@ func BenchmarkEvict(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d/layers=%d/members=%d", c.nodes, baseLayers, c.members), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if e := evict.ChooseAmongGangs(w, r, nodes, nil); e == nil || e.Plan.Count() != r.Want {
+				if e, _ := evict.ChooseAmongGangs(w, r, nodes, nil); e == nil || e.Plan.Count() != r.Want {
 					b.Fatal("no eviction")
 				}
 			}

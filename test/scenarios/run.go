@@ -121,7 +121,7 @@ func (s *scene) place(r plan.Request, keep bool) string {
 
 func (s *scene) evict(r plan.Request, keep bool) string {
 	nodes, gangs := s.Running()
-	e := evict.ChooseAmongGangs(s.World(), r, nodes, gangs)
+	e, _ := evict.ChooseAmongGangs(s.World(), r, nodes, gangs)
 	if e == nil {
 		return "no eviction makes a plan"
 	}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,7 +21,7 @@ import (
 // chooseJob plans for members that differ, or depend on one another.
 func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Pod) (found Outcome, refusal *plan.Refusal, err error) {
 	job, classes := a.Job()
-	w := plan.JobWorld{World: a.World, Take: a.taker(ctx, gone)}
+	w := plan.JobWorld{World: a.World, Take: a.taker(ctx, gone), Work: a.work}
 	if gone != nil {
 		w.Free = a.freeWithout(ctx, gone)
 	}
@@ -38,9 +40,44 @@ func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Po
 	}
 	p, refusal := plan.ChooseJob(w, job)
 	if refusal != nil {
+		a.name(refusal)
 		return Outcome{}, refusal, nil
 	}
 	return Outcome{Places: a.AssignJob(p, classes), InOrder: p.InOrder}, nil, nil
+}
+
+// A refusal names at the most so many gangs of each set that is too large, and no more than have
+// room in so many bytes: there is other news.
+const (
+	mostNamed      = 3
+	mostNamedBytes = 128
+)
+
+// name says which gangs a refusal is about.
+func (a *Attempt) name(r *plan.Refusal) {
+	for i := range r.TooLarge {
+		t := &r.TooLarge[i]
+		names, n := nameOf(a.Group.Gangs[t.Gangs[0]].Ref), 1
+		for ; n < min(len(t.Gangs), mostNamed) && len(names) < mostNamedBytes; n++ {
+			names += ", " + nameOf(a.Group.Gangs[t.Gangs[n]].Ref)
+		}
+		switch t.Who = "gang " + names; {
+		case len(t.Gangs) > n:
+			t.Who = fmt.Sprintf("gangs %s and %d more together", names, len(t.Gangs)-n)
+		case n > 1:
+			t.Who = fmt.Sprintf("gangs %s together", names)
+		}
+	}
+}
+
+// nameOf is how people name a gang, or one of its parts: where a part's name is several words they
+// are kept apart by what no word has in it.
+func nameOf(ref gang.Ref) string {
+	part := ref.PartName()
+	if part == "" {
+		return ref.String()
+	}
+	return ref.String() + " (" + strings.Join(strings.FieldsFunc(part, unicode.IsControl), " ") + ")"
 }
 
 // Job says what the group asks for, and which members each class is, by rank.
@@ -102,13 +139,15 @@ type Question struct {
 
 // key tells questions about one node apart.
 func (q Question) key() string {
-	var b strings.Builder
-	fmt.Fprint(&b, q.Kind, q.Load)
-	for _, p := range q.Gone {
-		b.WriteByte(' ')
-		b.WriteString(string(p.UID))
+	var room [64]byte
+	b := strconv.AppendInt(room[:0], int64(q.Kind), 10)
+	for _, n := range q.Load {
+		b = strconv.AppendInt(append(b, ','), int64(n), 10)
 	}
-	return b.String()
+	for _, p := range q.Gone {
+		b = append(append(b, ' '), p.UID...)
+	}
+	return string(b)
 }
 
 // Take asks the Filters, each question once. Questions about one node must come one
@@ -137,6 +176,34 @@ func (a *Attempt) Take(ctx context.Context, q Question) offer.Slots {
 	slots = a.limited.allow(q.Node, q.Kind, q.Load, slots)
 	answers[key] = slots
 	return slots
+}
+
+// Loads is how many members of each kind have places, by node index; nil where nobody has.
+func (a *Attempt) Loads(places []gang.Place) [][]offer.Slots {
+	loads := make([][]offer.Slots, len(a.Nodes))
+	for _, at := range places {
+		i, ok := a.Net.Tree.NodeIndex(at.Node)
+		if !ok {
+			continue
+		}
+		if loads[i] == nil {
+			loads[i] = make([]offer.Slots, len(a.kinds))
+		}
+		loads[i][a.kindOf[at.Pod]]++
+	}
+	return loads
+}
+
+// Holds says whether a node takes a load when some pods have left: kind by kind.
+func (a *Attempt) Holds(ctx context.Context, node int, load []offer.Slots, gone []*v1.Pod) bool {
+	beside := make([]offer.Slots, len(load))
+	for k, many := range load {
+		if many > 0 && a.Take(ctx, Question{Node: node, Kind: k, Load: beside, Gone: gone}) < many {
+			return false
+		}
+		beside[k] = many
+	}
+	return true
 }
 
 // CountWithout is how many members a node takes, whichever they are, when some pods have

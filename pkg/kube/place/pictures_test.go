@@ -159,6 +159,9 @@ func refused(r *place.Refusal) string {
 	for _, d := range r.Plan.Deeper {
 		lines = append(lines, fmt.Sprintf("%d sets of %d gangs, each in one %s", d.Sets, d.Gangs, d.Layer))
 	}
+	for _, t := range r.Plan.TooLarge {
+		lines = append(lines, t.String())
+	}
 	if r.Plan.Dependent {
 		lines = append(lines, "they depend on one another")
 	}

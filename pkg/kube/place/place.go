@@ -98,6 +98,7 @@ type Attempt struct {
 	beside    map[int]fit.Pods         // by node index, who is counted there besides the snapshot
 	others    map[int]fit.Pods         // and who is only for members that the gang can do without
 	answers   []map[string]offer.Slots // by node index, what the Filters said before
+	work      *plan.Work               // what it shares with other plans; nil if it is the only one
 }
 
 // kind is members that need the same.
@@ -163,6 +164,13 @@ func (a *Attempt) For(pending []gang.Member) *Attempt {
 	some, group := *a, *a.Group
 	group.Pending = pending
 	some.Group = &group
+	return &some
+}
+
+// Sharing is the attempt as one of several whose plans share their work.
+func (a *Attempt) Sharing(work *plan.Work) *Attempt {
+	some := *a
+	some.work = work
 	return &some
 }
 

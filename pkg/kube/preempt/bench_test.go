@@ -3,7 +3,9 @@ package preempt_test
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -70,4 +73,60 @@ func BenchmarkPodPreemption(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkUnlikeMembers evicts from a full cluster for a gang of 96 members of three sizes, whose ways are
+// too many to look at all of them: single pods of unlike sizes, or gangs for a smaller gang. What it
+// costs must not grow with the number of ways.
+func BenchmarkUnlikeMembers(b *testing.B) {
+	for _, c := range []struct {
+		name           string
+		nodes, members int
+		gangs          bool
+	}{
+		{"pods", 54, 96, false},
+		{"pods", 108, 96, false},
+		{"pods", 216, 96, false},
+		{"gangs", 54, 27, true},
+		{"gangs", 108, 27, true},
+		{"gangs", 216, 27, true},
+	} {
+		b.Run(fmt.Sprintf("%s/nodes=%d", c.name, c.nodes), func(b *testing.B) {
+			var nodes strings.Builder
+			for i := range c.nodes {
+				fmt.Fprintf(&nodes, "s%d/b%d/n%d=8 ", i/36, i/12, i)
+			}
+			var wants []*v1.Pod
+			for i := range c.members {
+				wants = append(wants, a("", 1000, fmt.Sprint(1+i%3), ""))
+			}
+			l := last(wanting(b, nodes.String(), c.members, wants, func(t *testcluster.Cluster) {
+				var some []*v1.Pod
+				for i := range 4 * c.nodes {
+					p := a(fmt.Sprint("v", i), int32(10+i%3), fmt.Sprintf("%dm", []int{1700, 1880, 2140, 2240}[i%4]+i%37), fmt.Sprint("n", i/4))
+					if some = append(some, p); !c.gangs {
+						t.Pod(p)
+					} else if len(some) == 6 {
+						t.Gang(fmt.Sprint("g", i), 6, some...)
+						some = nil
+					}
+				}
+			}))
+			attempt := l.try(l.Get("want-0"), l.planner, l.known)
+			before := spent(b)
+			for b.Loop() {
+				_, _, verdict := l.Plugin.Preemptor.Asked(b.Context(), attempt)
+				require.Equal(b, preempt.Evicts, verdict)
+			}
+			b.ReportMetric(float64((spent(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+// spent is what the processors have spent on the process, which does not depend on what else runs on the
+// machine.
+func spent(b *testing.B) time.Duration {
+	var use syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }

@@ -1,6 +1,7 @@
 package preempt_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,14 @@ func TestWhoMayLeave(t *testing.T) {
 	}
 }
 
+// unlike are pods that need so many thousandths of a CPU, each one more than the one before.
+func unlike(n, cpu int) (out []*v1.Pod) {
+	for i := range n {
+		out = append(out, a("", 100, fmt.Sprintf("%dm", cpu+i), ""))
+	}
+	return out
+}
+
 // TestWhoIsEvicted: the choice, and when there is none.
 func TestWhoIsEvicted(t *testing.T) {
 	one := func(change ...func(*v1.Pod)) []*v1.Pod {
@@ -165,6 +174,9 @@ func TestWhoIsEvicted(t *testing.T) {
 		"too small, whoever leaves": {[]*v1.Pod{a("", 100, "5", "")}, 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "1", "n0"))
 		}, nil, "preemption is not helpful for scheduling"},
+		"too small in a way that is too much to try": {unlike(17, 250), 17, func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "4", "n0"), a("", 10, "4", "n1"))
+		}, nil, "preemption is not helpful for scheduling in any of the ways that were tried; not all ways were tried"},
 		"who has its minMember evicts nobody": {[]*v1.Pod{a("", 100, "4", "n0"), a("", 100, "4", "")}, 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n1"))
 		}, nil, "not eligible: minMember is reached, further members evict nobody"},

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -46,13 +47,15 @@ func (p *Preemptor) chooseAmong(ctx context.Context, c *candidates) (*solution, 
 	}
 	c.patience = p.patience()
 	var e *solution
-	exact := true
+	var exact bool
 	if !a.Dependent() && a.Alike() {
-		e = c.chooseLike(ctx)
+		e, exact = c.chooseLike(ctx)
 	} else if e, exact = c.chooseExactly(ctx); !exact {
-		e = c.chooseForJob(ctx)
+		e, exact = c.chooseForJob(ctx)
 	}
 	switch {
+	case e == nil && !exact:
+		return nil, Untried
 	case e == nil:
 		return nil, c.noHelp()
 	case len(e.gone) > 0 && a.Hindered(ctx):
@@ -61,19 +64,20 @@ func (p *Preemptor) chooseAmong(ctx context.Context, c *candidates) (*solution, 
 	return e, Evicts
 }
 
-// chooseLike looks for the first eviction for members that need the same.
-func (c *candidates) chooseLike(ctx context.Context) *solution {
+// chooseLike looks for the first eviction for members that need the same. If there is none, exact
+// says that there can be none.
+func (c *candidates) chooseLike(ctx context.Context) (e *solution, exact bool) {
 	raw, r := c.raw(ctx), c.Request()
-	found := evict.ChooseAmongGangs(c.World, r, raw, c.gangs)
+	found, exact := evict.ChooseAmongGangs(c.World, r, raw, c.gangs)
 	if found == nil {
-		return nil
+		return nil, exact
 	}
-	e := &solution{Outcome: place.Outcome{Places: c.Assign(found.Plan)}, gone: c.victims(found.Victims)}
+	e = &solution{Outcome: place.Outcome{Places: c.Assign(found.Plan)}, gone: c.victims(found.Victims)}
 	if len(e.gone) > 0 {
 		choice := evict.ConsiderAmongGangs(c.World, r, raw, c.gangs, found, c.patience)
 		e.why = &choice
 	}
-	return e
+	return e, true
 }
 
 // chooseExactly looks for the first eviction for members that differ. exact is false if
@@ -115,54 +119,98 @@ func (c *candidates) chooseExactly(ctx context.Context) (e *solution, exact bool
 	return e, true
 }
 
-// mostPutBack bounds the plans that are made to find out who may stay.
-const mostPutBack = 64
+// mostPutBack bounds the plans that are made to find out who may stay, and mostJobWork what they
+// cost together, those that are easy to make apart.
+const (
+	mostPutBack = 64
+	mostJobWork = plan.OneWork / 4
+)
 
 // chooseForJob looks for victims where chooseExactly does not find them, and leaves gangs
 // alone. It starts from those that like members would need, each as needy as the
 // neediest, or from all that there are, and keeps everyone without whose leaving there
 // is a plan, the dearest first: so no victim is needless, though another set may be
-// cheaper.
-func (c *candidates) chooseForJob(ctx context.Context) *solution {
-	needed := c.For(c.Chosen(c.Group.Need()))
-	plans := func(out []evict.Pick) bool {
-		_, refusal, err := needed.Choose(ctx, c.gone(out))
-		return refusal == nil && err == nil
+// cheaper. If there is none, exact says that there can be none.
+func (c *candidates) chooseForJob(ctx context.Context) (e *solution, exact bool) {
+	work := plan.NewWork(mostJobWork)
+	chosen := c.Chosen(c.Group.Need())
+	needed := c.For(chosen).Sharing(work)
+	// Others than these members may fit, gangs may leave, and who depends on others does not fit
+	// the better the fewer there are.
+	exact = len(chosen) == len(c.Group.Pending) && len(c.gangs) == 0 && !c.Dependent()
+	plans := func(out []evict.Pick) ([]evict.Pick, bool) {
+		found, refusal, err := needed.Choose(ctx, c.gone(out))
+		if refusal != nil || err != nil {
+			exact = exact && err == nil && !refusal.Cut
+			return out, false
+		}
+		return c.used(ctx, out, found.Places), true
 	}
 	alone := c.withoutGangs()
 	var out []evict.Pick
-	if choice := evict.ChooseAmongGangs(needed.World, needed.Request(), alone.raw(ctx), nil); choice != nil {
+	if choice, _ := evict.ChooseAmongGangs(needed.World, needed.Request(), alone.raw(ctx), nil); choice != nil {
 		out = alone.translate(c, choice.Victims)
 	}
-	if !plans(out) {
-		if out = alone.translate(c, alone.everybody()); !plans(out) {
-			return nil
+	out, enough := plans(out)
+	if !enough {
+		if out, enough = plans(alone.translate(c, alone.everybody())); !enough {
+			return nil, exact
 		}
 	}
 	out = c.keep(out, plans)
-	found, refusal, err := c.Choose(ctx, c.gone(out))
+	work.Allow(mostJobWork)
+	found, refusal, err := c.Sharing(work).Choose(ctx, c.gone(out))
 	if refusal != nil || err != nil {
-		return nil
+		return nil, false
 	}
-	return &solution{Outcome: found, gone: c.victims(out)}
+	return &solution{Outcome: found, gone: c.victims(c.used(ctx, out, found.Places))}, true
 }
 
 // keep lets victims stay without whom there is a plan all the same: half of them at
 // once as long as that goes, then one by one.
-func (c *candidates) keep(out []evict.Pick, plans func([]evict.Pick) bool) []evict.Pick {
-	slices.SortStableFunc(out, func(x, y evict.Pick) int {
-		return c.here[y.Node].victims[y.Victim].Compare(c.here[x.Node].victims[x.Victim])
-	})
+func (c *candidates) keep(out []evict.Pick, plans func([]evict.Pick) ([]evict.Pick, bool)) []evict.Pick {
+	c.dearestFirst(out)
 	tries := 0
 	for size := max(len(out)/2, 1); size > 0; size /= 2 {
 		for i := 0; i < len(out) && tries < mostPutBack; tries++ {
-			without := slices.Delete(slices.Clone(out), i, min(i+size, len(out)))
-			if plans(without) {
-				out = without
-			} else {
+			fewer, enough := plans(slices.Delete(slices.Clone(out), i, min(i+size, len(out))))
+			if !enough {
 				i += size
+				continue
 			}
+			tried := slices.DeleteFunc(slices.Clone(out[:i]), func(p evict.Pick) bool { return !slices.Contains(fewer, p) })
+			out, i = fewer, len(tried)
 		}
 	}
 	return out
+}
+
+func (c *candidates) dearestFirst(out []evict.Pick) {
+	slices.SortStableFunc(out, func(x, y evict.Pick) int {
+		return c.here[y.Node].victims[y.Victim].Compare(c.here[x.Node].victims[x.Victim])
+	})
+}
+
+// used are the victims whose places a plan uses, the dearest first: each is put back where the
+// members of its node have room beside it. Where members depend on one another it may be
+// another node on which somebody makes room.
+func (c *candidates) used(ctx context.Context, out []evict.Pick, places []gang.Place) []evict.Pick {
+	if c.Dependent() {
+		return out
+	}
+	out = slices.Clone(out)
+	c.dearestFirst(out)
+	left := make([][]int, len(c.here))
+	for _, p := range out {
+		left[p.Node] = append(left[p.Node], p.Victim)
+	}
+	loads := c.Loads(places)
+	return slices.DeleteFunc(out, func(p evict.Pick) bool {
+		without := slices.DeleteFunc(slices.Clone(left[p.Node]), func(v int) bool { return v == p.Victim })
+		if !c.Holds(ctx, p.Node, loads[p.Node], c.here[p.Node].without(without)) {
+			return false
+		}
+		left[p.Node] = without
+		return true
+	})
 }

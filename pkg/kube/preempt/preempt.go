@@ -102,6 +102,7 @@ const (
 
 	Surplus = status.PreemptionSurplus
 	LeftOut = status.PreemptionLeftOut
+	Untried = status.PreemptionUntried
 )
 
 // Evict looks for victims, reserves the places that they leave and has them leave. It

@@ -56,6 +56,8 @@ type nothing struct {
 type fruitless struct {
 	digest uint64
 	any    bool // there was somebody who may leave
+	// untried says that not all ways were tried.
+	untried bool
 }
 
 // onNodeNow is what one state of a node shows.
@@ -84,9 +86,9 @@ func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Ve
 		some = a.Without(func(node int) bool { return !changed[firstOf(a, domainOf(a, node))] })
 	}
 	var c *candidates
+	var verdict Verdict
 	if len(changed) > 0 {
 		var found *solution
-		var verdict Verdict
 		found, verdict, c = p.choose(ctx, some)
 		if found != nil && some != a { // there is one; which is best is asked of all domains
 			found, verdict, c = p.choose(ctx, a)
@@ -95,16 +97,19 @@ func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Ve
 			return found, verdict
 		}
 	}
-	any := false
+	any, untried := false, false
 	is := map[string]fruitless{}
 	for d, digest := range now {
 		if is[d] = was[d]; changed[d] {
-			is[d] = fruitless{digest, c.anyIn(d)}
+			is[d] = fruitless{digest, c.anyIn(d), verdict == Untried}
 		}
-		any = any || is[d].any
+		any, untried = any || is[d].any, untried || is[d].untried
 	}
 	p.vain.put(asks, is)
-	if any {
+	switch {
+	case untried:
+		return nil, Untried
+	case any:
 		return nil, NoHelp
 	}
 	return nil, Nobody
