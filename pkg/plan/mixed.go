@@ -166,12 +166,12 @@ func (m *mixed) ways(node int) []Way {
 }
 
 // choose returns the first plan; exact is false if there are too many to look at.
-func (m *mixed) choose() (p *JobPlan, exact bool) {
+func (m *mixed) choose(vecs int) (p *JobPlan, exact bool) {
 	m.makeTables()
 	if m.never || !m.possible() {
 		return nil, true
 	}
-	if found, exact := m.count(effort{vecs: maxVecsSeen}); !found || !exact {
+	if found, exact := m.count(effort{vecs: vecs}); !found || !exact {
 		return nil, exact
 	}
 	m.tables.most = effort{} // all that is asked from here on belongs to the answer
