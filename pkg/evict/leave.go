@@ -19,6 +19,9 @@ func Leave(gangs []Gang, members []int) []bool {
 	return out
 }
 
+// optional says whether others of its group may run on without the gang.
+func (g Gang) optional() bool { return g.Group > 0 && len(g.Above) > 0 }
+
 // runsOn says whether a group may run on when some of its gangs have left.
 func runsOn(gangs []Gang, group int, left func(int) bool) bool {
 	c, set := &choice.Choice{}, choice.Set(nil)

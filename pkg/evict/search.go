@@ -312,7 +312,7 @@ func (s *branches[P]) mayLeave(gang int, b branch) bool {
 // on, as far as they do in it.
 func (s *branches[P]) mayLeaveAlone(gang int, b branch) bool {
 	g := s.gangs[gang-1]
-	return len(g.Above) > 0 && g.Whole && !slices.ContainsFunc(s.members[gang], func(p Pick) bool { return b.stay[p] }) &&
+	return g.optional() && g.Whole && !slices.ContainsFunc(s.members[gang], func(p Pick) bool { return b.stay[p] }) &&
 		runsOn(s.gangs, g.Group, func(i int) bool { return i+1 == gang || b.whole[i+1] })
 }
 
@@ -358,7 +358,7 @@ func (s *branches[P]) isAlone(gang int, named map[int][]Pick, whole map[int]bool
 		return whole[g] || s.gangs[g-1].Whole && len(named[g]) >= s.gangs[g-1].Cost.Pods
 	}
 	of := s.gangs[gang-1]
-	return len(of.Above) > 0 && all(gang) && runsOn(s.gangs, of.Group, func(i int) bool { return all(i + 1) })
+	return of.optional() && all(gang) && runsOn(s.gangs, of.Group, func(i int) bool { return all(i + 1) })
 }
 
 // all names the victims, those of whole gangs included.

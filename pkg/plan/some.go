@@ -153,6 +153,9 @@ func (s *some) refuse(cut bool) (*JobPlan, *Refusal) {
 			}
 		}
 	}
+	if r.Some.Least == r.Some.Of && r.Some.Started == 0 {
+		r.Some = nil // it is no choice
+	}
 	return nil, r
 }
 
@@ -337,8 +340,10 @@ func (j Job) Least() []choice.Set { return j.alike().Least(leastSets, setsLooked
 // String says how many gangs were needed.
 func (s *Some) String() string {
 	switch {
+	case s.Least == 0 && s.Of == 1:
+		return "one gang waits, and starts whole or not at all"
 	case s.Least == 0:
-		return fmt.Sprintf("gangs that wait, %d, start each whole or not at all", s.Of)
+		return fmt.Sprintf("%d gangs wait, and each starts whole or not at all", s.Of)
 	case s.Started == 0:
 		return fmt.Sprintf("at least %d of %d gangs must start, each whole", s.Least, s.Of)
 	}

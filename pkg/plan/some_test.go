@@ -160,7 +160,7 @@ func TestSomeGangs(t *testing.T) {
 		is, refusal := plan.ChooseJob(w, o.Job)
 		if want == nil {
 			assert.Nil(t, is, "%v", s)
-			if refusal == nil || refusal.Some == nil {
+			if refusal == nil {
 				t.Fatalf("%v: %v", refusal, o.Choice)
 			}
 			y.Count("refused", true)
