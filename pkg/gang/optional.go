@@ -183,9 +183,8 @@ func (g *Group) Only(set choice.Set) (only *Group, ok bool) {
 	for i := range some.Gangs {
 		of := &some.Gangs[i]
 		in[of.Ref] = set[i]
-		if of.Need = needs[i]; of.Need > 0 {
-			of.Min = max(of.Min, of.Started+of.Need)
-		}
+		of.Need = needs[i]
+		of.Min += max(0, needs[i]-g.Choice.Gangs[i].Need) // that a total asks for
 	}
 	for _, m := range g.Pending {
 		if in[m.Gang] {

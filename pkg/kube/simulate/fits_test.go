@@ -193,12 +193,12 @@ type fittingGang struct {
 	may, out       bool // be left out, or must
 }
 
-// enough says whether the group has started, and those who wait are not needed.
-func (f *fitting) enough() bool { return f.optional && f.started >= f.least }
+// spares says whether the group has started, and does not need a gang that has not.
+func (f *fitting) spares(g fittingGang) bool { return (g.may || g.out) && f.started >= f.least }
 
 // surplus says whether nobody may be evicted for the group: who waits is beyond minMember.
 func (f *fitting) surplus() bool {
-	return f.enough() || !slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.pending) > 0 && !g.reached })
+	return !slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.pending) > 0 && !g.reached && !f.spares(g) })
 }
 
 // mostTries bounds the search; a world in which it is reached is not judged.

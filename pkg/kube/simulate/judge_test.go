@@ -248,9 +248,11 @@ func (w *world) judgeFits(group []string) error {
 	}
 	need := 0
 	for _, g := range f.gangs {
-		need += g.need
+		if !f.spares(g) {
+			need += g.need
+		}
 	}
-	if (need == 0 || f.enough()) && on(surplus) {
+	if need == 0 && on(surplus) {
 		return wrong(surplus, "%s evicts for members beyond minMember", groupKey(group))
 	}
 	lowest, _ := f.lowest()
