@@ -32,7 +32,10 @@ func (s *branches[P]) dive(b branch) bool {
 	}
 	all := b
 	for _, g := range slices.Sorted(maps.Keys(broken)) {
-		if s.mayLeave(g, b) {
+		switch {
+		case s.mayLeaveAlone(g, all):
+			all = all.with(g)
+		case s.mayLeave(g, b):
 			all = all.with(s.groups[g]...)
 		}
 	}
@@ -50,10 +53,10 @@ func (s *branches[P]) spare() {
 		return
 	}
 	s.seen = 0
-	var gangs []int // the first of each group
+	var gangs []int // the first of each that leave together
 	cost := map[int]Cost{}
 	for _, g := range slices.Sorted(maps.Keys(s.best.whole)) {
-		first := s.groups[g][0]
+		first := s.unit(g, s.best.whole)[0]
 		if g == first {
 			gangs = append(gangs, g)
 		}
@@ -72,6 +75,15 @@ func (s *branches[P]) spare() {
 	}
 }
 
+// unit are those who leave because a gang does where some leave whole: all of its group, or it
+// alone if others of that stay.
+func (s *branches[P]) unit(gang int, whole map[int]bool) []int {
+	if slices.ContainsFunc(s.groups[gang], func(g int) bool { return !whole[g] }) {
+		return []int{gang}
+	}
+	return s.groups[gang]
+}
+
 // stay says whether there is a cheaper set than the best in which the groups of some gangs
 // stay that leave whole in it, and takes it. One group may also leave in part.
 func (s *branches[P]) stay(gangs []int) bool {
@@ -79,7 +91,7 @@ func (s *branches[P]) stay(gangs []int) bool {
 	b.whole = maps.Clone(b.whole)
 	var members []Pick
 	for _, first := range gangs {
-		for _, g := range s.groups[first] {
+		for _, g := range s.unit(first, s.best.whole) {
 			members = append(members, s.members[g]...)
 			delete(b.whole, g)
 		}
@@ -90,7 +102,7 @@ func (s *branches[P]) stay(gangs []int) bool {
 	if len(gangs) > 1 {
 		return false
 	}
-	group := s.groups[gangs[0]]
+	group := s.unit(gangs[0], s.best.whole)
 	return slices.ContainsFunc(group, func(g int) bool { return s.gangs[g-1].Spare > 0 }) && s.improve(b, group)
 }
 

@@ -4,18 +4,24 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
 // Gang is a running gang of which members may be evicted. As long as no more than Spare
 // of them leave, the rest is still a gang; if more do, all must, and with them all gangs of
-// its group.
+// its group, unless those may run on without.
 type Gang struct {
 	Spare int
 	// Group is the number of its group, counted from 1; 0 if it is alone. Gangs of whose
 	// members nobody may be evicted must be listed, too, where others of their group are.
 	Group int
+	// Above are the levels above it where its group may run without some of its gangs; nil if
+	// it cannot do without this one. Short says that it has fewer members than it needs as it
+	// is: the others do not count on it.
+	Above []choice.Level
+	Short bool
 	// Whole says that all of them may be evicted; Cost is what that costs, with those that
 	// run on none of the nodes: the sum of CostOf.
 	Whole bool

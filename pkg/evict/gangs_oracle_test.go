@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -49,7 +50,15 @@ func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 		w.Bound[worlds.Even(t, n, "node")] = 1
 	}
 	for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
-		w.gangs = append(w.gangs, evict.Gang{Group: worlds.Even(t, 4, "group") / 2, Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
+		w.gangs = append(w.gangs, evict.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
+	}
+	if worlds.Chance(t, 2, "not all gangs are needed") {
+		least := worlds.Even(t, 3, "least gangs")
+		for i := range w.gangs {
+			if g := &w.gangs[i]; g.Group > 0 && !worlds.Chance(t, 6, "needed") {
+				g.Above, g.Short = []choice.Level{{Name: "root", Least: least}}, worlds.Chance(t, 8, "short")
+			}
+		}
 	}
 	w.budgets = budgets
 	w.hosts = make([]host, n)
@@ -160,14 +169,29 @@ func (w gangWorld) together(g, h int) bool {
 	return g == h || w.gangs[g].Group > 0 && w.gangs[g].Group == w.gangs[h].Group
 }
 
-// leavesWhole says whether more leave of a gang, or of one of its group, than that can spare.
+// leavesWhole says whether more leave of a gang, or of one of its group that this cannot do without,
+// than that can spare.
 func (w gangWorld) leavesWhole(g int, leave []int) bool {
+	any, needed, run, least := false, false, 0, 0
 	for h, n := range leave {
-		if w.together(g, h) && n > w.gangs[h].Spare {
-			return true
+		of := w.gangs[h]
+		if !w.together(g, h) {
+			continue
+		}
+		breaks := n > of.Spare
+		any = any || breaks
+		needed = needed || breaks && (of.Group == 0 || len(of.Above) == 0)
+		for _, l := range of.Above {
+			least = l.Least
+			if !breaks && !of.Short {
+				run++
+			}
 		}
 	}
-	return false
+	if any && !needed && run >= least {
+		return leave[g] > w.gangs[g].Spare
+	}
+	return any
 }
 
 // costOf returns what a set costs in which no gang leaves in part, or by no more than it
@@ -369,7 +393,15 @@ func (w gangWorld) here() gangWorld {
 var gangKinds = []string{
 	"impossible", "refused", "nobody leaves", "only pods without gangs leave", "a gang leaves whole", "several gangs leave whole",
 	"gangs leave whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide", "with violations",
-	"equal costs", "a gang leaves for its group alone", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
+	"equal costs", "a gang leaves for its group alone", "a gang leaves that others can do without", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
+}
+
+// victims are those that are chosen; none if there is no eviction.
+func (w gangWorld) victims(choose chooser) []evict.Pick {
+	if e := choose(w); e != nil {
+		return e.Victims
+	}
+	return nil
 }
 
 // count says what the world was good for; alone is what is chosen where there are no gangs.
@@ -401,8 +433,14 @@ func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose choose
 	single := w
 	single.gangs = slices.Clone(w.gangs)
 	for g := range single.gangs {
-		single.gangs[g].Group = 0
+		single.gangs[g].Group, single.gangs[g].Above = 0, nil
 	}
+	all := w
+	all.gangs = slices.Clone(w.gangs)
+	for g := range all.gangs {
+		all.gangs[g].Above = nil
+	}
+	y.Count("a gang leaves that others can do without", !slices.Equal(all.victims(choose), e.Victims))
 	y.Count("a group decides", !slices.Equal(choose(single).Victims, e.Victims))
 	y.Count("with violations", e.Cost.Violations > 0)
 	if len(w.budgets) > 0 {

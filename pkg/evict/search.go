@@ -300,6 +300,9 @@ func (s *branches[P]) beyond(r *result[P], exceeded []Budget) (stay []Pick) {
 // without those that are named.
 func (s *branches[P]) mend(b branch, gang int, named []Pick) (out []branch) {
 	g := s.gangs[gang-1]
+	if s.mayLeaveAlone(gang, b) {
+		out = append(out, b.with(gang))
+	}
 	if s.mayLeave(gang, b) {
 		out = append(out, b.with(s.groups[gang]...))
 	}
@@ -317,6 +320,14 @@ func (s *branches[P]) mayLeave(gang int, b branch) bool {
 	return !slices.ContainsFunc(s.groups[gang], func(g int) bool {
 		return !s.gangs[g-1].Whole || slices.ContainsFunc(s.members[g], func(p Pick) bool { return b.stay[p] })
 	})
+}
+
+// mayLeaveAlone says whether a gang may leave whole in a branch, and the others of its group run
+// on, as far as they do in it.
+func (s *branches[P]) mayLeaveAlone(gang int, b branch) bool {
+	g := s.gangs[gang-1]
+	return g.optional() && g.Whole && !slices.ContainsFunc(s.members[gang], func(p Pick) bool { return b.stay[p] }) &&
+		runsOn(s.gangs, g.Group, func(i int) bool { return i+1 == gang || b.whole[i+1] })
 }
 
 // broken returns the first gang of which too many would leave, and who; 0 if there is none.
@@ -340,7 +351,7 @@ func (s *branches[P]) allBroken(r *result[P]) map[int][]Pick {
 	}
 	broken := map[int][]Pick{}
 	for g, named := range by {
-		if len(named) > s.gangs[g-1].Spare && !s.isAll(g, by) {
+		if len(named) > s.gangs[g-1].Spare && !s.isAll(g, by) && !s.isAlone(g, by, r.whole) {
 			broken[g] = named
 		}
 	}
@@ -352,6 +363,16 @@ func (s *branches[P]) isAll(gang int, named map[int][]Pick) bool {
 	return !slices.ContainsFunc(s.groups[gang], func(g int) bool {
 		return !s.gangs[g-1].Whole || len(named[g]) < s.gangs[g-1].Cost.Pods
 	})
+}
+
+// isAlone says whether all members of a gang are named, by gang, and the others of its group may
+// run on: without those, too, of whom all leave.
+func (s *branches[P]) isAlone(gang int, named map[int][]Pick, whole map[int]bool) bool {
+	all := func(g int) bool {
+		return whole[g] || s.gangs[g-1].Whole && len(named[g]) >= s.gangs[g-1].Cost.Pods
+	}
+	of := s.gangs[gang-1]
+	return of.optional() && all(gang) && runsOn(s.gangs, of.Group, func(i int) bool { return all(i + 1) })
 }
 
 // all names the victims, those of whole gangs included.

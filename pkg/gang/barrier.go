@@ -64,10 +64,19 @@ func (b *Book) open(key Ref, latest *member) (out []Effect) {
 // mayOpen says whether every gang of a group is whole. Where it matters how many go where, all
 // that have a place must have come: who goes cannot be called back if another one does not.
 func (b *Book) mayOpen(key Ref) bool {
+	some := false
 	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; g != nil && g.optional() {
+			if some = true; !g.inPlan() {
+				continue
+			}
+		}
 		if !b.whole(ref) {
 			return false
 		}
+	}
+	if some && !b.holds(key, func(g *gang) bool { return g.inPlan() || g.ran() }) {
+		return false
 	}
 	if !b.multiples(key) {
 		return true

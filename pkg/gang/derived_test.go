@@ -137,8 +137,10 @@ func checkLine(g *gang) error {
 }
 
 func (b *Book) slowRepresentative(key Ref) *member {
-	if all := b.sorted(key, pending); len(all) > 0 {
-		return all[0]
+	for _, m := range b.sorted(key, pending) {
+		if !b.out(b.gangs[m.Gang]) {
+			return m
+		}
 	}
 	return nil
 }

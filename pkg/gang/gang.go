@@ -20,6 +20,8 @@ package gang
 import (
 	"cmp"
 	"time"
+
+	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
 // MatchPolicy says when a gang counts as whole at the barrier.
@@ -39,13 +41,16 @@ type Spec struct {
 	Group     []Ref  // the gangs that it lists as those that start together with it
 	Min       int
 	NonStrict bool // members that fit keep their places when others fail
-	// Multiples says that its rules are about how many members are where: what is left of a
-	// plan may break them although the plan did not.
+	// Multiples says that its rules are about how many members are where, or of which part of it:
+	// what is left of a plan may break them although the plan did not.
 	Multiples bool
-	Policy    MatchPolicy
-	Wait      time.Duration // how long members may hold places for the others
-	Created   time.Time
-	Problem   Refusal // why the gang cannot be scheduled at all
+	// Above are the levels above the gang in a tree of gangs of which not all are needed; nil if
+	// the group needs this one.
+	Above   []choice.Level
+	Policy  MatchPolicy
+	Wait    time.Duration // how long members may hold places for the others
+	Created time.Time
+	Problem Refusal // why the gang cannot be scheduled at all
 }
 
 // Member is a pod of a gang.

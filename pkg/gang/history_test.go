@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
@@ -169,10 +170,14 @@ func TestHistories(t *testing.T) {
 		lists := map[string]bool{}
 		nonStrict := rapid.IntRange(0, 2).Draw(t, "nonStrict") > 0
 		w.multiples = rapid.IntRange(0, 2).Draw(t, "multiples") == 0
+		some := rapid.IntRange(0, 2).Draw(t, "one gang is enough") == 0
 		declare := func(name string) gang.Declared {
 			s := gang.Spec{Ref: ref(name), Min: w.least[name], Policy: gang.OnceSatisfied, Wait: wait, NonStrict: nonStrict, Multiples: w.multiples}
 			if lists[name] {
 				s.Group = refs("ns/a", "ns/b")
+				if some {
+					s.Above = []choice.Level{{Name: "root", Least: 1}}
+				}
 			}
 			return gang.Declared{Spec: s}
 		}
@@ -249,6 +254,20 @@ func TestHistories(t *testing.T) {
 				ev := gang.Planned{Group: g.Key, Reserved: !g.Holding && rapid.Bool().Draw(t, "reserved")}
 				if g.Holding {
 					played["plan beside others"]++
+				}
+				if g.Choice.Any() {
+					var sets []choice.Set
+					all := g.Choice.Sets(10)
+					for set := all.Next(); set != nil; set = all.Next() {
+						sets = append(sets, set)
+					}
+					if len(sets) == 0 {
+						t.Fatalf("%s may be planned, and none of its gangs may", g.Key)
+					}
+					g, _ = g.Only(rapid.SampledFrom(sets).Draw(t, "gangs"))
+					if played["plan for some"]++; len(g.Pending) == 0 {
+						return
+					}
 				}
 				for i, m := range g.Pending {
 					ev.Places = append(ev.Places, gang.Place{Pod: m.Pod, Node: fmt.Sprint("n", i)})
@@ -405,7 +424,7 @@ func TestHistories(t *testing.T) {
 		}
 		t.Repeat(steps)
 	})
-	for _, name := range []string{"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "refuse", "save", "confirm", "cycle", "answer", "drop", "evict", "spare", "unreserve", "bind", "time"} {
+	for _, name := range []string{"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "plan for some", "refuse", "save", "confirm", "cycle", "answer", "drop", "evict", "spare", "unreserve", "bind", "time"} {
 		least := 20
 		if name == "plan beside others" {
 			least = 10 // the histories are drawn anew each time; this is about 30

@@ -24,7 +24,11 @@ func (b *Book) declare(spec Spec) []Effect {
 // recheck gives up the plan of a gang that was changed and has to wait for something now.
 func (b *Book) recheck(g *gang) []Effect {
 	if group := b.groups[g.key]; group != nil && len(group.plan) > 0 {
-		if why := b.waitsFor(g.key); why.Is() {
+		why := b.waitsFor(g.key)
+		if !why.Is() && b.falters(g.key) {
+			why = missing("other gangs are needed now")
+		}
+		if why.Is() {
 			return append(b.forget(g.key, why.String()), b.Review(g.key)...)
 		}
 	}
@@ -149,7 +153,7 @@ func (b *Book) left(ev Left) (out []Effect) {
 		g.evictedWhole()
 	}
 	if grp := b.groups[key]; grp != nil {
-		if b.waitsFor(key).Is() {
+		if b.waitsFor(key).Is() || b.falters(key) {
 			out = append(out, b.forget(key, m.Pod+" left and the rest is too few")...)
 		} else {
 			out = append(out, grp.wakeNext()...)

@@ -87,7 +87,7 @@ func (l *line) Pop() any {
 // first by rank, gang, name.
 func (b *Book) representative(key Ref) (first *member) {
 	for _, ref := range b.groupOf(key) {
-		if g := b.gangs[ref]; g != nil {
+		if g := b.gangs[ref]; g != nil && !b.out(g) {
 			if m := g.pending.first(); m != nil && (first == nil || b.names.members(m, first) < 0) {
 				first = m
 			}

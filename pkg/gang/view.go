@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/choice"
 )
 
 // Admit says whether a pod may enter the scheduler, or what it waits for.
@@ -21,6 +23,9 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	key := b.groupKey(m.Gang)
 	if why := b.waitsFor(key); why.Is() {
 		return false, why.String()
+	}
+	if of := b.gangs[m.Gang]; b.out(of) && !of.inPlan() {
+		return false, b.notNow(m.Gang).String()
 	}
 	g := b.groups[key]
 	if g != nil && len(g.plan) > 0 && !g.waiting {
@@ -85,26 +90,52 @@ func (b *Book) waitsFor(key Ref) Refusal {
 			return g.stranger
 		}
 	}
+	some := false
 	for _, ref := range refs {
-		g := b.gangs[ref]
-		exist := g.counts.exist
-		if exist += g.standIns(); g.stays() || exist >= g.spec.Min {
-			continue
+		switch g := b.gangs[ref]; {
+		case g.complete():
+		case g.optional():
+			some = true
+		default:
+			return b.incomplete(ref)
 		}
-		of := ""
-		if len(refs) > 1 {
-			of = " of gang " + ref.String()
+	}
+	if some {
+		if why := b.tooFewGangs(key); why.Is() {
+			return why
 		}
-		why := missing("%d of %d members%s exist", exist, g.spec.Min, of)
-		if gated := len(g.members) - g.counts.exist - g.counts.done; gated > 0 {
-			why.Words += fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler", gated)
-		}
-		return why
 	}
 	if b.leaves(key) {
 		return missing("the gang is being evicted, and members of it have yet to leave")
 	}
 	return Refusal{}
+}
+
+// incomplete says how many members a gang has of those that it needs.
+func (b *Book) incomplete(ref Ref) Refusal {
+	g, of := b.gangs[ref], ""
+	if len(b.groupOf(ref)) > 1 {
+		of = " of gang " + ref.String()
+	}
+	why := missing("%d of %d members%s exist", g.counts.exist+g.standIns(), g.spec.Min, of)
+	if gated := len(g.members) - g.counts.exist - g.counts.done; gated > 0 {
+		why.Words += fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler", gated)
+	}
+	return why
+}
+
+// notNow says why a gang takes no part in what its group does, which can do without it.
+func (b *Book) notNow(ref Ref) Refusal {
+	switch g := b.gangs[ref]; {
+	case g == nil || !b.out(g):
+		return Refusal{}
+	case !g.complete():
+		return b.incomplete(ref)
+	case g.under():
+		return b.fewWait(ref)
+	default:
+		return missing("too few gangs of %s are whole", b.lacking(g))
+	}
 }
 
 func missing(format string, args ...any) Refusal {
@@ -116,14 +147,16 @@ func missing(format string, args ...any) Refusal {
 func (b *Book) tooFewWait(key Ref) Refusal {
 	for _, ref := range b.groupOf(key) {
 		g := b.gangs[ref]
-		if g == nil || g.spec == nil || g.spec.Policy != OnlyWaiting {
-			continue
-		}
-		if waiting := g.counts.exist - g.counts.bound; 0 < waiting && waiting < g.spec.Min {
-			return missing("%d of %d members of gang %s wait: match-policy %s does not count those who run", waiting, g.spec.Min, ref, OnlyWaiting)
+		if g != nil && g.under() && !g.optional() {
+			return b.fewWait(ref)
 		}
 	}
 	return Refusal{}
+}
+
+func (b *Book) fewWait(ref Ref) Refusal {
+	g := b.gangs[ref]
+	return missing("%d of %d members of gang %s wait: match-policy %s does not count those who run", g.counts.exist-g.counts.bound, g.spec.Min, ref, OnlyWaiting)
 }
 
 // Group is what a planner needs to know of a group.
@@ -149,6 +182,9 @@ type Group struct {
 	// enough; Saved are those that are now.
 	Starving bool
 	Saved    map[string]string // pod -> node
+	// Choice says which gangs a plan may leave out, in the order of Gangs; nil if none. Need is
+	// what each needs that is not left out.
+	Choice *choice.Choice
 }
 
 // Gang is one gang of a Group.
@@ -169,9 +205,10 @@ func (g *Group) Whole() (refs []Ref) {
 	return refs
 }
 
-// Need is how many pending members must be placed for the group to be whole.
+// Need is how many pending members must be placed for the group to be whole, with as few gangs
+// as it can do with.
 func (g *Group) Need() (n int) {
-	for _, gang := range g.Gangs {
+	for _, gang := range g.least().Gangs {
 		n += gang.Need
 	}
 	return n
@@ -185,13 +222,13 @@ func (g *Gang) Reached() bool { return g.Started >= g.Min }
 // reached its minMember the first by rank, and of one that has started before as many as it has
 // lost of them. Only for them may others be evicted.
 func (g *Group) Needed() []Member {
-	needed, _ := g.split()
+	needed, _ := g.least().split()
 	return needed
 }
 
 // Surplus are the other pending members. They take free places only.
 func (g *Group) Surplus() []Member {
-	_, surplus := g.split()
+	_, surplus := g.least().split()
 	return surplus
 }
 
@@ -290,11 +327,15 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 			v.Bound, v.Held = append(v.Bound, at), v.Held+1
 			continue
 		}
+		if g := b.gangs[m.Gang]; b.out(g) && !g.inPlan() {
+			continue
+		}
 		v.Pending = append(v.Pending, m.Member)
 		if m.held {
 			v.Held++
 		}
 	}
+	b.choice(v)
 	v.InFlight = b.inFlight(v.Key)
 	v.Starving = b.savers[v.Key.Namespace] == v.Key
 	if g := b.groups[v.Key]; g != nil {
@@ -367,6 +408,9 @@ func (b *Book) State(ref Ref) State {
 	}
 	if s.Refusal = b.waitsFor(key); !s.Refusal.Is() && !planned {
 		s.Refusal = b.tooFewWait(key)
+	}
+	if !s.Refusal.Is() && b.gangs[ref] != nil && !b.gangs[ref].inPlan() {
+		s.Refusal = b.notNow(ref)
 	}
 	if group != nil {
 		s.Reserved = group.waiting

@@ -25,11 +25,12 @@ type Breach struct {
 // BrokenRule is a rule that places must obey.
 type BrokenRule int
 
-// The rules, in the order in which they are asked.
+// The rules, in the order in which they are asked, but for the last, which comes second.
 const (
-	TooFew     BrokenRule = iota + 1 // fewer members than the gang needs
-	Apart                            // members in several domains of a MustGather layer
-	NoMultiple                       // a count in a domain that podCountMultiple forbids
+	TooFew      BrokenRule = iota + 1 // fewer members than the gang needs
+	Apart                             // members in several domains of a MustGather layer
+	NoMultiple                        // a count in a domain that podCountMultiple forbids
+	TooFewGangs                       // some gangs, and not enough to run without the others
 )
 
 // String says it in words, without the gang's name.
@@ -37,6 +38,8 @@ func (b *Breach) String() string {
 	switch b.Rule {
 	case TooFew:
 		return fmt.Sprintf("%d members have places, %d need one", b.Count, b.Want)
+	case TooFewGangs:
+		return fmt.Sprintf("%d of %d gangs have places, and may not run without others", b.Count, b.Want)
 	case Apart:
 		return "the places are not in one domain of " + b.Layer
 	default:
@@ -50,9 +53,13 @@ func (b *Breach) String() string {
 // needs.
 func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 	for g, gang := range j.Gangs {
-		if n := total(places[g]); n < gang.Need {
+		n, out := total(places[g]), j.Choice.Any() && j.Choice.Gangs[g].Open
+		if n < gang.Need && !(out && n == 0) {
 			return &Breach{Rule: TooFew, Gangs: []int{g}, Domain: topology.Root, Count: n, Want: gang.Need}
 		}
+	}
+	if n, of, ok := j.enoughGangs(places); !ok {
+		return &Breach{Rule: TooFewGangs, Domain: topology.Root, Count: n, Want: of}
 	}
 	bound, counts := make([]offer.Slots, t.NumNodes()), make([]offer.Slots, t.NumNodes())
 	for g, gang := range j.Gangs {
@@ -117,6 +124,21 @@ func (g Gather) holds(t *topology.Tree, bound, places, counted []offer.Slots) *B
 		}
 	}
 	return nil
+}
+
+// enoughGangs says whether the gangs who have places, or run, may do so without the others; how
+// many they are, and of how many.
+func (j Job) enoughGangs(places [][]offer.Slots) (n, of offer.Slots, ok bool) {
+	if !j.Choice.Any() {
+		return 0, 0, true
+	}
+	set := j.Choice.Nobody()
+	for g := range set {
+		if set[g] = set[g] || total(places[g]) > 0; set[g] {
+			n++
+		}
+	}
+	return n, offer.Slots(len(set)), j.Choice.Holds(set)
 }
 
 func total(counts []offer.Slots) (n offer.Slots) {

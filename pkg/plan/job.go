@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -16,6 +17,9 @@ type Job struct {
 	Gangs   []Gang
 	All     Gather // how the members of all gangs gather
 	Sets    []Set  // and those of some
+	// Choice says which gangs may be left out, by the index of the gang; nil is none. Only
+	// ChooseJob asks.
+	Choice *choice.Choice
 }
 
 // Class is members that need the same and belong to one gang.
@@ -98,19 +102,30 @@ type Put struct{ Class, Node int }
 //   - of two sets of as many members, the one with the lower ranks;
 //   - a domain is as large as the number of members that it takes whichever they are;
 //   - a domain in which members of several classes find room gets as many as can be,
-//     of the first classes.
+//     of the first classes;
+//   - where gangs may be left out, of two sets of gangs of which as many members are placed
+//     that whose plan comes first, and then that with the first gangs.
 //
 // Where there are too many ways to look at all of them, or members depend on one
 // another across nodes, the plan is one that holds, found by trying the best domains
 // first, and a refusal may be wrong; both say so.
 func ChooseJob(w JobWorld, j Job) (*JobPlan, *Refusal) {
+	if j.Choice.Any() {
+		return chooseSome(w, j)
+	}
+	return chooseAll(w, j, maxVecsSeen)
+}
+
+// chooseAll is ChooseJob for a job that needs all of its gangs, which looks at no more than so many
+// vecs before it tries one by one.
+func chooseAll(w JobWorld, j Job, vecs int) (*JobPlan, *Refusal) {
 	if w.Trial != nil {
 		known := newMemory(w.Trial)
 		defer known.catchUp()
 		w.Trial = known
 	}
 	m := newMixed(w, j)
-	p, exact := m.choose()
+	p, exact := m.choose(vecs)
 	if p != nil && !m.holds(p) {
 		p = nil
 	}
@@ -137,7 +152,7 @@ func ChooseJob(w JobWorld, j Job) (*JobPlan, *Refusal) {
 func PriceJob(w JobWorld, j Job) (p *JobPlan, price offer.Price, exact bool) {
 	w.Trial = nil
 	m := newMixed(w, j)
-	p, exact = m.choose()
+	p, exact = m.choose(maxVecsSeen)
 	return p, m.least, exact
 }
 

@@ -185,13 +185,15 @@ func (m *mixed) ways(node int) []Way {
 }
 
 // choose returns the first plan; exact is false if there are too many to look at.
-func (m *mixed) choose() (p *JobPlan, exact bool) {
+func (m *mixed) choose(vecs int) (p *JobPlan, exact bool) {
 	m.makeTables()
 	defer m.spend()
 	if m.never || !m.possible() {
 		return nil, true
 	}
-	if found, exact := m.count(m.effort()); !found || !exact {
+	most := m.effort()
+	most.vecs = min(most.vecs, vecs)
+	if found, exact := m.count(most); !found || !exact {
 		return nil, exact
 	}
 	m.tables.most = effort{} // all that is asked from here on belongs to the answer

@@ -27,6 +27,8 @@ type Refusal struct {
 	Dependent bool
 	// Cut says that not all ways were tried.
 	Cut bool
+	// Some says of how many gangs some were needed; nil if all were.
+	Some *Some
 }
 
 // Deeper is sets of as many gangs each that must gather in one layer.
@@ -171,6 +173,9 @@ func (r *Refusal) String() string {
 		if one := "; " + t.String(); i == 0 || b.Len()+len(one) <= listedBytes {
 			b.WriteString(one)
 		}
+	}
+	if s := r.Some; s != nil {
+		fmt.Fprintf(&b, "; %s", s)
 	}
 	if r.Split {
 		fmt.Fprintf(&b, "; the members already bound are in several domains of %s", r.Layer)

@@ -26,7 +26,7 @@ const (
 
 // core lists the packages that only compute: values in, values out.
 var core = []string{
-	"pkg/topology", "pkg/offer", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/picture",
+	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/picture",
 }
 
 // std is the standard library of the core: no locks, logs, files, network or chance.
@@ -50,9 +50,10 @@ var clocks = []string{
 var arrows = map[string][]string{
 	"pkg/topology": {},
 	"pkg/offer":    {"pkg/topology"},
-	"pkg/plan":     {"pkg/offer", "pkg/topology"},
-	"pkg/evict":    {"pkg/offer", "pkg/plan", "pkg/topology"},
-	"pkg/gang":     {},
+	"pkg/choice":   {},
+	"pkg/plan":     {"pkg/choice", "pkg/offer", "pkg/topology"},
+	"pkg/evict":    {"pkg/choice", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/gang":     {"pkg/choice"},
 	"pkg/picture":  {"pkg/evict", "pkg/offer", "pkg/plan", "pkg/topology"},
 
 	"pkg/apis/config":                          {"pkg/apis/internal/strictjson", "pkg/apis/scheduling"},
@@ -63,7 +64,7 @@ var arrows = map[string][]string{
 	"pkg/apis/scheduling/x/v1alpha1":           {"pkg/apis/scheduling"},
 
 	"pkg/kube/cache": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/gang",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/choice", "pkg/gang",
 		"pkg/kube/convert", "pkg/kube/source", "pkg/topology",
 	},
 	"pkg/kube/convert": {
@@ -86,13 +87,13 @@ var arrows = map[string][]string{
 	},
 
 	"pkg/kube/connect": {"pkg/apis/config", "pkg/kube/cache", "pkg/kube/source"},
-	"pkg/kube/place":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/kube/place":   {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/preempt": {
 		"pkg/apis/config", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source",
 		"pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
 	"pkg/kube/source": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/apis/scheduling/x/v1alpha1", "pkg/gang", "pkg/kube/convert",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/apis/scheduling/x/v1alpha1", "pkg/choice", "pkg/gang", "pkg/kube/convert",
 		"pkg/topology",
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},

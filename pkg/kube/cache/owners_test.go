@@ -524,23 +524,28 @@ func TestTreeIsMended(t *testing.T) {
 		c.setOwner(o)
 	}
 	for name, mend := range map[string]func(c *Cache){
-		"one that is too many goes":             func(c *Cache) { c.setObject(ref("e"), nil, source.More{}); c.dropPod(pod("e")) },
-		"it is of another tree":                 func(c *Cache) { owner(c, "other", "", 1); child(c, "e", "other") },
-		"its parent needs it":                   func(c *Cache) { owner(c, "inner", "root", 3) },
-		"its parent is below another root then": func(c *Cache) { owner(c, "root", "", 1); owner(c, "inner", "", 3) },
+		"it needs all":          func(c *Cache) { owner(c, "inner", "root", 3) },
+		"it can do without one": func(c *Cache) { owner(c, "inner", "root", 2) },
+		"it is a root then":     func(c *Cache) { owner(c, "root", "", 1); owner(c, "inner", "", 3) },
+		"all go to another one": func(c *Cache) {
+			owner(c, "other", "root", 3)
+			for _, name := range []string{"a", "b", "e"} {
+				child(c, name, "other")
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := open(t)
 			c.expect("CompositePodGroup")
 			owner(c, "root", "", 2)
-			owner(c, "inner", "root", 2)
+			owner(c, "inner", "root", 0)
 			for _, name := range []string{"a", "b", "e"} {
 				child(c, name, "inner")
 				c.setPod(pod(name))
 			}
 			child(c, "d", "root")
 			c.setPod(pod("d"))
-			require.Contains(t, c.why(t, pod("a")), "minGroupCount: 2 is less than its PodGroups, 3")
+			require.Contains(t, c.why(t, pod("a")), "schedulingPolicy.basic below another CompositePodGroup")
 			require.NotEmpty(t, c.why(t, pod("d")))
 			mend(c)
 			for _, name := range []string{"a", "b", "d"} {
@@ -600,8 +605,12 @@ func TestFamily(t *testing.T) {
 			child(c, "a")
 			require.Empty(t, c.why(t, pod("a")))
 			child(c, "c")
-			require.Contains(t, c.why(t, pod("b")), "minGroupCount: 2 is less than its PodGroups, 3")
+			g, refusal := c.GroupOf(ref("a"))
+			require.False(t, refusal.Is(), "a third one, which has no members, is not needed")
+			require.True(t, g.Choice.Any())
+			require.Equal(t, 2, g.Need())
 			owner(c, 3)
+			require.Equal(t, "0 of 1 members of gang ns/c exist", c.why(t, pod("a")))
 			require.Len(t, c.Together(ref("a")), 3)
 			for _, name := range []string{"a", "b", "c"} {
 				c.setObject(ref(name), nil, source.More{})

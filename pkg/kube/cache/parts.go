@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -29,10 +30,10 @@ func (g *Group) split(r *record) gang.Refusal {
 			return gang.Refusal{By: gang.Missing, Words: why}
 		}
 	}
-	parts, left := p.gangs(g.Gangs[at], need, r.declared.SubGroups)
-	if left > 0 {
+	if left := need - p.most(); left > 0 {
 		return gang.Refusal{By: gang.Missing, Words: fmt.Sprintf("%d more members are needed than whole sub-groups have, and those who are in none", left)}
 	}
+	parts := g.choose(p, at, need, r.declared.SubGroups)
 	for i, s := range p.all {
 		if s.policy >= 0 && r.declared.SubGroups[s.policy].Gather != nil {
 			g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{parts[i].Ref}, Gather: r.declared.SubGroups[s.policy].Gather})
@@ -46,6 +47,7 @@ func (g *Group) split(r *record) gang.Refusal {
 			}
 		}
 	}
+	g.Count()
 	return gang.Refusal{}
 }
 
@@ -132,49 +134,68 @@ func (p *parts) lack(policies []source.SubGroups, members map[string]*v1.Pod) st
 	return ""
 }
 
-// gangs are the parts in the shape of gangs. Of a gang that needs some more members, in this order are
-// needed: as many whole sub-groups as each policy asks for, in the order of their names; who is in
-// none; further whole ones; and members that these have beyond their size. left is how many there are
-// too few. Parts that are not needed ask for nobody, as members beyond minMember do.
-func (p *parts) gangs(of gang.Gang, need int, policies []source.SubGroups) (out []gang.Gang, left int) {
-	out = make([]gang.Gang, len(p.all))
-	left = need
-	taken := make([]int, len(policies))
-	needs := make([]bool, len(p.all))
-	take := func(i, many int) {
-		many = min(many, p.all[i].exist-p.all[i].placed-out[i].Need)
-		out[i].Need += many
-		left -= many
-		needs[i] = true
-	}
-	whole := func(s *subGroup) bool { return s.policy >= 0 && s.exist >= s.size }
-	if need > 0 {
-		for i, s := range p.all {
-			if whole(s) && taken[s.policy] < policies[s.policy].Least {
-				taken[s.policy]++
-				take(i, max(0, s.size-s.placed))
-			}
-		}
-		for i, s := range p.all {
-			if left > 0 && s.policy < 0 {
-				take(i, left)
-			}
-		}
-		for i, s := range p.all {
-			if left > 0 && whole(s) && !needs[i] {
-				take(i, max(0, s.size-s.placed))
-			}
-		}
-		for i, s := range p.all {
-			if left > 0 && whole(s) {
-				take(i, left)
-			}
+// most is how many members may be placed: those of whole sub-groups, of those that run already, and
+// those who are in none.
+func (p *parts) most() (n int) {
+	for _, s := range p.all {
+		if s.policy < 0 || s.exist >= s.size || s.placed > 0 {
+			n += s.exist - s.placed
 		}
 	}
-	for i, s := range p.all {
-		need := out[i].Need
-		out[i] = of
-		out[i].Ref, out[i].Min, out[i].Need, out[i].Started = of.Ref.Part(s.name), s.placed+need, need, s.placed
+	return n
+}
+
+// first is how many members those sub-groups have yet to place that the policies ask for.
+func (p *parts) first(policies []source.SubGroups) (n int) {
+	for i, policy := range policies {
+		run := 0
+		for _, s := range p.all {
+			if s.policy == i && s.placed >= s.size {
+				run++
+			}
+		}
+		n += max(0, policy.Least-run) * policy.Size
 	}
-	return out, max(0, left)
+	return n
+}
+
+// choose says which of a gang's parts are to be placed, and returns them in the shape of gangs. A
+// sub-group starts whole or not at all; who is in none, and whoever belongs to one that runs, starts
+// one by one. As long as the gang has yet to start, so many sub-groups of each policy must as it
+// asks for, and so many members in all as the gang needs: beyond those sub-groups who is in none
+// comes before more of them. Then each starts when there is room.
+func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out []gang.Gang) {
+	of := g.Gangs[at]
+	if g.Choice == nil {
+		g.Choice = &choice.Choice{}
+		for _, gang := range g.Gangs {
+			g.Choice.Gangs = append(g.Choice.Gangs, choice.Gang{Need: gang.Need})
+		}
+	}
+	g.Choice.Totals = append(g.Choice.Totals, need)
+	bare := max(0, need-p.first(policies))
+	var parts []choice.Gang
+	for _, s := range p.all {
+		part := choice.Gang{Total: len(g.Choice.Totals)}
+		if s.policy < 0 {
+			part.Need = min(bare, s.exist-s.placed)
+		}
+		if s.policy >= 0 {
+			part.Above = []choice.Level{{Name: fmt.Sprint(of.Ref.ID(), " policy ", s.policy)}}
+			if need > 0 {
+				part.Above[0].Least = policies[s.policy].Least
+			}
+		}
+		switch begun := s.placed > 0 && (need == 0 || s.exist < s.size); {
+		case s.policy < 0 || s.placed >= s.size || begun:
+		default:
+			part.Open, part.Need = s.placed == 0 || !g.Holding, s.size-s.placed
+		}
+		parts = append(parts, part)
+		is := of
+		is.Ref, is.Min, is.Need, is.Started = of.Ref.Part(s.name), s.placed+part.Need, part.Need, s.placed
+		out = append(out, is)
+	}
+	g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:at], parts, g.Choice.Gangs[at+1:])
+	return out
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestSubGroups: which sub-groups of a gang are needed, and what is missing. Members are written as
-// their sub-group ("-" is none), and with their node if they have one.
+// TestSubGroups: what each sub-group of a gang needs to start, which of them may be left out ("?"), and
+// what is missing. Members are written as their sub-group ("-" is none), and with their node if they
+// have one.
 func TestSubGroups(t *testing.T) {
 	pairs := source.SubGroups{Name: "p", Size: 2, Least: 2, Selects: labels.Everything(), Keys: []string{"part"}}
 	any := pairs
@@ -23,21 +24,23 @@ func TestSubGroups(t *testing.T) {
 		policy  source.SubGroups
 		min     int32
 		members string
-		want    string // part:need/min, or what is missing
+		want    string // part:need/min, then what all need; or what is missing
 	}{
-		"all of them":                        {pairs, 4, "0 0 1 1", "p 0:2/2 p 1:2/2"},
-		"two of three":                       {pairs, 4, "0 0 1 1 2 2", "p 0:2/2 p 1:2/2 p 2:0/0"},
-		"three, for minMember":               {pairs, 6, "0 0 1 1 2 2", "p 0:2/2 p 1:2/2 p 2:2/2"},
-		"whole ones only":                    {pairs, 4, "0 1 1 2 2", "p 0:0/0 p 1:2/2 p 2:2/2"},
+		"all of them":                        {pairs, 4, "0 0 1 1", "p 0:2/2? p 1:2/2? 2 of all, 4"},
+		"two of three":                       {pairs, 4, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
+		"three, for minMember":               {pairs, 6, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 6"},
+		"whole ones only":                    {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
 		"too few whole ones":                 {pairs, 3, "0 1 1", `1 of 2 sub-groups of policy "p" have 2 members`},
 		"nobody":                             {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
-		"who is in none comes before more":   {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2 p 1:2/2 p 2:0/0 :1/1"},
-		"and as far as they are":             {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2 p 1:2/2 p 2:2/2 :1/1"},
-		"no least number":                    {any, 4, "- 0 0 1 1", "p 0:2/2 p 1:2/2 :1/1"},
-		"more in one than its size":          {any, 3, "0 0 0", "p 0:3/3"},
+		"who is in none comes before more":   {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
+		"and as far as they are":             {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
+		"no least number":                    {any, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :1/1 0 of all, 4"},
+		"more in one than its size":          {any, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
 		"too few in whole ones":              {any, 3, "0 0 1", "1 more members are needed than whole sub-groups have, and those who are in none"},
-		"some run":                           {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2"},
+		"some run":                           {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
 		"a gang that was whole needs nobody": {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
+		"nor does it start in part then":     {pairs, 4, "0@n 0@n 1@n 1@n 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
+		"who is not whole waits":             {pairs, 2, "0@n 0@n 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ca, _, _ := open(t)
@@ -62,12 +65,19 @@ func TestSubGroups(t *testing.T) {
 				return
 			}
 			var got []string
-			for _, of := range g.Gangs {
+			for i, of := range g.Gangs {
 				require.Equal(t, ref("a"), of.Ref.Whole())
 				require.Equal(t, "ns/a", of.Ref.String())
 				_, part, _ := strings.Cut(of.Ref.Source, "/")
 				part = strings.ReplaceAll(part, "\x1f", " ")
-				got = append(got, fmt.Sprintf("%s:%d/%d", part, of.Need, of.Min))
+				one := fmt.Sprintf("%s:%d/%d", part, of.Need, of.Min)
+				if g.Choice.Gangs[i].Open {
+					one += "?"
+				}
+				got = append(got, one)
+			}
+			if g.Choice.Any() {
+				got = append(got, fmt.Sprintf("%d of all, %d", g.Choice.Gangs[0].Above[0].Least, g.Choice.Totals[0]))
 			}
 			require.Equal(t, c.want, strings.Join(got, " "))
 			require.Equal(t, []gang.Ref{ref("a")}, g.Whole())

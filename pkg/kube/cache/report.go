@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -133,6 +134,17 @@ func (c *Cache) Together(ref gang.Ref) []gang.Ref {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Clone(c.book.Together(ref))
+}
+
+// Above returns the levels above a gang where its group may run without some of its gangs; nil if
+// it cannot do without this one.
+func (c *Cache) Above(ref gang.Ref) []choice.Level {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if r := c.gangs[ref]; r != nil && r.declared != nil {
+		return r.declared.Above
+	}
+	return nil
 }
 
 // Running returns the members of a gang that have a node and are neither done nor asked to

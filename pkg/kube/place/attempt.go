@@ -54,7 +54,7 @@ func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.
 // Alike says whether the members differ in nothing that a plan must know: neither in
 // what they need nor in whom they gather with, nor where some of them are already.
 func (a *Attempt) Alike() bool {
-	if len(a.kinds) > 1 || len(a.Sets) > 0 {
+	if len(a.kinds) > 1 || len(a.Sets) > 0 || a.Group.Choice.Any() {
 		return false
 	}
 	return len(a.Group.Bound) == 0 || maxMultiple(a.All) == 1

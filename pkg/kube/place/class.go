@@ -78,6 +78,20 @@ func (a *Attempt) ask(b *strings.Builder) {
 		gangs[of.Ref] = i
 		fmt.Fprint(b, of.Need, " ")
 	}
+	if g.Choice.Any() {
+		levels := map[string]int{} // by any name
+		for _, of := range g.Choice.Gangs {
+			fmt.Fprint(b, of.Open, of.Total)
+			for _, l := range of.Above {
+				if _, ok := levels[l.Name]; !ok {
+					levels[l.Name] = len(levels)
+				}
+				fmt.Fprint(b, "/", levels[l.Name], "≥", l.Least)
+			}
+			b.WriteByte(' ')
+		}
+		fmt.Fprintln(b, g.Choice.Totals)
+	}
 	for i := 0; i < len(g.Pending); { // runs of members that are alike
 		gangOf, kindOf, never := a.asks(gangs, g.Pending[i])
 		n := 1

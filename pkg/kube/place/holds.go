@@ -26,9 +26,18 @@ func Broken(group *cache.Group, tree *topology.Tree) string {
 		places[i] = make([]offer.Slots, tree.NumNodes())
 		job.Gangs = append(job.Gangs, plan.Gang{Bound: make([]offer.Slots, tree.NumNodes())})
 	}
+	if group.Choice.Any() {
+		job.Choice = group.Choice
+		for i, g := range group.Choice.Gangs {
+			if g.Open {
+				job.Gangs[i].Need = offer.Slots(g.Need)
+			}
+		}
+	}
 	if group.Waiting {
 		for _, m := range group.Pending {
-			if i := gangs[m.Gang]; int(job.Gangs[i].Need) < group.Gangs[i].Need {
+			i := gangs[m.Gang]
+			if open := job.Choice.Any() && job.Choice.Gangs[i].Open; !open && int(job.Gangs[i].Need) < group.Gangs[i].Need {
 				job.Gangs[i].Need++
 			}
 		}

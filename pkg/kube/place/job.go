@@ -82,7 +82,7 @@ func nameOf(ref gang.Ref) string {
 
 // Job says what the group asks for, and which members each class is, by rank.
 func (a *Attempt) Job() (plan.Job, [][]gang.Member) {
-	job := plan.Job{All: a.All, Sets: a.Sets}
+	job := plan.Job{All: a.All, Sets: a.Sets, Choice: a.Group.Choice}
 	gangs := map[gang.Ref]int{}
 	if a.oneGang() {
 		job.Gangs = []plan.Gang{{Need: offer.Slots(len(a.Group.Pending)), Bound: a.World.Bound}}
@@ -112,7 +112,7 @@ func (a *Attempt) Job() (plan.Job, [][]gang.Member) {
 // oneGang says whether it makes no difference to which gang a member belongs: all get a
 // place or none does, and they gather together.
 func (a *Attempt) oneGang() bool {
-	return a.Group.Need() == len(a.Group.Pending) && len(a.Sets) == 0
+	return !a.Group.Choice.Any() && a.Group.Need() == len(a.Group.Pending) && len(a.Sets) == 0
 }
 
 // taker says how many members of a kind a node takes beside others.

@@ -27,9 +27,15 @@ func (a *Attempt) modestly(ctx context.Context, found Outcome) (Outcome, error) 
 	if beside, refusal, err := b.Choose(ctx, nil); refusal == nil || err != nil {
 		return beside, err
 	}
-	if needed := a.Group.Needed(); len(needed) > 0 {
-		if few, refusal, err := a.For(needed).Choose(ctx, nil); refusal == nil || err != nil {
-			return few, err
+	fewest, err := a.Least(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	for _, least := range fewest {
+		if needed := least.Group.Needed(); len(needed) > 0 {
+			if few, refusal, err := least.For(needed).Choose(ctx, nil); refusal == nil || err != nil {
+				return few, err
+			}
 		}
 	}
 	return found, nil

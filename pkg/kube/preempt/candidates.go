@@ -64,7 +64,7 @@ func (n onNode) without(out []int) []*v1.Pod {
 
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
 // than every pending member and is not protected; one of a running gang leaves with all
-// of its group, or is one that it can spare. Who would take longer than grace to leave stays.
+// of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays.
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: make([]onNode, len(a.Nodes)), limits: p.listBudgets(),
@@ -153,17 +153,20 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	var gangs []evict.Gang
 	var names []gang.Ref
 	var runs [][]*v1.Pod
-	whole, spare := true, false
+	whole, some := true, false // all may leave; some may without the others
 	for _, of := range together {
 		running, least := c.running(of)
 		if len(running) == 0 {
 			continue
 		}
-		g := evict.Gang{Group: group, Spare: max(0, len(running)-least), Whole: !slices.ContainsFunc(running, func(p *v1.Pod) bool { return !mayEvict(p) })}
-		whole, spare = whole && g.Whole, spare || g.Spare > 0
+		g := evict.Gang{
+			Group: group, Spare: max(0, len(running)-least), Above: c.cache.Above(of), Short: len(running) < least,
+			Whole: !slices.ContainsFunc(running, func(p *v1.Pod) bool { return !mayEvict(p) }),
+		}
+		whole, some = whole && g.Whole, some || g.Spare > 0 || g.Whole && len(g.Above) > 0
 		gangs, names, runs = append(gangs, g), append(names, of), append(runs, running)
 	}
-	if !whole && !spare {
+	if !whole && !some {
 		return
 	}
 	for i, g := range gangs {
@@ -172,7 +175,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 		}
 		c.gangs, c.whole = append(c.gangs, g), append(c.whole, runs[i])
-		if whole || g.Spare > 0 {
+		if whole || g.Spare > 0 || g.Whole && len(g.Above) > 0 {
 			numbers[names[i]] = len(c.gangs)
 		}
 	}
@@ -206,26 +209,20 @@ func (c *candidates) raw(ctx context.Context) []evict.RawNode {
 	return raw
 }
 
-// victims are the pods that were picked; of a group with a gang of which more are picked
-// than it can spare, all that run.
+// victims are the pods that were picked; of gangs that leave whole, all that run.
 func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	of := make([]int, len(c.gangs)+1)
 	for _, p := range picks {
 		of[c.here[p.Node].victims[p.Victim].Gang]++
 	}
-	whole := map[int]bool{} // by group
-	for g, gang := range c.gangs {
-		if of[g+1] > gang.Spare {
-			whole[gang.Group] = true
-		}
-	}
+	whole := evict.Leave(c.gangs, of[1:])
 	for _, p := range picks {
-		if g := c.here[p.Node].victims[p.Victim].Gang; g == 0 || !whole[c.gangs[g-1].Group] {
+		if g := c.here[p.Node].victims[p.Victim].Gang; g == 0 || !whole[g-1] {
 			gone = append(gone, c.here[p.Node].pods[p.Victim])
 		}
 	}
 	for g, all := range c.whole {
-		if whole[c.gangs[g].Group] {
+		if whole[g] {
 			gone = append(gone, all...)
 		}
 	}

@@ -17,8 +17,12 @@ import (
 type solution struct {
 	place.Outcome
 	gone []*v1.Pod
+	cost evict.Cost    // of their leaving
 	why  *evict.Choice // nil if there were too many ways to compare
 }
+
+// before says whether a solution costs less than another one.
+func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 }
 
 // choose looks for victims and for the plan that follows when they have left. Without
 // one the verdict says why. Who could have left is returned as well.
@@ -72,7 +76,7 @@ func (c *candidates) chooseLike(ctx context.Context) (e *solution, exact bool) {
 	if found == nil {
 		return nil, exact
 	}
-	e = &solution{Outcome: place.Outcome{Places: c.Assign(found.Plan)}, gone: c.victims(found.Victims)}
+	e = &solution{Outcome: place.Outcome{Places: c.Assign(found.Plan)}, gone: c.victims(found.Victims), cost: found.Cost}
 	if len(e.gone) > 0 {
 		choice := evict.ConsiderAmongGangs(c.World, r, raw, c.gangs, found, c.patience)
 		e.why = &choice
@@ -104,7 +108,7 @@ func (c *candidates) chooseExactly(ctx context.Context) (e *solution, exact bool
 	if found == nil {
 		return nil, exact && !c.Dependent()
 	}
-	e = &solution{gone: c.victims(found.Victims)}
+	e = &solution{gone: c.victims(found.Victims), cost: found.Cost}
 	if c.Dependent() {
 		var refusal *plan.Refusal
 		var err error
@@ -163,7 +167,12 @@ func (c *candidates) chooseForJob(ctx context.Context) (e *solution, exact bool)
 	if refusal != nil || err != nil {
 		return nil, false
 	}
-	return &solution{Outcome: found, gone: c.victims(c.used(ctx, out, found.Places))}, true
+	used := c.used(ctx, out, found.Places)
+	e = &solution{Outcome: found, gone: c.victims(used)}
+	for _, at := range used {
+		e.cost = e.cost.Add(evict.CostOf(c.here[at.Node].victims[at.Victim]))
+	}
+	return e, true
 }
 
 // keep lets victims stay without whom there is a plan all the same: half of them at

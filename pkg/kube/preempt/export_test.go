@@ -57,12 +57,7 @@ func (p *Preemptor) Gently(evict PreemptPod) PreemptPod { return p.gently(evict)
 
 // Asked is what Evict would ask to leave, and where the members would be.
 func (p *Preemptor) Asked(ctx context.Context, a *place.Attempt) (gone, places []string, verdict Verdict) {
-	if verdict = p.may(a); verdict != Evicts {
-		return nil, nil, verdict
-	}
-	a = needed(a)
-	p.Victims.Depart(ctx, a, p.Clock.Now())
-	found, verdict := p.search(ctx, a)
+	_, found, verdict := p.find(ctx, a)
 	if found == nil {
 		return nil, nil, verdict
 	}

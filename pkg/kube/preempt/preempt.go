@@ -108,12 +108,7 @@ const (
 // Evict looks for victims, reserves the places that they leave and has them leave. It
 // returns the node of the speaker's place if there are any.
 func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod) (node string, verdict Verdict) {
-	if verdict := p.may(a); verdict != Evicts {
-		return "", verdict
-	}
-	a = needed(a).Modest()
-	p.Victims.Depart(ctx, a, p.Clock.Now())
-	found, verdict := p.search(ctx, a)
+	a, found, verdict := p.find(ctx, a)
 	if found == nil {
 		return "", verdict
 	}
@@ -143,6 +138,37 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 		}
 	}
 	return node, Evicts
+}
+
+// find looks for victims: for all that a group needs, or where it can do without some gangs, for the
+// set of as few as it can do with for whom the fewest must leave.
+func (p *Preemptor) find(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
+	fewest, err := a.Least(ctx)
+	if err != nil {
+		return a, nil, NoHelp
+	}
+	best, came = a, Surplus
+	for i, a := range fewest {
+		verdict := Surplus // if the group can do without all who wait
+		if len(a.Group.Pending) > 0 {
+			verdict = p.may(a)
+		}
+		if verdict == Evicts {
+			var s *solution
+			a = needed(a).Modest()
+			p.Victims.Depart(ctx, a, p.Clock.Now())
+			if s, verdict = p.search(ctx, a); s != nil && (found == nil || s.before(found)) {
+				best, found = a, s
+			}
+		}
+		if i == 0 || verdict == LeftOut {
+			came = verdict
+		}
+	}
+	if found != nil {
+		return best, found, Evicts
+	}
+	return a, nil, came
 }
 
 // may says whether victims are looked for at all.

@@ -41,9 +41,24 @@ func (p *Preemptor) Resume() {
 		}
 	}
 	for _, key := range sortedRefs(marked) {
-		if by := p.awaits(marked[key], waits); by != nil && p.short(key) && p.allMarked(key) {
-			p.finish(key, marked[key], by)
+		together := p.Cache.Together(key)
+		if p.allMarked(together) {
+			p.resume(key, together, marked[key], waits)
+			continue
 		}
+		for _, of := range together { // which the group may run on without
+			pods := slices.DeleteFunc(slices.Clone(marked[key]), func(pod *v1.Pod) bool { return source.Of(pod) != of })
+			if len(pods) > 0 && len(p.Cache.Above(of)) > 0 && p.allMarked([]gang.Ref{of}) {
+				p.resume(of, []gang.Ref{of}, pods, waits)
+			}
+		}
+	}
+}
+
+// resume has the rest of some gangs leave, if some have left and somebody waits for them.
+func (p *Preemptor) resume(key gang.Ref, gangs []gang.Ref, pods []*v1.Pod, waits map[string]*v1.Pod) {
+	if by := p.awaits(pods, waits); by != nil && p.short(gangs) {
+		p.finish(key, pods, by)
 	}
 }
 
@@ -81,9 +96,9 @@ func (p *Preemptor) awaits(leave []*v1.Pod, waits map[string]*v1.Pod) *v1.Pod {
 	return nil
 }
 
-// short says whether some gang of a group has fewer members than it needs.
-func (p *Preemptor) short(key gang.Ref) bool {
-	for _, of := range p.Cache.Together(key) {
+// short says whether one of some gangs has fewer members than it needs.
+func (p *Preemptor) short(gangs []gang.Ref) bool {
+	for _, of := range gangs {
 		if p.Cache.Short(of) {
 			return true
 		}
@@ -91,9 +106,9 @@ func (p *Preemptor) short(key gang.Ref) bool {
 	return false
 }
 
-// allMarked says whether all members of a group that run are marked: nobody leaves before.
-func (p *Preemptor) allMarked(key gang.Ref) bool {
-	for _, of := range p.Cache.Together(key) {
+// allMarked says whether all members of some gangs that run are marked: nobody leaves before.
+func (p *Preemptor) allMarked(gangs []gang.Ref) bool {
+	for _, of := range gangs {
 		running, _ := p.Cache.Running(of)
 		if slices.ContainsFunc(running, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
 			return false

@@ -46,12 +46,27 @@ func (o *PodPreemption) group(name gang.Ref) *runningGroup {
 		return g
 	}
 	together := o.preemptor.Cache.Together(name)
-	g = &runningGroup{key: together[0], is: map[types.UID]bool{}, spare: map[gang.Ref]int{}}
-	for _, of := range together {
+	for _, of := range o.preemptor.spareGangs(together) {
+		o.groups[of] = o.running(of, []gang.Ref{of})
+	}
+	for _, of := range together { // the others leave with all of them
+		if o.groups[of] == nil {
+			if g == nil {
+				g = o.running(of, together)
+			}
+			o.groups[of] = g
+		}
+	}
+	return o.groups[name]
+}
+
+// running is what runs of some gangs that leave together.
+func (o *PodPreemption) running(key gang.Ref, gangs []gang.Ref) *runningGroup {
+	g := &runningGroup{key: key, is: map[types.UID]bool{}, spare: map[gang.Ref]int{}}
+	for _, of := range gangs {
 		pods, least := o.preemptor.Cache.Placed(of)
 		g.spare[of] = max(0, len(pods)-least)
 		g.pods = append(g.pods, pods...)
-		o.groups[of] = g
 	}
 	for i, p := range g.pods {
 		g.is[p.UID] = true
@@ -66,6 +81,28 @@ func (o *PodPreemption) group(name gang.Ref) *runningGroup {
 	}
 	slices.SortStableFunc(g.pods, moreImportant)
 	return g
+}
+
+// spareGangs are those, the last by name, which a group may run on without: all of them at once, or
+// any. Only these leave alone for an ordinary pod; with the others all of the group leaves.
+func (p *Preemptor) spareGangs(together []gang.Ref) (spare []gang.Ref) {
+	for _, of := range slices.Backward(together) {
+		if len(p.Cache.Above(of)) == 0 {
+			continue
+		}
+		gone := map[gang.Ref]map[types.UID]bool{}
+		for _, ref := range append(spare, of) {
+			pods, _ := p.Cache.Placed(ref)
+			gone[ref] = map[types.UID]bool{}
+			for _, pod := range pods {
+				gone[ref][pod.UID] = true
+			}
+		}
+		if _, all := p.broken(together, gone); !all {
+			spare = append(spare, of)
+		}
+	}
+	return spare
 }
 
 // moreImportant orders pods as those expect who compare nodes.
@@ -192,9 +229,14 @@ func (o *PodPreemption) whole(victims []*v1.Pod, broken map[gang.Ref]bool, budge
 			return known
 		}
 	}
-	pods := others
+	pods, there := others, map[types.UID]bool{} // a gang may leave alone, and with its group
 	for _, key := range all {
-		pods = append(pods, o.group(key).pods...)
+		for _, pod := range o.group(key).pods {
+			if !there[pod.UID] {
+				there[pod.UID] = true
+				pods = append(pods, pod)
+			}
+		}
 	}
 	if !slices.IsSortedFunc(pods, moreImportant) {
 		slices.SortStableFunc(pods, moreImportant)

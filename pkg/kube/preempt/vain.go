@@ -259,7 +259,7 @@ func (p *Preemptor) gangStates(a *place.Attempt) func(gang.Ref) string {
 					may++
 				}
 			}
-			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", may)
+			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", may, p.Cache.Above(of))
 			for _, pod := range placed {
 				if !c.placed(pod) {
 					fmt.Fprint(&b, " ", pod.UID)

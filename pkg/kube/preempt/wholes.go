@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -42,37 +43,62 @@ func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
 			leave[of][v.UID] = true
 		}
 	}
-	whole := map[gang.Ref]bool{}
-	for of, pods := range leave {
-		placed, least := p.Cache.Placed(of) // without those who count as leaving already
-		stay := 0
-		for _, pod := range placed {
-			if !pods[pod.UID] {
-				stay++
-			}
+	whole := map[gang.Ref]gang.Ref{} // by gang, with whom it leaves: its group, or only itself
+	for of := range leave {
+		together := p.Cache.Together(of)
+		if _, known := whole[of]; known {
+			continue
 		}
-		if stay < least {
-			whole[p.Cache.Together(of)[0]] = true
+		broken, all := p.broken(together, leave)
+		for _, of := range together {
+			switch {
+			case all:
+				whole[of] = together[0]
+			case broken[of]:
+				whole[of] = of
+			}
 		}
 	}
 	w := newWholes()
 	for of, pods := range leave {
-		if key := p.Cache.Together(of)[0]; whole[key] {
+		if key, ok := whole[of]; ok {
 			for uid := range pods {
 				w.of[uid] = key
 			}
 		}
 	}
-	for _, key := range sortedRefs(whole) {
-		for _, of := range p.Cache.Together(key) {
-			for _, pod := range p.Cache.Asked(of) {
-				if !w.has(pod) {
-					w.of[pod.UID], w.also = key, append(w.also, pod)
-				}
+	for _, of := range sortedRefs(whole) {
+		for _, pod := range p.Cache.Asked(of) {
+			if !w.has(pod) {
+				w.of[pod.UID], w.also = whole[of], append(w.also, pod)
 			}
 		}
 	}
 	return w
+}
+
+// broken says which gangs of a group are left with too few members when some leave, and whether
+// the group cannot run on without those.
+func (p *Preemptor) broken(together []gang.Ref, leave map[gang.Ref]map[types.UID]bool) (broken map[gang.Ref]bool, all bool) {
+	broken = map[gang.Ref]bool{}
+	var gangs []evict.Gang
+	var gone []int
+	for _, of := range together {
+		placed, least := p.Cache.Placed(of) // without those who count as leaving already
+		stay := 0
+		for _, pod := range placed {
+			if !leave[of][pod.UID] {
+				stay++
+			}
+		}
+		broken[of] = len(leave[of]) > 0 && stay < least
+		g := evict.Gang{Group: 1, Above: p.Cache.Above(of), Short: stay < least}
+		gangs, gone = append(gangs, g), append(gone, 0)
+		if broken[of] {
+			gone[len(gone)-1] = 1
+		}
+	}
+	return broken, !slices.Contains(evict.Leave(gangs, gone), false)
 }
 
 // has says whether a victim leaves with its group.

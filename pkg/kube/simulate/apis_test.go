@@ -54,7 +54,11 @@ var apis = map[string]*gangAPI{
 	nativeAPI: {
 		resource: schema.GroupVersionResource{Group: nativeAPI, Version: "v1beta1", Resource: "podgroups"}, kind: "PodGroup",
 		spec: func(g *gangSpec) map[string]any {
-			return map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": g.min}}}
+			spec := map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": g.min}}}
+			if g.least > 0 {
+				spec["parentCompositePodGroupName"] = g.tree()
+			}
+			return spec
 		},
 		member: func(*gangSpec, map[string]any, map[string]any) {}, // a field says it
 	},
@@ -164,5 +168,5 @@ func withAPIs(seed uint64, h history) history {
 		g.api = api
 		h[i].gang = &g
 	}
-	return h
+	return withTrees(d, h)
 }

@@ -121,6 +121,12 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 			finished = 0
 		}
 		need := max(0, g.min-len(bound))
+		started := len(bound)+len(w.finishedOf(name)) >= g.min || once && w.reached[name]
+		if g.least > 0 && !started && (len(pending)+len(bound)+finished < g.min || g.policy == "only-waiting" && len(pending) < g.min) {
+			f.gangs = append(f.gangs, fittingGang{bound: bound, out: true})
+			f.optional = true
+			continue
+		}
 		if len(pending)+len(bound) < g.min {
 			if len(pending)+len(bound)+finished < g.min && !(once && w.reached[name]) {
 				return nil, false
@@ -130,16 +136,24 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		if g.policy == "only-waiting" {
 			need = g.min
 		}
+		if g.least > 0 && started && (g.policy != "only-waiting" || len(pending) == 0) {
+			need = min(need, len(pending))
+		}
 		if len(pending) < need {
 			return nil, false
 		}
 		any = any || len(pending) > 0
 		reached := len(bound)+len(w.finishedOf(name)) >= g.min
-		f.gangs = append(f.gangs, fittingGang{need: need, pending: pending, bound: bound, reached: reached})
+		f.optional = f.optional || g.least > 0
+		f.gangs = append(f.gangs, fittingGang{need: need, pending: pending, bound: bound, reached: reached, may: g.least > 0 && !started})
+		if g.least > 0 && started {
+			f.started++
+		}
 	}
 	if !any {
 		return nil, false
 	}
+	f.least = w.least(group)
 	for _, r := range f.rules {
 		known := r.layer == scheduling.NodeTopologyLayer || slices.Contains(w.layers, r.layer)
 		switch {
@@ -165,6 +179,9 @@ type fitting struct {
 	nodes []string
 	free  []room
 
+	optional       bool // gangs may be left out
+	least, started int  // so many gangs are needed, and have started
+
 	at    map[*v1.Pod]string
 	tries int
 }
@@ -173,11 +190,15 @@ type fittingGang struct {
 	need           int
 	pending, bound []*v1.Pod
 	reached        bool // minMember have started, without those who wait
+	may, out       bool // be left out, or must
 }
+
+// spares says whether the group has started, and does not need a gang that has not.
+func (f *fitting) spares(g fittingGang) bool { return (g.may || g.out) && f.started >= f.least }
 
 // surplus says whether nobody may be evicted for the group: who waits is beyond minMember.
 func (f *fitting) surplus() bool {
-	return !slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.pending) > 0 && !g.reached })
+	return !slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.pending) > 0 && !g.reached && !f.spares(g) })
 }
 
 // mostTries bounds the search; a world in which it is reached is not judged.
@@ -208,9 +229,19 @@ func (f *fitting) place(gang, member, placed, all int) bool {
 		return false
 	}
 	if gang == len(f.gangs) {
-		return all > 0 && f.obeys(true)
+		return all > 0 && (!f.optional || f.started >= f.least) && f.obeys(true)
 	}
 	g := f.gangs[gang]
+	if member == 0 && (g.may || g.out) {
+		if f.place(gang+1, 0, 0, all) {
+			return true
+		}
+		if g.out {
+			return false
+		}
+		f.started++
+		defer func() { f.started-- }()
+	}
 	if member == len(g.pending) {
 		return placed >= g.need && f.place(gang+1, 0, 0, all)
 	}

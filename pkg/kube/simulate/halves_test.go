@@ -28,7 +28,7 @@ func (w *world) noteHalves(by map[string][]*v1.Pod, alone [][2]string) {
 		if w.members[victim] == "" || !w.short([]string{w.members[victim]}) {
 			continue // it was spared
 		}
-		for _, p := range w.stay(group) {
+		for _, p := range w.stay(w.leavesWith(group, w.members[victim])) {
 			w.halves[p.UID] = true
 		}
 	}
@@ -68,7 +68,7 @@ func (w *world) starts(name string) bool {
 func (w *world) judgeHalves() error {
 	for _, group := range w.groups() {
 		for _, p := range w.stay(group) {
-			if _, again := w.unasked[p.UID]; w.halves[p.UID] && !again && w.short(group) {
+			if _, again := w.unasked[p.UID]; w.halves[p.UID] && !again && w.short(w.leavesWith(group, w.members[p.Name])) {
 				return wrong(leftInPart, "%s stays of %s, of which others were evicted", p.Name, groupKey(group))
 			}
 		}

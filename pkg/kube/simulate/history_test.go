@@ -106,6 +106,7 @@ type gangSpec struct {
 	byPods       bool   // no PodGroup: its members describe it
 	api          string // whose object declares it; "" is ours
 	group        []string
+	least        int // of the gangs of the group, where it is a tree; 0 if it is none
 	rules        []ruleSpec
 }
 
@@ -181,6 +182,9 @@ func (g *gangSpec) String() string {
 	if len(g.group) > 0 {
 		s += fmt.Sprintf(" group %v", g.group)
 	}
+	if g.least > 0 {
+		s += fmt.Sprintf(" least %d", g.least)
+	}
 	for _, r := range g.rules {
 		s += fmt.Sprintf(" [%s must=%t ×%d each=%t]", r.layer, r.must, r.multiple, r.each)
 	}
@@ -236,7 +240,7 @@ func (g *gangSpec) annotations() map[string]any {
 		mode = "NonStrict"
 	}
 	a := labelled(scheduling.AnnotationMatchPolicy, g.policy, scheduling.AnnotationMode, mode)
-	if len(g.group) > 0 {
+	if len(g.group) > 0 && g.least == 0 {
 		var names []string
 		for _, n := range g.group {
 			names = append(names, `"default/`+n+`"`)

@@ -101,7 +101,7 @@ func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 			return err
 		}
 		for _, other := range group {
-			if g := w.gangs[other]; g != nil && !w.whole[other] && !w.excused(group) {
+			if g := w.gangs[other]; g != nil && !w.whole[other] && !w.excused(group) && !w.mayMiss(group, other) {
 				pending, bound := w.membersOf(other)
 				return wrong("in part", "%s: members of %s were bound, %d of %d of %s are (%d wait)", groupKey(group), name, len(bound), g.min, other, len(pending))
 			}
@@ -248,7 +248,9 @@ func (w *world) judgeFits(group []string) error {
 	}
 	need := 0
 	for _, g := range f.gangs {
-		need += g.need
+		if !f.spares(g) {
+			need += g.need
+		}
 	}
 	if need == 0 && on(surplus) {
 		return wrong(surplus, "%s evicts for members beyond minMember", groupKey(group))

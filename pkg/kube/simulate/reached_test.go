@@ -139,7 +139,7 @@ func (w *world) judgeLeaving() error {
 		}
 	}
 	for _, key := range sortedKeys(groups) {
-		broken, staying, members := "", []string{}, 0
+		broken, staying, members := "", map[string][]string{}, 0
 		for _, name := range groups[key] {
 			stay, left := 0, 0
 			for _, p := range w.sorted() {
@@ -149,7 +149,7 @@ func (w *world) judgeLeaving() error {
 					left++
 				case p.DeletionTimestamp == nil:
 					stay++
-					staying = append(staying, p.Name)
+					staying[name] = append(staying[name], p.Name)
 				}
 			}
 			members += left
@@ -160,11 +160,16 @@ func (w *world) judgeLeaving() error {
 		if broken == "" {
 			continue
 		}
-		if len(staying) > 0 && len(w.unasked) == 0 && on(leftInPart) {
-			return wrong(leftInPart, "%s falls below its minMember since members of it are evicted, and of %s stay %v", broken, key, staying)
-		}
-		for _, name := range groups[key] {
+		leave := w.leavesWith(groups[key], broken)
+		for _, name := range leave {
+			if len(staying[name]) > 0 && len(w.unasked) == 0 && on(leftInPart) {
+				return wrong(leftInPart, "%s falls below its minMember since members of it are evicted, and of %s stay %v", broken, key, staying)
+			}
 			delete(w.reached, name)
+		}
+		if len(leave) < len(groups[key]) {
+			w.counts[treesParted]++
+			continue
 		}
 		if len(groups[key]) > 1 {
 			w.counts[groupsLeft]++
@@ -195,6 +200,9 @@ func (g *gangSpec) groupOrNil() []string {
 
 // agreed says whether all that a gang lists are there and list it.
 func (w *world) agreed(name string) bool {
+	if g := w.gangs[name]; g != nil && g.least > 0 {
+		return len(w.groupOf(name)) >= g.least
+	}
 	return !slices.ContainsFunc(w.gangs[name].groupOrNil(), func(other string) bool {
 		o := w.gangs[other]
 		return other != name && (!w.declared(o) || !slices.Contains(o.group, name))
@@ -212,6 +220,7 @@ func (w *world) countWaiting() {
 			w.counts[handLeft]++
 		}
 	}
+	w.countTrees()
 	if w.foreignSeen {
 		w.counts[foreignSeen]++
 	}

@@ -197,7 +197,7 @@ func (w *world) excused(group []string) bool {
 	whole, any := true, false
 	for _, name := range group {
 		_, bound := w.membersOf(name)
-		whole = whole && w.whole[name]
+		whole = whole && (w.whole[name] || w.mayMiss(group, name))
 		any = any || len(bound) > 0
 	}
 	if whole || !any {

@@ -335,6 +335,11 @@ func (w *world) putGang(e event) (bool, error) {
 	if g.byPods {
 		return true, nil
 	}
+	if g.least > 0 {
+		if err := w.put(g.treeObject()); err != nil {
+			return true, err
+		}
+	}
 	return true, w.put(g.object())
 }
 

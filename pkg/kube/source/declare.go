@@ -115,7 +115,7 @@ func (d *Declaration) fromObject(g Gang) {
 	if s := of(g.Ref.Source); s != nil && s.Family != nil && g.More.Owner != (OwnerKey{}) {
 		g.More = d.withFamily(g, s.Family)
 	}
-	d.Group, d.Whole = g.More.Group, g.More.Whole
+	d.Group, d.Whole, d.Above = g.More.Group, g.More.Whole, g.More.Above
 	d.speaker("PodGroup "+convert.Key(pg.Namespace, pg.Name), func(key string) (string, bool) {
 		if value, ok := g.More.Words[key]; ok {
 			return value, ok

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -171,10 +172,7 @@ func TestNativeTrees(t *testing.T) {
 			basic + in(spineKey), two, "", "*",
 			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is the number of its PodGroups, 2",
 		},
-		"any of them": {
-			all("1"), two, "", "",
-			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 1 is less than its PodGroups, 2; legal: as many as there are, since which of them start is not chosen",
-		},
+		"any of them": {all("1"), two, "a b", "", ""},
 		"unlike ones": {
 			all("2"),
 			[]string{atLeast("2") + in(blockKey), atLeast("3")},
@@ -187,6 +185,9 @@ func TestNativeTrees(t *testing.T) {
 			all("2") + ", parentCompositePodGroupName: all", two, "", "*",
 			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is not legal here; legal: one that is not below it`,
 		},
+		"none of them":        {all("0"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 0 is not legal; legal: an integer ≥ 1"},
+		"no number of them":   {all("two"), two, "", "*", `CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: "two" is not legal; legal: an integer ≥ 1`},
+		"more than there are": {all("65"), two, "", "", "CompositePodGroup ns/all has 2 of the 65 PodGroups that it needs"},
 		"less than none":      {all("-1"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is not legal; legal: an integer ≥ 1"},
 		"a bad key":           {all("2") + in("7"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is not legal; legal: a label key of nodes"},
 		"a bad mode":          {all("2") + ", disruptionMode: 7", two, "", "*", "CompositePodGroup ns/all: spec.disruptionMode: 7 is not legal; legal: one of single and all"},
@@ -331,6 +332,62 @@ func TestDeepTrees(t *testing.T) {
 			}
 			require.Equal(t, c.group, strings.Join(names, " "))
 			require.Equal(t, c.rules, scoped(d))
+		})
+	}
+}
+
+// TestLevels: where a CompositePodGroup has more children than it needs, its PodGroups know the levels
+// above them; where all are needed they know none. A level that has fewer than it needs keeps nobody
+// waiting who can do without it.
+func TestLevels(t *testing.T) {
+	needs := func(n, more string) string { return "schedulingPolicy: {gang: {minGroupCount: " + n + "}}" + more }
+	below := func(parent string) string { return ", parentCompositePodGroupName: " + parent }
+	const basic = "schedulingPolicy: {basic: {}}"
+	for name, c := range map[string]struct {
+		lines []string
+		want  string // the levels above PodGroup a, or what it waits for
+	}{
+		"all":  {[]string{"root: " + needs("2", ""), "root/a: ", "root/b: "}, ""},
+		"some": {[]string{"root: " + needs("1", ""), "root/a: ", "root/b: "}, "root≥1"},
+		"some inside": {
+			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("1", below("root")), "p/a: ", "p/b: ", "d/c: "},
+			"p≥1 root≥2",
+		},
+		"some elsewhere": {
+			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("1", below("root")), "p/a: ", "d/b: ", "d/c: "},
+			"p≥1 root≥2",
+		},
+		"some of what starts alone": {
+			[]string{"root: " + basic, "p: " + needs("1", below("root")), "d: " + needs("1", below("root")), "p/a: ", "p/b: ", "d/c: "},
+			"p≥1",
+		},
+		"elsewhere of what starts alone": {
+			[]string{"root: " + basic, "p: " + needs("1", below("root")), "d: " + needs("1", below("root")), "p/a: ", "d/b: ", "d/c: "},
+			"",
+		},
+		"who can do without a part that is not whole": {
+			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "d: " + needs("2", below("root")), "p/a: ", "d/b: "},
+			"p≥1 root≥1",
+		},
+		"and who cannot": {
+			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("2", below("root")), "p/a: ", "d/b: "},
+			"CompositePodGroup ns/d has 1 of the 2 PodGroups that it needs",
+		},
+		"four levels": {
+			[]string{
+				"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("2", below("p")), "r: " + needs("1", below("root")),
+				"q/a: ", "q/b: ", "q/c: ", "r/d: ",
+			},
+			"q≥2 p≥1 root≥1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := nativeDeclared(t, forest(t, c.lines...)["a"])
+			got := []string{}
+			for _, l := range d.Above {
+				got = append(got, fmt.Sprintf("%s≥%d", strings.TrimPrefix(l.Name, "CompositePodGroup ns/"), l.Least))
+			}
+			require.Equal(t, c.want, strings.Join(got, " ")+d.Problem.Words)
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
@@ -88,7 +89,9 @@ type More struct {
 	Owner     OwnerKey   // the object that must be known, too; zero if there is none
 	Group     []gang.Ref // the gangs that start together with it, sorted
 	Branches  []branch   // those of them that gather with one another
-	Whole     bool       // its members leave together, however many more they are than it needs
+	// Above are the levels above the gang where not all gangs of the group are needed.
+	Above []choice.Level
+	Whole bool // its members leave together, however many more they are than it needs
 }
 
 // All are the sources, in the order in which a pod is asked: the first that names a gang

@@ -129,6 +129,7 @@ func (d *Declaration) readSubGroups(defaults Defaults) {
 	if len(d.SubGroups) == 0 {
 		return
 	}
+	d.Multiples = true // a sub-group starts whole or not at all
 	language := tiers(FieldTopologyMode, FieldTopologyTier, FieldTopologyTierName)
 	var names []string
 	for i := range d.SubGroups {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -14,8 +15,8 @@ import (
 const MaxLevels = 4
 
 // nativeFamily adds to what a PodGroup says what those above it in its tree say, and the other
-// PodGroups of that. All of them are one group only if each CompositePodGroup needs all of its
-// children: of which others it could do without cannot be said.
+// PodGroups of that: all of them are one group. If some CompositePodGroup has more children than
+// it needs, the levels above say who may be left out.
 func nativeFamily(g Gang) More {
 	out, t := g.More, treeOf(g)
 	out.Group = t.group()
@@ -34,7 +35,7 @@ func nativeFamily(g Gang) More {
 		out.Waits, out.Problem = t.counts()
 	}
 	if out.Problem == nil && out.Waits == "" {
-		out.Branches = t.branches()
+		out.Branches, out.Above = t.branches(), t.above()
 	} else {
 		out.Group = nil
 	}
@@ -128,7 +129,8 @@ func (t *tree) problem() error {
 	return nil
 }
 
-// counts says which CompositePodGroup waits for children, or has more than it needs.
+// counts says which CompositePodGroup waits for children. One that can be left out keeps nobody
+// waiting.
 func (t *tree) counts() (waits string, problem error) {
 	if last := t.chain[len(t.chain)-1]; last.Parent != (OwnerKey{}) {
 		return fmt.Sprintf("%s, which %s names, is not known", last.Parent, last.Key), nil
@@ -138,8 +140,6 @@ func (t *tree) counts() (waits string, problem error) {
 		case c.Size == 0 && n > 1 && c.TopologyKey != "":
 			problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is the number of its PodGroups, %d", c.Key, n)
 		case c.Size == 0:
-		case n > c.Size:
-			problem = fmt.Errorf("%s: spec.schedulingPolicy.gang.minGroupCount: %d is less than its %s, %d; legal: as many as there are, since which of them start is not chosen", c.Key, c.Size, t.children(c), n)
 		case n < c.Size && waits == "":
 			waits = fmt.Sprintf("%s has %d of the %d %s that it needs", c.Key, n, c.Size, t.children(c))
 		}
@@ -147,7 +147,37 @@ func (t *tree) counts() (waits string, problem error) {
 			return "", problem
 		}
 	}
+	if all := t.choice(); waits != "" && all.Holds(all.Lasting(all.All())) {
+		return "", nil
+	}
 	return waits, nil
+}
+
+// choice is which of the PodGroups may start without the others.
+func (t *tree) choice() *choice.Choice {
+	c := &choice.Choice{}
+	for i := range t.members {
+		c.Gangs = append(c.Gangs, choice.Gang{Above: levels(t.members[i].up()), Open: true})
+	}
+	return c
+}
+
+// above are the levels above the PodGroup; nil if all of its group is needed.
+func (t *tree) above() []choice.Level {
+	if slices.ContainsFunc(t.inner, func(c *Owned) bool { return 0 < c.Size && c.Size < len(t.parts[c.Key]) }) {
+		return levels(t.chain)
+	}
+	return nil
+}
+
+// levels are those CompositePodGroups that start no child alone.
+func levels(chain []*Owned) (out []choice.Level) {
+	for _, c := range chain {
+		if c.Size > 0 {
+			out = append(out, choice.Level{Name: c.Key.String(), Least: c.Size})
+		}
+	}
+	return out
 }
 
 // children are what a CompositePodGroup has below it, in a word.

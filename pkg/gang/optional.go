@@ -1,0 +1,195 @@
+package gang
+
+import (
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/choice"
+)
+
+// Of the gangs of a group some may be left out (Spec.Above). Who cannot be whole yet is not
+// waited for, and who is not in the group's plan stands in nobody's way: both start later, whole,
+// in a plan of their own beside those who run.
+
+// optional says whether a group may do without a gang: others may be enough.
+func (g *gang) optional() bool { return g.spec != nil && len(g.spec.Above) > 0 }
+
+// complete says whether a gang has as many members as it needs, or goes on without.
+func (g *gang) complete() bool {
+	return g.stays() || g.counts.exist+g.standIns() >= g.spec.Min
+}
+
+// under says whether so few members wait that the match policy keeps them from being tried: it
+// does not count those who run.
+func (g *gang) under() bool {
+	if g.spec == nil || g.spec.Policy != OnlyWaiting {
+		return false
+	}
+	waiting := g.counts.exist - g.counts.bound
+	return 0 < waiting && waiting < g.spec.Min
+}
+
+// out says whether a gang takes no part in what its group does next: it is not whole, or is below
+// a level that has too few gangs which are.
+func (b *Book) out(g *gang) bool {
+	return g.optional() && (!g.complete() || g.under() || b.lacking(g) != "")
+}
+
+// lacking is the level above a gang that has too few gangs which are whole; "" if none has.
+func (b *Book) lacking(of *gang) string {
+	if len(of.spec.Above) < 2 {
+		return "" // that is the group itself
+	}
+	c, at := b.counted(of.key), -1
+	set := make(choice.Set, len(c.Gangs))
+	for i, g := range c.of {
+		set[i] = g.complete()
+		if g == of {
+			at = i
+		}
+	}
+	last := c.Lasting(set)
+	if at < 0 || !set[at] || last[at] {
+		return ""
+	}
+	for _, l := range of.spec.Above {
+		alone := false // whoever is below it is out
+		for i, g := range c.of {
+			alone = alone || last[i] && slices.ContainsFunc(g.spec.Above, func(o choice.Level) bool { return o.Name == l.Name })
+		}
+		if !alone {
+			return l.Name
+		}
+	}
+	return ""
+}
+
+// counted are the gangs of a group that it may do without, as a choice between them.
+type counted struct {
+	choice.Choice
+	of []*gang
+}
+
+func (b *Book) counted(key Ref) (c counted) {
+	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; g != nil && g.optional() {
+			c.Gangs, c.of = append(c.Gangs, choice.Gang{Above: g.spec.Above, Open: true}), append(c.of, g)
+		}
+	}
+	return c
+}
+
+// ran says that a gang counts as having started.
+func (g *gang) ran() bool { return g.stays() || g.started() >= g.spec.Min }
+
+// inPlan says whether members of a gang have a place, or hold one.
+func (g *gang) inPlan() bool { return g.counts.planned+g.counts.held > 0 }
+
+// holds says whether the gangs of a group that are meant may run without the others.
+func (b *Book) holds(key Ref, are func(*gang) bool) bool {
+	c := b.counted(key)
+	set := make(choice.Set, len(c.Gangs))
+	for i, g := range c.of {
+		set[i] = are(g)
+	}
+	return len(set) == 0 || c.Holds(set)
+}
+
+// tooFewGangs says which gang a group waits for that could do without some.
+func (b *Book) tooFewGangs(key Ref) Refusal {
+	c := b.counted(key)
+	set := make(choice.Set, len(c.Gangs))
+	for i, g := range c.of {
+		set[i] = g.complete()
+	}
+	if c.Holds(c.Lasting(set)) {
+		return Refusal{}
+	}
+	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; g != nil && g.optional() && !g.complete() {
+			return b.incomplete(ref)
+		}
+	}
+	return missing("fewer gangs exist than are needed")
+}
+
+// falters says that a plan is not one any more for a gang that has a part in it, or for too few.
+func (b *Book) falters(key Ref) bool {
+	if g := b.groups[key]; g == nil || len(g.plan) == 0 {
+		return false
+	}
+	for _, ref := range b.groupOf(key) {
+		if g := b.gangs[ref]; g != nil && g.optional() && g.inPlan() && !g.complete() {
+			return true
+		}
+	}
+	return !b.holds(key, func(g *gang) bool { return g.inPlan() || g.ran() })
+}
+
+// choice notes what may be left out of a group, gang by gang.
+func (b *Book) choice(v *Group) {
+	c := &choice.Choice{}
+	any := false
+	for _, of := range v.Gangs {
+		g := b.gangs[of.Ref]
+		any = any || g.optional()
+		gang := choice.Gang{Above: of.Above, Need: of.Need, Open: g.optional() && !g.ran() && !g.inPlan()}
+		c.Gangs = append(c.Gangs, gang)
+	}
+	if any {
+		v.Choice = c
+		v.Count()
+	}
+}
+
+// Count counts the members that wait, for the choice.
+func (g *Group) Count() {
+	at := map[Ref]int{}
+	for i, of := range g.Gangs {
+		at[of.Ref], g.Choice.Gangs[i].Members = i, 0
+	}
+	for _, m := range g.Pending {
+		if i, ok := at[m.Gang]; ok {
+			g.Choice.Gangs[i].Members++
+		}
+	}
+}
+
+// leastTries bounds how many sets of gangs are looked at to find the least.
+const leastTries = 1 << 10
+
+// least is the group with as few gangs as it can do with: it is itself if it has no choice.
+func (g *Group) least() *Group {
+	if !g.Choice.Any() {
+		return g
+	}
+	for _, set := range g.Choice.Least(1, leastTries) {
+		if only, ok := g.Only(set); ok {
+			return only
+		}
+	}
+	return g
+}
+
+// Only is the group as if nobody waited of the gangs that are not in a set, all of whom it needs;
+// ok is false if these must not run without the others.
+func (g *Group) Only(set choice.Set) (only *Group, ok bool) {
+	needs, ok := g.Choice.Needs(set)
+	if !ok {
+		return nil, false
+	}
+	some := *g
+	some.Choice, some.Pending, some.Gangs = nil, nil, append([]Gang(nil), g.Gangs...)
+	in := map[Ref]bool{}
+	for i := range some.Gangs {
+		of := &some.Gangs[i]
+		in[of.Ref] = set[i]
+		of.Need = needs[i]
+		of.Min += max(0, needs[i]-g.Choice.Gangs[i].Need) // that a total asks for
+	}
+	for _, m := range g.Pending {
+		if in[m.Gang] {
+			some.Pending = append(some.Pending, m)
+		}
+	}
+	return &some, true
+}

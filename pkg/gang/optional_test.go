@@ -1,0 +1,157 @@
+package gang_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/choice"
+	"github.com/muster-scheduler/muster/pkg/gang"
+)
+
+// some is a book with gangs of two members each, of which not all are needed.
+type some struct {
+	*gang.Book
+	now time.Time
+}
+
+// newSome declares gangs; each is written with the levels above it: "a<p<root".
+func newSome(least map[string]int, gangs ...string) *some {
+	s := &some{Book: gang.New(strings.Compare), now: time.Unix(0, 0)}
+	var names []string
+	for _, g := range gangs {
+		name, _, _ := strings.Cut(g, "<")
+		names = append(names, "ns/"+name)
+	}
+	for i, g := range gangs {
+		spec := gang.Spec{Ref: ref(names[i]), Min: 2, Policy: gang.OnceSatisfied, Wait: wait, Group: refs(names...)}
+		for _, level := range strings.Split(g, "<")[1:] {
+			spec.Above = append(spec.Above, choice.Level{Name: level, Least: least[level]})
+		}
+		s.apply(gang.Declared{Spec: spec})
+	}
+	return s
+}
+
+func (s *some) apply(ev gang.Event) (out []string) {
+	for _, e := range s.Apply(ev, s.now) {
+		if e.Pod != "" {
+			out = append(out, fmt.Sprint(e.Verb, " ", e.Pod))
+		}
+	}
+	return out
+}
+
+// come has members seen: "a0" is the first of gang a; with a node it is bound.
+func (s *some) come(node string, pods ...string) (out []string) {
+	for _, p := range pods {
+		m := gang.Member{Gang: ref("ns/" + p[:1]), Pod: p, UID: p, Rank: gang.NoRank, Node: node}
+		out = append(out, s.apply(gang.Seen{Member: m})...)
+	}
+	return out
+}
+
+// plan gives members places of their own.
+func (s *some) plan(pods ...string) []string {
+	ev := gang.Planned{Group: ref("ns/a")}
+	for _, p := range pods {
+		ev.Places = append(ev.Places, gang.Place{Pod: p, Node: "n-" + p})
+	}
+	return s.apply(ev)
+}
+
+// arrive brings members to the barrier.
+func (s *some) arrive(pods ...string) (out []string) {
+	for _, p := range pods {
+		s.apply(gang.Assumed{Pod: p})
+		out = append(out, s.apply(gang.Held{Pod: p})...)
+	}
+	return out
+}
+
+func (s *some) open(t *testing.T) (out []string) {
+	g, ok := s.GroupOf(ref("ns/a"))
+	require.True(t, ok)
+	for i, of := range g.Choice.Gangs {
+		word := g.Gangs[i].Ref.Name
+		if of.Open {
+			word += "?"
+		}
+		out = append(out, fmt.Sprint(word, of.Need, "/", of.Members))
+	}
+	return out
+}
+
+func (s *some) why(pod string) string {
+	_, why := s.Admit(pod)
+	return why
+}
+
+// TestSomeGangs: two of three gangs start while a member of the third one is missing; it starts later,
+// whole, and nobody waits for it.
+func TestSomeGangs(t *testing.T) {
+	s := newSome(map[string]int{"root": 2}, "a<root", "b<root", "c<root")
+	s.come("", "c0", "b0", "b1", "a0")
+	require.Equal(t, "1 of 2 members of gang ns/a exist", s.why("b0"), "two gangs must be whole")
+	require.Contains(t, s.come("", "a1"), "wake a0")
+	require.Equal(t, "1 of 2 members of gang ns/c exist", s.why("c0"))
+	require.Equal(t, "1 of 2 members of gang ns/c exist", s.State(ref("ns/c")).Refusal.Words)
+	require.Empty(t, s.State(ref("ns/a")).Refusal.Words)
+	require.Equal(t, []string{"a?2/2", "b?2/2", "c?2/0"}, s.open(t))
+
+	s.plan("a0", "a1", "b0", "b1")
+	require.Empty(t, s.arrive("a0", "a1", "b0"), "b is not whole")
+	require.ElementsMatch(t, []string{"allow a0", "allow a1", "allow b0", "allow b1"}, s.arrive("b1"))
+	s.come("n", "a0", "a1", "b0", "b1")
+
+	require.Contains(t, s.come("", "c1"), "wake c0", "it is whole now")
+	require.Equal(t, []string{"a0/0", "b0/0", "c?2/2"}, s.open(t))
+	s.plan("c0", "c1")
+	require.Empty(t, s.arrive("c0"))
+	require.Len(t, s.arrive("c1"), 2)
+}
+
+// TestOneOfSomeGangsLeft: a plan is given up when a gang that has a part in it is not whole any more, and
+// also when too few others remain; not when a gang is short that has none.
+func TestOneOfSomeGangsLeft(t *testing.T) {
+	begin := func() *some {
+		s := newSome(map[string]int{"root": 1}, "a<root", "b<root", "c<root")
+		s.come("", "a0", "a1", "b0", "b1", "c0", "c1")
+		s.plan("a0", "a1", "b0", "b1")
+		return s
+	}
+	s := begin()
+	s.apply(gang.Left{Pod: "c1", UID: "c1"})
+	require.True(t, s.AnyPlaces())
+	s.apply(gang.Left{Pod: "b1", UID: "b1"})
+	require.False(t, s.AnyPlaces(), "b is in the plan")
+	require.Equal(t, []string{"a?2/2", "b?2/0", "c?2/0"}, s.open(t))
+
+	s = begin()
+	require.Empty(t, s.arrive("a0", "b0", "b1"), "a is in the plan, too")
+	require.Len(t, s.arrive("a1"), 4)
+}
+
+// TestSomeBranches: a branch that cannot start keeps nobody waiting; its gangs are told why they do.
+func TestSomeBranches(t *testing.T) {
+	s := newSome(map[string]int{"root": 1, "p": 2, "q": 1}, "a<p<root", "b<p<root", "c<q<root")
+	s.come("", "a0", "a1", "b0")
+	require.Equal(t, "1 of 2 members of gang ns/b exist", s.why("a0"), "nor is c whole")
+	require.Contains(t, s.come("", "c0", "c1"), "wake c0")
+	require.Equal(t, "too few gangs of p are whole", s.why("a0"))
+	require.Equal(t, []string{"a?2/0", "b?2/0", "c?2/2"}, s.open(t))
+	s.come("", "b1")
+	require.Equal(t, []string{"a?2/2", "b?2/2", "c?2/2"}, s.open(t))
+	g, _ := s.GroupOf(ref("ns/a"))
+	require.Equal(t, 2, g.Need(), "c alone is the least")
+	only, ok := g.Only(choice.Set{true, true, false})
+	require.True(t, ok)
+	require.Equal(t, 4, only.Need())
+	require.Len(t, only.Pending, 4)
+	require.False(t, only.Choice.Any())
+	_, ok = g.Only(choice.Set{true, false, true})
+	require.False(t, ok, "p starts with two, or not at all")
+}
