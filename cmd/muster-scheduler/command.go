@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"github.com/muster-scheduler/muster/pkg/kube/pace"
+	"github.com/muster-scheduler/muster/pkg/version"
 )
 
 // newSchedulerCommand is kube-scheduler's command but for one step: between the making of
@@ -51,7 +52,11 @@ func newSchedulerCommand(lane *pace.Lane, plugins ...app.Option) *cobra.Command 
 }
 
 func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, plugins []app.Option) error {
-	verflag.PrintAndExitIfRequested()
+	if cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue) {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
+		return err
+	}
+	verflag.PrintAndExitIfRequested() // --version=raw, which is all of Kubernetes' own
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		fmt.Fprintln(os.Stderr, err)
