@@ -17,7 +17,7 @@ func newVersionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch output {
-			case "":
+			case "text":
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
 				return err
 			case "json":
@@ -25,9 +25,9 @@ func newVersionCommand() *cobra.Command {
 				encoder.SetIndent("", "  ")
 				return encoder.Encode(version.Get())
 			}
-			return usageError("--output %s: must be json", output)
+			return usageError("--output %s: must be text or json", output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json, for programs")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT` of the answer: text or json")
 	return cmd
 }

@@ -33,7 +33,7 @@ func TestVersion(t *testing.T) {
 	code, out, errs := run("-o", "yaml")
 	require.Equal(t, exitUsage, code)
 	require.Empty(t, out)
-	require.Contains(t, errs, "--output yaml: must be json")
+	require.Contains(t, errs, "--output yaml: must be text or json")
 	code, _, errs = run("short")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, errs, `unknown command "short"`)
