@@ -125,20 +125,23 @@ func TestValues(t *testing.T) {
 		},
 		{"extraArgs={--v=3}", func(all map[string]object) any { return container(all)["args"].([]any)[4] }, "--v=3"},
 		{"resources.requests.memory=1Gi", memory, "1Gi"},
-		{"size.nodes=8192,size.pods=4096", memory, "384Mi"},
-		{"size.nodes=5000,size.pods=150000", memory, "768Mi"},
-		{"size.nodes=15000,size.pods=1500000", memory, "5184Mi"},
 		{"resources.limits.memory=2Gi", func(all map[string]object) any { return container(all).at("resources", "limits") }, map[string]any{"memory": "2Gi"}},
 		{"tolerations=null", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "tolerations") }, nil},
 		{
 			"tolerations[0].key=a", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "tolerations") },
 			[]any{map[string]any{"key": "a"}},
 		},
-		{"priorityClassName=p", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "priorityClassName") }, "p"},
+		{"priorityClassName=p", func(all map[string]object) any {
+			return all[deployment].at("spec", "template", "spec", "priorityClassName")
+		}, "p"},
 		{"nodeSelector.a=b", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "nodeSelector") }, map[string]any{"a": "b"}},
-		{"podLabels.a=b", func(all map[string]object) any { return all[deployment].at("spec", "template", "metadata", "labels", "a") }, "b"},
+		{"podLabels.a=b", func(all map[string]object) any {
+			return all[deployment].at("spec", "template", "metadata", "labels", "a")
+		}, "b"},
 		{"podLabels.a=b", func(all map[string]object) any { return all[deployment].at("spec", "selector", "matchLabels", "a") }, nil},
-		{"podAnnotations.a=b", func(all map[string]object) any { return all[deployment].at("spec", "template", "metadata", "annotations", "a") }, "b"},
+		{"podAnnotations.a=b", func(all map[string]object) any {
+			return all[deployment].at("spec", "template", "metadata", "annotations", "a")
+		}, "b"},
 		{"replicas=1", func(all map[string]object) any { return all["PodDisruptionBudget muster-system/muster-scheduler"] }, object(nil)},
 		{"policies.keys=false", func(all map[string]object) any { return standard - len(all) }, 2},
 		{"sources.grove=false", func(all map[string]object) any { return standard - len(all) }, 2},
@@ -147,7 +150,9 @@ func TestValues(t *testing.T) {
 		{"serviceMonitor.enabled=true", func(all map[string]object) any { return len(all) - standard }, 2},
 		{
 			"serviceMonitor.enabled=true,serviceMonitor.labels.release=p",
-			func(all map[string]object) any { return all["ServiceMonitor muster-system/muster-scheduler"].at("metadata", "labels", "release") }, "p",
+			func(all map[string]object) any {
+				return all["ServiceMonitor muster-system/muster-scheduler"].at("metadata", "labels", "release")
+			}, "p",
 		},
 		{
 			"topology.layers[0].topologyLayer=NodeTopologyLayer",
@@ -158,6 +163,20 @@ func TestValues(t *testing.T) {
 		},
 	} {
 		require.Equal(t, c.want, c.shows(render(t, "muster", "--set="+c.values)), c.values)
+	}
+}
+
+// TestMemory: the table of docs/performance.md is what the chart asks for.
+func TestMemory(t *testing.T) {
+	text, err := os.ReadFile("../../docs/performance.md")
+	require.NoError(t, err)
+	rows := regexp.MustCompile(`(?m)^\| ([0-9,]+) \| ([0-9,]+) \| ([0-9]+Mi) \|`).FindAllStringSubmatch(string(text), -1)
+	require.GreaterOrEqual(t, len(rows), 5)
+	for _, row := range rows {
+		nodes, pods := strings.ReplaceAll(row[1], ",", ""), strings.ReplaceAll(row[2], ",", "")
+		out, errs, err := template(t, "muster", "--show-only=templates/deployment.yaml", "--set=size.nodes="+nodes+",size.pods="+pods)
+		require.NoError(t, err, errs)
+		require.Contains(t, out, "memory: "+row[3]+"\n", row[0])
 	}
 }
 
