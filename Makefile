@@ -62,7 +62,7 @@ sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… say
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200)) -sim.with="$(WITH)"
 
 # What takes longer than CI may. The seeds are drawn by lot, and printed.
-nightly: ## 10,000 random histories, 1,000 twice, 1,000 random clusters, and all tests with the race detector: hours
+nightly: image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, all tests with the race detector, the image twice: hours
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000

@@ -271,7 +271,7 @@ func TestBadValues(t *testing.T) {
 		{"muster", "coschedulingArgs.maxGrase=1m", "'/coschedulingArgs': additional properties 'maxGrase' not allowed"},
 		{"muster", "coschedulingArgs.maxGrace=60", "'/coschedulingArgs/maxGrace': got number, want string"},
 		{"muster", "coschedulingArgs.defaultMatchPolicy=x", "'/coschedulingArgs/defaultMatchPolicy': value must be one of 'only-waiting', 'waiting-and-running', 'once-satisfied'"},
-		{"muster", "config.profiles[0].schedulerName=x", "'/config': 'not' failed"},
+		{"muster", "config.profiles[0].schedulerName=x", "config.profiles: profiles have a value of their own"},
 		{"muster", "profiles[0].schedulername=x", "'/profiles/0': missing property 'schedulerName'"},
 		{"muster", "profiles[0].schedulerName=x,coschedulingArgs.maxGrace=1m", "profiles and coschedulingArgs: write the arguments into the profiles"},
 		{"muster", "topology.preset=gkee", "'/topology/preset': value must be one of '', 'aws-eks',"},

@@ -20,6 +20,9 @@
 
 {{/* A configuration that is none of those: a profile of native.yaml for every name. */}}
 {{- define "muster.configuration" -}}
+{{- range list "apiVersion" "kind" "leaderElection" "profiles" }}
+  {{- if hasKey $.Values.config . }}{{ fail (printf "config.%s: profiles have a value of their own, and the rest of these is the chart's" .) }}{{ end }}
+{{- end }}
 {{- $native := .Files.Get "files/scheduler-config/native.yaml" | fromYaml }}
 {{- $profiles := .Values.profiles }}
 {{- if not $profiles }}
