@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,8 +71,19 @@ func (r *release) packed(file string, entries []entry) error {
 	return os.WriteFile(filepath.Join(r.out, file), data, 0o644)
 }
 
+// archives writes one for each architecture, with the terms of all that is in the programs.
+func (r *release) archives(ctx context.Context) func([]program) error {
+	return func(programs []program) error {
+		text, err := licences(ctx, programs)
+		if err != nil {
+			return err
+		}
+		return r.writeArchives(programs, entry{licencesFile, text, 0o644})
+	}
+}
+
 // writeArchives writes one for each architecture: the programs and what is to be read first.
-func (r *release) writeArchives(programs []program) error {
+func (r *release) writeArchives(programs []program, more ...entry) error {
 	for _, arch := range r.arches {
 		folder := fmt.Sprintf("muster-%s-linux-%s", r.version, arch)
 		var entries []entry
@@ -86,6 +98,10 @@ func (r *release) writeArchives(programs []program) error {
 				return err
 			}
 			entries = append(entries, entry{folder + "/" + file, data, 0o644})
+		}
+		for _, e := range more {
+			e.name = folder + "/" + e.name
+			entries = append(entries, e)
 		}
 		if err := r.packed(folder+".tar.gz", entries); err != nil {
 			return err

@@ -94,7 +94,7 @@ func (r *release) build(ctx context.Context, imageOnly bool) error {
 	if err := r.clear(); err != nil {
 		return err
 	}
-	names, writers := []string{"muster-scheduler", "musterctl"}, []func([]program) error{r.writeImages, r.writeBills, r.writeArchives}
+	names, writers := []string{"muster-scheduler", "musterctl"}, []func([]program) error{r.writeImages, r.writeBills, r.archives(ctx)}
 	if imageOnly {
 		names, writers = names[:1], writers[:2]
 	}

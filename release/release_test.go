@@ -196,14 +196,42 @@ func TestBill(t *testing.T) {
 // TestArchives: what is unpacked can be used.
 func TestArchives(t *testing.T) {
 	r, programs := made(t)
-	require.NoError(t, r.writeArchives(programs))
+	require.NoError(t, r.writeArchives(programs, entry{licencesFile, []byte("terms"), 0o644}))
 	files, heads := unpack(t, read(t, r.out, "muster-v1.2.3-linux-arm64.tar.gz"))
 	folder := "muster-v1.2.3-linux-arm64/"
-	require.Len(t, files, 5)
+	require.Len(t, files, 6)
+	require.Equal(t, "terms", string(files[folder+licencesFile]))
 	require.Equal(t, programs[2].data, files[folder+"muster-scheduler"])
 	require.Contains(t, string(files[folder+"LICENSE"]), "Apache License")
 	for _, h := range heads {
 		require.Equal(t, strings.HasPrefix(filepath.Base(h.Name), "muster"), h.Mode == 0o755, h.Name)
+	}
+}
+
+// TestLicences: of every module and of Go itself; the same text once.
+func TestLicences(t *testing.T) {
+	data, err := licencesOf(t.Context(), []string{"k8s.io/api", "k8s.io/kube-scheduler", "github.com/spf13/pflag"})
+	require.NoError(t, err)
+	text := string(data)
+	require.Contains(t, text, "Copyright 2009 The Go Authors")
+	require.Contains(t, text, "Copyright (c) 2012 Alex Ogier")
+	require.Regexp(t, `=\nk8s\.io/api v0\.[0-9]+\.[0-9]+\nk8s\.io/kube-scheduler v0\.[1-9][0-9]*\.[0-9]+\n\n *Apache License`, text)
+	_, err = licencesOf(t.Context(), []string{"example.com/nowhere"})
+	require.ErrorContains(t, err, "example.com/nowhere")
+
+	for name, ok := range map[string]bool{
+		"LICENSE": true, "LICENCE.md": true, "License.txt": true, "NOTICE": true, "COPYING": true, "LICENSE-APACHE": true,
+		"licenses.go": false, "README.md": false,
+	} {
+		folder := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("be kind\n"), 0o600))
+		text, err := terms(folder)
+		if ok {
+			require.NoError(t, err, name)
+			require.Equal(t, "be kind", text)
+		} else {
+			require.EqualError(t, err, "it has no licence", name)
+		}
 	}
 }
 
