@@ -128,4 +128,4 @@ release: ## archives, images, charts, manifests, bills of materials and checksum
 	@ls -lh dist
 
 clean: ## remove what was built here; the cached control plane stays
-	rm -rf $(BIN)
+	rm -rf $(BIN) dist
