@@ -5,19 +5,24 @@ GO        ?= go
 BIN       := $(CURDIR)/bin
 IMAGE     ?= muster-scheduler:dev
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT    ?= $(shell git describe --always --abbrev=40 --match=- --dirty 2>/dev/null || echo unknown)
 TOOL       = $(GO) tool -modfile=tools/go.mod
-CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/picture/... ./test/arch/... ./test/cases/...
+# The time in all files of a release: the commit's, so that they are the same whenever they are made.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/choice/... ./pkg/picture/... ./test/arch/... ./test/cases/...
 THREADS   := ./pkg/kube/... ./pkg/localcluster/... ./pkg/cli/... ./cmd/...
 
-# Kubernetes prints the version of the scheduler from these; the rest says what Muster is.
+# Kubernetes says the version of the scheduler from these, and pkg/version which Muster it is.
 K8S       := v1.37.0
-LDFLAGS   := -X k8s.io/component-base/version.gitVersion=$(K8S) \
+MODULE    := github.com/muster-scheduler/muster
+LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/version.commit=$(COMMIT) \
+             -X k8s.io/component-base/version.gitVersion=$(K8S) \
              -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37 \
-             -X k8s.io/component-base/version.gitTreeState=clean \
-             -X k8s.io/component-base/version.gitCommit=$(VERSION)
+             -X k8s.io/component-base/version.gitTreeState=$(if $(findstring -dirty,$(COMMIT)),dirty,clean) \
+             -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test e2e e2e-versions e2e-controllers sim nightly check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image clean
+.PHONY: help build demo test e2e e2e-versions e2e-controllers sim nightly check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image image-check release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +33,7 @@ build: $(BIN)/muster-scheduler $(BIN)/musterctl ## build both programs into bin/
 $(BIN)/muster-scheduler $(BIN)/musterctl:
 	@echo "building $(notdir $@) (a few minutes the first time)"
 	@mkdir -p $(BIN)
-	@$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(notdir $@)
+	@$(GO) build -ldflags '-s -w $(LDFLAGS)' -o $@ ./cmd/$(notdir $@)
 
 demo: build ## both documented examples on a local control plane
 	@$(BIN)/musterctl demo
@@ -67,7 +72,7 @@ sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… say
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200)) -sim.with="$(WITH)"
 
 # What takes longer than CI may. The seeds are drawn by lot, and printed.
-nightly: ## 10,000 random histories, 1,000 twice, 1,000 random clusters, and all tests with the race detector: hours
+nightly: image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, all tests with the race detector, the image twice: hours
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
@@ -75,7 +80,7 @@ nightly: ## 10,000 random histories, 1,000 twice, 1,000 random clusters, and all
 	$(MAKE) --no-print-directory e2e-versions VERSIONS="1.34 1.35 1.36"
 
 check: ## formatting, vet, staticcheck, the arrows between packages, pure tests: seconds
-	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests); \
+	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests deploy release); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt -w these: $$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -106,20 +111,32 @@ bench-scale: ## 15,000 nodes with 100 pods on each, 10,000 members, 8 layers: be
 	$(TOOL) benchstat bench-scale.txt
 	$(GO) run ./test/scale/growth < bench-scale.txt
 
-generate: ## deepcopy functions and CRDs from pkg/apis, docs/reference.md from all that it lists
+generate: ## deepcopy functions and CRDs from pkg/apis, docs/reference.md from all that it lists, the charts' files from manifests
 	$(TOOL) controller-gen object crd paths=./pkg/apis/scheduling/... output:crd:dir=manifests/crd
 	$(GO) run ./test/reference
+	$(GO) run ./deploy/helm/sync
 
 generate-check: generate ## fail if generated files are not what is committed
-	@git diff --exit-code -- manifests/crd 'pkg/apis/**/zz_generated*' docs/reference.md || { echo "run make generate and commit the result"; exit 1; }
+	@git diff --exit-code -- manifests/crd 'pkg/apis/**/zz_generated*' docs/reference.md deploy/helm || { echo "run make generate and commit the result"; exit 1; }
 
 lint: ## golangci-lint, as configured in .golangci.yaml
 	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
 
-image: ## container image FROM scratch; IMAGE=name:tag
-	@mkdir -p $(BIN)/image
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $(BIN)/image/muster-scheduler ./cmd/muster-scheduler
-	docker build -t $(IMAGE) -f deploy/Dockerfile $(BIN)/image
+# The files are the same whenever they are made of one commit with one version of Go.
+RELEASE    = $(GO) run ./release -version '$(VERSION)' -commit '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' -ldflags '$(LDFLAGS)'
+
+image: ## container image FROM scratch for amd64 and arm64, and what is in it; no Docker needed; IMAGE=name:tag
+	@$(RELEASE) -image-only -image '$(IMAGE)' -o $(BIN)/image
+	@echo "in bin/image: docker load -i bin/image/muster-scheduler-$(VERSION)-image-linux-$$($(GO) env GOARCH).tar"
+
+image-check: image ## fail if another folder and another time make another image
+	@there=$$(mktemp -d); git clone -q . $$there && $(MAKE) --no-print-directory -C $$there image \
+	  IMAGE='$(IMAGE)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'; \
+	  diff $(BIN)/image/SHA256SUMS $$there/bin/image/SHA256SUMS && echo "the same image"; ok=$$?; rm -rf $$there; exit $$ok
+
+release: ## archives, images, charts, manifests, bills of materials and checksums into dist/; VERSION=v…, RELEASE_IMAGE=name:tag
+	@$(RELEASE) -image '$(or $(RELEASE_IMAGE),muster-scheduler:$(VERSION))' -o dist
+	@ls -lh dist
 
 clean: ## remove what was built here; the cached control plane stays
-	rm -rf $(BIN)
+	rm -rf $(BIN) dist

@@ -41,20 +41,31 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// TestKustomization: an installation gets every file of crd/, rbac/ and admission/.
-func TestKustomization(t *testing.T) {
-	data, err := os.ReadFile("kustomization.yaml")
-	require.NoError(t, err)
-	var k struct{ Resources []string }
-	require.NoError(t, yaml.Unmarshal(data, &k))
+// TestKustomizations: an installation gets every file of rbac/ and admission/, and the CRDs, which stay
+// when it goes, by themselves.
+func TestKustomizations(t *testing.T) {
+	resources := func(file string) []string {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var k struct{ Resources []string }
+		require.NoError(t, yaml.Unmarshal(data, &k))
+		return k.Resources
+	}
 	files, err := filepath.Glob("*/*.yaml")
 	require.NoError(t, err)
 	more, err := filepath.Glob("rbac/sources/*.yaml")
 	require.NoError(t, err)
 	want := slices.DeleteFunc(append(files, more...), func(f string) bool {
-		return !slices.Contains([]string{"crd", "rbac", "rbac/sources", "admission"}, filepath.Dir(f))
+		return !slices.Contains([]string{"rbac", "rbac/sources", "admission"}, filepath.Dir(f))
 	})
-	require.ElementsMatch(t, want, k.Resources)
+	require.ElementsMatch(t, want, resources("kustomization.yaml"))
+
+	crds, err := fs.Glob(manifests.CRDs, "crd/*")
+	require.NoError(t, err)
+	for i, f := range crds {
+		crds[i] = filepath.Base(f)
+	}
+	require.ElementsMatch(t, crds, resources("crd/Kustomization"), "nor is a kustomization among what is embedded")
 }
 
 // TestCRDAccepts applies each object of testdata to its CRD, as the API server would.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"github.com/muster-scheduler/muster/pkg/kube/pace"
+	"github.com/muster-scheduler/muster/pkg/version"
 )
 
 // newSchedulerCommand is kube-scheduler's command but for one step: between the making of
@@ -51,21 +52,15 @@ func newSchedulerCommand(lane *pace.Lane, plugins ...app.Option) *cobra.Command 
 }
 
 func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, plugins []app.Option) error {
-	verflag.PrintAndExitIfRequested()
+	if cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue) {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
+		return err
+	}
+	verflag.PrintAndExitIfRequested() // --version=raw, which is all of Kubernetes' own
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
-	emulated, err := emulate(cmd.Context(), opts, cmd.Flags(), gates)
-	if err != nil {
+	if err := apply(cmd, opts, gates); err != nil {
 		return err
 	}
-	if err := opts.ComponentGlobalsRegistry.Set(); err != nil {
-		return err
-	}
-	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	cliflag.PrintFlags(cmd.Flags())
-	emulated.tell(klog.FromContext(cmd.Context()), gates)
 	if opts.InformerName == nil {
 		name, err := cache.NewInformerName("kube-scheduler")
 		if err != nil {
@@ -85,4 +80,23 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, pl
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	lane.Pace(ctx, sched)
 	return app.Run(ctx, cfg, sched)
+}
+
+// apply applies the flags that are about the whole process, after finding out which Kubernetes version
+// it is to be of.
+func apply(cmd *cobra.Command, opts *options.Options, gates featuregate.FeatureGate) error {
+	emulated, err := emulate(cmd.Context(), opts, cmd.Flags(), gates)
+	if err != nil {
+		return err
+	}
+	if err := opts.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
+	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	cliflag.PrintFlags(cmd.Flags())
+	emulated.tell(klog.FromContext(cmd.Context()), gates)
+	return nil
 }

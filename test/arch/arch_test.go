@@ -100,13 +100,14 @@ var arrows = map[string][]string{
 	"pkg/kube/wake":     {"pkg/gang", "pkg/topology"},
 	"pkg/kube/workload": {},
 	"pkg/localcluster":  {},
+	"pkg/version":       {},
 	"pkg/cli": {
-		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/evict", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
-		"pkg/offer", "pkg/picture", "pkg/plan", "pkg/topology",
+		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/evict", "pkg/kube/connect", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
+		"pkg/offer", "pkg/picture", "pkg/plan", "pkg/topology", "pkg/version",
 		"test/fixtures", // the documents' YAML, which the demo applies as it stands
 	},
 
-	"cmd/muster-scheduler": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/pace", "pkg/kube/plugin"},
+	"cmd/muster-scheduler": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/pace", "pkg/kube/plugin", "pkg/version"},
 	"cmd/musterctl":        {"pkg/cli"},
 }
 

@@ -111,7 +111,10 @@ func TestClusterNetworkTopologyMissed(t *testing.T) {
 	const invalid = "ClusterNetworkTopology.scheduling.koordinator.sh \"default\" is invalid: "
 	for _, c := range []struct{ name, text, want string }{
 		{"none", "", rejected(none)},
-		{"another name", topology("fabric", layers), rejected(none)},
+		{
+			"another name", topology("fabric", layers),
+			strings.Replace(rejected(none), "event PodGroup", "event ClusterNetworkTopology fabric: NotUsed: this object has no effect: only ClusterNetworkTopology default is used\nevent PodGroup", 1),
+		},
 		{
 			"a text for a list", topology("default", `[{topologyLayer: SpineLayer, labelKey: spine}]`),
 			lines("error: " + invalid + `spec.networkTopologySpec[0].labelKey: Invalid value: "string": spec.networkTopologySpec[0].labelKey in body must be of type array: "string"`),

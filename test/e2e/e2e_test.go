@@ -22,6 +22,7 @@
 //	apply [-n N] FILE...           kubectl apply; with -n, N times with $i from 0 on
 //	nodes [-n N] FILE              apply, and wait until the nodes take pods
 //	kubectl ARG...                 sets stdout and stderr
+//	helm ARG...                    likewise, Helm
 //	hold POD...                    a pod that is deleted from now on stays Terminating
 //	release POD...                 until this
 //	identity FILE USER             a kubeconfig for somebody else
@@ -101,6 +102,7 @@ func condition(asked string) (bool, error) {
 // harness is what all scripts share.
 type harness struct {
 	scheduler, kubectl string // programs
+	helmBinary         string // which is built when it is first used
 	home               string // where kubectl keeps what it has learnt of clusters
 	shared             *cluster
 }

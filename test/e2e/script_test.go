@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,13 +41,13 @@ type command func(s *script, ctx context.Context, args []string) error
 
 // negatable are the commands that "!" may stand before. Waiting for something not to
 // happen would only be waiting.
-var negatable = []string{"apply", "kubectl", "scheduler", "log", "same"}
+var negatable = []string{"apply", "kubectl", "helm", "scheduler", "log", "same"}
 
 // commands are those of all scripts, and more that only some have.
 func commands(more map[string]command) map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{
 		"cluster": (*script).useCluster, "crds": (*script).crds, "apiserver": (*script).apiserver,
-		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand,
+		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand, "helm": (*script).helm,
 		"hold": (*script).hold, "release": (*script).release,
 		"identity": (*script).identity, "scheduler": (*script).scheduler, "get": (*script).get, "log": (*script).log,
 		"evictions": (*script).evictions, "same": (*script).same,
@@ -250,6 +251,24 @@ func (s *script) kubectlCommand(ctx context.Context, args []string) error {
 	fmt.Fprint(s.ts.Stdout(), stdout)
 	fmt.Fprint(s.ts.Stderr(), stderr)
 	return err
+}
+
+// helm runs it as somebody whose only cluster this is. It is built when it is first used.
+func (s *script) helm(ctx context.Context, args []string) error {
+	if s.harness.helmBinary == "" {
+		out, err := exec.CommandContext(ctx, "go", "tool", "-n", "-modfile=../../tools/deploy/go.mod", "helm").CombinedOutput()
+		if err != nil {
+			return brokenError{fmt.Errorf("build helm: %w\n%s", err, out)}
+		}
+		s.harness.helmBinary = strings.TrimSpace(string(out))
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.harness.helmBinary, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.ts.MkAbs("."), s.ts.Stdout(), s.ts.Stderr()
+	cmd.Env = append(os.Environ(), "HOME="+s.home, "HELM_CACHE_HOME="+s.home, "HELM_CONFIG_HOME="+s.home, "HELM_DATA_HOME="+s.home,
+		"KUBECONFIG="+s.cluster.kubeconfig)
+	return cmd.Run()
 }
 
 // holding is the finalizer of pods that must stay Terminating.

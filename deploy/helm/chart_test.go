@@ -1,0 +1,305 @@
+package helm
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2/ktesting"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/manifests"
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+)
+
+const deployment = "Deployment muster-system/muster-scheduler"
+
+func TestLint(t *testing.T) {
+	for _, chart := range []string{"muster", "muster-crds"} {
+		out, errs, err := helm(t, "lint", "--strict", "--kube-version=1.34.0", chart)
+		require.NoError(t, err, out+errs)
+	}
+}
+
+// text is for differences that can be read.
+func (o object) text(t *testing.T) string {
+	t.Helper()
+	out, err := yaml.Marshal(o)
+	require.NoError(t, err)
+	return string(out)
+}
+
+// hash is what kustomize adds to the name of a ConfigMap, so that another configuration means other
+// pods; the chart writes a checksum into the pods.
+var hash = regexp.MustCompile(`muster-scheduler-config-[a-z0-9]{10}\b`)
+
+// TestSameAsKustomize: object by object.
+func TestSameAsKustomize(t *testing.T) {
+	for folder, values := range map[string][]string{
+		"base":                       nil,
+		"overlays/drop-in":           {"--set=schedulerNames={muster-scheduler,koord-scheduler}"},
+		"overlays/scheduler-plugins": {"--set=schedulerNames={muster-scheduler,scheduler-plugins-scheduler}"},
+	} {
+		t.Run(folder, func(t *testing.T) {
+			ours := render(t, "muster", values...)
+			annotations := ours[deployment].at("spec", "template", "metadata").(map[string]any)
+			require.Len(t, annotations["annotations"].(map[string]any)["checksum/config"], 64)
+			delete(annotations, "annotations")
+
+			out, err := yaml.Marshal(kustomizeList(t, "../"+folder))
+			require.NoError(t, err)
+			require.Len(t, hash.FindAll(out, -1), 2)
+			var theirs []object
+			require.NoError(t, yaml.Unmarshal(hash.ReplaceAll(out, []byte("muster-scheduler-config")), &theirs))
+			for _, want := range theirs {
+				if want["kind"] == "Namespace" {
+					continue // a release is in a namespace that is there already
+				}
+				got, ok := ours[want.name()]
+				require.True(t, ok, "the chart lacks %s", want.name())
+				require.Equal(t, want.text(t), got.text(t), want.name())
+				delete(ours, want.name())
+			}
+			require.Empty(t, ours, "the chart has more")
+		})
+	}
+}
+
+func kustomizeList(t *testing.T, folder string) (all []object) {
+	for _, o := range kustomize(t, folder) {
+		all = append(all, o)
+	}
+	return all
+}
+
+// TestCRDsApart: what installs the scheduler has no CRD, so that what removes it leaves them.
+func TestCRDsApart(t *testing.T) {
+	for _, folder := range []string{"../base", "../overlays/drop-in", "../overlays/scheduler-plugins"} {
+		for name := range kustomize(t, folder) {
+			require.NotContains(t, name, "CustomResourceDefinition", folder)
+		}
+	}
+	want := kustomize(t, "../crds")
+	require.Len(t, want, 3)
+	got := render(t, "muster-crds")
+	require.Len(t, got, 3)
+	for name, crd := range got {
+		annotations := crd.at("metadata", "annotations").(map[string]any)
+		require.Equal(t, "keep", annotations["helm.sh/resource-policy"], name)
+		delete(annotations, "helm.sh/resource-policy")
+		require.Equal(t, want[name].text(t), crd.text(t), name)
+	}
+	for key, crd := range map[string]string{
+		"clusterNetworkTopologies": "clusternetworktopologies.scheduling.koordinator.sh",
+		"podGroups":                "podgroups.scheduling.sigs.k8s.io",
+		"podGroupsX":               "podgroups.scheduling.x-k8s.io",
+	} {
+		left := render(t, "muster-crds", "--set=crds."+key+"=never")
+		require.Len(t, left, 2)
+		require.NotContains(t, left, "CustomResourceDefinition /"+crd)
+	}
+}
+
+// TestValues: what a value changes, and nothing else of the same kind.
+func TestValues(t *testing.T) {
+	container := func(all map[string]object) object {
+		return all[deployment].at("spec", "template", "spec", "containers").([]any)[0].(map[string]any)
+	}
+	memory := func(all map[string]object) any { return container(all).at("resources", "requests", "memory") }
+	standard := len(render(t, "muster"))
+	for _, c := range []struct {
+		values string
+		shows  func(all map[string]object) any
+		want   any
+	}{
+		{"image.repository=r/m,image.tag=v1", func(all map[string]object) any { return container(all)["image"] }, "r/m:v1"},
+		{
+			"image.tag=v1,image.digest=sha256:" + strings.Repeat("a", 64),
+			func(all map[string]object) any { return container(all)["image"] }, "muster-scheduler@sha256:" + strings.Repeat("a", 64),
+		},
+		{"extraArgs={--v=3}", func(all map[string]object) any { return container(all)["args"].([]any)[4] }, "--v=3"},
+		{"resources.requests.memory=1Gi", memory, "1Gi"},
+		{"resources.limits.memory=2Gi", func(all map[string]object) any { return container(all).at("resources", "limits") }, map[string]any{"memory": "2Gi"}},
+		{"tolerations=null", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "tolerations") }, nil},
+		{
+			"tolerations[0].key=a", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "tolerations") },
+			[]any{map[string]any{"key": "a"}},
+		},
+		{"priorityClassName=p", func(all map[string]object) any {
+			return all[deployment].at("spec", "template", "spec", "priorityClassName")
+		}, "p"},
+		{"nodeSelector.a=b", func(all map[string]object) any { return all[deployment].at("spec", "template", "spec", "nodeSelector") }, map[string]any{"a": "b"}},
+		{"podLabels.a=b", func(all map[string]object) any {
+			return all[deployment].at("spec", "template", "metadata", "labels", "a")
+		}, "b"},
+		{"podLabels.a=b", func(all map[string]object) any { return all[deployment].at("spec", "selector", "matchLabels", "a") }, nil},
+		{"podAnnotations.a=b", func(all map[string]object) any {
+			return all[deployment].at("spec", "template", "metadata", "annotations", "a")
+		}, "b"},
+		{"replicas=1", func(all map[string]object) any { return all["PodDisruptionBudget muster-system/muster-scheduler"] }, object(nil)},
+		{"policies.keys=false", func(all map[string]object) any { return standard - len(all) }, 2},
+		{"sources.grove=false", func(all map[string]object) any { return standard - len(all) }, 2},
+		{"networkPolicy.enabled=false", func(all map[string]object) any { return standard - len(all) }, 1},
+		{"podDisruptionBudget.enabled=false", func(all map[string]object) any { return standard - len(all) }, 1},
+		{"serviceMonitor.enabled=true", func(all map[string]object) any { return len(all) - standard }, 2},
+		{
+			"serviceMonitor.enabled=true,serviceMonitor.labels.release=p",
+			func(all map[string]object) any {
+				return all["ServiceMonitor muster-system/muster-scheduler"].at("metadata", "labels", "release")
+			}, "p",
+		},
+		{
+			"topology.layers[0].topologyLayer=NodeTopologyLayer",
+			func(all map[string]object) any {
+				return all["ClusterNetworkTopology /default"].at("spec", "networkTopologySpec")
+			},
+			[]any{map[string]any{"topologyLayer": "NodeTopologyLayer"}},
+		},
+	} {
+		require.Equal(t, c.want, c.shows(render(t, "muster", "--set="+c.values)), c.values)
+	}
+}
+
+// TestMemory: the table of docs/performance.md is what the chart asks for.
+func TestMemory(t *testing.T) {
+	text, err := os.ReadFile("../../docs/performance.md")
+	require.NoError(t, err)
+	rows := regexp.MustCompile(`(?m)^\| ([0-9,]+) \| ([0-9,]+) \| ([0-9]+Mi) \|`).FindAllStringSubmatch(string(text), -1)
+	require.GreaterOrEqual(t, len(rows), 5)
+	for _, row := range rows {
+		nodes, pods := strings.ReplaceAll(row[1], ",", ""), strings.ReplaceAll(row[2], ",", "")
+		out, errs, err := template(t, "muster", "--show-only=templates/deployment.yaml", "--set=size.nodes="+nodes+",size.pods="+pods)
+		require.NoError(t, err, errs)
+		require.Contains(t, out, "memory: "+row[3]+"\n", row[0])
+	}
+}
+
+// TestLabelsAndNamespace: of every object; nothing is left of the namespace that manifests/ names.
+func TestLabelsAndNamespace(t *testing.T) {
+	out, errs, err := template(t, "muster", "--namespace=elsewhere", "--set=labels.team=a,labels.app\\.kubernetes\\.io/name=mine,serviceMonitor.enabled=true,topology.preset=gke")
+	require.NoError(t, err, errs)
+	require.NotContains(t, out, "muster-system")
+	for name, o := range objects(t, out) {
+		require.Equal(t, "a", o.at("metadata", "labels", "team"), name)
+	}
+	require.Contains(t, out, "namespace: kube-system", "the role for reading how clients prove who they are is there")
+	pods := objects(t, out)["Deployment elsewhere/muster-scheduler"].at("spec", "template", "metadata", "labels")
+	require.Equal(t, "muster-scheduler", pods.(map[string]any)["app.kubernetes.io/name"], "the selector must hold")
+}
+
+// TestPresets: each is the file of manifests/topologies.
+func TestPresets(t *testing.T) {
+	files, err := manifests.Topologies.ReadDir("topologies")
+	require.NoError(t, err)
+	for _, f := range files {
+		data, err := manifests.Topologies.ReadFile("topologies/" + f.Name())
+		require.NoError(t, err)
+		var want object
+		require.NoError(t, yaml.Unmarshal(data, &want))
+		got := render(t, "muster", "--show-only=templates/manifests.yaml", "--set=topology.preset="+strings.TrimSuffix(f.Name(), ".yaml"))
+		require.Equal(t, want, got["ClusterNetworkTopology /default"], f.Name())
+	}
+}
+
+// TestConfiguration loads what values make as kube-scheduler --config does, strictly.
+func TestConfiguration(t *testing.T) {
+	config.InstallDefaults()
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	profiles := "profiles: [{schedulerName: a}, {schedulerName: b, pluginConfig: [{name: Coscheduling, args: {maxGrace: 2m}}]}]"
+	for _, c := range []struct {
+		values string
+		names  []string
+		grace  string
+	}{
+		{"schedulerNames: [koord-scheduler]", []string{"koord-scheduler"}, "5m0s"},
+		{"coschedulingArgs: {maxGrace: 1m}", []string{"muster-scheduler"}, "1m0s"},
+		{"{schedulerNames: [a, b, c], coschedulingArgs: {maxGrace: 1m, enablePreemption: false}}", []string{"a", "b", "c"}, "1m0s"},
+		{"config: {parallelism: 32}", []string{"muster-scheduler"}, "5m0s"},
+		{profiles, []string{"a", "b"}, "2m0s"},
+	} {
+		require.NoError(t, os.WriteFile(values, []byte(c.values), 0o600))
+		all := render(t, "muster", "--values="+values)
+		args := all[deployment].at("spec", "template", "spec", "containers").([]any)[0].(map[string]any)["args"].([]any)
+		require.Equal(t, "--config=/etc/muster/custom.yaml", args[0])
+		text := all["ConfigMap muster-system/muster-scheduler-config"].at("data", "custom.yaml").(string)
+		file := filepath.Join(t.TempDir(), "custom.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+
+		logger, _ := ktesting.NewTestContext(t)
+		cfg, err := options.LoadConfigFromFile(logger, file)
+		require.NoError(t, err, text)
+		require.Nil(t, validation.ValidateKubeSchedulerConfiguration(cfg))
+		var names []string
+		grace := ""
+		for _, p := range cfg.Profiles {
+			names = append(names, p.SchedulerName)
+			for _, plugin := range p.PluginConfig {
+				if plugin.Name == config.PluginName {
+					args, err := config.Decode(plugin.Args)
+					require.NoError(t, err, text)
+					grace = args.MaxGrace.String()
+				}
+			}
+		}
+		require.Equal(t, c.names, names)
+		require.Equal(t, c.grace, grace, text)
+		require.Equal(t, strings.Contains(c.values, "parallelism"), cfg.Parallelism == 32)
+		policy := all["ValidatingAdmissionPolicy /muster-keys"].at("spec", "matchConditions").([]any)[1].(map[string]any)
+		require.Contains(t, policy["expression"], "spec.schedulerName in ['"+strings.Join(names, "', '")+"']", "policies look at the same pods")
+	}
+}
+
+// TestBadValues: the message names the field, and often what is legal.
+func TestBadValues(t *testing.T) {
+	for _, c := range []struct{ chart, values, want string }{
+		{"muster", "replicas=two", "'/replicas': got string, want integer"},
+		{"muster", "replicas=0", "'/replicas': minimum: got 0, want 1"},
+		{"muster", "replica=2", "additional properties 'replica' not allowed"},
+		{"muster", "image.name=x", "'/image': additional properties 'name' not allowed"},
+		{"muster", "image.digest=sha256:12", "'/image/digest': 'sha256:12' does not match pattern"},
+		{"muster", "image.pullPolicy=Sometimes", "'/image/pullPolicy': value must be one of '', 'Always', 'IfNotPresent', 'Never'"},
+		{"muster", "schedulerNames={}", "'/schedulerNames/0': '' does not match pattern"},
+		{"muster", "schedulerNames=null", "missing property 'schedulerNames'"},
+		{"muster", "schedulerNames={a,a}", "'/schedulerNames': items at 0 and 1 are equal"},
+		{"muster", "schedulerNames={a'b}", "'/schedulerNames/0': 'a\\'b' does not match pattern"},
+		{"muster", "coschedulingArgs.maxGrase=1m", "'/coschedulingArgs': additional properties 'maxGrase' not allowed"},
+		{"muster", "coschedulingArgs.maxGrace=60", "'/coschedulingArgs/maxGrace': got number, want string"},
+		{"muster", "coschedulingArgs.defaultMatchPolicy=x", "'/coschedulingArgs/defaultMatchPolicy': value must be one of 'only-waiting', 'waiting-and-running', 'once-satisfied'"},
+		{"muster", "config.profiles[0].schedulerName=x", "config.profiles: profiles have a value of their own"},
+		{"muster", "profiles[0].schedulername=x", "'/profiles/0': missing property 'schedulerName'"},
+		{"muster", "profiles[0].schedulerName=x,coschedulingArgs.maxGrace=1m", "profiles and coschedulingArgs: write the arguments into the profiles"},
+		{"muster", "topology.preset=gkee", "'/topology/preset': value must be one of '', 'aws-eks',"},
+		{"muster", "topology.preset=gke,topology.layers[0].topologyLayer=x", "topology.preset and topology.layers: give one of them"},
+		{"muster", "policies.key=false", "'/policies': additional properties 'key' not allowed"},
+		{"muster", "sources.job=yes", "'/sources/job': got string, want boolean"},
+		{"muster", "resources.requests.memory=1GB", "'/resources/requests/memory': '1GB' does not match pattern"},
+		{"muster", "size.nodes=0", "'/size/nodes': minimum: got 0, want 1"},
+		{"muster", "extraArgs={v=3}", "'/extraArgs/0': 'v=3' does not match pattern"},
+		{"muster", "labels.a=1", "'/labels/a': got number, want string"},
+		{"muster-crds", "crds.podGroups=yes", "'/crds/podGroups': value must be one of 'auto', 'always', 'never'"},
+		{"muster-crds", "crds.podgroups=never", "'/crds': additional properties 'podgroups' not allowed"},
+	} {
+		_, errs, err := template(t, c.chart, "--set="+c.values)
+		require.Error(t, err, c.values)
+		require.Contains(t, errs, c.want, c.values)
+	}
+	_, errs, err := helm(t, "template", "m", "muster", "--kube-version=1.33.9")
+	require.Error(t, err)
+	require.Contains(t, errs, "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9")
+}
+
+// keys are those of a map, in order.
+func keys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,78 @@
+{{/* The names of schedulers that are served, as a JSON list. */}}
+{{- define "muster.names" -}}
+{{- $names := .Values.schedulerNames }}
+{{- if .Values.profiles }}
+  {{- if .Values.coschedulingArgs }}{{ fail "profiles and coschedulingArgs: write the arguments into the profiles" }}{{ end }}
+  {{- $names = list }}
+  {{- range .Values.profiles }}{{ $names = append $names .schedulerName }}{{ end }}
+{{- end }}
+{{- toJson $names }}
+{{- end }}
+
+{{/* The file that --config names. What manifests/scheduler-config has is taken as it is. */}}
+{{- define "muster.configFile" -}}
+{{- $files := dict "muster-scheduler" "native.yaml" "muster-scheduler,koord-scheduler" "drop-in.yaml"
+      "muster-scheduler,scheduler-plugins-scheduler" "scheduler-plugins.yaml" }}
+{{- $own := or .Values.profiles .Values.coschedulingArgs .Values.config }}
+{{- $names := join "," (fromJsonArray (include "muster.names" .)) }}
+{{- ternary "custom.yaml" (get $files $names | default "custom.yaml") (not (not $own)) }}
+{{- end }}
+
+{{/* A configuration that is none of those: a profile of native.yaml for every name. */}}
+{{- define "muster.configuration" -}}
+{{- range list "apiVersion" "kind" "leaderElection" "profiles" }}
+  {{- if hasKey $.Values.config . }}{{ fail (printf "config.%s: profiles have a value of their own, and the rest of these is the chart's" .) }}{{ end }}
+{{- end }}
+{{- $native := .Files.Get "files/scheduler-config/native.yaml" | fromYaml }}
+{{- $profiles := .Values.profiles }}
+{{- if not $profiles }}
+  {{- $profiles = list }}
+  {{- range fromJsonArray (include "muster.names" .) }}
+    {{- $profile := deepCopy (first $native.profiles) }}
+    {{- $_ := set $profile "schedulerName" . }}
+    {{- $_ := mergeOverwrite (first $profile.pluginConfig).args $.Values.coschedulingArgs }}
+    {{- $profiles = append $profiles $profile }}
+  {{- end }}
+{{- end }}
+{{- toYaml (set (mergeOverwrite $native .Values.config) "profiles" $profiles) }}
+{{- end }}
+
+{{- define "muster.selector" -}}
+app.kubernetes.io/name: muster-scheduler
+{{- end }}
+
+{{- define "muster.labels" -}}
+{{- toYaml (merge (dict "app.kubernetes.io/name" "muster-scheduler") .Values.labels) }}
+{{- end }}
+
+{{/* Objects of a file of manifests/, for this namespace, these names and labels: {text, root}. */}}
+{{- define "muster.objects" -}}
+{{- $root := .root }}
+{{- $namespace := $root.Release.Namespace }}
+{{- $names := printf "['%s']" (include "muster.names" $root | fromJsonArray | join "', '") }}
+{{- range regexSplit "(?m)^---$" .text -1 }}
+{{- $object := fromYaml . }}
+{{- with $object.metadata }}
+  {{- if eq (.namespace | default "") "muster-system" }}{{ $_ := set . "namespace" $namespace }}{{ end }}
+  {{- with $root.Values.labels }}{{ $_ := set $object.metadata "labels" (merge ($object.metadata.labels | default dict) .) }}{{ end }}
+  {{- range $object.subjects }}{{ $_ := set . "namespace" $namespace }}{{ end }}
+  {{- range dig "spec" "matchConditions" list $object }}
+    {{- if eq .name "scheduler" }}{{ $_ := set . "expression" (replace "['muster-scheduler']" $names .expression) }}{{ end }}
+  {{- end }}
+---
+{{ toYaml $object }}
+{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Memory to ask for: docs/performance.md, "How much memory to ask for". */}}
+{{- define "muster.memory" -}}
+{{- $kib := add (mul 200 1024) (mul 20 .Values.size.nodes) (div (mul 32 .Values.size.pods) 10) }}
+{{- printf "%dMi" (mul 64 (div (add $kib 65535) 65536)) }}
+{{- end }}
+
+{{- define "muster.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
