@@ -247,4 +247,3 @@ func TestManyGangs(t *testing.T) {
 	assert.Contains(t, refusal.String(), "desiredOfferSlot: 42")
 	assert.Contains(t, refusal.String(), "at least 2 of 20 gangs must start, each whole")
 }
-
