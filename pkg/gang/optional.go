@@ -162,7 +162,11 @@ func (g *Group) least() *Group {
 	if !g.Choice.Any() {
 		return g
 	}
-	for _, set := range g.Choice.Least(1, leastTries) {
+	c := &choice.Choice{Gangs: slices.Clone(g.Choice.Gangs), Totals: g.Choice.Totals}
+	for i := range c.Gangs {
+		c.Gangs[i].Like = "as many" // nothing else matters here
+	}
+	for _, set := range c.Least(1, leastTries) {
 		if only, ok := g.Only(set); ok {
 			return only
 		}

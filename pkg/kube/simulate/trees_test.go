@@ -16,7 +16,7 @@ import (
 const (
 	treesWhole  = "gangs of a tree made whole without the others"
 	treesJoined = "gangs of a tree that have followed"
-	treesParted = "gangs of a tree evicted, and others of it not"
+	treesParted = "gangs of a tree evicted without the others"
 	partsWhole  = "members of sub-groups bound"
 )
 
