@@ -176,7 +176,7 @@ func (b *Book) Review(ref Ref) (out []Effect) {
 		out = append(out, Effect{Verb: Report, Gang: other})
 	}
 	if g := b.groups[key]; g != nil && len(g.plan) > 0 {
-		return out
+		return append(out, b.newSpeaker(key, g)...)
 	}
 	rep := b.representative(key)
 	ready := rep != nil && !b.waitsFor(key).Is()

@@ -84,6 +84,16 @@ func (g *gang) ran() bool { return g.stays() || g.started() >= g.spec.Min }
 // inPlan says whether members of a gang have a place, or hold one.
 func (g *gang) inPlan() bool { return g.counts.planned+g.counts.held > 0 }
 
+// newSpeaker sends the representative of a group whose places are reserved, if it has become that when
+// its gang became whole: it was kept out until then, and nobody else is let in.
+func (b *Book) newSpeaker(key Ref, g *group) []Effect {
+	rep := b.representative(key)
+	if !g.waiting || rep == nil || rep.tried || !b.gangs[rep.Gang].optional() {
+		return nil
+	}
+	return []Effect{{Verb: Wake, Pod: rep.Pod}}
+}
+
 // holds says whether the gangs of a group that are meant may run without the others.
 func (b *Book) holds(key Ref, are func(*gang) bool) bool {
 	c := b.counted(key)
@@ -162,7 +172,11 @@ func (g *Group) least() *Group {
 	if !g.Choice.Any() {
 		return g
 	}
-	for _, set := range g.Choice.Least(1, leastTries) {
+	c := &choice.Choice{Gangs: slices.Clone(g.Choice.Gangs), Totals: g.Choice.Totals}
+	for i := range c.Gangs {
+		c.Gangs[i].Like = "as many" // nothing else matters here
+	}
+	for _, set := range c.Least(1, leastTries) {
 		if only, ok := g.Only(set); ok {
 			return only
 		}

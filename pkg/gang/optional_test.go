@@ -155,3 +155,16 @@ func TestSomeBranches(t *testing.T) {
 	_, ok = g.Only(choice.Set{true, false, true})
 	require.False(t, ok, "p starts with two, or not at all")
 }
+
+// TestWhoSpeaksThen: the places of a group are reserved; a gang becomes whole whose first member comes
+// before the others, and is let in to ask whether the victims have left.
+func TestWhoSpeaksThen(t *testing.T) {
+	s := newSome(map[string]int{"root": 1}, "a<root", "b<root")
+	s.come("", "b0", "b1")
+	s.apply(gang.Planned{Group: ref("ns/a"), Places: []gang.Place{{Pod: "b0", Node: "n"}, {Pod: "b1", Node: "n"}}, Reserved: true})
+	s.apply(gang.Tried{Pod: "b0"})
+	require.Empty(t, s.come("", "a0"))
+	require.Contains(t, s.come("", "a1"), "wake a0")
+	s.apply(gang.Tried{Pod: "a0"})
+	require.Empty(t, s.come("", "a1"), "what it knows is nothing new")
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -128,6 +129,46 @@ func BenchmarkChooseJob(b *testing.B) {
 			for b.Loop() {
 				if p, refusal := plan.ChooseJob(w, c.j); refusal != nil || len(p.Puts) != 256 {
 					b.Fatal(refusal)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkChooseSome places as many of 64 gangs of 8 as find room on 1,024 nodes with up to one
+// places: alike, and of four kinds.
+func BenchmarkChooseSome(b *testing.B) {
+	var nodes []topology.Node
+	for i := range 1024 {
+		nodes = append(nodes, topology.Node{Name: fmt.Sprint("node-", i), Path: []string{fmt.Sprint("spine-", i/128), fmt.Sprint("block-", i/16)}})
+	}
+	w := plan.JobWorld{World: plan.World{Tree: topology.Build([]string{"Spine", "Block"}, nodes)}}
+	for i := range nodes {
+		w.Free = append(w.Free, offer.Slots(i*2654435761%1009%3%2))
+	}
+	w.Take = func(node int, load []offer.Slots, _ int) offer.Slots {
+		left := w.Free[node]
+		for _, n := range load {
+			left -= n
+		}
+		return max(0, left)
+	}
+	for _, kinds := range []int{1, 4} {
+		j := plan.Job{Choice: &choice.Choice{}}
+		for g := range 64 {
+			c := plan.Class{Gang: g, Kind: g % kinds}
+			for i := range 8 {
+				c.Ranks = append(c.Ranks, g*8+i)
+			}
+			j.Classes, j.Gangs = append(j.Classes, c), append(j.Gangs, plan.Gang{Need: 8})
+			j.Choice.Gangs = append(j.Choice.Gangs, choice.Gang{Above: []choice.Level{{Name: "root", Least: 2}}, Open: true, Need: 8, Members: 8})
+		}
+		b.Run(fmt.Sprint(kinds, " kinds"), func(b *testing.B) {
+			for b.Loop() {
+				if p, refusal := plan.ChooseJob(w, j); refusal != nil {
+					b.Fatal(refusal)
+				} else {
+					b.ReportMetric(float64(len(p.Puts)), "members")
 				}
 			}
 		})

@@ -42,6 +42,11 @@ const (
 	barrier    = "pkg/gang/barrier.go"
 	tick       = "pkg/gang/tick.go"
 	evicted    = "pkg/gang/evicted.go"
+	members    = "pkg/gang/members.go"
+	choices    = "pkg/choice/choice.go"
+	choiceSets = "pkg/choice/sets.go"
+	some       = "pkg/plan/some.go"
+	leave      = "pkg/evict/leave.go"
 	known      = "pkg/kube/fit/memory.go"
 	reads      = "pkg/kube/fit/reads.go"
 )
@@ -580,4 +585,16 @@ func isDigit`, "TestCompareNames"},
 	t := m.templates[c.reads.key]`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},
+	{"gangs are told apart that are alike", choiceSets, `if !ok || g.Like == "" {`, `if !ok || g.Like != "?" {`, "TestAlike"},
+	{"a branch starts with too few", choices, `if n := len(l.run); n < l.least && (n > 0 || l.top) {`, `if n := len(l.run); n < l.least && l.top {`, "TestSets"},
+	{"a total is asked of nobody", choices, `needs[i] += max(0, more)`, `needs[i] += 0`, "TestNeeds"},
+	{"the smallest set comes first", choiceSets, `cmp.Compare(q[j].members, q[i].members)`, `cmp.Compare(q[i].members, q[j].members)`, "TestSets"},
+	{"the first set of gangs that has a plan", some, `if s.best == nil || s.before(p, set) {`, `if s.best == nil {`, "TestSomeGangs"},
+	{"other sets of as many members are not looked at", some, `c.Members(set) < len(s.best.Puts)`, `c.Members(set) <= len(s.best.Puts)`, "TestSomeGangs"},
+	{"all members are of the first gang", some, `		next[c]++`, `		next[c] += 0`, "TestSomeGangs"},
+	{"a gang leaves alone whoever else does", leave, `return c.Holds(set)`, `return true`, "TestChooseAmongGangs"},
+	{"no gang leaves alone", branches, `	if s.mayLeaveAlone(gang, b) {`, `	if false {`, "TestChooseAmongGangs"},
+	{"the barrier waits for gangs without a place", barrier, `if some = true; !g.inPlan() {`, `if some = true; false {`, "TestSomeGangs"},
+	{"a plan goes on that is none for a gang in it", members, `b.waitsFor(key).Is() || b.falters(key)`, `b.waitsFor(key).Is()`, "TestOneOfSomeGangsLeft"},
+	{"a gang speaks that is not whole", pending, `g != nil && !b.out(g) {`, `g != nil {`, "TestSomeBranches"},
 }

@@ -26,6 +26,14 @@ func (a *Attempt) Least(ctx context.Context) (out []*Attempt, err error) {
 	return out, nil
 }
 
+// Fewest is the first of Least: itself if there is none.
+func (a *Attempt) Fewest(ctx context.Context) *Attempt {
+	if fewest, err := a.Least(ctx); err == nil && len(fewest) > 0 {
+		return fewest[0]
+	}
+	return a
+}
+
 // only is the attempt for some gangs; nil if they must not run without the others.
 func (a *Attempt) only(ctx context.Context, set choice.Set) (*Attempt, error) {
 	only, ok := a.Group.Only(set)

@@ -92,6 +92,9 @@ func (p *Plugin) keepFree(ctx context.Context, a *place.Attempt) string {
 	if !a.Group.Starving || !a.Counted() {
 		return ""
 	}
+	if a = a.Fewest(ctx); len(a.Group.Pending) == 0 {
+		return "" // the group can do without all who wait
+	}
 	places, where := a.FreeWhereCapable(ctx)
 	if len(places) == 0 {
 		return ""

@@ -47,7 +47,13 @@ var apis = map[string]*gangAPI{
 	},
 	volcanoAPI: {
 		resource: schema.GroupVersionResource{Group: volcanoAPI, Version: "v1beta1", Resource: "podgroups"}, kind: "PodGroup",
-		spec:    func(g *gangSpec) map[string]any { return map[string]any{"minMember": g.min} },
+		spec: func(g *gangSpec) map[string]any {
+			spec := map[string]any{"minMember": g.min}
+			if g.part > 0 {
+				spec["subGroupPolicy"] = []any{map[string]any{"name": "p", "subGroupSize": g.part, "minSubGroups": g.least, "matchLabelKeys": []any{"part"}}}
+			}
+			return spec
+		},
 		member:  func(g *gangSpec, _, annotations map[string]any) { annotations["scheduling.k8s.io/group-name"] = g.name },
 		forgets: true,
 	},
@@ -55,7 +61,7 @@ var apis = map[string]*gangAPI{
 		resource: schema.GroupVersionResource{Group: nativeAPI, Version: "v1beta1", Resource: "podgroups"}, kind: "PodGroup",
 		spec: func(g *gangSpec) map[string]any {
 			spec := map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": g.min}}}
-			if g.least > 0 {
+			if g.inTree() {
 				spec["parentCompositePodGroupName"] = g.tree()
 			}
 			return spec
@@ -166,6 +172,9 @@ func withAPIs(seed uint64, h history) history {
 		of[e.gang.name] = api
 		g := *e.gang
 		g.api = api
+		if api == volcanoAPI && nameHash(g.name)%3 > 0 {
+			withParts(&g, members[g.name])
+		}
 		h[i].gang = &g
 	}
 	return withTrees(d, h)

@@ -122,7 +122,7 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		}
 		need := max(0, g.min-len(bound))
 		started := len(bound)+len(w.finishedOf(name)) >= g.min || once && w.reached[name]
-		if g.least > 0 && !started && (len(pending)+len(bound)+finished < g.min || g.policy == "only-waiting" && len(pending) < g.min) {
+		if g.inTree() && !started && (len(pending)+len(bound)+finished < g.min || g.policy == "only-waiting" && len(pending) < g.min) {
 			f.gangs = append(f.gangs, fittingGang{bound: bound, out: true})
 			f.optional = true
 			continue
@@ -136,7 +136,7 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		if g.policy == "only-waiting" {
 			need = g.min
 		}
-		if g.least > 0 && started && (g.policy != "only-waiting" || len(pending) == 0) {
+		if g.inTree() && started && (g.policy != "only-waiting" || len(pending) == 0) {
 			need = min(need, len(pending))
 		}
 		if len(pending) < need {
@@ -144,9 +144,9 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		}
 		any = any || len(pending) > 0
 		reached := len(bound)+len(w.finishedOf(name)) >= g.min
-		f.optional = f.optional || g.least > 0
-		f.gangs = append(f.gangs, fittingGang{need: need, pending: pending, bound: bound, reached: reached, may: g.least > 0 && !started})
-		if g.least > 0 && started {
+		f.optional = f.optional || g.inTree()
+		f.gangs = append(f.gangs, fittingGang{need: need, pending: pending, bound: bound, reached: reached, may: g.inTree() && !started})
+		if g.inTree() && started {
 			f.started++
 		}
 	}
@@ -154,6 +154,14 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		return nil, false
 	}
 	f.least = w.least(group)
+	if g := w.gangs[group[0]]; g.part > 0 {
+		f.least = 0
+		f.inParts(g, f.gangs[0])
+		f.rules = slices.Clone(f.rules)
+		for i := range f.rules {
+			f.rules[i].each = false // that is all of the gang
+		}
+	}
 	for _, r := range f.rules {
 		known := r.layer == scheduling.NodeTopologyLayer || slices.Contains(w.layers, r.layer)
 		switch {
@@ -181,6 +189,7 @@ type fitting struct {
 
 	optional       bool // gangs may be left out
 	least, started int  // so many gangs are needed, and have started
+	total          int  // so many members are needed in all
 
 	at    map[*v1.Pod]string
 	tries int
@@ -198,7 +207,7 @@ func (f *fitting) spares(g fittingGang) bool { return (g.may || g.out) && f.star
 
 // surplus says whether nobody may be evicted for the group: who waits is beyond minMember.
 func (f *fitting) surplus() bool {
-	return !slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.pending) > 0 && !g.reached && !f.spares(g) })
+	return f.total == 0 && !slices.ContainsFunc(f.gangs, func(g fittingGang) bool { return len(g.pending) > 0 && !g.reached && !f.spares(g) })
 }
 
 // mostTries bounds the search; a world in which it is reached is not judged.
@@ -229,7 +238,7 @@ func (f *fitting) place(gang, member, placed, all int) bool {
 		return false
 	}
 	if gang == len(f.gangs) {
-		return all > 0 && (!f.optional || f.started >= f.least) && f.obeys(true)
+		return all > 0 && all >= f.total && (!f.optional || f.started >= f.least) && f.obeys(true)
 	}
 	g := f.gangs[gang]
 	if member == 0 && (g.may || g.out) {

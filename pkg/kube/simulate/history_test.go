@@ -106,7 +106,8 @@ type gangSpec struct {
 	byPods       bool   // no PodGroup: its members describe it
 	api          string // whose object declares it; "" is ours
 	group        []string
-	least        int // of the gangs of the group, where it is a tree; 0 if it is none
+	least        int // of the gangs of the group, where it is a tree, or of the parts; 0 if it has none
+	part         int // so many members make a sub-group; 0 if none do
 	rules        []ruleSpec
 }
 
@@ -185,6 +186,9 @@ func (g *gangSpec) String() string {
 	if g.least > 0 {
 		s += fmt.Sprintf(" least %d", g.least)
 	}
+	if g.part > 0 {
+		s += fmt.Sprintf(" in parts of %d", g.part)
+	}
 	for _, r := range g.rules {
 		s += fmt.Sprintf(" [%s must=%t ×%d each=%t]", r.layer, r.must, r.multiple, r.each)
 	}
@@ -240,7 +244,7 @@ func (g *gangSpec) annotations() map[string]any {
 		mode = "NonStrict"
 	}
 	a := labelled(scheduling.AnnotationMatchPolicy, g.policy, scheduling.AnnotationMode, mode)
-	if len(g.group) > 0 && g.least == 0 {
+	if len(g.group) > 0 && !g.inTree() {
 		var names []string
 		for _, n := range g.group {
 			names = append(names, `"default/`+n+`"`)
@@ -288,6 +292,9 @@ func (p *podSpec) object(g *gangSpec) string {
 		apis[g.api].member(g, labels, annotations)
 	} else if g != nil {
 		labels[scheduling.LabelPodGroup] = g.name
+	}
+	if g != nil && g.part > 0 {
+		labels["part"] = partOf(g, p.name)
 	}
 	if p.rank >= 0 {
 		annotations[scheduling.AnnotationTopologyIndex] = fmt.Sprint(p.rank)

@@ -95,6 +95,9 @@ func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 			}
 		}
 	}
+	if err := w.judgeParts(fresh); err != nil {
+		return err
+	}
 	for _, name := range sortedKeys(gangs) {
 		group := w.groupOf(name)
 		if err := w.judgeStranger(name); err != nil {
@@ -246,7 +249,7 @@ func (w *world) judgeFits(group []string) error {
 	if !ok || w.loose || others > 0 || w.anyUntold() {
 		return nil
 	}
-	need := 0
+	need := f.total
 	for _, g := range f.gangs {
 		if !f.spares(g) {
 			need += g.need

@@ -200,7 +200,7 @@ func (g *gangSpec) groupOrNil() []string {
 
 // agreed says whether all that a gang lists are there and list it.
 func (w *world) agreed(name string) bool {
-	if g := w.gangs[name]; g != nil && g.least > 0 {
+	if g := w.gangs[name]; g != nil && g.inTree() {
 		return len(w.groupOf(name)) >= g.least
 	}
 	return !slices.ContainsFunc(w.gangs[name].groupOrNil(), func(other string) bool {

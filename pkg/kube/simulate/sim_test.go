@@ -41,6 +41,7 @@ var leastOften = map[string]int{
 	restartedMidway: 2, multiplesKept: 10, sameAgain: 5,
 
 	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 20, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
+	treesWhole: 10, treesJoined: 5, partsWhole: 20,
 	wholeOf(lwsAPI): 5, wholeOf(jobSetAPI): 5, wholeOf(jobAPI): 4,
 }
 

@@ -62,3 +62,29 @@ func TestALargeGangIsNotOvertakenForEver(t *testing.T) {
 	require.Equal(t, 4, members)
 	require.Zero(t, others)
 }
+
+// TestWhoIsNotNeededKeepsNothing: a gang that its tree can do without waits for as long as it likes, and no
+// place is kept for it that a small one finds.
+func TestWhoIsNotNeededKeepsNothing(t *testing.T) {
+	quietLogs(t)
+	for least, want := range map[int]bool{1: true, 2: false} {
+		h := history{{kind: topologySet, layers: []string{blockLayer}}}
+		for i := range 3 {
+			h = append(h, event{kind: nodePut, node: &nodeSpec{name: fmt.Sprint("n", i), spine: "s", block: "b", cpu: 1}})
+		}
+		if least == 2 { // four nodes would be enough for both, and one of them is taken
+			h = append(h, event{kind: nodePut, node: &nodeSpec{name: "n3", spine: "s", block: "b", cpu: 1}})
+			h = append(h, event{kind: podPut, pod: &podSpec{name: "there", room: room{cpu: 1}, priority: 5, rank: -1}})
+		}
+		for _, name := range []string{"a", "b"} {
+			h = append(h, event{kind: gangPut, gang: &gangSpec{name: name, min: 2, timeout: 600, group: []string{"a", "b"}, least: least, api: nativeAPI}})
+			for i := range 2 {
+				h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 1}, priority: 5, rank: i}})
+			}
+		}
+		h = append(h, event{kind: timePassed, n: 650}, event{kind: podPut, pod: &podSpec{name: "small", room: room{cpu: 1}, priority: 5, rank: -1}}, event{kind: timePassed, n: 10})
+		w, err := playFor(t, h)
+		require.NoError(t, err)
+		require.Equal(t, want, w.pods["default/small"].Spec.NodeName != "", "%d are needed", least)
+	}
+}

@@ -1,8 +1,12 @@
 package simulate
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // Some GangGroups are declared as a tree of Kubernetes' own PodGroups: of the gangs so many start
@@ -12,8 +16,12 @@ import (
 const (
 	treesWhole  = "gangs of a tree made whole without the others"
 	treesJoined = "gangs of a tree that have followed"
-	treesParted = "gangs of a tree evicted, and others of it not"
+	treesParted = "gangs of a tree evicted without the others"
+	partsWhole  = "members of sub-groups bound"
 )
+
+// inTree says that the gang is one of a tree.
+func (g *gangSpec) inTree() bool { return g.least > 0 && g.part == 0 }
 
 // tree names the CompositePodGroup of a gang.
 func (g *gangSpec) tree() string { return "tree-" + g.group[0] }
@@ -51,10 +59,93 @@ func withTrees(d *drawer, h history) history {
 	return h
 }
 
+// withParts has members of a gang form sub-groups of two, of which so many are needed as are needed for
+// its minMember, or one less.
+func withParts(g *gangSpec, members int) {
+	g.part, g.least = 2, min(g.min/2, members/2)
+	if nameHash(g.name)%2 > 0 {
+		g.least = max(0, g.least-1)
+	}
+}
+
+// partOf is the sub-group of a member: those whose numbers are next to each other are one.
+func partOf(g *gangSpec, pod string) string {
+	n, _ := strconv.Atoi(pod[strings.LastIndexAny(pod, "-")+1:])
+	return fmt.Sprint(n / g.part)
+}
+
+// judgeParts: of a sub-group nobody starts alone.
+func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
+	for _, node := range sortedKeys(fresh) {
+		for _, p := range fresh[node] {
+			g := w.gangs[w.members[p.Name]]
+			if g == nil || g.part == 0 || w.excused([]string{g.name}) {
+				continue
+			}
+			run, before := 0, 0
+			_, bound := w.membersOf(g.name)
+			for _, o := range append(bound, w.finishedOf(g.name)...) {
+				if o.Labels["part"] != p.Labels["part"] {
+					continue
+				}
+				if run++; !slices.Contains(fresh[o.Spec.NodeName], o) {
+					before++
+				}
+			}
+			if w.counts[partsWhole]++; before == 0 && run < g.part {
+				return wrong("in part", "%s starts without the rest of its sub-group", p.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// inParts has each part of a gang placed whole, or left out.
+func (f *fitting) inParts(g *gangSpec, of fittingGang) {
+	f.gangs, f.optional, f.total = nil, true, of.need
+	if of.need > 0 {
+		f.least = g.least
+	}
+	parts := map[string]*fittingGang{}
+	at := func(p *v1.Pod) *fittingGang {
+		if parts[p.Labels["part"]] == nil {
+			parts[p.Labels["part"]] = &fittingGang{reached: of.reached}
+		}
+		return parts[p.Labels["part"]]
+	}
+	for _, p := range of.pending {
+		at(p).pending = append(at(p).pending, p)
+	}
+	for _, p := range of.bound {
+		at(p).bound = append(at(p).bound, p)
+	}
+	done := map[string]int{}
+	for _, p := range f.finishedOf(g.name) {
+		if p.Status.Phase == v1.PodSucceeded {
+			done[p.Labels["part"]]++
+		}
+	}
+	for _, name := range sortedKeys(parts) {
+		part := parts[name]
+		placed := len(part.bound) + done[name]
+		exist := placed + len(part.pending)
+		switch {
+		case placed >= g.part:
+			f.started++
+		case placed > 0 && (of.need == 0 || exist < g.part):
+		case exist < g.part:
+			part.pending, part.out = nil, true
+		default:
+			part.may, part.need = true, g.part-placed
+		}
+		f.gangs = append(f.gangs, *part)
+	}
+}
+
 // least is how many gangs of a group must run.
 func (w *world) least(group []string) int {
 	for _, name := range group {
-		if g := w.gangs[name]; g != nil && g.least > 0 {
+		if g := w.gangs[name]; g != nil && g.inTree() {
 			return g.least
 		}
 	}
@@ -70,7 +161,7 @@ func (w *world) mayMiss(group []string, name string) bool {
 		}
 	}
 	_, bound := w.membersOf(name)
-	return w.gangs[name] != nil && w.gangs[name].least > 0 && len(bound) == 0 && whole >= w.least(group)
+	return w.gangs[name] != nil && w.gangs[name].inTree() && len(bound) == 0 && whole >= w.least(group)
 }
 
 // leavesWith are the gangs that leave when one has too few members: it alone, if enough others
@@ -82,7 +173,7 @@ func (w *world) leavesWith(group []string, name string) []string {
 			whole++
 		}
 	}
-	if g := w.gangs[name]; g != nil && g.least > 0 && whole >= g.least {
+	if g := w.gangs[name]; g != nil && g.inTree() && whole >= g.least {
 		return []string{name}
 	}
 	return group

@@ -335,7 +335,7 @@ func (w *world) putGang(e event) (bool, error) {
 	if g.byPods {
 		return true, nil
 	}
-	if g.least > 0 {
+	if g.inTree() {
 		if err := w.put(g.treeObject()); err != nil {
 			return true, err
 		}
