@@ -42,7 +42,7 @@ var leastOften = map[string]int{
 
 	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 20, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
 	treesWhole: 10, treesJoined: 5, partsWhole: 20,
-	wholeOf(lwsAPI): 5, wholeOf(jobSetAPI): 5, wholeOf(jobAPI): 4,
+	wholeOf(lwsAPI): 3, wholeOf(jobSetAPI): 5, wholeOf(jobAPI): 4,
 }
 
 // TestWorlds: whatever happens, and in whatever order, no rule is broken.
