@@ -74,7 +74,7 @@ func partOf(g *gangSpec, pod string) string {
 	return fmt.Sprint(n / g.part)
 }
 
-// judgeParts: of a sub-group nobody starts alone.
+// judgeParts: of a sub-group nobody starts alone, unless the binding of another one was lost.
 func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
 	for _, node := range sortedKeys(fresh) {
 		for _, p := range fresh[node] {
@@ -83,7 +83,10 @@ func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
 				continue
 			}
 			run, before := 0, 0
-			_, bound := w.membersOf(g.name)
+			pending, bound := w.membersOf(g.name)
+			if slices.ContainsFunc(pending, func(o *v1.Pod) bool { return o.Labels["part"] == p.Labels["part"] && !w.since[o.UID].IsZero() }) {
+				continue
+			}
 			for _, o := range append(bound, w.finishedOf(g.name)...) {
 				if o.Labels["part"] != p.Labels["part"] {
 					continue
