@@ -1,0 +1,79 @@
+package e2ekind
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/test/e2ekind/lab"
+)
+
+// install is what the README says: the image by make, objects by kubectl apply. Two real pods become
+// Ready in a namespace that enforces the restricted standard.
+func install(w *world) {
+	w.loadMuster()
+	w.loadMember()
+	began := time.Now()
+	w.kubectl("apply", "--server-side", "-k", filepath.Join(root, "deploy/base"))
+	w.kubectl("rollout", "status", "-n", system, "deployment/muster-scheduler", "--timeout=120s")
+	w.say("deploy/base: two replicas ready after %.1f s", time.Since(began).Seconds())
+	require.Equal(w, "restricted", w.kubectl("get", "namespace", system, "-o", `jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`))
+	require.Equal(w, "2", w.kubectl("get", "deployment", "-n", system, "muster-scheduler", "-o", "jsonpath={.status.readyReplicas}"))
+	nodes := strings.Fields(w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].spec.nodeName}"))
+	require.Len(w, nodes, 2)
+	require.NotEqual(w, nodes[0], nodes[1], "the replicas are to be spread")
+	w.apply(w.fixture("clusternetworktopology.yaml"))
+	w.expect(30*time.Second, "^True$", "get", "clusternetworktopology", "default", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+	w.notPrivileged()
+}
+
+const system = "muster-system"
+
+// notPrivileged looks at what runs from outside: no capabilities, not root, nothing to write to.
+func (w *world) notPrivileged() {
+	pod := strings.Fields(w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].metadata.name}"))[0]
+	node := w.kubectl("get", "pod", "-n", system, pod, "-o", "jsonpath={.spec.nodeName}")
+	status, err := w.lab.Docker(w.Context(), "exec", node, "sh", "-c", `grep -E '^(Uid|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/$(pgrep -x muster-schedule)/status`)
+	require.NoError(w, err)
+	require.Regexp(w, `Uid:\s65532\s65532\s65532\s65532`, status)
+	require.Regexp(w, `CapPrm:\s0000000000000000\nCapBnd:\s0000000000000000\nNoNewPrivs:\s1\nSeccomp:\s2`, status)
+	w.say("the process: %s", strings.Join(strings.Fields(status), " "))
+}
+
+// loadMuster builds the image as a user does, and gives it to the nodes.
+func (w *world) loadMuster() {
+	name := w.lab.Name() + "/muster-scheduler:dev" // the lab's name: it goes with the lab
+	out, err := exec.CommandContext(w.Context(), "make", "-C", root, "--no-print-directory", "image", "IMAGE="+name).CombinedOutput()
+	require.NoError(w, err, "%s", out)
+	archive := filepath.Join(w.lab.Folder(), "muster.tar")
+	_, err = w.lab.Docker(w.Context(), "save", "-o", archive, name)
+	require.NoError(w, err)
+	defer os.Remove(archive)
+	require.NoError(w, w.lab.Load(w.Context(), archive, "docker.io/"+name, "docker.io/library/muster-scheduler:dev"))
+}
+
+// loadMember gives the nodes the program of which the gangs of these steps are made.
+func (w *world) loadMember() {
+	archive := filepath.Join(w.lab.Folder(), "member.tar")
+	image := lab.Image{Name: memberImage, Entry: "/member", User: "65532:65532", Files: map[string]string{"/member": w.lab.Built(lab.Member)}}
+	require.NoError(w, image.Save(archive))
+	require.NoError(w, w.lab.Load(w.Context(), archive, "", ""))
+}
+
+// uninstall leaves nothing but what objects of users are of.
+func uninstall(w *world) {
+	before := w.kubectl("get", "crd", "-o", "name")
+	w.kubectl("delete", "-k", filepath.Join(root, "deploy/base"), "--wait", "--timeout=120s")
+	for _, kind := range []string{"namespace", "clusterrole", "clusterrolebinding", "validatingadmissionpolicy", "validatingadmissionpolicybinding", "priorityclass"} {
+		for _, name := range strings.Fields(w.kubectl("get", kind, "-o", "jsonpath={.items[*].metadata.name}")) {
+			require.NotContains(w, name, "muster", "%s is left", kind)
+		}
+	}
+	require.Empty(w, w.kubectl("get", "role,rolebinding,lease", "-A", "-o", `jsonpath={.items[?(@.metadata.name=="muster-scheduler")].metadata.name}`))
+	w.say("CRDs before: %s", strings.Join(strings.Fields(before), " "))
+	w.say("CRDs after: %s", strings.Join(strings.Fields(w.kubectl("get", "crd", "-o", "name")), " "))
+}

@@ -1,0 +1,83 @@
+package e2ekind
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// leader is the pod that schedules, as the Lease says.
+func (w *world) leader() string {
+	w.Helper()
+	holder := w.kubectl("get", "lease", "-n", system, "muster-scheduler", "-o", "jsonpath={.spec.holderIdentity}")
+	pod, _, _ := strings.Cut(holder, "_")
+	return pod
+}
+
+// failover: the leader is gone at once, without a word, and the other takes over with the Lease.
+func failover(w *world) {
+	leader := w.leader()
+	began := time.Now()
+	w.kubectl("delete", "pod", "-n", system, leader, "--force", "--grace-period=0")
+	g := gang{name: "failover", members: 3, cpu: "50m"}
+	w.apply(g.objects())
+	w.eventually(60*time.Second, "another leader", func() error {
+		if now := w.leader(); now == leader {
+			return fmt.Errorf("it is %s", now)
+		}
+		return nil
+	})
+	took := time.Since(began)
+	started := w.said(g, "started", 60*time.Second)
+	w.say("another leads after %.1f s, a gang that came meanwhile works after %.1f s, its starts within %s", took.Seconds(), time.Since(began).Seconds(), spread(started).Round(time.Microsecond))
+	w.kubectl("rollout", "status", "-n", system, "deployment/muster-scheduler", "--timeout=120s")
+}
+
+// drain: the node of the leader is drained of the schedulers while a gang comes every second. All
+// gangs start whole, and the longest time in which none was bound is measured.
+func drain(w *world) {
+	const gangs, at = 20, 6
+	node := w.kubectl("get", "pod", "-n", system, w.leader(), "-o", "jsonpath={.spec.nodeName}")
+	w.Cleanup(func() { w.kubectlLater("uncordon", node) })
+	var all []gang
+	drained := make(chan error, 1)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for i := range gangs {
+		if i == at {
+			go func() {
+				_, err := w.lab.Kubectl(w.Context(), "drain", node, "--ignore-daemonsets", "--pod-selector=app.kubernetes.io/name=muster-scheduler", "--timeout=120s")
+				drained <- err
+			}()
+		}
+		g := gang{name: fmt.Sprintf("drain-%d", i), members: 3, cpu: "20m"}
+		all = append(all, g)
+		w.apply(g.objects())
+		<-tick.C
+	}
+	require.NoError(w, <-drained)
+	var bound []time.Time
+	for _, g := range all {
+		w.said(g, "started", 90*time.Second)
+		moments := w.scheduled(g)
+		require.LessOrEqual(w, spread(moments), 2*time.Second, "%s was half: %v", g.name, moments)
+		bound = append(bound, moments...)
+	}
+	w.say("%d gangs of 3, the leader's node drained at the %dth: all whole, longest time without a binding %s", gangs, at, gap(bound))
+	require.Less(w, gap(bound), 20*time.Second)
+	require.NotContains(w, w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].spec.nodeName}"), node+" ")
+}
+
+// scheduled is when each member of a gang was bound, to the second.
+func (w *world) scheduled(g gang) (moments []time.Time) {
+	w.Helper()
+	for _, text := range strings.Fields(w.kubectl("get", "pods", "-l", "gang="+g.name, "-o", `jsonpath={.items[*].status.conditions[?(@.type=="PodScheduled")].lastTransitionTime}`)) {
+		at, err := time.Parse(time.RFC3339, text)
+		require.NoError(w, err)
+		moments = append(moments, at)
+	}
+	require.Len(w, moments, g.members)
+	return moments
+}
