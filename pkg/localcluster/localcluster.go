@@ -171,7 +171,7 @@ func lifecycle(leaveDelay time.Duration) string {
 func KWOKBesideRealNodes() string {
 	return strings.NewReplacer(
 		"manageAllNodes: true", "manageAllNodes: false\n  manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake",
-		"nodeLeaseDurationSeconds: 0", "nodeLeaseDurationSeconds: 40",
+		"nodeLeaseDurationSeconds: 0", "nodeLeaseDurationSeconds: 40\n  nodeLeaseParallelism: 4",
 	).Replace(lifecycle(0))
 }
 

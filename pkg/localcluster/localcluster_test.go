@@ -318,6 +318,6 @@ func TestKWOKBesideRealNodes(t *testing.T) {
 	config := KWOKBesideRealNodes()
 	require.NotContains(t, config, "manageAllNodes: true")
 	require.Contains(t, config, "\n  manageAllNodes: false\n  manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake\n")
-	require.Contains(t, config, "\n  nodeLeaseDurationSeconds: 40\n")
+	require.Contains(t, config, "\n  nodeLeaseDurationSeconds: 40\n  nodeLeaseParallelism: 4\n")
 	require.NotContains(t, config, "POD_LEAVE_DELAY")
 }

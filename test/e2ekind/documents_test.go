@@ -19,9 +19,12 @@ import (
 // named instead.
 func documents(w *world) {
 	w.kwok()
+	w.apply(w.fixture("clusternetworktopology.yaml"))
 	nodes := w.fixture("example-nodes.yaml")
 	w.apply(nodes)
 	w.kubectl("wait", "node", "--for=condition=Ready", "--timeout=60s", "-l", "network.topology.nvidia.com/spine")
+	// Ready comes first, and then the controller takes the taint away that keeps pods out.
+	w.expect(60*time.Second, "^$", "get", "nodes", "-l", "network.topology.nvidia.com/spine", "-o", "jsonpath={.items[*].spec.taints}")
 
 	w.Run("example 1", func(t *testing.T) {
 		w := &world{t, w.lab}

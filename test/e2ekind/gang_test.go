@@ -132,22 +132,25 @@ func (w *world) bound(g gang) (bound int) {
 // together: a gang that is not whole does not start, and one that is starts together: rank 0 starts its
 // work only when all others have connected to it.
 func together(w *world) {
-	g := gang{name: "train", members: 4, cpu: "100m"}
+	g := gang{name: "train", members: 4, cpu: w.ofAWorker(30)} // of which no node takes all
 	objects := g.objects()
 	last := "---\n" + g.pod(g.members-1)
 	w.apply(strings.TrimSuffix(objects, last))
 	w.expect(20*time.Second, "NotReady|SchedulingGated|Unschedulable|waiting|minMember|min member", "get", "pod", "train-0", "-o", "jsonpath={.status.conditions}")
 	require.Zero(w, w.bound(g), "three of four wait")
 	began := time.Now()
+	nodes := map[string]bool{}
 	w.apply(strings.TrimPrefix(last, "---\n"))
 	started := w.said(g, "started", 60*time.Second)
 	up := w.said(g, "up", time.Second)
 	for rank, moment := range started {
-		w.say("%s: container up %s, work started %s, on %s", g.pods()[rank], up[rank].Format("15:04:05.000"), moment.Format("15:04:05.000000"),
-			w.kubectl("get", "pod", g.pods()[rank], "-o", "jsonpath={.spec.nodeName}"))
+		node := w.kubectl("get", "pod", g.pods()[rank], "-o", "jsonpath={.spec.nodeName}")
+		nodes[node] = true
+		w.say("%s: container up %s, work started %s, on %s", g.pods()[rank], up[rank].Format("15:04:05.000"), moment.Format("15:04:05.000000"), node)
 	}
 	w.say("from the fourth pod to the work of all: %.1f s; containers up within %s, starts within %s",
 		time.Since(began).Seconds(), spread(up).Round(time.Millisecond), spread(started).Round(time.Microsecond))
+	require.Greater(w, len(nodes), 1)
 	require.Less(w, spread(started), time.Second)
 	require.Less(w, spread(up), 10*time.Second)
 	w.say("rank 0 says:\n%s", indent(w.kubectl("logs", "train-0")))

@@ -26,8 +26,6 @@ func install(w *world) {
 	nodes := strings.Fields(w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].spec.nodeName}"))
 	require.Len(w, nodes, 2)
 	require.NotEqual(w, nodes[0], nodes[1], "the replicas are to be spread")
-	w.apply(w.fixture("clusternetworktopology.yaml"))
-	w.expect(30*time.Second, "^True$", "get", "clusternetworktopology", "default", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 	w.notPrivileged()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,13 +29,13 @@ value: 1000
 func preempt(w *world) {
 	const grace = 4 * time.Second
 	w.apply(classes)
-	size := w.mostOfANode()
-	low := gang{name: "low", members: 3, cpu: size, priority: "e2e-low", leaves: grace, spec: onWorkers}
+	size := w.ofAWorker(60) // so that two do not share one
+	low := gang{name: "low", members: 3, cpu: size, priority: "e2e-low", leaves: grace}
 	w.apply(low.objects())
 	w.said(low, "started", 60*time.Second)
 	logs := w.follow(low)
 
-	high := gang{name: "high", members: 3, cpu: size, priority: "e2e-high", spec: onWorkers}
+	high := gang{name: "high", members: 3, cpu: size, priority: "e2e-high"}
 	began := time.Now()
 	w.apply(high.objects())
 	started := w.said(high, "started", 90*time.Second)
@@ -53,16 +54,12 @@ func preempt(w *world) {
 	}
 }
 
-// onWorkers is where there is a container for every node.
-const onWorkers = `nodeSelector: {kubernetes.io/os: linux}`
-
-// mostOfANode is so much CPU that two members do not share a worker.
-func (w *world) mostOfANode() string {
+// ofAWorker is so many hundredths of a worker's CPU.
+func (w *world) ofAWorker(hundredths int) string {
 	cpus := w.kubectl("get", "node", w.lab.Workers()[0], "-o", "jsonpath={.status.allocatable.cpu}")
-	var n int
-	_, err := fmt.Sscan(cpus, &n)
-	require.NoError(w, err, cpus)
-	return fmt.Sprintf("%dm", n*600)
+	n, err := strconv.Atoi(cpus)
+	require.NoError(w, err)
+	return fmt.Sprintf("%dm", n*10*hundredths)
 }
 
 // follow keeps what pods say, also of those that are gone afterwards. What it returns waits for their

@@ -52,7 +52,7 @@ type nodeImage struct {
 	work   string // for files on the way
 }
 
-// files of the node: what this machine has, content, or a link.
+// A nodeFile is one of the node's: a file of this machine, content, or a link.
 type nodeFile struct {
 	path    string // on this machine
 	content []byte
@@ -66,8 +66,13 @@ func (n nodeImage) write(ctx context.Context, l *Lab, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return lay(w, n.debian, files)
+}
+
+// lay writes Debian, and files over it.
+func lay(w io.Writer, debian string, files map[string]nodeFile) error {
 	out := newTape(w)
-	err = each(n.debian, func(name string, h *tar.Header, content io.Reader) error {
+	err := each(debian, func(name string, h *tar.Header, content io.Reader) error {
 		if _, ours := files[name]; ours || unwanted(name) {
 			return nil
 		}
