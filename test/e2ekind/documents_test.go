@@ -27,7 +27,7 @@ func documents(w *world) {
 	w.expect(60*time.Second, "^$", "get", "nodes", "-l", "network.topology.nvidia.com/spine", "-o", "jsonpath={.items[*].spec.taints}")
 
 	w.Run("example 1", func(t *testing.T) {
-		w := &world{t, w.lab}
+		w := w.within(t)
 		w.apply(w.fixture("example1-podgroup.yaml"))
 		w.apply(ours(w.fixture("example1-pods.yaml")))
 		w.expect(60*time.Second, "^node-5 node-6 node-7 node-8$", "get", "pods", "training-pod-0", "training-pod-1", "training-pod-2", "training-pod-3", "-o", "jsonpath={.items[*].spec.nodeName}")
@@ -35,7 +35,7 @@ func documents(w *world) {
 		w.say("example 1: training-pod-0 … 3 run on node-5 … 8")
 	})
 	w.Run("example 2", func(t *testing.T) {
-		w := &world{t, w.lab}
+		w := w.within(t)
 		w.apply(w.fixture("example2-priorityclasses.yaml"))
 		w.apply(ours(w.fixture("example2-low-priority-pods.yaml")))
 		w.expect(30*time.Second, "^Running Running Running$", "get", "pods", "low-priority-pod-0", "low-priority-pod-1", "low-priority-pod-5", "-o", "jsonpath={.items[*].status.phase}")

@@ -1,9 +1,11 @@
 package e2ekind
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,16 +64,29 @@ func (w *world) loadMember() {
 	require.NoError(w, w.lab.Load(w.Context(), archive, "", ""))
 }
 
-// uninstall leaves nothing but what objects of users are of.
+// uninstall leaves what was there before the installation, and nothing else. CRDs, by which objects of
+// users live, are told and not judged: whether they go is the matter of what was applied.
 func uninstall(w *world) {
-	before := w.kubectl("get", "crd", "-o", "name")
 	w.kubectl("delete", "-k", filepath.Join(root, "deploy/base"), "--wait", "--timeout=120s")
-	for _, kind := range []string{"namespace", "clusterrole", "clusterrolebinding", "validatingadmissionpolicy", "validatingadmissionpolicybinding", "priorityclass"} {
-		for _, name := range strings.Fields(w.kubectl("get", kind, "-o", "jsonpath={.items[*].metadata.name}")) {
-			require.NotContains(w, name, "muster", "%s is left", kind)
+	w.eventually(60*time.Second, "what was there before", func() error {
+		if is := w.inventory(); !slices.Equal(is, w.bare) {
+			return fmt.Errorf("before: %q\nnow: %q", w.bare, is)
+		}
+		return nil
+	})
+	w.say("%d objects, as before the installation; CRDs: %q", len(w.bare), w.kubectl("get", "crd", "-o", "jsonpath={.items[*].metadata.name}"))
+}
+
+// inventory names all objects of the kinds of which an installation is made. Node leases come and go.
+func (w *world) inventory() (names []string) {
+	w.Helper()
+	kinds := "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,configmaps,secrets,services,deployments,poddisruptionbudgets," +
+		"networkpolicies,priorityclasses,leases,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
+	for line := range strings.Lines(w.kubectl("get", kinds, "-A", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`)) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "Lease kube-") && !strings.HasPrefix(line, "Secret kube-system/bootstrap-token-") {
+			names = append(names, line)
 		}
 	}
-	require.Empty(w, w.kubectl("get", "role,rolebinding,lease", "-A", "-o", `jsonpath={.items[?(@.metadata.name=="muster-scheduler")].metadata.name}`))
-	w.say("CRDs before: %s", strings.Join(strings.Fields(before), " "))
-	w.say("CRDs after: %s", strings.Join(strings.Fields(w.kubectl("get", "crd", "-o", "name")), " "))
+	slices.Sort(names)
+	return names
 }

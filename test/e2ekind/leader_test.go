@@ -42,7 +42,7 @@ func (w *world) takesOver(what string, patience time.Duration, end func(leader s
 	end(w.leader())
 	g := gang{name: "failover", members: 3, cpu: "50m"}
 	w.Run(what, func(t *testing.T) {
-		w := &world{t, w.lab}
+		w := w.within(t)
 		w.apply(g.objects())
 		w.eventually(patience, "another leader", func() error {
 			if now := w.holder(); now == was || now == "" {

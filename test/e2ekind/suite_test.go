@@ -34,6 +34,7 @@ var steps = []struct {
 	{"documents", documents},
 	{"together", together},
 	{"preempt", preempt},
+	{"refused", refused},
 	{"two-schedulers", twoSchedulers},
 	{"failover", failover},
 	{"drain", drain},
@@ -51,12 +52,13 @@ func TestKind(t *testing.T) {
 	}
 	only := regexp.MustCompile("^(install|" + wanted + ")$")
 	l := start(t)
+	bare := (&world{T: t, lab: l}).inventory()
 	for _, step := range steps {
 		if wanted != "1" && !only.MatchString(step.name) {
 			continue
 		}
 		began := time.Now()
-		ok := t.Run(step.name, func(t *testing.T) { step.run(&world{t, l}) })
+		ok := t.Run(step.name, func(t *testing.T) { step.run(&world{t, l, bare}) })
 		fmt.Printf("%s: %.0f s\n", step.name, time.Since(began).Seconds())
 		if !ok && step.name == "install" {
 			t.FailNow() // there is nothing to test
@@ -88,8 +90,12 @@ func start(t *testing.T) *lab.Lab {
 // world is what a step works with.
 type world struct {
 	*testing.T
-	lab *lab.Lab
+	lab  *lab.Lab
+	bare []string // what was there before Muster
 }
+
+// within is the world of a part of a step.
+func (w *world) within(t *testing.T) *world { return &world{t, w.lab, w.bare} }
 
 // kubectl must succeed; its output comes without the last newline.
 func (w *world) kubectl(args ...string) string {
