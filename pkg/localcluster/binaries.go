@@ -79,10 +79,10 @@ var sources = map[Component]source{
 	Containerd:     {"containerd", "github.com/containerd/containerd/v2/cmd/containerd", "2 minutes", nil},
 	ContainerdShim: {"containerd", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", "half a minute", nil},
 	ContainerdCtl:  {"containerd", "github.com/containerd/containerd/v2/cmd/ctr", "half a minute", nil},
-	CNIHostLocal:   {"cni", "github.com/containernetworking/plugins/plugins/ipam/host-local", "seconds", nil},
-	CNILoopback:    {"cni", "github.com/containernetworking/plugins/plugins/main/loopback", "seconds", nil},
-	CNIPointToPt:   {"cni", "github.com/containernetworking/plugins/plugins/main/ptp", "seconds", nil},
-	CNIPortMap:     {"cni", "github.com/containernetworking/plugins/plugins/meta/portmap", "seconds", nil},
+	CNIHostLocal:   {"cni", "github.com/containernetworking/plugins/plugins/ipam/host-local", "10 seconds", nil},
+	CNILoopback:    {"cni", "github.com/containernetworking/plugins/plugins/main/loopback", "10 seconds", nil},
+	CNIPointToPt:   {"cni", "github.com/containernetworking/plugins/plugins/main/ptp", "10 seconds", nil},
+	CNIPortMap:     {"cni", "github.com/containernetworking/plugins/plugins/meta/portmap", "10 seconds", nil},
 }
 
 // buildFiles holds one go.mod and go.sum per module. They are what "go install

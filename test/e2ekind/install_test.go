@@ -17,7 +17,7 @@ import (
 // install is what the README says: the image by make, objects by kubectl apply. Two real pods become
 // Ready in a namespace that enforces the restricted standard.
 func install(w *world) {
-	w.loadMuster()
+	w.loadImage(root, "dev")
 	w.loadMember()
 	began := time.Now()
 	w.kubectl("apply", "--server-side", "-k", filepath.Join(root, "deploy/base"))
@@ -44,16 +44,16 @@ func (w *world) notPrivileged() {
 	w.say("the process: %s", strings.Join(strings.Fields(status), " "))
 }
 
-// loadMuster builds the image as a user does, and gives it to the nodes.
-func (w *world) loadMuster() {
-	name := w.lab.Name() + "/muster-scheduler:dev" // the lab's name: it goes with the lab
-	out, err := exec.CommandContext(w.Context(), "make", "-C", root, "--no-print-directory", "image", "IMAGE="+name).CombinedOutput()
+// loadImage builds the image of the project in a folder as a user does, and gives it to the nodes.
+func (w *world) loadImage(project, tag string) {
+	name := w.lab.Name() + "/muster-scheduler:" + tag // the lab's name: it goes with the lab
+	out, err := exec.CommandContext(w.Context(), "make", "-C", project, "--no-print-directory", "image", "IMAGE="+name).CombinedOutput()
 	require.NoError(w, err, "%s", out)
 	archive := filepath.Join(w.lab.Folder(), "muster.tar")
 	_, err = w.lab.Docker(w.Context(), "save", "-o", archive, name)
 	require.NoError(w, err)
 	defer os.Remove(archive)
-	require.NoError(w, w.lab.Load(w.Context(), archive, "docker.io/"+name, "docker.io/library/muster-scheduler:dev"))
+	require.NoError(w, w.lab.Load(w.Context(), archive, "docker.io/"+name, "docker.io/library/muster-scheduler:"+tag))
 }
 
 // loadMember gives the nodes the program of which the gangs of these steps are made.

@@ -38,6 +38,7 @@ var steps = []struct {
 	{"two-schedulers", twoSchedulers},
 	{"failover", failover},
 	{"drain", drain},
+	{"upgrade", upgrade},
 	{"node-stops", nodeStops},
 	// Helm installs, upgrades and uninstalls here once there is a chart.
 	{"uninstall", uninstall},
