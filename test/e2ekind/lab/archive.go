@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,9 +26,9 @@ type Image struct {
 }
 
 // archive writes the image as "docker save" would: one layer, uncompressed. Equal files make equal
-// archives.
-func (i Image) archive(w io.Writer) error {
-	layer, err := os.CreateTemp("", "muster-layer-")
+// archives. What it must know before it can write is kept in a folder on the way.
+func (i Image) archive(w io.Writer, work string) error {
+	layer, err := os.CreateTemp(work, "layer-")
 	if err != nil {
 		return err
 	}
@@ -148,5 +149,5 @@ func (i Image) Save(file string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(i.archive(out), out.Close())
+	return errors.Join(i.archive(out, filepath.Dir(file)), out.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"os/exec"
@@ -22,9 +23,20 @@ var packages = []string{
 
 const release = "bookworm"
 
-// debian is the path of a tar of a small Debian with these packages. It is made once, by mmdebstrap.
+// debianArgs are mmdebstrap's, without where from and where to.
+func debianArgs() []string {
+	args := []string{"--variant=minbase", "--include=" + strings.Join(packages, ",")}
+	for _, left := range []string{"doc", "man", "locale"} {
+		args = append(args, "--dpkgopt=path-exclude=/usr/share/"+left+"/*")
+	}
+	return args
+}
+
+// debian is the path of a tar of a small Debian with these packages. It is made once, by mmdebstrap,
+// for each way of making it.
 func (l *Lab) debian(ctx context.Context) (string, error) {
-	done := filepath.Join(l.cache, "debian-"+release+".tar")
+	args := debianArgs()
+	done := filepath.Join(l.cache, fmt.Sprintf("debian-%s-%08x.tar", release, crc32.ChecksumIEEE([]byte(strings.Join(args, " ")))))
 	if _, err := os.Stat(done); err == nil {
 		return done, nil
 	}
@@ -33,11 +45,11 @@ func (l *Lab) debian(ctx context.Context) (string, error) {
 		return "", errors.New("a node image is built from Debian's packages by mmdebstrap, which is not on PATH (apt-get install mmdebstrap); or have kind's own: KIND_NODE=kindest")
 	}
 	made := filepath.Join(l.folder, "debian.tar")
-	args := []string{"--variant=minbase", "--include=" + strings.Join(packages, ",")}
-	for _, left := range []string{"doc", "man", "locale"} {
-		args = append(args, "--dpkgopt=path-exclude=/usr/share/"+left+"/*")
-	}
-	if _, err := l.run(ctx, nil, program, append(args, release, made)...); err != nil {
+	err = l.step("making a small Debian, once", func() error {
+		_, err := l.run(ctx, nil, program, append(args, release, made)...)
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	return done, os.Rename(made, done)

@@ -284,8 +284,7 @@ func (l *Lab) run(ctx context.Context, env []string, program string, args ...str
 	return l.runWith(ctx, nil, env, program, args...)
 }
 
-// runWith runs a program that ends with this process, whatever ends that, and returns what it
-// prints.
+// runWith runs a program with an input and returns what it prints.
 func (l *Lab) runWith(ctx context.Context, input io.Reader, env []string, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env, cmd.Stdin = append(os.Environ(), env...), input

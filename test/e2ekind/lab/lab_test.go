@@ -46,8 +46,8 @@ func write(t *testing.T, name, content string) string {
 func TestArchive(t *testing.T) {
 	image := Image{Name: "localhost/a:dev", Entry: "/bin/a", User: "7:7", Files: map[string]string{"/bin/a": write(t, "a", "program"), "/lib/b": write(t, "b", "library")}}
 	var first, second bytes.Buffer
-	require.NoError(t, image.archive(&first))
-	require.NoError(t, image.archive(&second))
+	require.NoError(t, image.archive(&first, t.TempDir()))
+	require.NoError(t, image.archive(&second, t.TempDir()))
 	require.Equal(t, first.Bytes(), second.Bytes())
 	files := listed(t, first.Bytes())
 	require.Len(t, files, 3)
@@ -61,7 +61,7 @@ func TestArchive(t *testing.T) {
 	require.Equal(t, []string{"drwxr-xr-x bin/", "-rwxr-xr-x bin/a = program", "drwxr-xr-x lib/", "-rwxr-xr-x lib/b = library"}, listed(t, layer.Bytes()))
 
 	image.Files["/c"] = "/nowhere"
-	require.ErrorContains(t, image.archive(io.Discard), "image localhost/a:dev: open /nowhere")
+	require.ErrorContains(t, image.archive(io.Discard, t.TempDir()), "image localhost/a:dev: open /nowhere")
 }
 
 // A node is Debian without what is a machine's, with our files in the place of Debian's.
