@@ -65,19 +65,23 @@ func drain(w *world) {
 	node := w.kubectl("get", "pod", "-n", system, w.leader(), "-o", "jsonpath={.spec.nodeName}")
 	w.Cleanup(func() { w.kubectlLater("uncordon", node) })
 	var all []gang
+	objects := ""
+	for i := range gangs {
+		g := gang{name: fmt.Sprintf("drain-%d", i), members: 3, cpu: "20m"}
+		all, objects = append(all, g), objects+"---\n"+g.objects()
+	}
+	w.deleteLater(objects)
 	drained := make(chan error, 1)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for i := range gangs {
+	for i, g := range all {
 		if i == at {
 			go func() {
 				_, err := w.lab.Kubectl(w.Context(), "drain", node, "--ignore-daemonsets", "--pod-selector=app.kubernetes.io/name=muster-scheduler", "--timeout=120s")
 				drained <- err
 			}()
 		}
-		g := gang{name: fmt.Sprintf("drain-%d", i), members: 3, cpu: "20m"}
-		all = append(all, g)
-		w.apply(g.objects())
+		w.kubectlWith(g.objects(), "apply", "--server-side", "-f", "-")
 		<-tick.C
 	}
 	require.NoError(w, <-drained)
@@ -90,7 +94,7 @@ func drain(w *world) {
 	}
 	w.say("%d gangs of 3, the leader's node drained at the %dth: all whole, longest time without a binding %s", gangs, at, gap(bound))
 	require.Less(w, gap(bound), 20*time.Second)
-	require.NotContains(w, w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={.items[*].spec.nodeName}"), node+" ")
+	require.NotContains(w, w.kubectl("get", "pods", "-n", system, "-o", "jsonpath={range .items[*]}{.spec.nodeName} {end}")+" ", node+" ")
 }
 
 // scheduled is when each member of a gang was bound, to the second.

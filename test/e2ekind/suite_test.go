@@ -123,11 +123,16 @@ func (w *world) kubectlLater(args ...string) {
 // apply applies objects, and has them deleted when the step ends.
 func (w *world) apply(objects string) {
 	w.Helper()
+	w.deleteLater(objects)
+	w.kubectlWith(objects, "apply", "--server-side", "-f", "-")
+}
+
+// deleteLater has objects deleted when the step ends, and waits until they are gone.
+func (w *world) deleteLater(objects string) {
 	w.Cleanup(func() {
 		_, err := w.lab.KubectlWith(later(), objects, "delete", "--ignore-not-found", "--wait", "--timeout=90s", "-f", "-")
 		require.NoError(w, err)
 	})
-	w.kubectlWith(objects, "apply", "--server-side", "-f", "-")
 }
 
 // fixture reads one of the documents' files.
