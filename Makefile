@@ -61,7 +61,7 @@ e2e-versions: build ## the same on API servers of older versions, and the demo; 
 e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler
 	E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e
 
-# Needs Docker and mmdebstrap, no registry; what it makes in Docker goes when it ends, also by Ctrl-C.
+# Needs Docker, mmdebstrap and a static libc (libc6-dev), no registry; what it makes in Docker goes when it ends, also by Ctrl-C.
 # STEPS="together|drain" are the installation and those; KIND_NODE=kindest has Docker fetch kind's own node image.
 e2e-kind: ## the scheduler as it is installed, on real kubelets and containers: a cluster of kind
 	@E2E_KIND="$(or $(STEPS),1)" $(GO) test -count=1 -timeout 60m -v -run '^TestKind$$' ./test/e2ekind
