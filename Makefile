@@ -22,7 +22,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test e2e e2e-versions e2e-controllers sim nightly check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image image-check release clean
+.PHONY: help build demo test e2e e2e-versions e2e-controllers e2e-kind sim nightly check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image image-check release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ demo: build ## both documented examples on a local control plane
 
 test: build control-plane ## unit tests, properties, scenarios, and e2e on the local control plane
 	@echo "go test, without e2e"
-	@worlds=$$(mktemp); WORLDS=$$worlds $(GO) test -timeout 20m $$($(GO) list ./... | grep -v /test/e2e); ok=$$?; \
+	@worlds=$$(mktemp); WORLDS=$$worlds $(GO) test -timeout 20m $$($(GO) list ./... | grep -v '/test/e2e$$'); ok=$$?; \
 	  echo "random worlds, by property and kind:"; cut -c1-300 $$worlds; \
 	  awk '{n += $$1} END {print n+0 " worlds in all"}' $$worlds; rm -f $$worlds; exit $$ok
 	$(MAKE) --no-print-directory e2e
@@ -65,6 +65,11 @@ e2e-versions: build ## the same on API servers of older versions, and the demo; 
 # They are built from source first, which takes minutes once. CONTROLLERS="lws|jobset" is only those scripts.
 e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler
 	E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e
+
+# Needs Docker, mmdebstrap and a static libc (libc6-dev), no registry; what it makes in Docker goes when it ends, also by Ctrl-C.
+# STEPS="together|drain" are the installation and those; KIND_NODE=kindest has Docker fetch kind's own node image.
+e2e-kind: ## the scheduler as it is installed, on real kubelets and containers: a cluster of kind
+	@E2E_KIND="$(or $(STEPS),1)" $(GO) test -count=1 -timeout 60m -v -run '^TestKind$$' ./test/e2ekind
 
 # With SEED one world, without it 200 from a seed drawn by lot; WORLDS says how many.
 sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… says how many
@@ -125,13 +130,14 @@ lint: ## golangci-lint, as configured in .golangci.yaml
 # The files are the same whenever they are made of one commit with one version of Go.
 RELEASE    = $(GO) run ./release -version '$(VERSION)' -commit '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' -ldflags '$(LDFLAGS)'
 
+ARCHES    ?= amd64,arm64
 image: ## container image FROM scratch for amd64 and arm64, and what is in it; no Docker needed; IMAGE=name:tag
-	@$(RELEASE) -image-only -image '$(IMAGE)' -o $(BIN)/image
+	@$(RELEASE) -image-only -image '$(IMAGE)' -arch '$(ARCHES)' -o $(BIN)/image
 	@echo "in bin/image: docker load -i bin/image/muster-scheduler-$(VERSION)-image-linux-$$($(GO) env GOARCH).tar"
 
 image-check: image ## fail if another folder and another time make another image
 	@there=$$(mktemp -d); git clone -q . $$there && $(MAKE) --no-print-directory -C $$there image \
-	  IMAGE='$(IMAGE)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'; \
+	  IMAGE='$(IMAGE)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' ARCHES='$(ARCHES)'; \
 	  diff $(BIN)/image/SHA256SUMS $$there/bin/image/SHA256SUMS && echo "the same image"; ok=$$?; rm -rf $$there; exit $$ok
 
 release: ## archives, images, charts, manifests, bills of materials and checksums into dist/; VERSION=v…, RELEASE_IMAGE=name:tag

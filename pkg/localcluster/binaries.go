@@ -34,6 +34,20 @@ const (
 	JobSet          Component = "jobset"
 	Trainer         Component = "trainer"
 	MPIOperator     Component = "mpi-operator"
+
+	// What a node of kind is made of, and kind itself: see StaticBinaries.
+	Kind           Component = "kind"
+	Kubeadm        Component = "kubeadm"
+	Kubelet        Component = "kubelet"
+	KubeProxy      Component = "kube-proxy"
+	CoreDNS        Component = "coredns"
+	Containerd     Component = "containerd"
+	ContainerdShim Component = "containerd-shim-runc-v2"
+	ContainerdCtl  Component = "ctr"
+	CNIHostLocal   Component = "host-local"
+	CNILoopback    Component = "loopback"
+	CNIPointToPt   Component = "ptp"
+	CNIPortMap     Component = "portmap"
 )
 
 // source says how a component is built.
@@ -56,6 +70,19 @@ var sources = map[Component]source{
 	JobSet:          {"jobset", "sigs.k8s.io/jobset", "2 minutes", []string{"config"}},
 	Trainer:         {"trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager", "2 minutes", []string{"manifests"}},
 	MPIOperator:     {"mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator", "2 minutes", []string{"manifests", "examples/v2beta1/pi"}},
+
+	Kind:           {"kind", "sigs.k8s.io/kind", "half a minute", []string{"images/base/files"}},
+	Kubeadm:        {"kubernetes", "k8s.io/kubernetes/cmd/kubeadm", "1 minute", nil},
+	Kubelet:        {"kubernetes", "k8s.io/kubernetes/cmd/kubelet", "2 minutes", nil},
+	KubeProxy:      {"kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", "1 minute", nil},
+	CoreDNS:        {"coredns", "github.com/coredns/coredns", "3 minutes", nil},
+	Containerd:     {"containerd", "github.com/containerd/containerd/v2/cmd/containerd", "2 minutes", nil},
+	ContainerdShim: {"containerd", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", "half a minute", nil},
+	ContainerdCtl:  {"containerd", "github.com/containerd/containerd/v2/cmd/ctr", "half a minute", nil},
+	CNIHostLocal:   {"cni", "github.com/containernetworking/plugins/plugins/ipam/host-local", "10 seconds", nil},
+	CNILoopback:    {"cni", "github.com/containernetworking/plugins/plugins/main/loopback", "10 seconds", nil},
+	CNIPointToPt:   {"cni", "github.com/containernetworking/plugins/plugins/main/ptp", "10 seconds", nil},
+	CNIPortMap:     {"cni", "github.com/containernetworking/plugins/plugins/meta/portmap", "10 seconds", nil},
 }
 
 // buildFiles holds one go.mod and go.sum per module. They are what "go install
@@ -78,7 +105,31 @@ func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, comp
 	if err != nil {
 		return nil, err
 	}
-	cache, err := cacheDir()
+	return build(ctx, progress, version, linkedAsUsual, components)
+}
+
+// StaticBinaries is Binaries that need nothing of the machine on which they run: for images
+// FROM scratch, and for nodes of another system than this one. Only the linker is told: what has been
+// compiled for Binaries is not compiled again.
+func StaticBinaries(ctx context.Context, progress io.Writer, components ...Component) (map[Component]string, error) {
+	version, err := KubernetesVersion("")
+	if err != nil {
+		return nil, err
+	}
+	return build(ctx, progress, version, linkedStatically, components)
+}
+
+// linking says how a program is linked.
+type linking struct{ suffix, flags string }
+
+var (
+	linkedAsUsual    = linking{}
+	linkedStatically = linking{"-static", " -linkmode=external -extldflags=-static"}
+)
+
+// build returns the components' paths when all of them are in the cache.
+func build(ctx context.Context, progress io.Writer, version string, linked linking, components []Component) (map[Component]string, error) {
+	cache, err := CacheDir()
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +139,7 @@ func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, comp
 		if !ok {
 			return nil, fmt.Errorf("unknown component %q", c)
 		}
-		b := builder{c, s.of(c, version), cache, newReporter(progress)}
+		b := builder{c, s.of(c, version), linked, cache, newReporter(progress)}
 		if paths[c], err = b.ensure(ctx); err != nil {
 			return nil, err
 		}
@@ -96,7 +147,8 @@ func BinariesOf(ctx context.Context, progress io.Writer, kubernetes string, comp
 	return paths, nil
 }
 
-func cacheDir() (string, error) {
+// CacheDir is where built programs are: $MUSTER_CACHE, else "muster" in the user's cache folder.
+func CacheDir() (string, error) {
 	if dir := os.Getenv("MUSTER_CACHE"); dir != "" {
 		return filepath.Abs(dir)
 	}
@@ -111,6 +163,7 @@ func cacheDir() (string, error) {
 type builder struct {
 	component Component
 	source    source
+	linked    linking
 	cache     string
 	report    reporter
 }
@@ -118,7 +171,7 @@ type builder struct {
 // ensure returns the path of the binary. Of several processes that want the same
 // binary one builds it and the others wait.
 func (b builder) ensure(ctx context.Context) (string, error) {
-	path := filepath.Join(b.cache, "bin", b.source.module+"-"+b.source.version(), string(b.component))
+	path := filepath.Join(b.cache, "bin", b.source.module+"-"+b.source.version()+b.linked.suffix, string(b.component))
 	if exists(path) {
 		return path, nil
 	}
@@ -162,7 +215,7 @@ func (b builder) build(ctx context.Context, path string) error {
 		return err
 	}
 	out := work.join(string(b.component))
-	if _, err := b.run(ctx, work, goTool, "build", "-o", out, "-ldflags", b.source.ldflags(), b.source.pkg); err != nil {
+	if _, err := b.run(ctx, work, goTool, "build", "-o", out, "-ldflags", b.source.ldflags()+b.linked.flags, "-tags", b.source.tags(), b.source.pkg); err != nil {
 		return err
 	}
 	if err := b.keep(ctx, work, goTool, path); err != nil {
@@ -306,6 +359,14 @@ func (s source) ldflags() string {
 		}
 	}
 	return flags
+}
+
+// tags leave out what needs libraries that a machine may not have.
+func (s source) tags() string {
+	if s.module == "containerd" {
+		return "no_btrfs,no_devmapper,no_zfs,urfave_cli_no_docs"
+	}
+	return ""
 }
 
 func exists(path string) bool {

@@ -12,7 +12,10 @@ import (
 )
 
 func TestVersions(t *testing.T) {
-	want := map[Component]string{Etcd: "v3.7.0", KWOK: "v0.8.0", APIServer: "v1.37.0", ControllerManager: "v1.37.0", Kubectl: "v1.37.0", Scheduler: "v1.37.0", LeaderWorkerSet: "v0.8.0", JobSet: "v0.10.1", Trainer: "v2.1.0", MPIOperator: "v0.6.0"}
+	want := map[Component]string{
+		Etcd: "v3.7.0", KWOK: "v0.8.0", APIServer: "v1.37.0", ControllerManager: "v1.37.0", Kubectl: "v1.37.0", Scheduler: "v1.37.0", LeaderWorkerSet: "v0.8.0", JobSet: "v0.10.1", Trainer: "v2.1.0", MPIOperator: "v0.6.0",
+		Kind: "v0.33.0", Kubeadm: "v1.37.0", Kubelet: "v1.37.0", KubeProxy: "v1.37.0", CoreDNS: "v1.14.6", Containerd: "v2.4.2", ContainerdShim: "v2.4.2", ContainerdCtl: "v2.4.2", CNIHostLocal: "v1.9.1", CNILoopback: "v1.9.1", CNIPointToPt: "v1.9.1", CNIPortMap: "v1.9.1",
+	}
 	for component, version := range want {
 		require.Equal(t, version, sources[component].version(), component)
 		require.NotEmpty(t, sources[component].file(".sum"), component)
@@ -78,6 +81,25 @@ func TestBuildOnce(t *testing.T) {
 	require.Contains(t, string(env), "GOFLAGS=-mod=readonly -buildvcs=false\n")
 	require.Contains(t, string(env), "GOWORK=off\n")
 	require.NotContains(t, string(env), "plan9")
+}
+
+// Static binaries stand beside the others: what is linked for this machine is not what a node gets.
+func TestBuildStatically(t *testing.T) {
+	cache, calls := fakeGo(t, `echo "$*" >>$calls/args; touch $out`)
+	for range 2 {
+		paths, err := StaticBinaries(t.Context(), nil, Kubectl, Containerd)
+		require.NoError(t, err)
+		require.Equal(t, filepath.Join(cache, "bin/kubernetes-v1.37.0-static/kubectl"), paths[Kubectl])
+	}
+	_, err := Binaries(t.Context(), nil, Kubectl)
+	require.NoError(t, err)
+	args, err := os.ReadFile(filepath.Join(calls, "args"))
+	require.NoError(t, err)
+	built := strings.Split(strings.TrimSpace(string(args)), "\n")
+	require.Len(t, built, 3)
+	require.Regexp(t, "-linkmode=external -extldflags=-static -tags  k8s.io/kubernetes/cmd/kubectl$", built[0])
+	require.Regexp(t, "-static -tags no_btrfs.* github.com/containerd/containerd/v2/cmd/containerd$", built[1])
+	require.NotContains(t, built[2], "-static")
 }
 
 func TestBuildFails(t *testing.T) {

@@ -166,6 +166,15 @@ func lifecycle(leaveDelay time.Duration) string {
 	return strings.ReplaceAll(kwokConfig, "POD_LEAVE_DELAY", strconv.FormatInt(leaveDelay.Milliseconds(), 10))
 }
 
+// KWOKBesideRealNodes configures KWOK for a cluster that has real nodes too, and a controller that
+// wants leases of all: only nodes annotated kwok.x-k8s.io/node=fake are make-believe.
+func KWOKBesideRealNodes() string {
+	return strings.NewReplacer(
+		"manageAllNodes: true", "manageAllNodes: false\n  manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake",
+		"nodeLeaseDurationSeconds: 0", "nodeLeaseDurationSeconds: 40\n  nodeLeaseParallelism: 4",
+	).Replace(lifecycle(0))
+}
+
 // waitForNamespace waits for the one that everybody uses; the API server makes it
 // a moment after it is healthy.
 func (c *Cluster) waitForNamespace(ctx context.Context) error {

@@ -312,3 +312,12 @@ func (f endWhenRead) Open(name string) (fs.File, error) {
 	f.end()
 	return f.FS.Open(name)
 }
+
+// Beside real nodes KWOK must leave them, and their pods, alone.
+func TestKWOKBesideRealNodes(t *testing.T) {
+	config := KWOKBesideRealNodes()
+	require.NotContains(t, config, "manageAllNodes: true")
+	require.Contains(t, config, "\n  manageAllNodes: false\n  manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake\n")
+	require.Contains(t, config, "\n  nodeLeaseDurationSeconds: 40\n  nodeLeaseParallelism: 4\n")
+	require.NotContains(t, config, "POD_LEAVE_DELAY")
+}
