@@ -34,6 +34,9 @@ type Gang struct {
 	// Like is the same for gangs that differ in nothing that a plan must know; "" is like
 	// nobody. Of gangs that are alike the first are taken.
 	Like string
+	// Cost is how much it asks for, in whatever unit: of sets that need as many members those that cost
+	// least are the easier ones. It may be left out.
+	Cost int
 }
 
 // Choice is the gangs of a group of which some may be left out.

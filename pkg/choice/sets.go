@@ -119,7 +119,7 @@ func (q *queue) Pop() any {
 }
 
 // Least lists sets of which nobody can be left out: those with the fewest members first, then
-// those with the first gangs, no more than so many. Where there are too many to look at all,
+// those that cost least, then those with the first gangs, no more than so many. Where there are too many to look at all,
 // it is one of them.
 func (c *Choice) Least(most, tries int) (out []Set) {
 	s := &Sets{of: c, classes: c.classes()}
@@ -153,7 +153,9 @@ func (c *Choice) Least(most, tries int) (out []Set) {
 		}
 		level = next
 	}
-	slices.SortFunc(out, func(a, b Set) int { return cmp.Or(cmp.Compare(c.needed(a), c.needed(b)), a.Compare(b)) })
+	slices.SortFunc(out, func(a, b Set) int {
+		return cmp.Or(cmp.Compare(c.needed(a), c.needed(b)), cmp.Compare(c.cost(a), c.cost(b)), a.Compare(b))
+	})
 	return out[:min(most, len(out))]
 }
 
@@ -162,6 +164,16 @@ func (c *Choice) needed(set Set) (n int) {
 	needs, _ := c.Needs(set)
 	for _, need := range needs {
 		n += need
+	}
+	return n
+}
+
+// cost is what the gangs of a set ask for that may be left out.
+func (c *Choice) cost(set Set) (n int) {
+	for i, g := range c.Gangs {
+		if set[i] && g.Open {
+			n += g.Cost
+		}
 	}
 	return n
 }
@@ -205,8 +217,8 @@ func (c *Choice) reduce(set Set) []Set {
 	return []Set{set}
 }
 
-// Units are who may be left out, or added, together: those below one level, the largest first, then
-// each gang.
+// Units are who may be left out, or added, together: those below one level, the largest first, and
+// of those the dearest, then each gang.
 func (c *Choice) Units() (out [][]int) {
 	known := map[string]int{}
 	for i, g := range c.Gangs {
@@ -219,14 +231,16 @@ func (c *Choice) Units() (out [][]int) {
 			out[k] = append(out[k], i)
 		}
 	}
-	size := func(unit []int) (n int) {
+	size := func(unit []int) (n, cost int) {
 		for _, i := range unit {
-			n += c.Gangs[i].Need
+			n, cost = n+c.Gangs[i].Need, cost+c.Gangs[i].Cost
 		}
-		return n
+		return n, cost
 	}
 	bySize := func(a, b []int) int {
-		return cmp.Or(cmp.Compare(size(b), size(a)), slices.Compare(b, a))
+		m, x := size(a)
+		n, y := size(b)
+		return cmp.Or(cmp.Compare(n, m), cmp.Compare(y, x), slices.Compare(b, a))
 	}
 	slices.SortFunc(out, bySize)
 	var each [][]int

@@ -90,6 +90,7 @@ func (s *some) try(set choice.Set) *Refusal {
 // grow looks for a set that no gang can be added to, where there are too many to look at: from a
 // least one on.
 func (s *some) grow() {
+	s.price()
 	for _, set := range s.choice.Least(leastSets, setsLookedAt) {
 		if s.try(set); s.best != nil {
 			break
@@ -106,6 +107,23 @@ func (s *some) grow() {
 		if !slices.Equal(more, s.set) && s.mayFit(more) {
 			s.try(more)
 		}
+	}
+}
+
+// costUnit is what a domain takes in all, so that what a member asks for is a whole number.
+const costUnit = 1 << 30
+
+// price says of each gang how much it asks for: of what the domain takes that takes most of a kind,
+// a member of it takes that part.
+func (s *some) price() {
+	if s.capacity == nil {
+		s.capacity = s.capacities()
+	}
+	for i := range s.choice.Gangs {
+		s.choice.Gangs[i].Cost = 0
+	}
+	for _, c := range s.job.Classes {
+		s.choice.Gangs[c.Gang].Cost += len(c.Ranks) * (costUnit / int(max(1, s.capacity[c.Kind])))
 	}
 }
 
