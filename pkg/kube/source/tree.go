@@ -123,7 +123,7 @@ func (t *tree) problem() error {
 			return c.Problem
 		}
 		if c.Size == 0 && c.Parent != (OwnerKey{}) {
-			return fmt.Errorf("%s: spec.schedulingPolicy.basic below another CompositePodGroup; legal: gang, whose minGroupCount is the number of its children, %d", c.Key, len(t.parts[c.Key]))
+			return fmt.Errorf("%s: spec.schedulingPolicy.basic below another CompositePodGroup; legal: gang, whose minGroupCount is 1 to the number of its children, %d", c.Key, len(t.parts[c.Key]))
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func (t *tree) counts() (waits string, problem error) {
 	for _, c := range t.inner {
 		switch n := len(t.parts[c.Key]); {
 		case c.Size == 0 && n > 1 && c.TopologyKey != "":
-			problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is the number of its PodGroups, %d", c.Key, n)
+			problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is 1 to the number of its PodGroups, %d", c.Key, n)
 		case c.Size == 0:
 		case n < c.Size && waits == "":
 			waits = fmt.Sprintf("%s has %d of the %d %s that it needs", c.Key, n, c.Size, t.children(c))

@@ -3,8 +3,12 @@
 {{- $names := .Values.schedulerNames }}
 {{- if .Values.profiles }}
   {{- if .Values.coschedulingArgs }}{{ fail "profiles and coschedulingArgs: write the arguments into the profiles" }}{{ end }}
+  {{- if ne (toJson $names) (toJson (list "muster-scheduler")) }}{{ fail "profiles and schedulerNames: profiles name their schedulers themselves" }}{{ end }}
   {{- $names = list }}
-  {{- range .Values.profiles }}{{ $names = append $names .schedulerName }}{{ end }}
+  {{- range .Values.profiles }}
+    {{- if has .schedulerName $names }}{{ fail (printf "profiles: schedulerName %s twice" .schedulerName) }}{{ end }}
+    {{- $names = append $names .schedulerName }}
+  {{- end }}
 {{- end }}
 {{- toJson $names }}
 {{- end }}
