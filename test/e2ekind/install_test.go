@@ -2,7 +2,6 @@ package e2ekind
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -46,20 +45,14 @@ func (w *world) notPrivileged() {
 	w.say("the process: %s", strings.Join(strings.Fields(status), " "))
 }
 
-// loadImage builds the image of the project in a folder as a user does, and gives it to the nodes. A
-// commit from before images were built without Docker leaves it there.
+// loadImage builds the image of the project in a folder as a user does, and gives it to the nodes under
+// the name that kubelets look for.
 func (w *world) loadImage(project, tag string) {
-	name := w.lab.Name() + "/muster-scheduler:" + tag // the lab's name: it goes with the lab
-	out, err := exec.CommandContext(w.Context(), "make", "-C", project, "--no-print-directory", "image", "IMAGE="+name, "VERSION="+tag, "ARCHES="+runtime.GOARCH).CombinedOutput()
+	out, err := exec.CommandContext(w.Context(), "make", "-C", project, "--no-print-directory", "image",
+		"IMAGE=docker.io/library/muster-scheduler:"+tag, "VERSION="+tag, "ARCHES="+runtime.GOARCH).CombinedOutput()
 	require.NoError(w, err, "%s", out)
 	archive := filepath.Join(project, "bin/image/muster-scheduler-"+tag+"-image-linux-"+runtime.GOARCH+".tar")
-	if _, err := os.Stat(archive); err != nil {
-		archive = filepath.Join(w.lab.Folder(), "muster.tar")
-		_, err = w.lab.Docker(w.Context(), "save", "-o", archive, name)
-		require.NoError(w, err)
-		defer os.Remove(archive)
-	}
-	require.NoError(w, w.lab.Load(w.Context(), archive, "docker.io/"+name, "docker.io/library/muster-scheduler:"+tag))
+	require.NoError(w, w.lab.Load(w.Context(), archive, "", ""))
 }
 
 // loadMember gives the nodes the program of which the gangs of these steps are made.
