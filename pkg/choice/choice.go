@@ -124,11 +124,24 @@ func (c *Choice) Lasting(set Set) Set {
 	return out
 }
 
+// goOn says that in a set only those take part who have started, and that some of their members
+// wait: those follow, whatever became of gangs that the levels above them miss.
+func (c *Choice) goOn(set Set) bool {
+	waits := false
+	for i, g := range c.Gangs {
+		if g.Open && set[i] {
+			return false
+		}
+		waits = waits || !g.Open && len(g.Above) > 0 && g.Members > 0
+	}
+	return waits && len(c.Totals) == 0
+}
+
 // Needs is how many members of each gang must be placed where a set takes part; ok is false if
-// it may not, or if there are not as many. What a total asks for beyond the gangs' own needs is asked
+// it may not, or if there are not as many. Of gangs that have started members may follow alone. What a total asks for beyond the gangs' own needs is asked
 // of those first that are below no level, then of the others in order.
 func (c *Choice) Needs(set Set) (needs []int, ok bool) {
-	if !c.Holds(set) {
+	if !c.Holds(set) && !c.goOn(set) {
 		return nil, false
 	}
 	needs = make([]int, len(c.Gangs))

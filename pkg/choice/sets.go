@@ -9,12 +9,14 @@ import (
 
 // Sets yields the sets of gangs that may run without the others, one after the other: most
 // members first, then those with the first gangs. Of gangs that are alike there are only
-// the sets with the first of them.
+// the sets with the first of them. Last come those who have started, alone, if gangs are missing
+// without whom they could not start.
 type Sets struct {
 	of      *Choice
 	classes [][]int // gangs that are alike, in order
 	tries   int
 	queue   queue
+	started bool // those who have started were yielded alone, or may not follow alone
 }
 
 // Sets prepares to yield sets, of which no more than so many are looked at.
@@ -25,6 +27,7 @@ func (c *Choice) Sets(tries int) *Sets {
 		all[k] = len(class)
 	}
 	s.push(all, 0)
+	s.started = !c.goOn(c.Nobody()) || c.Holds(c.Nobody())
 	return s
 }
 
@@ -40,11 +43,21 @@ func (s *Sets) Next() Set {
 				s.push(less, k)
 			}
 		}
-		if _, ok := s.of.Needs(p.set); ok {
+		if s.of.holds(p.set) {
 			return p.set
 		}
 	}
+	if !s.started {
+		s.started = true
+		return s.of.Nobody()
+	}
 	return nil
+}
+
+// holds says whether a set may run without the others, and has as many members as it needs.
+func (c *Choice) holds(set Set) bool {
+	_, ok := c.Needs(set)
+	return ok && c.Holds(set)
 }
 
 // Cut says that there are sets which were not looked at.
@@ -55,7 +68,7 @@ func (s *Sets) Cut() bool { return len(s.queue) > 0 }
 // once.
 func (s *Sets) push(counts []int, from int) {
 	set := s.set(counts)
-	if _, ok := s.of.Needs(s.of.Lasting(set)); ok {
+	if s.of.holds(s.of.Lasting(set)) {
 		heap.Push(&s.queue, part{counts, from, set, s.of.Members(set)})
 	}
 }
@@ -135,7 +148,7 @@ func (c *Choice) Least(most, tries int) (out []Set) {
 			if slices.ContainsFunc(out, func(less Set) bool { return less.within(set) }) {
 				continue
 			}
-			if _, ok := c.Needs(set); ok {
+			if c.holds(set) {
 				out = append(out, set)
 				continue
 			}
@@ -202,7 +215,7 @@ func (s Set) within(o Set) bool {
 // missed, as long as the rest may run. There is none if not even all may.
 func (c *Choice) reduce(set Set) []Set {
 	set = c.Lasting(set)
-	if _, ok := c.Needs(set); !ok {
+	if !c.holds(set) {
 		return nil
 	}
 	for _, without := range c.Units() {
@@ -210,7 +223,7 @@ func (c *Choice) reduce(set Set) []Set {
 		for _, i := range without {
 			less[i] = less[i] && !c.Gangs[i].Open
 		}
-		if _, ok := c.Needs(less); ok {
+		if c.holds(less) {
 			set = less
 		}
 	}

@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -32,11 +33,8 @@ func (s *branches[P]) dive(b branch) bool {
 	}
 	all := b
 	for _, g := range slices.Sorted(maps.Keys(broken)) {
-		switch {
-		case s.mayLeaveAlone(g, all):
-			all = all.with(g)
-		case s.mayLeave(g, b):
-			all = all.with(s.groups[g]...)
+		if with, may := s.leaveWith(g, all); may {
+			all = all.with(with...)
 		}
 	}
 	if len(all.whole) > len(b.whole) && s.dive(all) {
@@ -53,57 +51,72 @@ func (s *branches[P]) spare() {
 		return
 	}
 	s.seen = 0
-	var gangs []int // the first of each that leave together
-	cost := map[int]Cost{}
-	for _, g := range slices.Sorted(maps.Keys(s.best.whole)) {
-		first := s.unit(g, s.best.whole)[0]
-		if g == first {
-			gangs = append(gangs, g)
+	for left := ""; ; { // the fewer leave, the fewer of them hang together
+		units := s.units(s.best.whole)
+		if now := fmt.Sprint(units); now == left {
+			return
 		}
-		cost[first] = cost[first].Add(s.gangs[g-1].Cost)
-	}
-	slices.SortStableFunc(gangs, func(a, b int) int { return cost[b].Compare(cost[a]) })
-	for size := (len(gangs) + 1) / 2; size > 0; size /= 2 {
-		for i := 0; i < len(gangs); {
-			upTo := min(i+size, len(gangs))
-			if s.stay(gangs[i:upTo]) {
-				gangs = slices.Delete(gangs, i, upTo)
-			} else {
-				i = upTo
+		for size := (len(units) + 1) / 2; size > 0; size /= 2 {
+			for i := 0; i < len(units); {
+				upTo := min(i+size, len(units))
+				if s.stay(units[i:upTo]) {
+					units = slices.Delete(units, i, upTo)
+				} else {
+					i = upTo
+				}
 			}
 		}
+		left = fmt.Sprint(units)
 	}
 }
 
-// unit are those who leave because a gang does where some leave whole: all of its group, or it
-// alone if others of that stay.
-func (s *branches[P]) unit(gang int, whole map[int]bool) []int {
-	if slices.ContainsFunc(s.groups[gang], func(g int) bool { return !whole[g] }) {
-		return []int{gang}
+// units lists those who may stay together of gangs that leave whole, the dearest first.
+func (s *branches[P]) units(whole map[int]bool) (units [][]int) {
+	known := map[string]bool{}
+	for _, g := range slices.Sorted(maps.Keys(whole)) {
+		if len(s.members[g]) == 0 {
+			continue // it makes no room
+		}
+		var unit []int
+		for _, i := range s.groups[g].unit(g-1, func(i int) bool { return whole[i+1] && len(s.members[i+1]) > 0 }) {
+			unit = append(unit, i+1)
+		}
+		if key := fmt.Sprint(unit); !known[key] {
+			known[key], units = true, append(units, unit)
+		}
 	}
-	return s.groups[gang]
+	cost := func(unit []int) (c Cost) {
+		for _, g := range unit {
+			c = c.Add(s.gangs[g-1].Cost)
+		}
+		return c
+	}
+	slices.SortStableFunc(units, func(a, b []int) int { return cost(b).Compare(cost(a)) })
+	return units
 }
 
-// stay says whether there is a cheaper set than the best in which the groups of some gangs
-// stay that leave whole in it, and takes it. One group may also leave in part.
-func (s *branches[P]) stay(gangs []int) bool {
+// stay says whether there is a cheaper set than the best in which some units stay that leave
+// whole in it, and takes it. One unit may also leave in part.
+func (s *branches[P]) stay(units [][]int) bool {
 	b := s.best.branch
-	b.whole = maps.Clone(b.whole)
+	b.whole = map[int]bool{}
+	stay := slices.Concat(units...)
 	var members []Pick
-	for _, first := range gangs {
-		for _, g := range s.unit(first, s.best.whole) {
-			members = append(members, s.members[g]...)
-			delete(b.whole, g)
+	for _, g := range stay {
+		members = append(members, s.members[g]...)
+	}
+	for _, f := range s.groups[1:] {
+		for _, i := range f.leave(func(i int) bool {
+			return s.best.whole[i+1] && len(s.members[i+1]) > 0 && !slices.Contains(stay, i+1)
+		}) {
+			b.whole[i+1] = true
 		}
 	}
 	if s.improve(b.without(members...), nil) {
 		return true
 	}
-	if len(gangs) > 1 {
-		return false
-	}
-	group := s.unit(gangs[0], s.best.whole)
-	return slices.ContainsFunc(group, func(g int) bool { return s.gangs[g-1].Spare > 0 }) && s.improve(b, group)
+	return len(units) == 1 &&
+		slices.ContainsFunc(units[0], func(g int) bool { return s.gangs[g-1].Spare > 0 }) && s.improve(b, units[0])
 }
 
 // improve takes a set of a branch that is cheaper than the best, and says whether there is

@@ -49,15 +49,18 @@ func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 	if worlds.Chance(t, 8, "bound") {
 		w.Bound[worlds.Even(t, n, "node")] = 1
 	}
-	for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
-		w.gangs = append(w.gangs, evict.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
-	}
-	if worlds.Chance(t, 2, "not all gangs are needed") {
-		least := worlds.Even(t, 3, "least gangs")
+	if worlds.Chance(t, 3, "a tree") {
+		w.gangs = make([]evict.Gang, 3+worlds.Even(t, 3, "gangs of the tree"))
 		for i := range w.gangs {
-			if g := &w.gangs[i]; g.Group > 0 && !worlds.Chance(t, 6, "needed") {
-				g.Above, g.Short = []choice.Level{{Name: "root", Least: least}}, worlds.Chance(t, 8, "short")
-			}
+			w.gangs[i] = evict.Gang{Group: 1, Spare: worlds.Even(t, 4, "spare") / 3, Whole: !worlds.Chance(t, 8, "not whole")}
+		}
+		w.drawTree(t)
+	} else {
+		for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
+			w.gangs = append(w.gangs, evict.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
+		}
+		if worlds.Chance(t, 2, "not all gangs are needed") {
+			w.drawTree(t)
 		}
 	}
 	w.budgets = budgets
@@ -79,6 +82,41 @@ func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 	}
 	w.drawElsewhere(t, uniform)
 	return w
+}
+
+// drawTree hangs the gangs of the group in a tree of up to three levels, of which each needs some
+// of its children.
+func (w *gangWorld) drawTree(t *rapid.T) {
+	root := choice.Level{Name: "root", Least: worlds.Even(t, 3, "least children")}
+	type branch struct {
+		choice.Level
+		twigs []choice.Level
+	}
+	branches := make([]branch, worlds.Even(t, 3, "branches"))
+	for i := range branches {
+		b := &branches[i]
+		b.Level = choice.Level{Name: fmt.Sprint("branch", i), Least: 1 + worlds.Even(t, 2, "least in a branch")}
+		for k := range worlds.Even(t, 4, "twigs") / 2 {
+			b.twigs = append(b.twigs, choice.Level{Name: fmt.Sprint(b.Name, "twig", k), Least: 1 + worlds.Even(t, 2, "least on a twig")})
+		}
+	}
+	for i := range w.gangs {
+		g := &w.gangs[i]
+		if g.Group == 0 || worlds.Chance(t, 6, "needed") {
+			continue
+		}
+		g.Above = []choice.Level{root}
+		if k := worlds.Even(t, 4, "branch"); k < len(branches) {
+			b := branches[k]
+			g.Above = []choice.Level{b.Level, root}
+			if k := worlds.Even(t, 2, "twig"); k < len(b.twigs) {
+				g.Above = []choice.Level{b.twigs[k], b.Level, root}
+			}
+		}
+		if g.Short = worlds.Chance(t, 8, "short"); g.Short {
+			g.Spare = 0
+		}
+	}
 }
 
 var gangPriorities = []int32{1, 5, 9}
@@ -169,29 +207,61 @@ func (w gangWorld) together(g, h int) bool {
 	return g == h || w.gangs[g].Group > 0 && w.gangs[g].Group == w.gangs[h].Group
 }
 
-// leavesWhole says whether more leave of a gang, or of one of its group that this cannot do without,
-// than that can spare.
-func (w gangWorld) leavesWhole(g int, leave []int) bool {
-	any, needed, run, least := false, false, 0, 0
-	for h, n := range leave {
-		of := w.gangs[h]
-		if !w.together(g, h) {
-			continue
-		}
-		breaks := n > of.Spare
-		any = any || breaks
-		needed = needed || breaks && (of.Group == 0 || len(of.Above) == 0)
-		for _, l := range of.Above {
-			least = l.Least
-			if !breaks && !of.Short {
-				run++
+// leavesWhole says of each gang whether more leave than it can spare, or whether it cannot run
+// without others of whom that is so. One level after the other goes down, until no more do.
+func (w gangWorld) leavesWhole(leave []int) []bool {
+	gone := make([]bool, len(w.gangs))
+	for g, n := range leave {
+		gone[g] = n > w.gangs[g].Spare
+	}
+	for again := slices.Contains(gone, true); again; {
+		again = false
+		for g := range w.gangs {
+			for k := 0; gone[g] && k <= len(w.gangs[g].Above); k++ {
+				if w.runs(g, k, gone) {
+					continue
+				}
+				for h := range w.gangs {
+					if below := w.together(g, h) && (k == len(w.gangs[g].Above) || w.below(h, w.gangs[g].Above[k].Name)); below && !gone[h] {
+						gone[h], again = true, true
+					}
+				}
 			}
 		}
 	}
-	if any && !needed && run >= least {
-		return leave[g] > w.gangs[g].Spare
+	return gone
+}
+
+// runs says whether the k-th level above a gang does when some have gone; that above the topmost is
+// the group, of whom all must that are below nothing else.
+func (w gangWorld) runs(g, k int, gone []bool) bool {
+	above := w.gangs[g].Above
+	if k == len(above) {
+		for h, of := range w.gangs {
+			if w.together(g, h) && (len(of.Above) == 0 && gone[h] || len(of.Above) > 0 && !w.runs(h, len(of.Above)-1, gone)) {
+				return false
+			}
+		}
+		return true
 	}
-	return any
+	children := map[string]bool{}
+	for h, of := range w.gangs {
+		for i, l := range of.Above {
+			switch {
+			case !w.together(g, h) || l.Name != above[k].Name:
+			case i == 0 && !gone[h] && !of.Short:
+				children[fmt.Sprint("gang ", h)] = true
+			case i > 0 && w.runs(h, i-1, gone):
+				children[of.Above[i-1].Name] = true
+			}
+		}
+	}
+	return len(children) >= above[k].Least
+}
+
+// below says whether a gang is below a level.
+func (w gangWorld) below(g int, level string) bool {
+	return slices.ContainsFunc(w.gangs[g].Above, func(l choice.Level) bool { return l.Name == level })
 }
 
 // costOf returns what a set costs in which no gang leaves in part, or by no more than it
@@ -205,8 +275,9 @@ func (w gangWorld) costOf(gone []evict.Pick) (c evict.Cost, ok bool) {
 		}
 	}
 	here, leave := w.leavers(w.everybody()), w.leavers(gone)
+	whole := w.leavesWhole(leave)
 	for g, n := range leave {
-		if !w.leavesWhole(g, leave) {
+		if !whole[g] {
 			continue
 		}
 		if !w.gangs[g].Whole || n < here[g] {
@@ -393,7 +464,7 @@ func (w gangWorld) here() gangWorld {
 var gangKinds = []string{
 	"impossible", "refused", "nobody leaves", "only pods without gangs leave", "a gang leaves whole", "several gangs leave whole",
 	"gangs leave whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide", "with violations",
-	"equal costs", "a gang leaves for its group alone", "a gang leaves that others can do without", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
+	"equal costs", "a gang leaves for its group alone", "a gang leaves that others can do without", "levels between decide", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
 }
 
 // victims are those that are chosen; none if there is no eviction.
@@ -408,15 +479,16 @@ func (w gangWorld) victims(choose chooser) []evict.Pick {
 func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose chooser) {
 	whole, spared, avoided, dragged := 0, 0, 0, 0
 	broken, leave := w.leavers(alone.Victims), w.leavers(e.Victims)
+	leaves := w.leavesWhole(leave)
 	for g, n := range leave {
 		if spare := w.gangs[g].Spare; n <= spare && broken[g] > spare {
 			avoided++
 		}
-		if w.leavesWhole(g, leave) && n <= w.gangs[g].Spare {
+		if leaves[g] && n <= w.gangs[g].Spare {
 			dragged++
 		}
 		switch {
-		case w.leavesWhole(g, leave):
+		case leaves[g]:
 			whole++
 		case n > 0:
 			spared++
@@ -440,6 +512,12 @@ func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose choose
 	for g := range all.gangs {
 		all.gangs[g].Above = nil
 	}
+	flat := w
+	flat.gangs = slices.Clone(w.gangs)
+	for g := range flat.gangs {
+		flat.gangs[g].Above = w.gangs[g].Above[max(0, len(w.gangs[g].Above)-1):]
+	}
+	y.Count("levels between decide", !slices.Equal(flat.victims(choose), e.Victims))
 	y.Count("a gang leaves that others can do without", !slices.Equal(all.victims(choose), e.Victims))
 	y.Count("a group decides", !slices.Equal(choose(single).Victims, e.Victims))
 	y.Count("with violations", e.Cost.Violations > 0)
@@ -499,7 +577,13 @@ func (w gangWorld) checkUse(t *rapid.T, gone []evict.Pick, fits func([]evict.Pic
 	for _, p := range gone {
 		try(func(other evict.Pick) bool { return other == p })
 	}
-	for g := range w.gangs {
+	for g, of := range w.gangs {
+		for _, level := range of.Above {
+			try(func(p evict.Pick) bool {
+				k := w.victim(p).Gang - 1
+				return k >= 0 && w.together(k, g) && w.below(k, level.Name)
+			})
+		}
 		try(func(p evict.Pick) bool { return w.victim(p).Gang == g+1 })
 		try(func(p evict.Pick) bool { return w.victim(p).Gang > 0 && w.together(w.victim(p).Gang-1, g) })
 	}

@@ -11,8 +11,8 @@ import (
 // shared, by branch and bound. The first set that knows nothing of either costs no more
 // than any other.
 //
-// Where it leaves a gang with too few, either all of it goes, and its group, or one of those
-// that it names stays (all of the gang, if it can spare nobody).
+// Where it leaves a gang with too few, either all of it goes, and who cannot run without it, or
+// one of those that it names stays (all of the gang, if it can spare nobody).
 //
 // Where it exceeds a budget, it is a set all the same, at its true cost. First the budget is
 // charged: each of its victims is a violation, but for as many as it allows. That is no
@@ -25,7 +25,7 @@ type branches[P any] struct {
 	gangs   []Gang
 	victims [][]Victim // by node index
 	members [][]Pick   // by gang
-	groups  [][]int    // by gang, the gangs that leave with it, itself among them
+	groups  []*family  // by gang
 	// look returns the first set of victims in a branch, in which gangs and budgets do not
 	// count but those that are charged, but for those who leave whole; ok is false if there
 	// is none. It names them as split has left them.
@@ -75,18 +75,10 @@ type result[P any] struct {
 
 func newBranches[P any](gangs []Gang, victims [][]Victim, most int) *branches[P] {
 	s := &branches[P]{gangs: gangs, victims: victims, most: most, dives: branchesFor(len(victims)), tried: map[string]bool{}}
-	s.members, s.groups = make([][]Pick, len(gangs)+1), make([][]int, len(gangs)+1)
-	group := map[int][]int{}
-	for i, g := range gangs {
-		if g.Group == 0 {
-			s.groups[i+1] = []int{i + 1}
-			continue
-		}
-		group[g.Group] = append(group[g.Group], i+1)
-	}
-	for i, g := range gangs {
-		if g.Group > 0 {
-			s.groups[i+1] = group[g.Group]
+	s.members, s.groups = make([][]Pick, len(gangs)+1), make([]*family, len(gangs)+1)
+	for _, f := range families(gangs) {
+		for _, i := range f.of {
+			s.groups[i+1] = f
 		}
 	}
 	for i, here := range victims {
@@ -98,7 +90,10 @@ func newBranches[P any](gangs []Gang, victims [][]Victim, most int) *branches[P]
 	}
 	var stuck []Pick
 	for i, g := range gangs {
-		if g.Spare == 0 && !g.Whole {
+		if g.Spare > 0 {
+			continue
+		}
+		if _, may := s.leaveWith(i+1, branch{}); !may {
 			stuck = append(stuck, s.members[i+1]...)
 		}
 	}
@@ -300,11 +295,8 @@ func (s *branches[P]) beyond(r *result[P], exceeded []Budget) (stay []Pick) {
 // without those that are named.
 func (s *branches[P]) mend(b branch, gang int, named []Pick) (out []branch) {
 	g := s.gangs[gang-1]
-	if s.mayLeaveAlone(gang, b) {
-		out = append(out, b.with(gang))
-	}
-	if s.mayLeave(gang, b) {
-		out = append(out, b.with(s.groups[gang]...))
+	if all, may := s.leaveWith(gang, b); may {
+		out = append(out, b.with(all...))
 	}
 	if g.Spare == 0 {
 		return append(out, b.without(s.members[gang]...))
@@ -315,19 +307,19 @@ func (s *branches[P]) mend(b branch, gang int, named []Pick) (out []branch) {
 	return out
 }
 
-// mayLeave says whether a gang may leave whole in a branch: nobody of its group stays.
-func (s *branches[P]) mayLeave(gang int, b branch) bool {
-	return !slices.ContainsFunc(s.groups[gang], func(g int) bool {
-		return !s.gangs[g-1].Whole || slices.ContainsFunc(s.members[g], func(p Pick) bool { return b.stay[p] })
-	})
-}
-
-// mayLeaveAlone says whether a gang may leave whole in a branch, and the others of its group run
-// on, as far as they do in it.
-func (s *branches[P]) mayLeaveAlone(gang int, b branch) bool {
-	g := s.gangs[gang-1]
-	return g.optional() && g.Whole && !slices.ContainsFunc(s.members[gang], func(p Pick) bool { return b.stay[p] }) &&
-		runsOn(s.gangs, g.Group, func(i int) bool { return i+1 == gang || b.whole[i+1] })
+// leaveWith lists who leaves whole in a branch if a gang does as well. It says false if that may
+// not be: one of them may not leave, or somebody of it stays.
+func (s *branches[P]) leaveWith(gang int, b branch) (all []int, may bool) {
+	for _, i := range s.groups[gang].leave(func(i int) bool { return i+1 == gang || b.whole[i+1] }) {
+		g := i + 1
+		if all = append(all, g); b.whole[g] {
+			continue
+		}
+		if !s.gangs[i].Whole || slices.ContainsFunc(s.members[g], func(p Pick) bool { return b.stay[p] }) {
+			return nil, false
+		}
+	}
+	return all, true
 }
 
 // broken returns the first gang of which too many would leave, and who; 0 if there is none.
@@ -349,30 +341,26 @@ func (s *branches[P]) allBroken(r *result[P]) map[int][]Pick {
 			by[g] = append(by[g], p)
 		}
 	}
+	all := func(i int) bool {
+		g := i + 1
+		return r.whole[g] || s.gangs[i].Whole && len(by[g]) >= s.gangs[i].Cost.Pods
+	}
+	closed := map[*family]bool{} // whether all leave who must when those do of whom all are named
 	broken := map[int][]Pick{}
 	for g, named := range by {
-		if len(named) > s.gangs[g-1].Spare && !s.isAll(g, by) && !s.isAlone(g, by, r.whole) {
+		if len(named) <= s.gangs[g-1].Spare {
+			continue
+		}
+		f := s.groups[g]
+		if _, known := closed[f]; all(g-1) && !known {
+			left := f.leave(func(i int) bool { return r.whole[i+1] || all(i) && len(by[i+1]) > s.gangs[i].Spare })
+			closed[f] = !slices.ContainsFunc(left, func(i int) bool { return !all(i) })
+		}
+		if !all(g-1) || !closed[f] {
 			broken[g] = named
 		}
 	}
 	return broken
-}
-
-// isAll says whether all members of a gang's group are named, by gang.
-func (s *branches[P]) isAll(gang int, named map[int][]Pick) bool {
-	return !slices.ContainsFunc(s.groups[gang], func(g int) bool {
-		return !s.gangs[g-1].Whole || len(named[g]) < s.gangs[g-1].Cost.Pods
-	})
-}
-
-// isAlone says whether all members of a gang are named, by gang, and the others of its group may
-// run on: without those, too, of whom all leave.
-func (s *branches[P]) isAlone(gang int, named map[int][]Pick, whole map[int]bool) bool {
-	all := func(g int) bool {
-		return whole[g] || s.gangs[g-1].Whole && len(named[g]) >= s.gangs[g-1].Cost.Pods
-	}
-	of := s.gangs[gang-1]
-	return of.optional() && all(gang) && runsOn(s.gangs, of.Group, func(i int) bool { return all(i + 1) })
 }
 
 // all names the victims, those of whole gangs included.

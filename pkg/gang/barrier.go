@@ -75,7 +75,7 @@ func (b *Book) mayOpen(key Ref) bool {
 			return false
 		}
 	}
-	if some && !b.holds(key, func(g *gang) bool { return g.inPlan() || g.ran() }) {
+	if some && !b.mayRun(key) {
 		return false
 	}
 	if !b.multiples(key) {

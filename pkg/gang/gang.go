@@ -46,7 +46,9 @@ type Spec struct {
 	Multiples bool
 	// Above are the levels above the gang in a tree of gangs of which not all are needed; nil if
 	// the group needs this one.
-	Above   []choice.Level
+	Above []choice.Level
+	// Lacks says what its tree waits for before any of it starts. Who has started goes on.
+	Lacks   Refusal
 	Policy  MatchPolicy
 	Wait    time.Duration // how long members may hold places for the others
 	Created time.Time

@@ -31,7 +31,16 @@ func (g *gang) under() bool {
 // out says whether a gang takes no part in what its group does next: it is not whole, or is below
 // a level that has too few gangs which are.
 func (b *Book) out(g *gang) bool {
-	return g.optional() && (!g.complete() || g.under() || b.lacking(g) != "")
+	return g.optional() && (!g.complete() || g.under() || !g.stays() && (g.spec.Lacks.Is() || b.lacking(g) != ""))
+}
+
+// goesOn says that members wait of a gang in a tree that has started. They need not wait for gangs of
+// it that are no more.
+func (b *Book) goesOn(key Ref) bool {
+	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
+		g := b.gangs[ref]
+		return g != nil && g.optional() && g.stays() && g.pending.first() != nil
+	})
 }
 
 // lacking is the level above a gang that has too few gangs which are whole; "" if none has.
@@ -132,7 +141,19 @@ func (b *Book) falters(key Ref) bool {
 			return true
 		}
 	}
-	return !b.holds(key, func(g *gang) bool { return g.inPlan() || g.ran() })
+	return !b.mayRun(key)
+}
+
+// mayRun says whether those who run and who are in the plan may run without the others. Who has
+// started goes on, whoever is left of its group.
+func (b *Book) mayRun(key Ref) bool {
+	if b.holds(key, func(g *gang) bool { return g.inPlan() || g.ran() }) {
+		return true
+	}
+	return !slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
+		g := b.gangs[ref]
+		return g != nil && g.inPlan() && !g.stays()
+	})
 }
 
 // choice notes what may be left out of a group, gang by gang.

@@ -78,7 +78,7 @@ func (b *Book) Tried(pod string) bool {
 
 // waitsFor says what a group waits for before it can be planned.
 func (b *Book) waitsFor(key Ref) Refusal {
-	refs := b.groupOf(key)
+	refs, goesOn := b.groupOf(key), b.goesOn(key)
 	for _, ref := range refs {
 		g := b.gangs[ref]
 		switch {
@@ -86,6 +86,8 @@ func (b *Book) waitsFor(key Ref) Refusal {
 			return missing("PodGroup %s does not exist", ref)
 		case g.spec.Problem.Is():
 			return g.spec.Problem
+		case g.spec.Lacks.Is() && !goesOn:
+			return g.spec.Lacks
 		case g.stranger.Is():
 			return g.stranger
 		}
@@ -100,7 +102,7 @@ func (b *Book) waitsFor(key Ref) Refusal {
 			return b.incomplete(ref)
 		}
 	}
-	if some {
+	if some && !goesOn {
 		if why := b.tooFewGangs(key); why.Is() {
 			return why
 		}
@@ -133,6 +135,8 @@ func (b *Book) notNow(ref Ref) Refusal {
 		return b.incomplete(ref)
 	case g.under():
 		return b.fewWait(ref)
+	case g.spec.Lacks.Is():
+		return g.spec.Lacks
 	default:
 		return missing("too few gangs of %s are whole", b.lacking(g))
 	}
@@ -391,32 +395,38 @@ type State struct {
 	Reserved bool
 }
 
-// State returns the state of a gang.
-func (b *Book) State(ref Ref) State {
+// Numbers returns the state of a gang without the Refusal, for which words would have to be made.
+func (b *Book) Numbers(ref Ref) State {
 	s := State{Gang: ref}
-	key := b.groupKey(ref)
-	group := b.groups[key]
-	planned := group != nil && len(group.plan) > 0
+	group := b.groups[b.groupKey(ref)]
+	if group != nil {
+		s.Reserved = group.waiting
+	}
 	if g := b.gangs[ref]; g != nil {
 		s.Exist, s.Bound, s.Done, s.Started = g.counts.exist, g.counts.bound, g.finished(), g.satisfied
-		if planned {
+		if group != nil && len(group.plan) > 0 {
 			s.Planned = g.counts.planned
 		}
 		if g.spec != nil {
 			s.Min = g.spec.Min
 		}
 	}
+	return s
+}
+
+// State returns the state of a gang.
+func (b *Book) State(ref Ref) State {
+	s, key := b.Numbers(ref), b.groupKey(ref)
+	group := b.groups[key]
+	planned := group != nil && len(group.plan) > 0
 	if s.Refusal = b.waitsFor(key); !s.Refusal.Is() && !planned {
 		s.Refusal = b.tooFewWait(key)
 	}
 	if !s.Refusal.Is() && b.gangs[ref] != nil && !b.gangs[ref].inPlan() {
 		s.Refusal = b.notNow(ref)
 	}
-	if group != nil {
-		s.Reserved = group.waiting
-		if !s.Refusal.Is() {
-			s.Refusal = group.refusal
-		}
+	if group != nil && !s.Refusal.Is() {
+		s.Refusal = group.refusal
 	}
 	return s
 }

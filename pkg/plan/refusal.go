@@ -167,7 +167,7 @@ func (r *Refusal) String() string {
 		fmt.Fprintf(&b, "%s=%d", m.Layer, m.Count)
 	}
 	for _, a := range r.Deeper {
-		fmt.Fprintf(&b, "; %s in one domain of %s", a.who(), a.Layer)
+		fmt.Fprintf(&b, "; %s in one domain of %s", a.Who(), a.Layer)
 	}
 	for i, t := range r.TooLarge {
 		if one := "; " + t.String(); i == 0 || b.Len()+len(one) <= listedBytes {
@@ -194,8 +194,8 @@ func (r *Refusal) String() string {
 	return b.String()
 }
 
-// who are the gangs, as far as they can be told without names.
-func (a Deeper) who() string {
+// Who are the gangs, as far as they can be told without names.
+func (a Deeper) Who() string {
 	switch {
 	case a.Gangs == 1 && a.Every:
 		return "each gang"

@@ -373,8 +373,8 @@ func isDigit`, "TestCompareNames"},
 	{"budgets that allow nobody are for nothing", cost, `	c.Violations += outright(v.Budgets)
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 
-	{"one more than can be spared", branches, `if len(named) > s.gangs[g-1].Spare && !s.isAll`, `if len(named) > s.gangs[g-1].Spare+1 && !s.isAll`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"one less than can be spared", branches, `if len(named) > s.gangs[g-1].Spare && !s.isAll`, `if len(named) >= s.gangs[g-1].Spare && !s.isAll`, "TestChooseAmongGangs"},
+	{"one more than can be spared", branches, `if len(named) <= s.gangs[g-1].Spare {`, `if len(named) <= s.gangs[g-1].Spare+1 {`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"one less than can be spared", branches, `if len(named) <= s.gangs[g-1].Spare {`, `if len(named) < s.gangs[g-1].Spare {`, "TestChooseAmongGangs"},
 	{"gangs cost what is named of them", branches, `		alone = alone.Add(s.gangs[g-1].Cost)
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 	{"members of whole gangs are not named", branches, `		picks = append(picks, s.members[g]...)
@@ -382,8 +382,8 @@ func isDigit`, "TestCompareNames"},
 	slices.SortFunc`, `		_ = g
 	}
 	slices.SortFunc`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"protected gangs leave whole", branches, `return !s.gangs[g-1].Whole || slices.ContainsFunc(`, `return slices.ContainsFunc(`, "TestChooseAmongGangs TestChooseJobAmongGangs TestNoGangLeaves"},
-	{"the rest of a gang runs on alone", branches, `len(named[g]) < s.gangs[g-1].Cost.Pods`, `len(named[g]) < s.gangs[g-1].Cost.Pods/2`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"protected gangs leave whole", branches, `if !s.gangs[i].Whole || slices.ContainsFunc(`, `if slices.ContainsFunc(`, "TestChooseAmongGangs TestChooseJobAmongGangs TestNoGangLeaves"},
+	{"the rest of a gang runs on alone", branches, `len(by[g]) >= s.gangs[i].Cost.Pods`, `len(by[g]) >= s.gangs[i].Cost.Pods/2`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 	{"the first set that holds", branches, `r.bound.Compare(s.best.cost) > 0 {
 			break`, `true {
 			break`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
@@ -591,8 +591,13 @@ func isDigit`, "TestCompareNames"},
 	{"the first set of gangs that has a plan", some, `if s.best == nil || s.before(p, set) {`, `if s.best == nil {`, "TestSomeGangs"},
 	{"other sets of as many members are not looked at", some, `c.Members(set) < len(s.best.Puts)`, `c.Members(set) <= len(s.best.Puts)`, "TestSomeGangs"},
 	{"all members are of the first gang", some, `		next[c]++`, `		next[c] += 0`, "TestSomeGangs"},
-	{"a gang leaves alone whoever else does", leave, `return c.Holds(set)`, `return true`, "TestChooseAmongGangs"},
-	{"no gang leaves alone", branches, `	if s.mayLeaveAlone(gang, b) {`, `	if false {`, "TestChooseAmongGangs"},
+	{"a gang leaves alone whoever else does", leave, `if !c.Holds(last) {`, `if false {`, "TestChooseAmongGangs"},
+	{"no gang leaves alone", leave, `	if !f.some {
+		return nil, false`, `	if true {
+		return nil, false`, "TestChooseAmongGangs"},
+	{"where a level goes down all leave", leave, `if !c.Holds(last) {`, `if !c.Holds(set) {`, "TestChooseAmongGangs"},
+	{"who is below a level that goes down stays", leave, `if breaks(i) || slices.ContainsFunc(`, `if breaks(i) || false && slices.ContainsFunc(`, "TestChooseAmongGangs"},
+	{"a level that was down before goes down", leave, `breaks(i) && !runs[l.Name] && k`, `!runs[l.Name] && k`, "TestChooseAmongGangs"},
 	{"the barrier waits for gangs without a place", barrier, `if some = true; !g.inPlan() {`, `if some = true; false {`, "TestSomeGangs"},
 	{"a plan goes on that is none for a gang in it", members, `b.waitsFor(key).Is() || b.falters(key)`, `b.waitsFor(key).Is()`, "TestOneOfSomeGangsLeft"},
 	{"a gang speaks that is not whole", pending, `g != nil && !b.out(g) {`, `g != nil {`, "TestSomeBranches"},

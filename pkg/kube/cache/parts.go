@@ -163,7 +163,8 @@ func (p *parts) first(policies []source.SubGroups) (n int) {
 // sub-group starts whole or not at all; who is in none, and whoever belongs to one that runs, starts
 // one by one. As long as the gang has yet to start, so many sub-groups of each policy must as it
 // asks for, and so many members in all as the gang needs: beyond those sub-groups who is in none
-// comes before more of them. Then each starts when there is room.
+// comes before more of them. If no policy asks for any, nobody comes first: those start of whom the most
+// find room. Then each starts when there is room.
 func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out []gang.Gang) {
 	of := g.Gangs[at]
 	if g.Choice == nil {
@@ -173,7 +174,10 @@ func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out
 		}
 	}
 	g.Choice.Totals = append(g.Choice.Totals, need)
-	bare := max(0, need-p.first(policies))
+	bare := 0
+	if slices.ContainsFunc(policies, func(s source.SubGroups) bool { return s.Least > 0 }) {
+		bare = max(0, need-p.first(policies))
+	}
 	var parts []choice.Gang
 	for _, s := range p.all {
 		part := choice.Gang{Total: len(g.Choice.Totals)}

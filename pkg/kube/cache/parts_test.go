@@ -26,21 +26,21 @@ func TestSubGroups(t *testing.T) {
 		members string
 		want    string // part:need/min, then what all need; or what is missing
 	}{
-		"all of them":                        {pairs, 4, "0 0 1 1", "p 0:2/2? p 1:2/2? 2 of all, 4"},
-		"two of three":                       {pairs, 4, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
-		"three, for minMember":               {pairs, 6, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 6"},
-		"whole ones only":                    {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
-		"too few whole ones":                 {pairs, 3, "0 1 1", `1 of 2 sub-groups of policy "p" have 2 members`},
-		"nobody":                             {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
-		"who is in none comes before more":   {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
-		"and as far as they are":             {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
-		"no least number":                    {any, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :1/1 0 of all, 4"},
-		"more in one than its size":          {any, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
-		"too few in whole ones":              {any, 3, "0 0 1", "1 more members are needed than whole sub-groups have, and those who are in none"},
-		"some run":                           {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
-		"a gang that was whole needs nobody": {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
-		"nor does it start in part then":     {pairs, 4, "0@n 0@n 1@n 1@n 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
-		"who is not whole waits":             {pairs, 2, "0@n 0@n 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 0"},
+		"all of them":                         {pairs, 4, "0 0 1 1", "p 0:2/2? p 1:2/2? 2 of all, 4"},
+		"two of three":                        {pairs, 4, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
+		"three, for minMember":                {pairs, 6, "0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 6"},
+		"whole ones only":                     {pairs, 4, "0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? 2 of all, 4"},
+		"too few whole ones":                  {pairs, 3, "0 1 1", `1 of 2 sub-groups of policy "p" have 2 members`},
+		"nobody":                              {pairs, 3, "- - -", `spec.subGroupPolicy "p" selects none of 3 members`},
+		"who is in none comes before more":    {pairs, 5, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 5"},
+		"and as far as they are":              {pairs, 6, "- 0 0 1 1 2 2", "p 0:2/2? p 1:2/2? p 2:2/2? :1/1 2 of all, 6"},
+		"no least number, nobody comes first": {any, 4, "- 0 0 1 1", "p 0:2/2? p 1:2/2? :0/0 0 of all, 4"},
+		"more in one than its size":           {any, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
+		"too few in whole ones":               {any, 3, "0 0 1", "1 more members are needed than whole sub-groups have, and those who are in none"},
+		"some run":                            {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
+		"a gang that was whole needs nobody":  {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
+		"nor does it start in part then":      {pairs, 4, "0@n 0@n 1@n 1@n 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
+		"who is not whole waits":              {pairs, 2, "0@n 0@n 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ca, _, _ := open(t)

@@ -3,6 +3,7 @@ package cache
 import (
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,48 @@ type Report struct {
 	// OneByOne names a StatefulSet that may be why members are missing: it seems to make its
 	// pods one after another.
 	OneByOne string
+}
+
+// Tally is a gang in numbers.
+type Tally struct {
+	gang.State          // without the Refusal
+	Served     bool     // as Report's
+	Group      gang.Ref // the key of its group
+	Members    int      // all of them that have not finished
+}
+
+// Tally counts a gang, without looking at its members one by one.
+func (c *Cache) Tally(ref gang.Ref) (Tally, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.gangs[ref]
+	if r == nil {
+		return Tally{}, false
+	}
+	return Tally{State: c.book.Numbers(ref), Served: c.ours(r), Group: c.book.Together(ref)[0], Members: len(r.Pods)}, true
+}
+
+// State returns the state of a gang, as the book has it.
+func (c *Cache) State(ref gang.Ref) gang.State {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.State(ref)
+}
+
+// FirstMade is when the first of a gang's members was made, in whole seconds; zero if it has none.
+func (c *Cache) FirstMade(ref gang.Ref) (first time.Time) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.gangs[ref]
+	if r == nil {
+		return first
+	}
+	for _, pod := range r.Pods {
+		if made := pod.CreationTimestamp.Time; first.IsZero() || made.Before(first) {
+			first = made
+		}
+	}
+	return first
 }
 
 // speaksBefore says which of two members is told about their gang: one that waits, the
@@ -216,6 +259,23 @@ func (c *Cache) Pending(ref gang.Ref) (pods []*v1.Pod) {
 		}
 	}
 	return pods
+}
+
+// TriedFor returns the member that was tried for a gang's group, the first by rank; nil if none was
+// that waits.
+func (c *Cache) TriedFor(ref gang.Ref) *v1.Pod {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	group, ok := c.book.GroupOf(c.book.Together(ref)[0])
+	if !ok {
+		return nil
+	}
+	for _, m := range group.Pending {
+		if c.book.Tried(m.Pod) {
+			return c.pods[m.Pod]
+		}
+	}
+	return nil
 }
 
 // Pod returns a member.

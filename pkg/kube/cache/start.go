@@ -178,7 +178,7 @@ func (w *watcher) run(ctx context.Context) {
 				}
 			} else if now.Sub(began) >= complainEvery {
 				w.complain(ctx, now, "still waiting for the first list of "+strings.Join(missing, ", ")+
-					"; is get, list and watch permitted?")
+					"; are list and watch permitted?")
 			}
 		}
 		select {
@@ -259,7 +259,7 @@ func (w *watcher) start(ctx context.Context, r custom) {
 	_ = informer.SetTransform(withoutHistory)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
 		if apierrors.IsForbidden(err) {
-			klog.FromContext(ctx).Error(err, "permission is missing: get, list and watch", "resource", name)
+			klog.FromContext(ctx).Error(err, "permission is missing: list and watch", "resource", name)
 			return
 		}
 		toolscache.DefaultWatchErrorHandler(ctx, r, err)

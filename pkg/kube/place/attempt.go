@@ -40,7 +40,7 @@ func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.
 	if !dependent && a.Alike() {
 		w := a.World
 		if gone != nil {
-			w.Free = a.freeWithout(ctx, gone)
+			w.Free = a.FreeWithout(ctx, gone)
 		}
 		p, refusal := plan.Choose(w, a.Request())
 		if refusal != nil {
@@ -100,9 +100,19 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 			a.kinds[k].slots[i] = a.limited.allow(i, k, nil, a.kinds[k].slots[i])
 		}
 	}
-	a.World.Free = a.least()
+	a.World.Free, a.counts = a.least(), counts
 	a.counted, a.answers = true, make([]map[string]offer.Slots, len(a.Nodes))
 	return counts, nil
+}
+
+// Lacks is what a node is short of that takes nobody of some kind, in the Filters' words, each once.
+// It is to be asked before the next attempt is made.
+func (a *Attempt) Lacks(node int) (all []string) {
+	for _, c := range a.counts {
+		all = append(all, c.Why(node).All()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // least is how many members each node takes whichever they are: those of the neediest

@@ -41,7 +41,7 @@ func (a *Attempt) inCapable(ctx context.Context) []offer.Slots {
 			}
 		}
 	})
-	capacity := offer.Sum(tree, a.freeWithout(ctx, gone))
+	capacity := offer.Sum(tree, a.FreeWithout(ctx, gone))
 	bound := offer.Sum(tree, a.World.Bound)
 	kept := make([]offer.Slots, len(a.Nodes))
 	for _, node := range a.Group.Saved {

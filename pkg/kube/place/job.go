@@ -23,7 +23,7 @@ func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Po
 	job, classes := a.Job()
 	w := plan.JobWorld{World: a.World, Take: a.taker(ctx, gone), Work: a.work}
 	if gone != nil {
-		w.Free = a.freeWithout(ctx, gone)
+		w.Free = a.FreeWithout(ctx, gone)
 	}
 	if dependent {
 		trial, trialErr := a.trial(ctx, gone)
@@ -217,9 +217,9 @@ func (a *Attempt) CountWithout(ctx context.Context, node int, gone []*v1.Pod) (l
 	return least
 }
 
-// freeWithout is how many members each node takes, whichever they are, when others
+// FreeWithout is how many members each node takes, whichever they are, when others
 // have left.
-func (a *Attempt) freeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slots {
+func (a *Attempt) FreeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slots {
 	free := make([]offer.Slots, len(a.Nodes))
 	a.OnEach(ctx, func(i int, _ fwk.NodeInfo) {
 		free[i] = a.CountWithout(ctx, i, gone[i])

@@ -92,6 +92,7 @@ type Attempt struct {
 	kinds     []kind
 	kindOf    map[string]int // by member
 	counted   bool
+	counts    []fit.Counts // by kind
 	limited   limited
 	unlimited bool                     // they do not count
 	refusers  []string                 // plugins that refused members on a trial

@@ -156,6 +156,9 @@ func (d *departure) one(ctx context.Context, victim *v1.Pod) error {
 		d.Victims.expect([]*v1.Pod{victim}, d.Clock.Now().Add(unseenFor), d.number)
 	}
 	d.groups.came(victim, inMemory, err)
+	if err == nil && !inMemory {
+		d.count(victim, d.by, d.room[victim.Spec.NodeName])
+	}
 	return err
 }
 

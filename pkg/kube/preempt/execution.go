@@ -275,6 +275,17 @@ func (p preemptor) Obj() runtime.Object      { return p.pod }
 func (p preemptor) Pods() map[string]*v1.Pod { return p.members }
 func (p preemptor) Priority() int32          { return convert.Priority(p.pod) }
 
+// count counts an eviction; room says that it makes room for those who evict.
+func (p *Preemptor) count(victim *v1.Pod, by preemption.ExecutorPreemptor, room bool) {
+	if gang, ok := by.(preemptor); ok {
+		p.Meter.Evicted(victim, gang.pod, room)
+		return
+	}
+	for _, pod := range by.Pods() { // DefaultPreemption's is one pod
+		p.Meter.Evicted(victim, pod, room)
+	}
+}
+
 // Type says what evicts: a gang, or a pod without one.
 func (p preemptor) Type() string {
 	if len(p.gangs) == 0 {

@@ -145,6 +145,9 @@ func (o *PodPreemption) noting(evict PreemptPod) PreemptPod {
 			return true, nil // its deletion may be seen before the executor is done, or much later
 		}
 		inMemory, err := evict(ctx, to, by, victim, plugin)
+		if err == nil && !inMemory {
+			o.preemptor.count(victim, by, true)
+		}
 		o.preemptor.Victims.back(o.partings.came(by.UID(), victim, err, o.preemptor.Clock.Now()), ordinary)
 		return inMemory, err
 	}

@@ -27,7 +27,7 @@ import (
 // PodPreemption is DefaultPreemption of one profile, which evicts for pods without a gang. All
 // that it does stays; only what a victim is differs: a member that its gang can spare is
 // one like any other pod, and the rest of a gang is one victim, which leaves and counts
-// whole. So is the rest of a GangGroup. Protected pods are none.
+// whole, with all of its GangGroup that cannot run without it. Protected pods are none.
 type PodPreemption struct {
 	preemption.Interface // DefaultPreemption's own rules
 	preemptor            *Preemptor
@@ -35,12 +35,12 @@ type PodPreemption struct {
 	runs                 bool // the profile has it evict
 	partings             partings
 
-	mu     sync.Mutex                 // nodes are looked at in parallel
-	groups map[gang.Ref]*runningGroup // by each of its gangs
-	shared map[string]*leavers        // where nobody but groups leave, by those
-	chosen map[string][]*v1.Pod       // victims, by node
-	broken map[string]int             // groups that leave whole, by node, if any do
-	barred map[types.UID]bool         // pods that may not be evicted, as the API server has said
+	mu     sync.Mutex // nodes are looked at in parallel
+	gangs  map[gang.Ref]*runningGang
+	shared map[string]*leavers  // where nobody but whole gangs leave, by those
+	chosen map[string][]*v1.Pod // victims, by node
+	parts  map[string]int       // parts of groups that leave whole, by node, if any do
+	barred map[types.UID]bool   // pods that may not be evicted, as the API server has said
 }
 
 // NewPodPreemption puts itself between a profile's DefaultPreemption and its rules. It is
@@ -84,8 +84,8 @@ func (o *PodPreemption) PostFilter(ctx context.Context, state fwk.CycleState, po
 func (o *PodPreemption) begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.groups, o.shared = map[gang.Ref]*runningGroup{}, map[string]*leavers{}
-	o.chosen, o.broken = map[string][]*v1.Pod{}, map[string]int{}
+	o.gangs, o.shared = map[gang.Ref]*runningGang{}, map[string]*leavers{}
+	o.chosen, o.parts = map[string][]*v1.Pod{}, map[string]int{}
 	o.barred, _ = o.preemptor.Victims.barred(o.preemptor.Clock.Now())
 }
 
@@ -165,21 +165,21 @@ func (o *PodPreemption) SelectVictimsOnNode(
 		return o.Interface.SelectVictimsOnNode(ctx, state.Clone(), pod, node.Snapshot(), among, budgets)
 	}
 	victims, violations, status := choose(o.spared(here))
-	broken := map[gang.Ref]bool{}
-	if len(here.gangs) > 0 && (!status.IsSuccess() || o.breaks(victims, broken)) {
-		clear(broken) // those of another choice
+	parts := 0
+	c := &choice{node: name, pod: pod, broken: map[gang.Ref]bool{}, kept: map[gang.Ref]bool{}}
+	if len(here.gangs) > 0 && (!status.IsSuccess() || len(o.lost(victims)) > 0) {
 		for {
-			if victims, violations, status = choose(o.units(here, broken, name)); !status.IsSuccess() {
+			if victims, violations, status = choose(o.units(here, c)); !status.IsSuccess() {
 				return nil, 0, status
 			}
-			if !o.breaks(victims, broken) {
+			if !o.breaks(victims, c) {
 				break
 			}
 			// Once more: with those who leave anyway, others need not.
 		}
-		if len(broken) > 0 {
-			all := o.whole(victims, broken, budgets)
-			victims, violations = all.pods, all.violations
+		if len(o.lost(victims)) > 0 {
+			all := o.whole(victims, budgets)
+			victims, violations, parts = all.pods, all.violations, all.parts
 		}
 	}
 	if !status.IsSuccess() {
@@ -190,8 +190,8 @@ func (o *PodPreemption) SelectVictimsOnNode(
 	if o.chosen != nil {
 		o.chosen[name] = victims
 	}
-	if o.broken != nil && len(broken) > 0 {
-		o.broken[name] = len(broken)
+	if o.parts != nil && parts > 0 {
+		o.parts[name] = parts
 	}
 	return victims, violations, nil
 }
@@ -221,7 +221,7 @@ func once(victims map[string]*extenderv1.Victims, of func(*extenderv1.Victims) i
 // leave whole, and names decide at last.
 func (o *PodPreemption) OrderedScoreFuncs(_ context.Context, victims map[string]*extenderv1.Victims) []func(string) int64 {
 	o.mu.Lock()
-	broken := maps.Clone(o.broken)
+	parts := maps.Clone(o.parts)
 	o.mu.Unlock()
 	rank := map[string]int{}
 	for i, node := range slices.SortedFunc(maps.Keys(victims), topology.CompareNames) {
@@ -230,7 +230,7 @@ func (o *PodPreemption) OrderedScoreFuncs(_ context.Context, victims map[string]
 	return []func(string) int64{
 		func(node string) int64 { return -victims[node].NumPDBViolations },
 		func(node string) int64 { return -int64(convert.Priority(victims[node].Pods[0])) },
-		func(node string) int64 { return -int64(broken[node]) },
+		func(node string) int64 { return -int64(parts[node]) },
 		once(victims, func(v *extenderv1.Victims) (sum int64) {
 			for _, p := range v.Pods {
 				sum -= int64(convert.Priority(p)) + math.MaxInt32 + 1 // so that each one counts

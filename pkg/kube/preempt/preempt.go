@@ -6,6 +6,7 @@
 //	choose.go         who is, and the plan that follows
 //	vain.go           where nobody was found, and need not be looked for again
 //	explain.go        why there
+//	leavers.go        who might have been
 //	victims.go        who was asked to leave and is still there
 //	execution.go      the eviction itself, in the background
 //	departure.go      how its victims leave: groups in steps
@@ -49,6 +50,7 @@ type Options struct {
 	Profile framework.Framework
 	Cache   *cache.Cache
 	Teller  *status.Teller
+	Meter   *status.Meter
 	// Victims are those of all profiles.
 	Victims *Victims
 	Clock   clock.Clock
@@ -129,7 +131,7 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 		p.Victims.Forget(a.Group.Key) // it has gone meanwhile
 	}
 	p.nominate(ctx, a, own, speaker)
-	status.ObservePreemption(len(found.gone))
+	p.Meter.Preemption(len(found.gone))
 	go e.evict(context.WithoutCancel(ctx), leave)
 
 	for _, at := range own {

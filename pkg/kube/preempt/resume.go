@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
@@ -46,13 +47,28 @@ func (p *Preemptor) Resume() {
 			p.resume(key, together, marked[key], waits)
 			continue
 		}
-		for _, of := range together { // which the group may run on without
-			pods := slices.DeleteFunc(slices.Clone(marked[key]), func(pod *v1.Pod) bool { return source.Of(pod) != of })
-			if len(pods) > 0 && len(p.Cache.Above(of)) > 0 && p.allMarked([]gang.Ref{of}) {
-				p.resume(of, []gang.Ref{of}, pods, waits)
+		for _, part := range p.markedParts(together) { // which the group may run on without
+			pods := slices.DeleteFunc(slices.Clone(marked[key]), func(pod *v1.Pod) bool { return !slices.Contains(part, source.Of(pod)) })
+			if len(pods) > 0 {
+				p.resume(part[0], part, pods, waits)
 			}
 		}
 	}
+}
+
+// markedParts are the gangs of a group of which all are marked who run, those together that cannot
+// run without one another.
+func (p *Preemptor) markedParts(together []gang.Ref) [][]gang.Ref {
+	marked := map[gang.Ref]map[types.UID]bool{}
+	for _, of := range together {
+		if running, least := p.Cache.Running(of); least > 0 && p.allMarked([]gang.Ref{of}) {
+			marked[of] = map[types.UID]bool{"": true} // of whom there may be nobody left
+			for _, pod := range running {
+				marked[of][pod.UID] = true
+			}
+		}
+	}
+	return p.parts(together, marked)
 }
 
 // resume has the rest of some gangs leave, if some have left and somebody waits for them.

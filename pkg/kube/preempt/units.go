@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,102 +15,156 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
+	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// runningGroup is a GangGroup as a victim of an ordinary pod: a gang mostly, alone. It is
-// looked up once in an attempt, and nothing that is asked of it for a node may take as many
-// steps as it has members.
-type runningGroup struct {
-	key   gang.Ref
-	pods  []*v1.Pod          // all that have a node or are about to, the most important first
+// runningGang is a gang as a victim of an ordinary pod. It is looked up once in an attempt, with all of
+// its group, and nothing that is asked of it for a node may take as many steps as it has members.
+type runningGang struct {
+	name  gang.Ref
+	pods  []*v1.Pod          // all that have a node or are about to
 	is    map[types.UID]bool // whether a pod is one of them
-	spare map[gang.Ref]int   // by gang, how many of them it does not need
-	// priority is the highest among them: for less, the group cannot leave whole.
+	spare int                // how many of them it does not need
+	at    int                // which of its group it is
+	group *runningGroup
+}
+
+// runningGroup is what runs of a GangGroup: a gang mostly, alone.
+type runningGroup struct {
+	gangs []*runningGang
+	is    []evict.Gang
+	some  bool             // it may run without some of them
+	units map[string]*unit // by who leaves, those that were asked for
+	after map[string]*unit // by whose loss was asked about
+}
+
+// unit is gangs of a group that leave together.
+type unit struct {
+	id    string
+	gangs []*runningGang
+	pods  []*v1.Pod // the most important first
+	// priority is the highest among them: for less, they cannot leave.
 	priority  int32
 	protected bool
 	node      string // where all of them are; "" if that is more than one node
+	parts     int    // of which each might leave without the others
 }
 
-// group returns what runs of a gang's group, looked up once in an attempt.
-func (o *PodPreemption) group(name gang.Ref) *runningGroup {
+// gang returns what runs of a gang, looked up once in an attempt.
+func (o *PodPreemption) gang(name gang.Ref) *runningGang {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.groups == nil {
-		o.groups = map[gang.Ref]*runningGroup{}
+	if o.gangs == nil {
+		o.gangs = map[gang.Ref]*runningGang{}
 	}
-	g := o.groups[name]
-	if g != nil {
+	if g := o.gangs[name]; g != nil {
 		return g
 	}
-	together := o.preemptor.Cache.Together(name)
-	for _, of := range o.preemptor.spareGangs(together) {
-		o.groups[of] = o.running(of, []gang.Ref{of})
-	}
-	for _, of := range together { // the others leave with all of them
-		if o.groups[of] == nil {
-			if g == nil {
-				g = o.running(of, together)
-			}
-			o.groups[of] = g
-		}
-	}
-	return o.groups[name]
-}
-
-// running is what runs of some gangs that leave together.
-func (o *PodPreemption) running(key gang.Ref, gangs []gang.Ref) *runningGroup {
-	g := &runningGroup{key: key, is: map[types.UID]bool{}, spare: map[gang.Ref]int{}}
-	for _, of := range gangs {
+	group := &runningGroup{units: map[string]*unit{}, after: map[string]*unit{}}
+	for i, of := range o.preemptor.Cache.Together(name) {
 		pods, least := o.preemptor.Cache.Placed(of)
-		g.spare[of] = max(0, len(pods)-least)
-		g.pods = append(g.pods, pods...)
-	}
-	for i, p := range g.pods {
-		g.is[p.UID] = true
-		if i == 0 {
-			g.node, g.priority = p.Spec.NodeName, convert.Priority(p)
+		g := &runningGang{name: of, pods: pods, is: map[types.UID]bool{}, spare: max(0, len(pods)-least), at: i, group: group}
+		for _, p := range pods {
+			g.is[p.UID] = true
 		}
-		g.priority = max(g.priority, convert.Priority(p))
-		g.protected = g.protected || o.stays(p)
-		if p.Spec.NodeName != g.node {
-			g.node = ""
-		}
+		above := o.preemptor.Cache.Above(of)
+		group.gangs, group.some = append(group.gangs, g), group.some || len(above) > 0
+		group.is = append(group.is, evict.Gang{Group: 1, Spare: g.spare, Above: above, Short: len(pods) < least})
+		o.gangs[of] = g
 	}
-	slices.SortStableFunc(g.pods, moreImportant)
-	return g
+	return o.gangs[name]
 }
 
-// spareGangs are those, the last by name, which a group may run on without: all of them at once, or
-// any. Only these leave alone for an ordinary pod; with the others all of the group leaves.
-func (p *Preemptor) spareGangs(together []gang.Ref) (spare []gang.Ref) {
-	for _, of := range slices.Backward(together) {
-		if len(p.Cache.Above(of)) == 0 {
-			continue
+// unit is who leaves when some gangs of a group lose more members than they can spare: these, and who
+// cannot run without them.
+func (o *PodPreemption) unit(g *runningGroup, breaks func(*runningGang) bool) *unit {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var asked strings.Builder
+	lost := make([]int, len(g.gangs))
+	for i, of := range g.gangs {
+		if g.some && breaks(of) { // else it is all of them, whoever breaks
+			fmt.Fprint(&asked, i, " ")
 		}
-		gone := map[gang.Ref]map[types.UID]bool{}
-		for _, ref := range append(spare, of) {
-			pods, _ := p.Cache.Placed(ref)
-			gone[ref] = map[types.UID]bool{}
-			for _, pod := range pods {
-				gone[ref][pod.UID] = true
-			}
-		}
-		if _, all := p.broken(together, gone); !all {
-			spare = append(spare, of)
+		if !g.some || breaks(of) {
+			lost[i] = of.spare + 1
 		}
 	}
-	return spare
+	if u := g.after[asked.String()]; u != nil {
+		return u
+	}
+	leave := evict.Leave(g.is, lost)
+	u := &unit{}
+	for i, of := range g.gangs {
+		if leave[i] {
+			u.gangs, u.id = append(u.gangs, of), u.id+of.name.ID()+"\n"
+		}
+	}
+	if known := g.units[u.id]; known != nil {
+		u = known
+	} else {
+		g.units[u.id] = u
+		u.parts = len(evict.Apart(g.is, leave))
+		o.fill(u)
+	}
+	g.after[asked.String()] = u
+	return u
+}
+
+// fill looks at all pods of a unit.
+func (o *PodPreemption) fill(u *unit) {
+	for _, g := range u.gangs {
+		u.pods = append(u.pods, g.pods...)
+	}
+	for i, p := range u.pods {
+		if i == 0 {
+			u.node, u.priority = p.Spec.NodeName, convert.Priority(p)
+		}
+		u.priority = max(u.priority, convert.Priority(p))
+		u.protected = u.protected || o.stays(p)
+		if p.Spec.NodeName != u.node {
+			u.node = ""
+		}
+	}
+	slices.SortStableFunc(u.pods, moreImportant)
+}
+
+// has says whether a gang is in a unit.
+func (u *unit) has(g *runningGang) bool { return slices.Contains(u.gangs, g) }
+
+// alone is who leaves when only one gang loses more members than it can spare.
+func (o *PodPreemption) alone(g *runningGang) *unit {
+	return o.unit(g.group, func(of *runningGang) bool { return of == g })
+}
+
+// choice is what is known, while victims are looked for on a node, of gangs that lose members.
+type choice struct {
+	node string
+	pod  *v1.Pod
+	// broken are those that lose more than they can spare, and kept those who must not: not all may
+	// leave who would have to.
+	broken, kept map[gang.Ref]bool
+}
+
+// broken is who leaves of a gang's group because of gangs that are broken.
+func (o *PodPreemption) broken(g *runningGang, c *choice) *unit {
+	return o.unit(g.group, func(of *runningGang) bool { return c.broken[of.name] })
+}
+
+// may says whether a unit may leave for a pod.
+func (o *PodPreemption) may(u *unit, c *choice) bool {
+	return !u.protected && u.priority < convert.Priority(c.pod) && (!o.asksExtenders() || u.node == c.node)
 }
 
 // moreImportant orders pods as those expect who compare nodes.
 func moreImportant(x, y *v1.Pod) int { return cmp.Compare(convert.Priority(y), convert.Priority(x)) }
 
 // of leaves out the pods that do not count as running.
-func (g *runningGroup) of(pods []fwk.PodInfo) (out []fwk.PodInfo) {
+func (g *runningGang) of(pods []fwk.PodInfo) (out []fwk.PodInfo) {
 	for _, p := range pods {
 		if g.is[p.GetPod().UID] {
 			out = append(out, p)
@@ -123,44 +178,55 @@ func (g *runningGroup) of(pods []fwk.PodInfo) (out []fwk.PodInfo) {
 func (o *PodPreemption) spared(all possible) []*preemption.DomainVictim {
 	out := slices.Clone(all.single)
 	for _, name := range sortedRefs(all.gangs) {
-		if g := o.group(name); g.spare[name] > 0 {
-			out = append(out, alone(g.of(all.gangs[name]))...)
+		if g := o.gang(name); g.spare > 0 {
+			out = append(out, each(g.of(all.gangs[name]))...)
 		}
 	}
 	return out
 }
 
-// units lists who may be chosen when groups may leave whole: of each gang the least important
-// that it can spare, and the rest of its group as one victim. Of those that leave anyway
-// all are one.
-func (o *PodPreemption) units(all possible, broken map[gang.Ref]bool, node string) []*preemption.DomainVictim {
+// units lists who may be chosen when gangs may leave whole: of each gang the least important
+// that it can spare, and the rest as one victim, with that of others which leave because of the same.
+// Of those that leave anyway all are one.
+func (o *PodPreemption) units(all possible, c *choice) []*preemption.DomainVictim {
 	out := slices.Clone(all.single)
-	whole := map[gang.Ref][]fwk.PodInfo{} // by group
+	whole := map[*unit][]fwk.PodInfo{}
+	var order []*unit
 	for _, name := range sortedRefs(all.gangs) {
-		g := o.group(name)
+		g := o.gang(name)
 		here := g.of(all.gangs[name])
-		spare := min(g.spare[name], len(here))
-		if broken[g.key] {
+		u, spare := o.broken(g, c), min(g.spare, len(here))
+		leaves := u.has(g)
+		if leaves {
 			spare = 0
+		} else {
+			u = o.alone(g)
 		}
-		whole[g.key] = append(whole[g.key], here[:len(here)-spare]...)
-		out = append(out, alone(here[len(here)-spare:])...)
+		out = append(out, each(here[len(here)-spare:])...)
+		if rest := here[:len(here)-spare]; len(rest) > 0 && (leaves || !c.kept[name]) {
+			if whole[u] == nil {
+				order = append(order, u)
+			}
+			whole[u] = append(whole[u], rest...)
+		}
 	}
-	asks := o.asksExtenders()
-	for _, key := range sortedRefs(whole) {
-		g, unit := o.group(key), whole[key]
-		if len(unit) == 0 || g.protected || asks && g.node != node {
+	for _, u := range order {
+		if !o.may(u, c) {
 			continue
 		}
-		if v, err := preemption.NewVictim(unit, g.priority, fwk.PodGroupKeyType); err == nil {
+		kind := fwk.PodGroupKeyType
+		if g := u.gangs[0].group; g.some && len(u.gangs) > 1 {
+			kind = fwk.CompositePodGroupKeyType // these leave after those of one gang
+		}
+		if v, err := preemption.NewVictim(whole[u], u.priority, kind); err == nil {
 			out = append(out, &preemption.DomainVictim{Victim: v})
 		}
 	}
 	return out
 }
 
-// alone makes each pod a victim of its own.
-func alone(pods []fwk.PodInfo) (out []*preemption.DomainVictim) {
+// each makes each pod a victim of its own.
+func each(pods []fwk.PodInfo) (out []*preemption.DomainVictim) {
 	for _, p := range pods {
 		out = append(out, &preemption.DomainVictim{Victim: preemption.NewPodVictim(p, nil, nil)})
 	}
@@ -178,18 +244,34 @@ func (o *PodPreemption) asksExtenders() bool {
 	return slices.ContainsFunc(o.preemptor.Profile.Extenders(), func(e fwk.Extender) bool { return e.SupportsPreemption() })
 }
 
-// breaks adds the groups of which a gang would lose more than it can spare, and says whether
-// there are any that were not known.
-func (o *PodPreemption) breaks(victims []*v1.Pod, broken map[gang.Ref]bool) (more bool) {
+// lost lists the gangs that would lose more than they can spare, by name.
+func (o *PodPreemption) lost(victims []*v1.Pod) (lost []*runningGang) {
 	leave := map[gang.Ref]int{}
 	for _, p := range victims {
 		if name := source.Of(p); !name.IsZero() && p.DeletionTimestamp == nil {
 			leave[name]++
 		}
 	}
-	for name, n := range leave {
-		if g := o.group(name); n > g.spare[name] && !broken[g.key] {
-			broken[g.key], more = true, true
+	for _, name := range sortedRefs(leave) {
+		if g := o.gang(name); leave[name] > g.spare {
+			lost = append(lost, g)
+		}
+	}
+	return lost
+}
+
+// breaks adds the gangs that would lose more than they can spare, and says whether there are any
+// that do not leave because of others that were known. Those come first that are last by name: where
+// not all may leave who would have to, the others are kept.
+func (o *PodPreemption) breaks(victims []*v1.Pod, c *choice) (more bool) {
+	for _, g := range slices.Backward(o.lost(victims)) {
+		if o.broken(g, c).has(g) {
+			continue
+		}
+		c.broken[g.name], more = true, true
+		if !o.may(o.broken(g, c), c) {
+			delete(c.broken, g.name)
+			c.kept[g.name] = true
 		}
 	}
 	return more
@@ -199,26 +281,34 @@ func (o *PodPreemption) breaks(victims []*v1.Pod, broken map[gang.Ref]bool) (mor
 type leavers struct {
 	pods       []*v1.Pod // the most important first
 	violations int       // of disruption budgets
+	parts      int       // of groups that leave whole
 }
 
-// whole adds the rest of the groups of which some leave that a gang cannot spare. Where
-// nobody else leaves, the answer is the same for all nodes of these groups, and is shared.
-func (o *PodPreemption) whole(victims []*v1.Pod, broken map[gang.Ref]bool, budgets []*policy.PodDisruptionBudget) *leavers {
-	some, others := map[gang.Ref]bool{}, []*v1.Pod(nil)
+// whole adds the rest of the gangs of which more leave than they can spare, and all that cannot run
+// without those. Where nobody else leaves, the answer is the same for all nodes of these gangs, and is
+// shared.
+func (o *PodPreemption) whole(victims []*v1.Pod, budgets []*policy.PodDisruptionBudget) *leavers {
+	lost := o.lost(victims)
+	var units []*unit
+	of := map[*runningGroup]*unit{}
+	for _, g := range lost {
+		if of[g.group] == nil {
+			of[g.group] = o.unit(g.group, func(other *runningGang) bool { return slices.Contains(lost, other) })
+			units = append(units, of[g.group])
+		}
+	}
+	var others []*v1.Pod
 	for _, p := range victims {
-		name := source.Of(p)
-		if !name.IsZero() && p.DeletionTimestamp == nil {
-			if g := o.group(name); broken[g.key] && g.is[p.UID] {
-				some[g.key] = true
+		if name := source.Of(p); !name.IsZero() && p.DeletionTimestamp == nil {
+			if g := o.gang(name); of[g.group] != nil && of[g.group].has(g) && g.is[p.UID] {
 				continue
 			}
 		}
 		others = append(others, p)
 	}
-	all := sortedRefs(some)
 	var id strings.Builder
-	for _, key := range all {
-		id.WriteString(key.ID() + "\n")
+	for _, u := range units {
+		id.WriteString(u.id + "\n")
 	}
 	shared := len(others) == 0
 	if shared {
@@ -229,19 +319,14 @@ func (o *PodPreemption) whole(victims []*v1.Pod, broken map[gang.Ref]bool, budge
 			return known
 		}
 	}
-	pods, there := others, map[types.UID]bool{} // a gang may leave alone, and with its group
-	for _, key := range all {
-		for _, pod := range o.group(key).pods {
-			if !there[pod.UID] {
-				there[pod.UID] = true
-				pods = append(pods, pod)
-			}
-		}
+	out := &leavers{pods: others}
+	for _, u := range units {
+		out.pods, out.parts = append(out.pods, u.pods...), out.parts+u.parts
 	}
-	if !slices.IsSortedFunc(pods, moreImportant) {
-		slices.SortStableFunc(pods, moreImportant)
+	if !slices.IsSortedFunc(out.pods, moreImportant) {
+		slices.SortStableFunc(out.pods, moreImportant)
 	}
-	out := &leavers{pods: pods, violations: o.violating(pods, budgets)}
+	out.violations = o.violating(out.pods, budgets)
 	if shared {
 		o.mu.Lock()
 		defer o.mu.Unlock()

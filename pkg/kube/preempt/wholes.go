@@ -31,8 +31,8 @@ func newWholes() *wholes {
 	return &wholes{of: map[types.UID]gang.Ref{}, marks: map[types.UID]*v1.Pod{}, unsure: map[types.UID]bool{}, lost: map[gang.Ref]bool{}}
 }
 
-// wholes finds out which victims leave with their group: those of one with a gang that cannot
-// spare as many.
+// wholes finds out which victims leave with others: those of a gang that cannot spare as many, and
+// of gangs that cannot run without it.
 func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
 	leave := map[gang.Ref]map[types.UID]bool{}
 	for _, v := range victims {
@@ -43,19 +43,17 @@ func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
 			leave[of][v.UID] = true
 		}
 	}
-	whole := map[gang.Ref]gang.Ref{} // by gang, with whom it leaves: its group, or only itself
+	whole := map[gang.Ref]gang.Ref{} // by gang, the first of those with whom it leaves
+	looked := map[gang.Ref]bool{}
 	for of := range leave {
 		together := p.Cache.Together(of)
-		if _, known := whole[of]; known {
+		if looked[together[0]] {
 			continue
 		}
-		broken, all := p.broken(together, leave)
-		for _, of := range together {
-			switch {
-			case all:
-				whole[of] = together[0]
-			case broken[of]:
-				whole[of] = of
+		looked[together[0]] = true
+		for _, part := range p.parts(together, leave) {
+			for _, of := range part {
+				whole[of] = part[0]
 			}
 		}
 	}
@@ -77,13 +75,11 @@ func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
 	return w
 }
 
-// broken says which gangs of a group are left with too few members when some leave, and whether
-// the group cannot run on without those.
-func (p *Preemptor) broken(together []gang.Ref, leave map[gang.Ref]map[types.UID]bool) (broken map[gang.Ref]bool, all bool) {
-	broken = map[gang.Ref]bool{}
-	var gangs []evict.Gang
-	var gone []int
-	for _, of := range together {
+// parts are the gangs of a group that leave whole when some members leave, those together that
+// cannot run without one another.
+func (p *Preemptor) parts(together []gang.Ref, leave map[gang.Ref]map[types.UID]bool) (parts [][]gang.Ref) {
+	gangs, gone := make([]evict.Gang, len(together)), make([]int, len(together))
+	for i, of := range together {
 		placed, least := p.Cache.Placed(of) // without those who count as leaving already
 		stay := 0
 		for _, pod := range placed {
@@ -91,14 +87,19 @@ func (p *Preemptor) broken(together []gang.Ref, leave map[gang.Ref]map[types.UID
 				stay++
 			}
 		}
-		broken[of] = len(leave[of]) > 0 && stay < least
-		g := evict.Gang{Group: 1, Above: p.Cache.Above(of), Short: stay < least}
-		gangs, gone = append(gangs, g), append(gone, 0)
-		if broken[of] {
-			gone[len(gone)-1] = 1
+		gangs[i] = evict.Gang{Group: 1, Above: p.Cache.Above(of), Short: stay < least}
+		if len(leave[of]) > 0 && stay < least {
+			gone[i] = 1
 		}
 	}
-	return broken, !slices.Contains(evict.Leave(gangs, gone), false)
+	for _, part := range evict.Apart(gangs, evict.Leave(gangs, gone)) {
+		var refs []gang.Ref
+		for _, i := range part {
+			refs = append(refs, together[i])
+		}
+		parts = append(parts, refs)
+	}
+	return parts
 }
 
 // has says whether a victim leaves with its group.
