@@ -49,3 +49,21 @@ func BenchmarkEvent(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReport has the meter hear that something of a gang has changed, of which 2,000 members
+// wait: as often as one of them comes, is bound, or goes.
+func BenchmarkReport(b *testing.B) {
+	cluster := testcluster.New(b, "s/b/n=8")
+	cluster.Gang("g", 2001, testcluster.Pending(2000, 0, "1")...)
+	cluster.Run()
+	cluster.Wait("open", func() string {
+		if cluster.Plugin.Cache.Open() {
+			return "open"
+		}
+		return ""
+	})
+	gangs := cluster.Plugin.Cache.Gangs()
+	for b.Loop() {
+		cluster.Plugin.Meter.Gang(gangs[0])
+	}
+}

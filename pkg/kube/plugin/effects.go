@@ -41,6 +41,7 @@ func (s *Shared) do(effects []gang.Effect) {
 		case gang.Report:
 			s.review(e.Gang)
 			s.teller.Report(e.Gang)
+			s.Meter.Gang(e.Gang)
 			s.victims.Tidy(s.Cache, e.Gang)
 		case gang.Expire:
 			s.teller.Expired(e.Gang, e.Why)

@@ -81,6 +81,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 // PostBind tells the book at once; the informer says so again.
 func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
 	if source.Of(pod).IsZero() {
+		p.Meter.Bound(pod, node)
 		return
 	}
 	p.Cache.Handle(gang.Bound{Pod: convert.PodKey(pod), UID: string(pod.UID), Node: node})

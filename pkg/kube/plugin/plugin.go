@@ -24,6 +24,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -65,12 +66,27 @@ type Options struct {
 	Writers int
 	// Started is called with what all profiles share, once.
 	Started func(*Shared)
+	// Tried is called with every attempt to place a gang once it was made, before anything comes
+	// of it; nil means that nobody watches. It must change nothing.
+	Tried func(context.Context, Trial)
+}
+
+// Trial is one attempt and what it has found: a plan, or why there is none. Both are empty when a
+// plugin has failed.
+type Trial struct {
+	*Plugin
+	Attempt *place.Attempt
+	Found   place.Outcome
+	Refusal *place.Refusal
 }
 
 // Shared is what the profiles of one process share.
 type Shared struct {
 	Cache  *cache.Cache
 	Writer *status.Writer
+	Meter  *status.Meter
+
+	profiles map[string]*Plugin // by name
 
 	options Options
 	handle  fwk.Handle // of the first profile: queue and waiting pods are the same for all
@@ -151,10 +167,10 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 	f.shared.Cache.Serve(h.ProfileName())
 	p := &Plugin{Shared: f.shared, args: args, profile: profile, planner: place.NewPlanner(profile, f.shared.Cache)}
 	p.Preemptor = preempt.New(preempt.Options{
-		Profile: profile, Cache: p.Cache, Teller: p.teller, Victims: &p.victims,
+		Profile: profile, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
 		Clock: p.options.Clock, Ended: ctx.Done(), Writers: p.options.Writers, Leave: args.PreemptionTimeout, MaxGrace: args.MaxGrace, Enabled: args.EnablePreemption,
 	})
-	f.plugins[h.ProfileName()] = p
+	f.plugins[h.ProfileName()], f.shared.profiles[h.ProfileName()] = p, p
 	f.shared.resume = append(f.shared.resume, p.Preemptor.Resume)
 	return p, nil
 }
@@ -173,6 +189,27 @@ func unasked(extenders []fwk.Extender) string {
 	}
 	return "Extenders that filter nodes are not asked when the places of a gang are counted, only in each member's own cycle. " +
 		"A node that an extender refuses there takes no more members until it changes, and the gang is planned anew: " + strings.Join(names, ", ")
+}
+
+// Profile returns the plugin of a profile, which is there once the scheduler is made; nil if no
+// profile has that name.
+func (s *Shared) Profile(name string) *Plugin { return s.profiles[name] }
+
+// Try makes an attempt to place a group on nodes as the group's own cycle would, and nothing comes
+// of it.
+func (p *Plugin) Try(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo) Trial {
+	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
+	t := Trial{Plugin: p, Attempt: a}
+	t.Found, t.Refusal, _ = a.Plan(ctx)
+	return t
+}
+
+// tried tells who watches.
+func (p *Plugin) tried(ctx context.Context, t Trial) {
+	if p.options.Tried != nil {
+		t.Plugin = p
+		p.options.Tried(ctx, t)
+	}
 }
 
 // IsMember says whether a pod belongs to a gang.
@@ -204,7 +241,10 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	if err != nil {
 		return nil, err
 	}
-	s := &Shared{options: o, handle: h, Writer: status.NewWriter(h.ClientSet(), source.Dynamic)}
+	s := &Shared{
+		options: o, handle: h, profiles: map[string]*Plugin{}, Writer: status.NewWriter(h.ClientSet(), source.Dynamic),
+		Meter: status.NewMeter(o.Clock),
+	}
 	s.teller = status.NewTeller(s.Writer, h.EventRecorder(), status.TellerOptions{
 		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager,
 	})
@@ -214,13 +254,25 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
 	})
 	s.teller.About(s.Cache)
+	s.Meter.About(s.Cache, fit.Runs, nodeOf(h.SharedInformerFactory().Core().V1().Pods().Lister()))
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}
-	status.RegisterMetrics(fit.Runs)
+	s.Meter.Register()
 	go s.Writer.Run(ctx, args.ControllerWorkers)
 	if o.Started != nil {
 		o.Started(s)
 	}
 	return s, nil
+}
+
+// nodeOf says where pods are.
+func nodeOf(pods corelisters.PodLister) status.NodeOf {
+	return func(p *v1.Pod) (node string, there bool) {
+		is, err := pods.Pods(p.Namespace).Get(p.Name)
+		if err != nil || is.UID != p.UID {
+			return "", false
+		}
+		return is.Spec.NodeName, true
+	}
 }

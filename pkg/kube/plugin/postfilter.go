@@ -36,7 +36,13 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		return answer(fwk.UnschedulableAndUnresolvable, node, status.PreemptionWaits, c.attempt)
 	case refused:
 		a := c.attempt
+		ran := p.Meter.Runs()
 		node, came := p.Preemptor.Evict(ctx, a, pod)
+		p.Meter.Ran(a.Group.Key, ran)
+		p.Meter.Refused(a, c.refusal)
+		if p.refused.Filed(a.Group.Key) != "" {
+			p.Meter.TriedAgain(node != "")
+		}
 		code := fwk.Success
 		if node == "" {
 			code = fwk.UnschedulableAndUnresolvable

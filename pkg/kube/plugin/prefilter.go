@@ -87,6 +87,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		return &cycle{why: "the pod was deleted and made again meanwhile"} // its place is the new one's
 	}
 	p.refused.Begin(p.Cache.GroupKey(pod), convert.PodKey(pod))
+	p.Meter.Cycle(p.Cache.GroupKey(pod))
 	if node, confirmed := p.Cache.Place(pod); confirmed && node != "" {
 		return p.take(pod, "")
 	}
@@ -110,7 +111,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		return &cycle{why: "members of the gang are on their way back to the queue"}
 	}
 	p.Cache.Handle(gang.Tried{Pod: convert.PodKey(pod)})
-	began := time.Now()
+	began, ran := time.Now(), p.Meter.Runs()
 	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
 	var c *cycle
 	if group.Waiting {
@@ -119,7 +120,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	if c == nil {
 		c = p.tryPlan(ctx, a, pod)
 	}
-	status.ObservePlan(c.verdict == sent, time.Since(began))
+	p.Meter.Attempt(group.Key, c.verdict == sent, time.Since(began), ran)
 	p.goOn()
 	return c
 }
@@ -136,11 +137,16 @@ func (p *Plugin) avoid(group *cache.Group) place.Avoid {
 // tryPlan makes a plan for the whole group and puts it into the book.
 func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cycle {
 	found, refusal, err := a.Plan(ctx)
+	p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
 	if refusal != nil || err != nil {
 		// PostFilter files the refusal.
 		return &cycle{verdict: refused, why: p.steadily(a.Group.Key, why(refusal, err), pod), attempt: a, refusal: refusal}
 	}
 	p.teller.Placed(a.Group.Key)
+	if p.refused.Filed(a.Group.Key) != "" {
+		p.Meter.TriedAgain(true)
+	}
+	p.Meter.Placed(a, found.Places)
 	own, ahead := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: own, Ahead: ahead, InOrder: found.InOrder})
 	p.leave(a.Group.Key)
@@ -190,13 +196,16 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod)
 		turn, taken := a.PlacesFit(ctx, make([][]*v1.Pod, len(a.Nodes)))
 		if taken == "" {
 			p.victims.Forget(a.Group.Key)
+			p.Meter.Taken(a.Group.Key)
 			p.Cache.Handle(gang.Confirmed{Group: a.Group.Key, Turn: turn})
 			return p.take(pod, "the gang's places are reserved for other members")
 		}
 		if gone, any := p.victims.Leaving(a, p.options.Clock.Now()); any {
 			_, still := a.PlacesFit(ctx, gone)
 			if still == "" {
-				if _, refusal, err := a.Plan(ctx); refusal != nil || err != nil {
+				found, refusal, err := a.Plan(ctx)
+				p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
+				if refusal != nil || err != nil {
 					taken = why(refusal, err) // how the cluster looks to the gang without its reservation
 				}
 				p.Cache.Handle(gang.Waits{Group: a.Group.Key})

@@ -155,6 +155,9 @@ func (d *Declaration) withFamily(g Gang, family func(Gang) More) More {
 	if g.More.Waits != "" && g.More.Problem == nil {
 		d.Problem = gang.Refusal{By: gang.Missing, Words: g.More.Waits}
 	}
+	if g.More.Lacks != "" {
+		d.Lacks = gang.Refusal{By: gang.Missing, Words: g.More.Lacks}
+	}
 	return g.More
 }
 

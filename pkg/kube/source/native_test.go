@@ -165,7 +165,7 @@ func TestNativeTrees(t *testing.T) {
 		"in one spine":         {all("2") + in(spineKey), two, "a b", "must SpineLayer GangGroup", ""},
 		"each in a block":      {all("2") + in(spineKey), some, "a b", "must SpineLayer GangGroup, must BlockLayer PodGroup", ""},
 		"only one":             {all("1") + in(spineKey), two[:1], "", "must SpineLayer GangGroup", ""},
-		"one is missing":       {all("3"), two, "", "", "CompositePodGroup ns/all has 2 of the 3 PodGroups that it needs"},
+		"one is missing":       {all("3"), two, "a b", "", "CompositePodGroup ns/all has 2 of the 3 PodGroups that it needs"},
 		"each on its own":      {basic, two, "", "", ""},
 		"unlike, on their own": {basic, []string{atLeast("2") + in(blockKey), atLeast("3")}, "", "must BlockLayer PodGroup", ""},
 		"together, on their own": {
@@ -187,7 +187,7 @@ func TestNativeTrees(t *testing.T) {
 		},
 		"none of them":        {all("0"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 0 is not legal; legal: an integer ≥ 1"},
 		"no number of them":   {all("two"), two, "", "*", `CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: "two" is not legal; legal: an integer ≥ 1`},
-		"more than there are": {all("65"), two, "", "", "CompositePodGroup ns/all has 2 of the 65 PodGroups that it needs"},
+		"more than there are": {all("65"), two, "a b", "", "CompositePodGroup ns/all has 2 of the 65 PodGroups that it needs"},
 		"less than none":      {all("-1"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is not legal; legal: an integer ≥ 1"},
 		"a bad key":           {all("2") + in("7"), two, "", "*", "CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is not legal; legal: a label key of nodes"},
 		"a bad mode":          {all("2") + ", disruptionMode: 7", two, "", "*", "CompositePodGroup ns/all: spec.disruptionMode: 7 is not legal; legal: one of single and all"},
@@ -197,8 +197,9 @@ func TestNativeTrees(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, tree(t, c.parent, c.children...)[0])
-			require.Equal(t, c.problem, d.Problem.Words)
-			require.Equal(t, strings.Contains(c.problem, " has ") || strings.Contains(c.problem, "not known"), d.Problem.By == gang.Missing, "what others make is waited for")
+			require.Equal(t, c.problem, d.Problem.Words+d.Lacks.Words)
+			require.Equal(t, strings.Contains(c.problem, " has "), d.Lacks.By == gang.Missing, "who has started goes on")
+			require.Equal(t, strings.Contains(c.problem, "not known"), d.Problem.By == gang.Missing, "what others make is waited for")
 			var names []string
 			for _, ref := range d.Group {
 				names = append(names, ref.Name)
@@ -284,7 +285,7 @@ func TestDeepTrees(t *testing.T) {
 		},
 		"a part that is not whole": {
 			[]string{"root: " + needs("2", ""), "p: " + needs("2", below("root")), "d: " + needs("1", below("root")), "p/a: ", "d/c: "},
-			"c", "", "", "CompositePodGroup ns/p has 1 of the 2 PodGroups that it needs",
+			"c", "a c", "", "CompositePodGroup ns/p has 1 of the 2 PodGroups that it needs",
 		},
 		"each part on its own": {
 			[]string{"root: " + basic, "p: " + needs("2", in(blockKey)+below("root")), "d: " + needs("1", below("root")), "p/a: ", "p/b: ", "d/c: "},
@@ -325,7 +326,7 @@ func TestDeepTrees(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, forest(t, c.lines...)[c.of])
-			require.Equal(t, c.problem, d.Problem.Words)
+			require.Equal(t, c.problem, d.Problem.Words+d.Lacks.Words)
 			var names []string
 			for _, ref := range d.Group {
 				names = append(names, ref.Name)
@@ -371,7 +372,7 @@ func TestLevels(t *testing.T) {
 		},
 		"and who cannot": {
 			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("2", below("root")), "p/a: ", "d/b: "},
-			"CompositePodGroup ns/d has 1 of the 2 PodGroups that it needs",
+			"p≥1 root≥2CompositePodGroup ns/d has 1 of the 2 PodGroups that it needs",
 		},
 		"four levels": {
 			[]string{
@@ -387,7 +388,7 @@ func TestLevels(t *testing.T) {
 			for _, l := range d.Above {
 				got = append(got, fmt.Sprintf("%s≥%d", strings.TrimPrefix(l.Name, "CompositePodGroup ns/"), l.Least))
 			}
-			require.Equal(t, c.want, strings.Join(got, " ")+d.Problem.Words)
+			require.Equal(t, c.want, strings.Join(got, " ")+d.Lacks.Words)
 		})
 	}
 }

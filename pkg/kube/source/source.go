@@ -83,6 +83,7 @@ type More struct {
 	Words     map[string]string // as annotations would
 	Problem   error             // why the gang cannot be planned
 	Waits     string            // for what it waits that others make; "" for nothing
+	Lacks     string            // the same, but those who have started go on
 	Tasks     map[string]int    // how many members each of several tasks needs at the least
 	SubGroups []SubGroups       // the policies by which members form sub-groups
 	Notes     []Note

@@ -34,10 +34,14 @@ func nativeFamily(g Gang) More {
 	if out.Problem == nil {
 		out.Waits, out.Problem = t.counts()
 	}
-	if out.Problem == nil && out.Waits == "" {
-		out.Branches, out.Above = t.branches(), t.above()
-	} else {
+	switch {
+	case out.Problem != nil || out.Waits != "" && !t.known():
 		out.Group = nil
+	case out.Waits != "": // those who have started go on
+		out.Waits, out.Lacks = "", out.Waits
+		out.Branches, out.Above = t.branches(), levels(t.chain)
+	default:
+		out.Branches, out.Above = t.branches(), t.above()
 	}
 	return out
 }
@@ -129,10 +133,13 @@ func (t *tree) problem() error {
 	return nil
 }
 
+// known says whether all above the PodGroup are known.
+func (t *tree) known() bool { return t.chain[len(t.chain)-1].Parent == (OwnerKey{}) }
+
 // counts says which CompositePodGroup waits for children. One that can be left out keeps nobody
 // waiting.
 func (t *tree) counts() (waits string, problem error) {
-	if last := t.chain[len(t.chain)-1]; last.Parent != (OwnerKey{}) {
+	if last := t.chain[len(t.chain)-1]; !t.known() {
 		return fmt.Sprintf("%s, which %s names, is not known", last.Parent, last.Key), nil
 	}
 	for _, c := range t.inner {

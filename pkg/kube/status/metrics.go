@@ -1,51 +1,581 @@
 package status
 
 import (
+	"math"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/component-base/metrics"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-var (
-	planSeconds = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name: "muster_plan_duration_seconds", Help: "Time to plan a whole gang, by result (planned, refused).",
-		Buckets: metrics.ExponentialBuckets(0.0001, 4, 10), StabilityLevel: metrics.ALPHA,
-	}, []string{"result"})
-	preemptions = metrics.NewCounter(&metrics.CounterOpts{
-		Name: "muster_preemptions_total", Help: "Reservations for which victims were asked to leave.", StabilityLevel: metrics.ALPHA,
-	})
-	victims = metrics.NewCounter(&metrics.CounterOpts{
-		Name: "muster_preemption_victims_total", Help: "Pods asked to leave for a gang.", StabilityLevel: metrics.ALPHA,
-	})
-	register sync.Once
-)
+// Meter is what one scheduler tells Prometheus, as a collector. What grows is counted when it
+// happens. What is now (who waits, what is held, whether the topology is good) is asked of the
+// cache when somebody asks, one gang at a time, and not said before this process leads: of the
+// replicas of a scheduler one tells it.
+//
+// Nothing is labelled with what users name, but layers and plugins, of which there are few.
+type Meter struct {
+	clock   clock.PassiveClock
+	cache   *cache.Cache // nil until About
+	filters func() int64 // how often the Filters were run
+	nodeOf  NodeOf       // of pods without a gang
 
-// RegisterMetrics makes the metrics appear, at zero. Call it before any of them is
-// observed. filterRuns says how often the Filters were run to count slots.
-func RegisterMetrics(filterRuns func() int64) {
-	register.Do(func() {
-		legacyregistry.MustRegister(planSeconds, preemptions, victims)
-		legacyregistry.RawMustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "muster_filter_runs_total",
-			Help: "[ALPHA] How often the profiles' Filters were run for a node to count the slots of a gang.",
-		}, func() float64 { return float64(filterRuns()) }))
-	})
+	plans       *prometheus.HistogramVec
+	preemptions prometheus.Counter
+	victims     prometheus.Counter
+	filterRuns  prometheus.CounterFunc
+	starts      *prometheus.HistogramVec
+	beyond      *prometheus.HistogramVec
+	cycles      *prometheus.HistogramVec
+	gangRuns    *prometheus.HistogramVec
+	evictions   *prometheus.CounterVec
+	unused      prometheus.Counter
+	kept        *prometheus.HistogramVec
+	wakes       *prometheus.CounterVec
+	refusals    *prometheus.CounterVec
+
+	mu      sync.Mutex
+	waits   map[gang.Ref]*waitingGang
+	held    map[gang.Ref]time.Time // since when places are reserved, by group
+	freed   map[gang.Ref]freed     // by group, what pods have left for it until it runs
+	forPod  map[string]*freedForPod
+	largest []place.InLayer
+	looked  time.Time // when largest was found out
 }
 
-// ObservePlan counts an attempt to plan a gang.
-func ObservePlan(planned bool, took time.Duration) {
+// NodeOf says whether a pod is there, and which node it has by now; "" if none.
+type NodeOf func(*v1.Pod) (node string, there bool)
+
+// waitingGang is what is counted of a gang until it has started.
+type waitingGang struct {
+	seen    time.Time // by this process
+	first   time.Time // of its members; zero if nobody has asked yet
+	started bool      // it had, and has lost members since
+	cycles  int
+	runs    int64
+	beyond  []place.InLayer
+}
+
+// freed are nodes, with how many pods have left them to make room.
+type freed map[string]int
+
+// freedForPod is the same of a pod without a gang.
+type freedForPod struct {
+	pod *v1.Pod
+	on  freed
+}
+
+// Why pods are evicted.
+const (
+	causeGang  = "gang"  // they make room for a gang
+	causePod   = "pod"   // they make room for a pod without one
+	causeWhole = "whole" // the rest of their own gang leaves
+)
+
+// What came of a reservation, and of a wake-up.
+const (
+	endTaken   = "taken"
+	endGivenUp = "given_up"
+	wakeHelped = "helped"
+	wakeVain   = "vain"
+)
+
+// NoPlugin labels refusals of which no plugin is known to be the reason.
+const NoPlugin = "none"
+
+// reasons are those of a gang that waits.
+var reasons = []string{
+	ReasonBinding, ReasonConflict, ReasonPreempting, ReasonReady, ReasonRejected, ReasonUnschedulable, ReasonWaiting,
+}
+
+// sizes are classes of gangs, by the most members that they need.
+var sizes = []struct {
+	most int
+	name string
+}{{1, "1"}, {8, "2-8"}, {64, "9-64"}, {512, "65-512"}, {math.MaxInt, "513-"}}
+
+func sizeOf(members int) string {
+	for _, s := range sizes {
+		if members <= s.most {
+			return s.name
+		}
+	}
+	return ""
+}
+
+// lookAgain is how long what is the largest gang that fits is not found out again.
+const lookAgain = 10 * time.Second
+
+// NewMeter returns a Meter. Before About it tells only what it has counted.
+func NewMeter(now clock.PassiveClock) *Meter {
+	m := &Meter{
+		clock: now, filters: func() int64 { return 0 },
+		waits: map[gang.Ref]*waitingGang{}, held: map[gang.Ref]time.Time{}, freed: map[gang.Ref]freed{}, forPod: map[string]*freedForPod{},
+
+		plans:       histogram("muster_plan_duration_seconds", "Time to plan a whole gang, by result (planned, refused).", prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
+		preemptions: counter("muster_preemptions_total", "Reservations for which victims were asked to leave."),
+		victims:     counter("muster_preemption_victims_total", "Pods asked to leave for a gang."),
+		starts: histogram("muster_gang_start_duration_seconds", "Time from a gang's first member to the binding of as many as it needs, by how many those are. Gangs that start again do not count.",
+			prometheus.ExponentialBuckets(0.1, 3, 13), "size"),
+		beyond: histogram("muster_gang_domains_above_least", "Domains that a gang touches at its start beyond the fewest that free places allowed, by layer. Gangs that others were evicted for do not count.",
+			[]float64{0, 1, 2, 4, 8, 16, 32, 64}, "layer"),
+		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until it started, by how many members it needs.", prometheus.ExponentialBuckets(1, 2, 15), "size"),
+		gangRuns: histogram("muster_gang_filter_runs", "Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
+			prometheus.ExponentialBuckets(1, 4, 11), "size"),
+		evictions: counters("muster_evictions_total", "Pods whose eviction the API server has taken, by cause: they make room for a gang, or for a pod without one, or leave since the whole of their own gang does.", "cause"),
+		unused:    counter("muster_evictions_unused_total", "Pods that were evicted from nodes which then nobody took of those whom they made room for."),
+		kept: histogram("muster_reservation_duration_seconds", "How long places were reserved until victims had left, by how that ended (taken, given_up).",
+			prometheus.ExponentialBuckets(0.25, 2, 14), "end"),
+		wakes:    counters("muster_wakeups_total", "Gangs that were refused and tried again, by what came of it: places or an eviction (helped), or another refusal (vain).", "result"),
+		refusals: counters("muster_refusals_total", "Refusals of gangs, by the plugins that refused members on some nodes; none if no plugin did.", "plugin"),
+	}
+	m.filterRuns = prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "muster_filter_runs_total", Help: alpha + "How often the profiles' Filters were run for a node to count the slots of a gang.",
+	}, func() float64 { return float64(m.filters()) })
+	for _, result := range []string{"planned", "refused"} {
+		m.plans.WithLabelValues(result)
+	}
+	for _, s := range sizes {
+		m.starts.WithLabelValues(s.name)
+		m.cycles.WithLabelValues(s.name)
+		m.gangRuns.WithLabelValues(s.name)
+	}
+	for _, cause := range []string{causeGang, causePod, causeWhole} {
+		m.evictions.WithLabelValues(cause)
+	}
+	for _, end := range []string{endTaken, endGivenUp} {
+		m.kept.WithLabelValues(end)
+	}
+	for _, result := range []string{wakeHelped, wakeVain} {
+		m.wakes.WithLabelValues(result)
+	}
+	m.refusals.WithLabelValues(NoPlugin)
+	return m
+}
+
+// alpha is how Kubernetes marks metrics that may change.
+const alpha = "[ALPHA] "
+
+func histogram(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: alpha + help, Buckets: buckets}, []string{label})
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: alpha + help})
+}
+
+func counters(name, help, label string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: alpha + help}, []string{label})
+}
+
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, alpha+help, labels, nil)
+}
+
+// What is now.
+var (
+	leadingNow      = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
+	topologyNow     = gauge("muster_topology_valid", "1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
+	waitingNow      = gauge("muster_gangs_waiting", "Gangs of which members wait that they need, by reason of the PodGroup's condition.", "reason")
+	longestNow      = gauge("muster_gang_longest_wait_seconds", "How long that gang waits which waits longest, by reason; 0 if none does.", "reason")
+	reservationsNow = gauge("muster_reservations", "Groups of gangs whose places are reserved until victims have left.")
+	oldestNow       = gauge("muster_reservation_oldest_seconds", "How long the oldest of them is held; 0 if there is none.")
+	largestNow      = gauge("muster_largest_gang", "Members that fit into one domain now, like those of the gang that was counted last, by layer; as of the last attempt to place a gang.", "layer")
+)
+
+var registerOnce sync.Once
+
+// Register makes the metrics appear at the process's /metrics: those of the first Meter that is
+// registered, since a process runs one scheduler. Others only count.
+func (m *Meter) Register() {
+	registerOnce.Do(func() { legacyregistry.RawMustRegister(m) })
+}
+
+// About gives the Meter what it asks: the cache, how often the Filters were run, and where pods are
+// that have no gang.
+func (m *Meter) About(c *cache.Cache, filterRuns func() int64, nodeOf NodeOf) {
+	m.cache, m.filters, m.nodeOf = c, filterRuns, nodeOf
+}
+
+func (m *Meter) counted() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.plans, m.preemptions, m.victims, m.filterRuns, m.starts, m.beyond, m.cycles, m.gangRuns, m.evictions, m.unused, m.kept, m.wakes, m.refusals,
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Meter) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.counted() {
+		c.Describe(to)
+	}
+	for _, d := range []*prometheus.Desc{leadingNow, topologyNow, waitingNow, longestNow, reservationsNow, oldestNow, largestNow} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector. It must not ask whether this process leads: that is
+// found out by asking all collectors.
+func (m *Meter) Collect(to chan<- prometheus.Metric) {
+	open := m.cache != nil && m.cache.Open()
+	if open {
+		m.sweep()
+	}
+	for _, c := range m.counted() {
+		c.Collect(to)
+	}
+	say := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	say(leadingNow, number(open))
+	if !open {
+		return
+	}
+	say(topologyNow, number(m.cache.Topology().Problem == ""))
+	now := m.clock.Now()
+	waiting, longest := m.waiting(now)
+	for _, reason := range reasons {
+		say(waitingNow, float64(waiting[reason]), reason)
+		say(longestNow, longest[reason].Seconds(), reason)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	oldest := now
+	for _, since := range m.held {
+		if since.Before(oldest) {
+			oldest = since
+		}
+	}
+	say(reservationsNow, float64(len(m.held)))
+	say(oldestNow, now.Sub(oldest).Seconds())
+	for _, at := range m.largest {
+		say(largestNow, float64(at.N), at.Layer)
+	}
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// waiting counts the gangs that wait, and says how long the one waits that waits longest.
+func (m *Meter) waiting(now time.Time) (many map[string]int, longest map[string]time.Duration) {
+	many, longest = map[string]int{}, map[string]time.Duration{}
+	m.mu.Lock()
+	refs := make([]gang.Ref, 0, len(m.waits))
+	for ref := range m.waits {
+		refs = append(refs, ref)
+	}
+	m.mu.Unlock()
+	for _, ref := range refs {
+		t, ok := m.cache.Tally(ref)
+		if !ok || !waits(t) {
+			continue
+		}
+		reason := Condition(m.cache.State(ref), "").Reason
+		many[reason]++
+		m.mu.Lock()
+		w := m.waits[ref]
+		m.mu.Unlock()
+		if w != nil {
+			longest[reason] = max(longest[reason], now.Sub(m.firstOf(ref, w)))
+		}
+	}
+	return many, longest
+}
+
+// waits says whether members of a gang wait that it needs.
+func waits(t cache.Tally) bool {
+	return t.Served && t.Members > t.Bound && (t.Min == 0 || t.Bound+t.Done < t.Min)
+}
+
+// firstOf is when the first member of a gang that waits was made, or seen if that was before:
+// creation times are whole seconds.
+func (m *Meter) firstOf(ref gang.Ref, w *waitingGang) time.Time {
+	m.mu.Lock()
+	first := w.first
+	m.mu.Unlock()
+	if !first.IsZero() {
+		return first
+	}
+	first = w.seen
+	if made := m.cache.FirstMade(ref); !w.started && !made.IsZero() && made.Add(time.Second).Before(first) {
+		first = made.Add(time.Second)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w.first = first
+	return first
+}
+
+// Gang is for a gang of which something has changed.
+func (m *Meter) Gang(ref gang.Ref) {
+	t, ok := m.cache.Tally(ref)
+	if !ok {
+		m.mu.Lock()
+		delete(m.waits, ref)
+		m.mu.Unlock()
+		m.reserved(ref, false)
+		m.settle(ref)
+		return
+	}
+	m.reserved(t.Group, t.Reserved)
+	is := waits(t)
+	m.mu.Lock()
+	w := m.waits[ref]
+	switch {
+	case is && w == nil:
+		m.waits[ref] = &waitingGang{seen: m.clock.Now(), started: t.Started}
+	case !is:
+		delete(m.waits, ref)
+	}
+	m.mu.Unlock()
+	if w == nil || is {
+		return
+	}
+	if t.Min > 0 && t.Bound+t.Done >= t.Min && !w.started && m.cache.Open() {
+		m.started(ref, t, w)
+	}
+	m.settle(t.Group)
+}
+
+// started counts a gang that has what it needs for the first time.
+func (m *Meter) started(ref gang.Ref, t cache.Tally, w *waitingGang) {
+	size := sizeOf(t.Min)
+	m.starts.WithLabelValues(size).Observe(m.clock.Since(m.firstOf(ref, w)).Seconds())
+	if ref != t.Group {
+		return // what its group has cost is counted with the first of its gangs
+	}
+	m.cycles.WithLabelValues(size).Observe(float64(w.cycles))
+	m.gangRuns.WithLabelValues(size).Observe(float64(w.runs))
+	for _, at := range w.beyond {
+		m.beyond.WithLabelValues(at.Layer).Observe(float64(at.N))
+	}
+}
+
+// Cycle counts a scheduling cycle for a group.
+func (m *Meter) Cycle(group gang.Ref) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.waits[group]; w != nil {
+		w.cycles++
+	}
+}
+
+// Attempt counts an attempt to plan a group that took so long. ran is what the Filters had run before.
+func (m *Meter) Attempt(group gang.Ref, planned bool, took time.Duration, ran int64) {
 	result := "refused"
 	if planned {
 		result = "planned"
 	}
-	planSeconds.WithLabelValues(result).Observe(took.Seconds())
+	m.plans.WithLabelValues(result).Observe(took.Seconds())
+	m.Ran(group, ran)
 }
 
-// ObservePreemption counts a reservation and its victims.
-func ObservePreemption(n int) {
-	preemptions.Inc()
-	victims.Add(float64(n))
+// Runs is how often the Filters were run until now.
+func (m *Meter) Runs() int64 { return m.filters() }
+
+// Ran counts the runs of the Filters for a group since Runs was before.
+func (m *Meter) Ran(group gang.Ref, before int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.waits[group]; w != nil {
+		w.runs += m.filters() - before
+	}
+}
+
+// Placed is for an attempt that has found places: how near they are, and what fits beside them.
+func (m *Meter) Placed(a *place.Attempt, places []gang.Place) {
+	beyond := a.Beyond(places)
+	m.mu.Lock()
+	if w := m.waits[a.Group.Key]; w != nil {
+		w.beyond = beyond
+	}
+	m.mu.Unlock()
+	m.fits(a, places)
+}
+
+// Refused is for an attempt that has found none, and who refused it; nil if a plugin has failed.
+func (m *Meter) Refused(a *place.Attempt, why *place.Refusal) {
+	if why == nil || len(why.Plugins) == 0 {
+		m.refusals.WithLabelValues(NoPlugin).Inc()
+	} else {
+		for _, plugin := range why.Plugins {
+			m.refusals.WithLabelValues(plugin).Inc()
+		}
+	}
+	m.fits(a, nil)
+}
+
+// fits finds out how large a gang would fit, now and then.
+func (m *Meter) fits(a *place.Attempt, places []gang.Place) {
+	now := m.clock.Now()
+	m.mu.Lock()
+	due := m.looked.IsZero() || now.Sub(m.looked) >= lookAgain
+	m.mu.Unlock()
+	if !due || !a.Counted() {
+		return
+	}
+	largest := a.Largest(places)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.largest, m.looked = largest, now
+}
+
+// TriedAgain is for a group that was refused before, and was tried again.
+func (m *Meter) TriedAgain(helped bool) {
+	result := wakeVain
+	if helped {
+		result = wakeHelped
+	}
+	m.wakes.WithLabelValues(result).Inc()
+}
+
+// Preemption counts a reservation and its victims.
+func (m *Meter) Preemption(n int) {
+	m.preemptions.Inc()
+	m.victims.Add(float64(n))
+}
+
+// Taken is for a group whose reserved places are free now and are taken.
+func (m *Meter) Taken(group gang.Ref) { m.endReservation(group, endTaken) }
+
+// reserved notes whether places of a group are reserved.
+func (m *Meter) reserved(group gang.Ref, is bool) {
+	if !is {
+		m.endReservation(group, endGivenUp)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.held[group]; !known {
+		m.held[group] = m.clock.Now()
+	}
+}
+
+func (m *Meter) endReservation(group gang.Ref, how string) {
+	m.mu.Lock()
+	since, known := m.held[group]
+	delete(m.held, group)
+	m.mu.Unlock()
+	if known {
+		m.kept.WithLabelValues(how).Observe(m.clock.Since(since).Seconds())
+	}
+}
+
+// Evicted counts a pod whose eviction the API server has taken, so that another one may run.
+// room says that it makes room for it, and does not only leave with the rest of its gang.
+func (m *Meter) Evicted(victim, by *v1.Pod, room bool) {
+	node := victim.Spec.NodeName
+	switch {
+	case !room:
+		m.evictions.WithLabelValues(causeWhole).Inc()
+	case source.Of(by).IsZero():
+		m.evictions.WithLabelValues(causePod).Inc()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		f := m.forPod[string(by.UID)]
+		if f == nil {
+			f = &freedForPod{pod: by, on: freed{}}
+			m.forPod[string(by.UID)] = f
+		}
+		f.on[node]++
+	default:
+		m.evictions.WithLabelValues(causeGang).Inc()
+		group := m.cache.GroupKey(by)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.freed[group] == nil {
+			m.freed[group] = freed{}
+		}
+		m.freed[group][node]++
+	}
+}
+
+// settle finds out, of a group that has what it needs, or is gone, whether it has taken the nodes
+// that pods have left for it.
+func (m *Meter) settle(group gang.Ref) {
+	m.mu.Lock()
+	nodes := m.freed[group]
+	m.mu.Unlock()
+	if nodes == nil {
+		return
+	}
+	g, refusal := m.cache.GroupOf(group)
+	if !refusal.Is() && g.Need() > 0 && len(g.Pending) > 0 {
+		return // it has yet to come
+	}
+	taken := map[string]bool{}
+	if !refusal.Is() {
+		for _, member := range g.Bound {
+			taken[member.Node] = true
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.freed, group)
+	m.unused.Add(nodes.without(func(node string) bool { return taken[node] }))
+}
+
+// without counts the pods that have left nodes which nobody took.
+func (f freed) without(taken func(node string) bool) (n float64) {
+	for node, pods := range f {
+		if !taken(node) {
+			n += float64(pods)
+		}
+	}
+	return n
+}
+
+// Bound is for a pod without a gang that is bound to a node.
+func (m *Meter) Bound(pod *v1.Pod, node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.forPod) == 0 {
+		return
+	}
+	if f := m.forPod[string(pod.UID)]; f != nil {
+		delete(m.forPod, string(pod.UID))
+		m.unused.Add(f.on.without(func(n string) bool { return n == node }))
+	}
+}
+
+// sweep ends what nobody is told the end of: pods that are gone, groups whose gangs have formed
+// others.
+func (m *Meter) sweep() {
+	m.mu.Lock()
+	var groups, held []gang.Ref
+	for group := range m.freed {
+		groups = append(groups, group)
+	}
+	for group := range m.held {
+		held = append(held, group)
+	}
+	var pods []*freedForPod
+	for _, f := range m.forPod {
+		pods = append(pods, f)
+	}
+	m.mu.Unlock()
+	for _, group := range groups {
+		m.settle(group)
+	}
+	for _, group := range held {
+		if !m.cache.Reserved(group) {
+			m.reserved(group, false)
+		}
+	}
+	for _, f := range pods {
+		if node, there := m.nodeOf(f.pod); !there || node != "" {
+			m.Bound(f.pod, node)
+		}
+	}
 }

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -31,6 +30,8 @@ type Teller struct {
 	options  TellerOptions
 	told     told
 	throttle throttle
+	members  members
+	voids    voids
 }
 
 // TellerOptions are what the process decides.
@@ -75,18 +76,53 @@ func (t *Teller) report(ref gang.Ref, by time.Time) {
 	})
 }
 
-// Pod has a waiting pod's status written as it is when its turn comes.
+// Pod has a waiting pod's status written as it is when its turn comes. A nominated node that is
+// to be cleared is cleared, although something else is said before that was written.
 func (t *Teller) Pod(key string, say Waiting) {
+	if pod := t.cache.Pod(key); pod != nil && say.Node != nil && *say.Node == "" {
+		t.voids.set(key, pod.UID)
+	}
 	t.Writer.Do("pod "+key, func(ctx context.Context) error {
 		pod := t.cache.Pod(key)
 		if pod == nil || pod.Spec.NodeName != "" {
+			t.voids.set(key, "")
 			return nil
 		}
 		if node, _ := t.cache.Place(pod); node != "" {
 			say.Node = &node // the node of the reservation, whatever was said meanwhile
+		} else if t.voids.of(key) == pod.UID {
+			say.Node = new(string)
 		}
-		return t.Writer.Pod(ctx, pod, say)
+		err := t.Writer.Pod(ctx, pod, say)
+		if err == nil || Final(err) {
+			t.voids.set(key, "")
+		}
+		return err
 	})
+}
+
+// voids are the pods whose nominated node is to be cleared, until that is written.
+type voids struct {
+	mu   sync.Mutex
+	pods map[string]types.UID
+}
+
+// set notes which pod of a name it is; "" is none.
+func (v *voids) set(key string, pod types.UID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.pods == nil {
+		v.pods = map[string]types.UID{}
+	}
+	if v.pods[key] = pod; pod == "" {
+		delete(v.pods, key)
+	}
+}
+
+func (v *voids) of(key string) types.UID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.pods[key]
 }
 
 // Siblings writes to the other pending members why they wait. Only a gang for which
@@ -150,6 +186,7 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 		t.told.forget(name)
 		t.told.forget("members of " + name)
 		t.throttle.forget(name)
+		t.members.forget(name)
 		return nil
 	}
 	if !t.cache.Open() || !r.Served {
@@ -157,13 +194,16 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	}
 	is := State(r)
 	c := Condition(is, r.Domain)
+	if c.Reason == ReasonScheduled {
+		t.members.forget(name)
+	}
 	switch c.Reason {
 	case ReasonScheduled, ReasonBinding, ReasonReady, ReasonPreempting:
 		t.Gang(ref, Normal, c.Reason, c.Message)
 	default:
 		t.Gang(ref, Warning, c.Reason, c.Message)
 	}
-	if members := "members of " + name; t.options.Settle >= 0 && t.told.news(members, gatedNow(r)) {
+	if members := "members of " + name; t.options.Settle >= 0 && t.told.news(members, toldNow(r)) {
 		t.Writer.DoAfter(members, memberSettle*t.options.Settle, func(context.Context) error { t.gated(ref); return nil })
 	}
 	if r.PodGroup != nil && r.Condition != "" {
@@ -178,44 +218,30 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, is, n, now))
 }
 
-// gatedNow is what the members of a gang are to be told, and how many there are: one more
-// must be told, too.
-func gatedNow(r cache.Report) string {
-	if !r.Refusal.Waits() {
-		return ""
-	}
-	return fmt.Sprint(State(r).Refusal, " ", r.Members)
-}
-
 // memberSettle is how many times longer than its gang's status that of a gated member
 // waits for further changes: while members come one by one, nothing is said to each.
 const memberSettle = 10
 
 // gated writes to the members of a gang that cannot be planned what they wait for, and
-// once it can be, to those that were told so whom they wait for now. What comes of the
-// attempts is not written to each: that is on the one that is tried, and on the PodGroup.
+// once it can be, to those that were told so whom they wait for now. That it is refused
+// is written to each once.
 func (t *Teller) gated(ref gang.Ref) {
 	r, ok := t.cache.Report(ref)
 	if !ok || !t.cache.Open() {
 		return
 	}
+	if isRefused(r.State) {
+		t.tellRefused(r)
+		return
+	}
 	for _, pod := range t.cache.Pending(ref) {
-		if len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) || !r.Refusal.Waits() && !saysGated(pod) {
+		if len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) || !r.Refusal.Waits() && !saysWaiting(pod) {
 			continue
 		}
 		if ok, why := t.cache.Admit(pod); !ok {
 			t.Pod(convert.PodKey(pod), Waiting{Message: why + Hint(r), Gated: true})
 		}
 	}
-}
-
-func saysGated(pod *v1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonSchedulingGated {
-			return true
-		}
-	}
-	return false
 }
 
 // Gang records an event on the PodGroup, or on a member of a gang without one.

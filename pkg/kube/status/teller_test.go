@@ -3,12 +3,16 @@ package status_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -31,7 +35,7 @@ func TestAGangIsToldOnce(t *testing.T) {
 
 		w.pass(10 * settle)
 		require.Equal(t, "g-0/status g-1/status", w.written())
-		require.Equal(t, "SchedulingGated: 2 of 3 members exist", w.scheduled("g-0"))
+		require.Equal(t, "WaitingForGang: 2 of 3 members exist", w.scheduled("g-0"))
 		for range 20 {
 			w.teller.Report(g)
 			w.pass(time.Second)
@@ -45,7 +49,46 @@ func TestAGangIsToldOnce(t *testing.T) {
 		require.Equal(t, "Ready: all members exist", w.condition("g"))
 		require.Empty(t, w.said(), "the condition says it")
 		w.pass(10 * settle)
-		require.Equal(t, "SchedulingGated: waits for ns/g-0, which is tried first for the whole gang", w.scheduled("g-1"))
+		require.Equal(t, "WaitingForGang: waits for ns/g-0, which is tried first for the whole gang", w.scheduled("g-1"))
+	})
+}
+
+// TestEveryMemberIsToldOnce is case 58: each member of a gang that has no room says so within 15
+// seconds, and while the room changes, without there being enough, no member is written again. For
+// another reason each is.
+func TestEveryMemberIsToldOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := w.gang("g", 4)
+		for i := range 4 {
+			w.pod("g", fmt.Sprint("g-", i), "")
+		}
+		w.pass(time.Minute)
+		w.written()
+		refuse := func(by gang.Refuser, words string) {
+			w.cache.Handle(gang.Tried{Pod: "ns/g-0"})
+			w.cache.Handle(gang.Refused{Group: g, Refusal: gang.Refusal{By: by, Words: words}})
+		}
+		refuse(gang.Plan, "no room")
+		w.pass(15 * time.Second)
+		require.Equal(t, "g-1/status g-2/status g-3/status g/status", w.written(), "the scheduler tells g-0")
+		const told = `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`
+		require.Equal(t, told, w.scheduled("g-3"))
+		for i := range 100 {
+			refuse(gang.Plan, fmt.Sprint("no room, ", i))
+			w.pass(time.Second)
+			require.NotContains(t, w.written(), "g-")
+		}
+		w.pod("g", "g-4", "")
+		w.pass(15 * time.Second)
+		require.Equal(t, "g-4/status", w.written())
+		require.Equal(t, told, w.scheduled("g-4"), "what the others were told")
+		refuse(gang.Conflict, "they want different things")
+		w.pass(15 * time.Second)
+		require.Equal(t, "g-1/status g-2/status g-3/status g-4/status g/status", w.written())
+
+		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Place{{Pod: "ns/g-0", Node: "n"}, {Pod: "ns/g-1", Node: "n"}}})
+		w.pass(15 * time.Second)
+		require.Equal(t, "g/status", w.written(), "who has a place need not be told")
 	})
 }
 
@@ -183,7 +226,7 @@ func TestAStatefulSetThatMakesOnePodAtATime(t *testing.T) {
 		w.gang("g", 3)
 		w.pod("g", "train-0", "", of("StatefulSet"))
 		w.pass(time.Minute)
-		require.Equal(t, "SchedulingGated: 1 of 3 members exist"+hint, w.scheduled("train-0"))
+		require.Equal(t, "WaitingForGang: 1 of 3 members exist"+hint, w.scheduled("train-0"))
 		w.pod("g", "train-1", "", of("StatefulSet"))
 		w.pod("g", "train-2", "", of("StatefulSet"))
 		w.pass(time.Second)
@@ -224,6 +267,32 @@ func TestSiblings(t *testing.T) {
 		w.teller.Pod("ns/gone", status.Waiting{Message: "nobody"})
 		w.pass(time.Second)
 		require.Empty(t, w.written())
+	})
+}
+
+// TestANominationIsClearedWhateverIsSaid: something else is said of a pod while the request to clear its
+// nominated node waits to be sent again.
+func TestANominationIsClearedWhateverIsSaid(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.gang("g", 1)
+		w.pod("g", "g-0", "", func(p *v1.Pod) { p.Status.NominatedNodeName = "n1" })
+		w.pass(time.Second)
+		refused := 0
+		w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if refused++; refused < 3 { // the first request, and what client-go tries again by itself
+				return true, nil, apierrors.NewTooManyRequests("later", 0)
+			}
+			return false, nil, nil
+		})
+		w.teller.Pod("ns/g-0", status.Waiting{Node: new(string)})
+		synctest.Wait() // refused, and to be sent again
+		require.Positive(t, refused)
+		w.teller.Pod("ns/g-0", status.Waiting{Message: "no room"})
+		w.pass(time.Minute)
+		p, err := w.client.CoreV1().Pods("ns").Get(t.Context(), "g-0", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Empty(t, p.Status.NominatedNodeName)
+		require.Equal(t, "Unschedulable: no room", w.scheduled("g-0"))
 	})
 }
 

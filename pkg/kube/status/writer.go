@@ -169,14 +169,14 @@ type Waiting struct {
 	Node *string
 	// Message becomes the PodScheduled condition's; "" leaves it as it is.
 	Message string
-	// Gated says that the pod waits for others to exist, and not for room: autoscalers
+	// Gated says that the pod waits for others of its gang, and not for room: autoscalers
 	// must not add nodes for it.
 	Gated bool
 }
 
 func (w Waiting) reason() string {
 	if w.Gated {
-		return v1.PodReasonSchedulingGated
+		return ReasonWaitingForGang
 	}
 	return v1.PodReasonUnschedulable
 }

@@ -1,0 +1,183 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Shortage is what one plain sentence says of a gang without a plan.
+type Shortage struct {
+	Plan *plan.Refusal
+	// Lacks counts nodes by what they lack, in the Filters' words.
+	Lacks map[string]int
+	// Stay are further nodes that would have room if pods left that may not be evicted.
+	Stay int
+	// Never is what stands in the way when every pod has gone; nil if nothing does.
+	Never *plan.Refusal
+	// Pinned are the names of members that run, and so bind the others to the domain In; nil if
+	// none do.
+	Pinned []string
+	In     string
+}
+
+// ShortageOf is what is known of a refusal alone.
+func ShortageOf(r *place.Refusal) Shortage { return Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks} }
+
+// Sentence says in one plain sentence what a gang needs, what the best domain has, and what the
+// nodes are short of. It is shorter than Limit.
+func (s Shortage) Sentence() string {
+	r := s.Plan
+	if len(s.Pinned) > 0 && !r.Split {
+		return Clip(fmt.Sprintf("%s in %s, which has no room for %d more; the gang moves only as a whole.", run(s.Pinned), clipped(s.In), r.Want))
+	}
+	if s.Never != nil {
+		r = s.Never
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "Needs %d", r.Want)
+	for i, m := range r.Multiple {
+		fmt.Fprintf(&out, "%s %d a %s", map[bool]string{true: " in multiples of", false: ","}[i == 0], m.Count, m.Layer)
+	}
+	whole := r.Layer == topology.RootLayer
+	if whole {
+		out.WriteString(" in the cluster")
+	} else {
+		fmt.Fprintf(&out, " in one %s domain", r.Layer)
+	}
+	switch {
+	case len(r.Domains) == 0:
+		out.WriteString("; no node is in one")
+	case s.Never != nil && r.Domains[0].Slots == 0:
+		out.WriteString("; no node could take a single member, even with every pod gone")
+	case s.Never != nil && whole:
+		fmt.Fprintf(&out, "; it could take %d with every pod gone", r.Domains[0].Slots)
+	case s.Never != nil:
+		fmt.Fprintf(&out, "; the largest, %s, could take %d with every pod gone", clipped(r.Domains[0].Path), r.Domains[0].Slots)
+	case whole:
+		fmt.Fprintf(&out, "; there is room for %d", r.Domains[0].Slots)
+	case r.Domains[0].Slots == 0:
+		out.WriteString("; none has room for a single member")
+	default:
+		fmt.Fprintf(&out, "; best is %s with %d", clipped(r.Domains[0].Path), r.Domains[0].Slots)
+	}
+	if s.Never == nil {
+		out.WriteString(s.nodes())
+	}
+	out.WriteString(besides(r))
+	return Clip(out.String() + ".")
+}
+
+// run names members, and says that they run.
+func run(names []string) string {
+	const most = 3
+	switch n := len(names); {
+	case n == 1:
+		return names[0] + " runs"
+	case n > most:
+		return fmt.Sprintf("%s and %d more run", strings.Join(names[:most], ", "), n-most)
+	default:
+		return fmt.Sprintf("%s and %s run", strings.Join(names[:n-1], ", "), names[n-1])
+	}
+}
+
+// besides is what more stands in the way than the number of places.
+func besides(r *plan.Refusal) (out string) {
+	for _, d := range r.Deeper {
+		out += fmt.Sprintf("; %s must be in one %s domain", d.Who(), d.Layer)
+	}
+	for i, t := range r.TooLarge {
+		if i < mostDomains {
+			out += "; " + t.String()
+		}
+	}
+	if r.Some != nil {
+		out += "; " + r.Some.String()
+	}
+	if r.Split {
+		out += "; the members that run are in several domains of " + r.Layer
+	}
+	if r.Dependent {
+		out += "; its members depend on one another and do not all fit in any order"
+	}
+	if r.Cut {
+		out += "; not all ways were tried"
+	}
+	return out
+}
+
+// mostLacks is how many reasons a sentence names.
+const mostLacks = 4
+
+// nodes counts nodes by what they lack, in brackets; "" if nothing is known.
+func (s Shortage) nodes() string {
+	type lack struct {
+		nodes int
+		words [2]string // of one node, of several
+	}
+	var all []lack
+	for reason, n := range s.Lacks {
+		words := lackWords(reason)
+		i := slices.IndexFunc(all, func(l lack) bool { return l.words == words })
+		if i < 0 {
+			all = append(all, lack{n, words})
+		} else {
+			all[i].nodes = max(all[i].nodes, n)
+		}
+	}
+	slices.SortFunc(all, func(a, b lack) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.words[1], b.words[1])) })
+	if s.Stay > 0 {
+		all = append(all[:min(len(all), mostLacks-1)], lack{s.Stay, [2]string{"holds pods that may not be evicted", "hold pods that may not be evicted"}})
+	}
+	var parts []string
+	for i, l := range all {
+		if i == mostLacks {
+			parts = append(parts, fmt.Sprintf("%d more reasons", len(all)-i))
+			break
+		}
+		noun, words := " nodes ", l.words[1]
+		if l.nodes == 1 {
+			noun, words = " node ", l.words[0]
+		}
+		if i > 0 {
+			noun = " "
+		}
+		parts = append(parts, fmt.Sprint(l.nodes, noun, words))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// lackWords is a Filter's reason in plain words, of one node and of several.
+func lackWords(reason string) [2]string {
+	if what, ok := strings.CutPrefix(reason, "Insufficient "); ok {
+		return [2]string{"lacks " + what, "lack " + what}
+	}
+	for _, known := range []struct {
+		part string
+		says [2]string
+	}{
+		{"were unschedulable", [2]string{"is cordoned", "are cordoned"}},
+		{"node.kubernetes.io/unschedulable", [2]string{"is cordoned", "are cordoned"}},
+		{"node.kubernetes.io/not-ready", [2]string{"is not ready", "are not ready"}},
+		{"node.kubernetes.io/unreachable", [2]string{"is not ready", "are not ready"}},
+		{"untolerated taint", [2]string{"has a taint that is not tolerated", "have taints that are not tolerated"}},
+		{"node affinity/selector", [2]string{"does not match the node selector", "do not match the node selector"}},
+		{"required nodes", [2]string{"does not match the node selector", "do not match the node selector"}},
+		{"Too many pods", [2]string{"holds as many pods as it may", "hold as many pods as they may"}},
+		{"free ports", [2]string{"has the host port taken", "have the host port taken"}},
+	} {
+		if strings.Contains(reason, known.part) {
+			return known.says
+		}
+	}
+	reason = clipped(strings.TrimPrefix(reason, "node(s) "))
+	return [2]string{"says: " + reason, "say: " + reason}
+}
