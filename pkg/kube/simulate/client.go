@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -55,6 +56,8 @@ type api struct {
 	// between stands between this API and those who ask, if it is there: requests and
 	// answers may be lost on the way.
 	between func(clienttesting.Action, answer) (runtime.Object, error)
+	// refused counts the answers that were errors.
+	refused atomic.Int64
 }
 
 // answer is how this API answers one request.
@@ -77,7 +80,12 @@ func (a *api) byAge(x, y *v1.Pod) int {
 // clients returns clients of this API, for a process that ends with ctx: what it asks
 // for after that has no effect.
 func (a *api) clients(ctx context.Context) (kubernetes.Interface, dynamic.Interface) {
-	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
+	react := func(action clienttesting.Action) (handled bool, out runtime.Object, err error) {
+		defer func() {
+			if err != nil {
+				a.refused.Add(1)
+			}
+		}()
 		if err := a.admit(ctx, action); err != nil {
 			return true, nil, err
 		}

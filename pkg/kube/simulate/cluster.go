@@ -27,6 +27,7 @@ type cluster struct {
 	born   time.Time           // when the youngest object was made
 	fresh  time.Time           // after this the new objects of the last set were made
 	number int                 // of objects made
+	live   bool                // objects come with a status that counts
 	ran    map[types.UID]bool  // pods that came with a node
 	owned  map[identity]*owned // by workload
 	held   []held              // what waits for pods
@@ -184,11 +185,12 @@ func (c *cluster) leave(old, is runtime.Object) runtime.Object {
 }
 
 // begin completes an object that is new in the cluster. Status is what the scheduler
-// makes of it now, so what a dump says of gangs and of waiting pods is dropped.
+// makes of it now, so what a dump says of gangs and of waiting pods is dropped, unless it is the
+// moment of a restart.
 func (c *cluster) begin(o runtime.Object) {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
-		if !othersStatus(o) {
+		if !othersStatus(o) && !c.live {
 			delete(o.Object, "status")
 		}
 	case *v1.Node:
@@ -207,6 +209,9 @@ func (c *cluster) begin(o runtime.Object) {
 			return
 		}
 		o.Status.Phase = cmp.Or(o.Status.Phase, v1.PodPending)
+		if c.live {
+			return
+		}
 		o.Status.Conditions = slices.DeleteFunc(o.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
 	}
 }

@@ -250,8 +250,9 @@ func (w *world) judgeFits(group []string) error {
 		return nil
 	}
 	need := f.total
-	for _, g := range f.gangs {
-		if !f.spares(g) {
+	for i, g := range f.gangs {
+		// Who has been whole may count as started, whatever has become of its members since.
+		if !f.spares(g) || i < len(group) && w.whole[group[i]] { // beyond them are parts of one gang
 			need += g.need
 		}
 	}
@@ -497,7 +498,9 @@ func (w *world) judgeSettled() error {
 // judgeMultiples asks podCountMultiple of strict gangs to which nothing has happened
 // since they were planned, and who are not bound in part because bindings were lost.
 func (w *world) judgeMultiples(group []string) error {
-	if w.excused(group) {
+	// Where bindings were lost a member may be bound alone, and others take the places beside it: bound
+	// members need not be part of a multiple.
+	if w.excused(group) || w.uneven[groupKey(group)] {
 		return nil
 	}
 	if g := w.gangs[group[0]]; g == nil || g.nonStrict || !w.good || slices.ContainsFunc(group, func(name string) bool { return w.stirred[name] }) {

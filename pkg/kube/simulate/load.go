@@ -9,9 +9,12 @@ import (
 	"io"
 	"maps"
 	"regexp"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -81,7 +84,7 @@ func (s *Set) Add(file string, data []byte) error {
 	for _, d := range split(data) {
 		at.Document++
 		at.Line = d.line
-		if err := s.document(d.text, at); err != nil {
+		if err := s.document(d, at); err != nil {
 			return err
 		}
 	}
@@ -92,6 +95,7 @@ func (s *Set) Add(file string, data []byte) error {
 type chunk struct {
 	text []byte
 	line int
+	json bool // it is known to be valid JSON
 }
 
 // split cuts a file at the lines that separate YAML documents, and JSON values that
@@ -148,6 +152,10 @@ func values(doc chunk) (out []chunk) {
 	if doc.text[0] != '{' {
 		return []chunk{doc}
 	}
+	if json.Valid(doc.text) {
+		doc.json = true // one value, which need not be cut
+		return []chunk{doc}
+	}
 	d := json.NewDecoder(bytes.NewReader(doc.text))
 	for {
 		var one json.RawMessage
@@ -159,23 +167,123 @@ func values(doc chunk) (out []chunk) {
 			return []chunk{doc} // YAML can look like this too; if not, its reader complains
 		}
 		start := int(d.InputOffset()) - len(one)
-		out = append(out, chunk{one, doc.line + bytes.Count(doc.text[:start], []byte("\n"))})
+		out = append(out, chunk{one, doc.line + bytes.Count(doc.text[:start], []byte("\n")), true})
 	}
 }
 
 // document reads one document.
-func (s *Set) document(text []byte, at Position) error {
-	if items, of, ok := listItems(text); ok {
-		for _, item := range items {
-			here := at
-			here.Line += item.line
-			if err := s.yaml(item.text, here, of); err != nil {
-				return err
-			}
-		}
-		return nil
+func (s *Set) document(doc chunk, at Position) error {
+	cut := listItems
+	if doc.json {
+		cut = jsonItems
 	}
-	return s.yaml(text, at, metav1.TypeMeta{})
+	if items, of, ok := cut(doc.text); ok {
+		return s.items(items, at, of)
+	}
+	return s.value(doc, at, metav1.TypeMeta{})
+}
+
+// value reads one value, an element of a list if of is set.
+func (s *Set) value(c chunk, at Position, of metav1.TypeMeta) error {
+	if c.json {
+		return s.json(c.text, at, of)
+	}
+	return s.yaml(c.text, at, of)
+}
+
+// together is how many items are read by one goroutine, so that small lists are by one.
+const together = 500
+
+// items reads the items of a list, several at a time.
+func (s *Set) items(items []chunk, at Position, of metav1.TypeMeta) error {
+	parts := make([]Set, (len(items)+together-1)/together)
+	failed := make([]error, len(parts))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(len(parts), goruntime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for p := int(next.Add(1)) - 1; p < len(parts); p = int(next.Add(1)) - 1 {
+				for _, item := range items[p*together : min((p+1)*together, len(items))] {
+					here := at
+					here.Line += item.line
+					if failed[p] = parts[p].value(item, here, of); failed[p] != nil {
+						break
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for p := range parts {
+		s.append(&parts[p])
+		if failed[p] != nil {
+			return failed[p]
+		}
+	}
+	return nil
+}
+
+// append adds what was read after all before it.
+func (s *Set) append(o *Set) {
+	s.objects, s.podless = append(s.objects, o.objects...), append(s.podless, o.podless...)
+	add := func(to *map[string]int, from map[string]int) {
+		for what, n := range from {
+			if *to == nil {
+				*to = map[string]int{}
+			}
+			(*to)[what] += n
+		}
+	}
+	add(&s.skipped, o.skipped)
+	add(&s.ignored, o.ignored)
+}
+
+// jsonItems cuts a JSON list into its items, whose lines count from that of the document. The
+// text must be valid.
+func jsonItems(text []byte) (items []chunk, of metav1.TypeMeta, ok bool) {
+	var depth, line, start, key, from, to int
+	key = -1 // where the last text on the list's own level begins
+	quoted := false
+	began := 0 // the line on which an item begins
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\n':
+			line++
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			if quoted = !quoted; quoted && depth == 1 {
+				key = i
+			}
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth == 2 && c == '[' && from == 0 && key >= 0 && bytes.HasPrefix(text[key:], []byte(`"items"`)) {
+				from = i
+			}
+			if depth == 3 && from > 0 && to == 0 {
+				if c != '{' {
+					return nil, of, false
+				}
+				start, began = i, line
+			}
+		case c == '}' || c == ']':
+			if depth == 3 && from > 0 && to == 0 {
+				items = append(items, chunk{text[start : i+1], began, true})
+			}
+			if depth == 2 && c == ']' && from > 0 && to == 0 {
+				to = i + 1
+			}
+			depth--
+		}
+	}
+	if to == 0 {
+		return nil, of, false
+	}
+	head := slices.Concat(text[:from], []byte("[]"), text[to:])
+	if json.Unmarshal(head, &of) != nil || !strings.HasSuffix(of.Kind, "List") || of.APIVersion == "" {
+		return nil, of, false
+	}
+	return items, of, true
 }
 
 // listItems cuts a YAML list as kubectl prints it into its items, whose lines count
@@ -204,7 +312,7 @@ func listItems(text []byte) (items []chunk, of metav1.TypeMeta, ok bool) {
 		case starts && (indent < 0 || depth == indent):
 			indent = depth
 			item := append(bytes.Repeat([]byte(" "), depth+1), bare[1:]...)
-			items = append(items, chunk{item, number})
+			items = append(items, chunk{text: item, line: number})
 		case depth > indent && len(items) > 0:
 			items[len(items)-1].text = append(items[len(items)-1].text, line...)
 		default: // a key after the items
@@ -368,6 +476,11 @@ func nameIn(raw []byte) string {
 // decodeCore reads an object of Kubernetes.
 func (s *Set) decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.Object, error) {
 	want := k.resource.GroupVersion()
+	if gvk.GroupVersion() == want {
+		if o, ok := decodePresent(raw, gvk); ok {
+			return o, nil
+		}
+	}
 	decoder := present
 	if gvk.GroupVersion() != want {
 		decoder = internal
@@ -381,6 +494,21 @@ func (s *Set) decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (runt
 		return o, err
 	}
 	return legacyscheme.Scheme.ConvertToVersion(o, want)
+}
+
+// decodePresent is what the decoder present does with an object in which nothing is wrong, in half the
+// time: most of a cluster's objects are such.
+func decodePresent(raw []byte, gvk schema.GroupVersionKind) (runtime.Object, bool) {
+	o, err := legacyscheme.Scheme.New(gvk)
+	if err != nil {
+		return nil, false
+	}
+	if unknown, err := kjson.UnmarshalStrict(raw, o); err != nil || len(unknown) > 0 {
+		return nil, false
+	}
+	o.GetObjectKind().SetGroupVersionKind(gvk)
+	legacyscheme.Scheme.Default(o)
+	return o, true
 }
 
 func (s *Set) ignore(gvk schema.GroupVersionKind, unknown []error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/metrics"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,11 +21,43 @@ import (
 type observer struct {
 	buffer  []byte
 	samples []metrics.Sample
+	// refused counts the requests that were refused: whoever was may ask again after a pause,
+	// which only the goroutine's stack tells from other sleep.
+	refused *atomic.Int64
+	// counts says that the runtime's counts are enough, since one goroutine runs at a time and no
+	// garbage is collected: nobody is being handed from one thread to another, or waits for memory.
+	counts  bool
+	heard   int64  // refused, when nothing moved for the last time
+	outside uint64 // goroutines outside of Go then: those that wait for signals
+	known   bool   // all this has been looked at once
 }
 
 // wait returns once nothing moves, or when ctx ends.
 func (o *observer) wait(ctx context.Context) error {
 	return o.until(ctx, func() bool { return !o.busy() && o.quiet() })
+}
+
+// quiet says whether every other goroutine waits.
+//
+// Where the runtime's counts are not enough, or if somebody may ask again, the stacks tell, and
+// that costs more than most of what is waited for.
+func (o *observer) quiet() bool {
+	refused := o.refused.Load()
+	if o.counts && o.known && o.heard == refused {
+		for range 3 {
+			if o.busy() || o.samples[2].Value.Uint64() != o.outside {
+				return false
+			}
+			runtime.Gosched()
+		}
+		return !o.busy()
+	}
+	if !o.allWait() {
+		return false
+	}
+	o.heard, o.known = refused, !o.busy()
+	o.outside = o.samples[2].Value.Uint64()
+	return true
 }
 
 // calm is wait for those who look again before they rely on it: it costs a hundredth, and
@@ -64,15 +97,16 @@ func (o *observer) busy() bool {
 		o.samples = []metrics.Sample{
 			{Name: "/sched/goroutines/running:goroutines"},
 			{Name: "/sched/goroutines/runnable:goroutines"},
+			{Name: "/sched/goroutines/not-in-go:goroutines"},
 		}
 	}
 	metrics.Read(o.samples)
 	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
 }
 
-// quiet says whether every other goroutine waits. The runtime stops the world to write
-// down their states, so they are all of one moment.
-func (o *observer) quiet() bool {
+// allWait reads off their stacks whether every other goroutine waits. The runtime stops the
+// world to write down their states, so they are all of one moment.
+func (o *observer) allWait() bool {
 	if o.buffer == nil {
 		o.buffer = make([]byte, 1<<20)
 	}

@@ -52,11 +52,20 @@ type Options struct {
 	// VictimsStay keeps pods that are evicted, or deleted while they run, where they are,
 	// terminating, until a later set deletes them once more.
 	VictimsStay bool
+	// Live says that the objects are those of a cluster at one moment, of which a scheduler that is
+	// restarted then makes what it can: their status counts, and pods that are leaving are still there.
+	Live bool
+	// Now is when that moment is; if zero, it is when the youngest object was made.
+	Now time.Time
+	// Tried is plugin.Options' own.
+	Tried func(context.Context, plugin.Trial)
 
 	// between is api's, for tests of what happens when requests fail.
 	between func(clienttesting.Action, answer) (runtime.Object, error)
 	// allServed has all APIs served, whether or not there are objects of them yet.
 	allServed bool
+	// counted is the observer's counts.
+	counted bool
 }
 
 // Run simulates until the cluster of the first set has settled, then brings in the
@@ -67,35 +76,27 @@ type Options struct {
 //
 // One process can run one simulation at a time, and must do nothing else meanwhile.
 func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	s, pods, err := start(ctx, o, first)
+	w, err := Open(ctx, o, first)
 	if err != nil {
 		return nil, err
 	}
-	defer s.stop(stop)
-	if err := s.open(ctx); err != nil {
-		return nil, err
-	}
+	defer w.Close()
 	for {
-		if err := s.come(ctx, pods); err != nil {
+		if err := w.Settle(ctx, nil); err != nil {
 			return nil, err
-		}
-		if err := s.settle(ctx); err != nil {
-			return nil, err
-		}
-		if pods = s.cluster.due(); len(pods) > 0 {
-			continue
 		}
 		if len(then) == 0 {
-			break
+			return w.result(), nil
 		}
-		if pods, err = s.cluster.apply(then[0]); err != nil {
+		pods, err := w.cluster.apply(then[0])
+		if err != nil {
+			return nil, err
+		}
+		if err := w.come(ctx, pods); err != nil {
 			return nil, err
 		}
 		then = then[1:]
 	}
-	return s.result(), nil
 }
 
 // UnsettledError says what a simulation was waiting for when its time was over.
@@ -126,6 +127,7 @@ type simulation struct {
 	binding  atomic.Int64
 	awaits   bool // something goes on in real time, or did when it was last quiet
 	served   bool // all APIs are
+	tried    func(context.Context, plugin.Trial)
 	patience time.Duration
 }
 
@@ -136,15 +138,20 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	if err != nil {
 		return nil, nil, err
 	}
-	clock, gate := clocktesting.NewFakeClock(epoch.Add(-time.Second)), &gate{}
+	begin := epoch
+	if !o.Now.IsZero() {
+		begin = o.Now
+	}
+	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
-		clock: clock, gate: gate, served: o.allServed,
-		cluster: &cluster{born: epoch, ran: map[types.UID]bool{}, owned: map[identity]*owned{}, api: &api{
-			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
+		clock: clock, gate: gate, served: o.allServed, tried: o.Tried,
+		cluster: &cluster{born: begin, live: o.Live, ran: map[types.UID]bool{}, owned: map[identity]*owned{}, api: &api{
+			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay || o.Live, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
 		}},
 		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,
 	}
+	s.observer.refused, s.observer.counts = &s.cluster.refused, o.counted
 	pods, err := s.cluster.apply(first)
 	if err != nil {
 		return nil, nil, err
@@ -192,7 +199,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
 	registry := plugin.Factories(plugin.Options{
-		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared },
+		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried,
 		// Asked before a gang's status is read: not while it changes.
 		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false },
 	})
@@ -290,8 +297,9 @@ const (
 	littleMore = 5 * time.Second
 )
 
-// settle runs the scheduler until there is nothing left to do.
-func (s *simulation) settle(ctx context.Context) error {
+// settle runs the scheduler until there is nothing left to do, or until it is enough; nil never
+// says so.
+func (s *simulation) settle(ctx context.Context, enough func() bool) error {
 	changes, since := s.cluster.changes(), s.clock.Now()
 	for {
 		if err := s.quiet(ctx); err != nil {
@@ -301,6 +309,8 @@ func (s *simulation) settle(ctx context.Context) error {
 			changes, since = now, s.clock.Now()
 		}
 		switch {
+		case enough != nil && enough():
+			return nil
 		case s.work(ctx):
 		case s.clock.Since(since) >= s.patience:
 			return nil

@@ -168,7 +168,7 @@ func (w *world) noteLost(lost []lostRequest) {
 			continue
 		}
 		group := groupKey(w.groupOf(w.members[l.pod]))
-		w.halfway[group] = true
+		w.halfway[group], w.uneven[group] = true, true
 		if pod := w.pods["default/"+l.pod]; pod != nil && !l.done {
 			if w.since[pod.UID].IsZero() {
 				w.since[pod.UID] = w.s.clock.Now()
@@ -191,14 +191,19 @@ func (w *world) noteUnasked(lost []lostRequest) {
 	}
 }
 
-// excused says whether a group may be bound in part: bindings were lost on the way.
+// excused says whether a group may be bound in part: bindings were lost on the way. Of a gang that
+// it may miss some are bound alone, too, while the others' bindings are tried again.
 func (w *world) excused(group []string) bool {
 	key := groupKey(group)
 	whole, any := true, false
 	for _, name := range group {
-		_, bound := w.membersOf(name)
-		whole = whole && (w.whole[name] || w.mayMiss(group, name))
+		pending, bound := w.membersOf(name)
+		tried := slices.ContainsFunc(pending, func(p *v1.Pod) bool { _, lost := w.lost[p.UID]; return lost })
+		whole = whole && (w.whole[name] || w.mayMiss(group, name) && !tried)
 		any = any || len(bound) > 0
+	}
+	if !any {
+		delete(w.uneven, key)
 	}
 	if whole || !any {
 		delete(w.halfway, key)

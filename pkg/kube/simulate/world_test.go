@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	goruntime "runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -73,6 +75,7 @@ type world struct {
 	loose       bool                      // the binding of a pod without a gang was lost, since then
 	comesLate   map[types.UID]bool        // pods without a gang whose binding was lost, and that were not bound since
 	halfway     map[string]bool           // groups that may be bound in part: bindings were lost
+	uneven      map[string]bool           // groups of which bindings were lost since the first of them was bound
 	theirs      map[string]string         // gang of another scheduler, by pod
 	foreignSeen bool
 	specs       map[string]*podSpec // of members, by name
@@ -94,13 +97,24 @@ type eviction struct {
 	robbed bool            // a more important pod has come to one of them: it is planned anew
 }
 
+// alone has one goroutine run at a time, and no garbage collected, until what it returns is called:
+// to find out that nothing moves is cheap then.
+func alone() (end func()) {
+	procs, percent := goruntime.GOMAXPROCS(1), debug.SetGCPercent(-1)
+	return func() {
+		debug.SetGCPercent(percent)
+		goruntime.GOMAXPROCS(procs)
+	}
+}
+
 // play has a history happen and returns the first rule that is broken.
 func play(ctx context.Context, h history) (w *world, err error) {
+	defer alone()()
 	w = &world{
 		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
 		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
 		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]*eviction{}, apiOf: map[string]string{}, held: map[types.UID]hold{},
-		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, halfway: map[string]bool{}, comesLate: map[types.UID]bool{}, theirs: map[string]string{},
+		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, theirs: map[string]string{},
 		specs: map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{}, gone: map[types.UID]bool{},
 		halves: map[types.UID]bool{},
 	}
@@ -110,7 +124,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 	}
 	life, cancel := context.WithCancel(ctx)
 	w.cancel = cancel
-	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass, allServed: true}, &Set{}); err != nil {
+	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass, allServed: true, counted: true}, &Set{}); err != nil {
 		cancel()
 		return w, err
 	}

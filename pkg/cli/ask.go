@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/pkg/kube/ask"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+)
+
+// askFlags are the flags of what asks a cluster, or files.
+type askFlags struct {
+	files                         []string
+	config, kubeconfig, context   string
+	as                            string
+	namespace, output, kubernetes string
+	all                           bool
+	timeout                       delay
+	verbosity                     int
+}
+
+// askSource words what all questions have in common.
+const askSource = `
+
+A live cluster is read as the scheduler reads it, with the rights of whoever asks: one list of
+each kind, and nothing is written. With -f the objects come from files, such as "kubectl get
+nodes,pods,podgroups,... -A -o yaml" prints. A scheduler in memory then takes them over as it
+does after a restart and goes on: what is said to happen happens, if nothing else does.
+
+The exit code is 0 when there is an answer, 1 when there is none, 2 for a mistake in the
+command line or in a file.`
+
+func (f *askFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.timeout, f.output = delay(time.Minute), "table"
+	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder of objects to ask instead of a cluster, or - for standard input; repeatable")
+	flags.StringVar(&f.config, "config", "", "`FILE` with the scheduler's KubeSchedulerConfiguration (default: one that serves muster-scheduler and koord-scheduler)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "`PATH` of the kubeconfig (default: as kubectl has it)")
+	flags.StringVar(&f.context, "context", "", "`NAME` of the kubeconfig's context")
+	flags.StringVar(&f.as, "as", "", "`USER` as whom to read")
+	flags.Var(&f.timeout, "timeout", "how long the answer may take")
+	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the answer: table, wide, json or yaml")
+	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
+	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler in memory, on standard error (default: nothing is logged)")
+	complete := func(name string, words ...string) {
+		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // the flag was added above
+		}
+	}
+	complete("output", "table", "wide", "json", "yaml")
+}
+
+func (f *askFlags) addNamespace(cmd *cobra.Command, of string) {
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` of "+of+" (default: that of the context, or \"default\" for files)")
+}
+
+// answer opens a view of what is asked, and prints what is answered.
+func (f *askFlags) answer(cmd *cobra.Command, of func(context.Context, *ask.View) (value any, text func(wide bool) string, err error)) error {
+	switch f.output {
+	case "table", "wide", "json", "yaml":
+	default:
+		return usageError("--output %s: legal: table, wide, json, yaml", f.output)
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
+	defer cancel()
+	defer logTo(cmd.ErrOrStderr(), f.verbosity)()
+	o, set, err := f.objects(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	restore, err := emulate(cmd, f.kubernetes, set)
+	if err != nil {
+		return err
+	}
+	defer restore()
+	view, err := ask.Open(ctx, o, set)
+	if err != nil {
+		return simulateError(err)
+	}
+	defer view.Close()
+	value, text, err := of(ctx, view)
+	if err != nil {
+		return err
+	}
+	return f.print(cmd.OutOrStdout(), value, text)
+}
+
+func (f *askFlags) print(w io.Writer, value any, text func(wide bool) string) (err error) {
+	switch f.output {
+	case "json":
+		out := json.NewEncoder(w)
+		out.SetEscapeHTML(false)
+		out.SetIndent("", "  ")
+		return out.Encode(value)
+	case "yaml":
+		var data []byte
+		if data, err = yaml.Marshal(value); err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	}
+	_, err = io.WriteString(w, text(f.output == "wide"))
+	return err
+}
+
+// objects reads files, or a cluster.
+func (f *askFlags) objects(ctx context.Context, cmd *cobra.Command) (o ask.Options, set *simulate.Set, err error) {
+	if f.config != "" {
+		if o.Config, err = os.ReadFile(f.config); err != nil {
+			return o, nil, usageError("--config: %w", err)
+		}
+	}
+	if len(f.files) > 0 {
+		set, err = readSet(cmd, f.files)
+		return o, set, err
+	}
+	config, err := f.client().ClientConfig()
+	if err != nil {
+		return o, nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.Impersonate.UserName = f.as
+	config.QPS = -1 // one list of each kind: there is nothing to hold back
+	set, notes, err := ask.List(ctx, config)
+	for _, note := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
+	}
+	o.Now = time.Now()
+	return o, set, err
+}
+
+func (f *askFlags) client() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+}
+
+// in is the namespace that is meant where one must be.
+func (f *askFlags) in() (string, error) {
+	if f.namespace != "" || len(f.files) > 0 {
+		if f.namespace == "" {
+			return "default", nil
+		}
+		return f.namespace, nil
+	}
+	namespace, _, err := f.client().Namespace()
+	return namespace, err
+}
+
+// target reads what is asked about.
+func (f *askFlags) target(words ...string) (ask.Target, error) {
+	namespace, err := f.in()
+	if err != nil {
+		return ask.Target{}, err
+	}
+	t, err := ask.ParseTarget(namespace, words)
+	if err != nil {
+		return t, usageError("%w", err)
+	}
+	return t, nil
+}
+
+// wanted reads for what room is counted: for members of a gang, or for a pod with these requests.
+func (f *askFlags) wanted(of, requests string) (want ask.Wanted, err error) {
+	switch {
+	case of != "" && requests != "":
+		return want, usageError("--for and --requests exclude one another")
+	case requests != "":
+		if want.Requests, err = ask.ParseRequests(requests); err != nil {
+			return want, usageError("--requests: %w", err)
+		}
+	case of != "":
+		target, err := f.target(of)
+		if err != nil {
+			return want, err
+		}
+		want.Gang = &target
+	}
+	return want, nil
+}
+
+// targetArgs are one or two words: "podgroup NAME", "podgroup/NAME".
+func targetArgs(_ *cobra.Command, args []string) error {
+	if len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2 {
+		return nil
+	}
+	return errors.New("say what is to be explained: podgroup NAME or pod NAME")
+}
+
+func newExplainCommand() *cobra.Command {
+	f := askFlags{}
+	cmd := &cobra.Command{
+		Use:   "explain podgroup|pod NAME",
+		Short: "Why a gang waits and what would help, or where it runs and how near its members are",
+		Long: `Say of a gang, or of that of a pod, what it does and since when, what it waits for in
+one sentence, domain by domain how many places there are, what the nodes lack and what an
+eviction there would cost, what would help, who is before it in the queue, and who holds places
+that it must respect. Of a gang that runs: where, in how many domains of each layer, and in how
+many at least it would be on empty nodes.` + askSource,
+		Example: `  kubectl muster explain podgroup training
+  musterctl explain pod training-0 -n research -o json
+  musterctl explain podgroup/training -f cluster.yaml`,
+		Args: targetArgs,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return []string{"podgroup", "pod"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, err := f.target(args...)
+			if err != nil {
+				return err
+			}
+			return f.answer(cmd, func(ctx context.Context, v *ask.View) (any, func(bool) string, error) {
+				e, err := v.Explain(ctx, target)
+				return e, func(wide bool) string { return explainText(e, wide) }, err
+			})
+		},
+	}
+	f.add(cmd)
+	f.addNamespace(cmd, "the gang")
+	return cmd
+}
+
+func newQueueCommand() *cobra.Command {
+	f := askFlags{}
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Which gangs wait, in the order in which they will be tried, and for what",
+		Long: `List the gangs of which members wait in the order in which the scheduler tries them:
+since when, how many members are bound of how many that are needed, what they wait for, the
+places that are reserved for them and who has yet to leave these. The estimated start is when
+enough pods have reached their activeDeadlineSeconds, if gangs further ahead took nothing; a
+dash where pods do not say. Last come the gangs that nobody tries: their members are missing.` + askSource,
+		Example: `  kubectl muster queue -A
+  musterctl queue -f cluster.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			namespace := ""
+			if f.all && f.namespace != "" {
+				return usageError("-A and -n exclude one another")
+			}
+			if !f.all {
+				var err error
+				if namespace, err = f.in(); err != nil {
+					return err
+				}
+			}
+			return f.answer(cmd, func(ctx context.Context, v *ask.View) (any, func(bool) string, error) {
+				all, err := v.Queue(ctx, namespace)
+				return all, func(wide bool) string { return queueText(all, v.At(), wide) }, err
+			})
+		},
+	}
+	f.add(cmd)
+	f.addNamespace(cmd, "the gangs")
+	cmd.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "gangs of all namespaces")
+	return cmd
+}
+
+func newTopologyCommand() *cobra.Command {
+	f := askFlags{}
+	var of, requests, layer string
+	cmd := &cobra.Command{
+		Use:   "topology",
+		Short: "The network as a tree: what is free, used, reserved and broken, and which gang is where",
+		Long: `Show the tree of the ClusterNetworkTopology with its slots: free, used by pods that run,
+or reserved for members that wait. A slot is room for a member of the gang that --for names, or
+for a pod with the --requests, as the scheduler's own Filters see it; without both it is a whole
+node. Nodes that are cordoned or not ready are broken.
+
+In the picture each pod of a gang is a letter, each other pod #, a place that is reserved x, a
+free slot a dot; ! stands before what is on a broken node. Up to 200 nodes are drawn, with
+-o wide all; with --layer the domains down to that layer are listed instead.` + askSource,
+		Example: `  kubectl muster topology --requests cpu=8,nvidia.com/gpu=8 --layer SpineLayer
+  musterctl topology --for podgroup/training -n research
+  musterctl topology -f cluster.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			want, err := f.wanted(of, requests)
+			if err != nil {
+				return err
+			}
+			return f.answer(cmd, func(ctx context.Context, v *ask.View) (any, func(bool) string, error) {
+				t, err := v.Topology(ctx, want)
+				if err != nil {
+					return nil, nil, err
+				}
+				if layer != "" {
+					if !t.Cut(layer) {
+						return nil, nil, usageError("--layer %s: there is no such layer: %s", layer, strings.Join(t.Layers(), ", "))
+					}
+				}
+				return t, func(wide bool) string { return topologyText(t, layer != "", wide) }, nil
+			})
+		},
+	}
+	f.add(cmd)
+	f.addNamespace(cmd, "the gang that --for names")
+	cmd.Flags().StringVar(&of, "for", "", "`podgroup/NAME` for whose members room is counted")
+	cmd.Flags().StringVar(&requests, "requests", "", "`REQUESTS` of a pod for which room is counted, such as cpu=8,nvidia.com/gpu=8")
+	cmd.Flags().StringVar(&layer, "layer", "", "`LAYER` down to which domains are listed")
+	return cmd
+}

@@ -1,0 +1,104 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/pkg/cli"
+	"github.com/muster-scheduler/muster/pkg/kube/ask"
+)
+
+// TestAsk runs the files of testdata/ask:
+//
+//	scenario dir=NAME   takes the objects of a scenario that are there at first, and those of the input
+//	musterctl           runs the command of the input, on these objects
+//
+// Run with -rewrite to have the answers written; then read the diff.
+func TestAsk(t *testing.T) {
+	datadriven.Walk(t, "testdata/ask", func(t *testing.T, path string) {
+		var files []string
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "scenario":
+				var dir string
+				d.ScanArgs(t, "dir", &dir)
+				files = scenarioFiles(t, dir)
+				if d.Input != "" {
+					name := filepath.Join(t.TempDir(), "more.yaml")
+					require.NoError(t, os.WriteFile(name, []byte(d.Input), 0o600))
+					files = append(files, "-f", name)
+				}
+				return ""
+			case "musterctl":
+				var out bytes.Buffer
+				code := cli.Main(t.Context(), append(strings.Fields(d.Input), files...), &out, &out)
+				for line := range strings.Lines(out.String()) {
+					if code != 0 {
+						break
+					}
+					require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100, line)
+				}
+				if code != 0 {
+					return out.String() + "exit code " + string(rune('0'+code)) + "\n"
+				}
+				return out.String()
+			}
+			d.Fatalf(t, "unknown command %q", d.Cmd)
+			return ""
+		})
+	})
+}
+
+// scenarioFiles are the arguments of a scenario up to what comes later.
+func scenarioFiles(t *testing.T, name string) (args []string) {
+	dir := filepath.Join("../../test/scenarios/simulate", name)
+	data, err := os.ReadFile(filepath.Join(dir, "args"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(data)) {
+		file, ok := strings.CutPrefix(strings.TrimSpace(line), "-f ")
+		if ok {
+			args = append(args, "-f", filepath.Join(dir, file))
+		}
+	}
+	return args
+}
+
+// TestAskRoundTrip: what is printed as JSON and as YAML is the value that was meant, and has the
+// names that others read.
+func TestAskRoundTrip(t *testing.T) {
+	run := func(args ...string) []byte {
+		var out, errs bytes.Buffer
+		require.Zero(t, cli.Main(t.Context(), append(args, scenarioFiles(t, "08-no-help")...), &out, &errs), errs.String())
+		return out.Bytes()
+	}
+	for _, test := range []struct {
+		args   []string
+		value  any
+		fields []string
+	}{
+		{[]string{"explain", "podgroup", "g"}, &ask.Explanation{}, []string{"gang", "state", "since", "waitsFor", "cure", "domains", "queue"}},
+		{[]string{"topology", "--for", "podgroup/g"}, &ask.Topology{}, []string{"layer", "path", "nodes", "free", "used", "reserved", "children"}},
+		{[]string{"queue"}, &[]ask.Waiter{}, []string{"gang", "priority", "since", "members", "reason"}},
+	} {
+		data := run(append(test.args, "-o", "json")...)
+		require.NoError(t, json.Unmarshal(data, test.value))
+		again, err := json.MarshalIndent(test.value, "", "  ")
+		require.NoError(t, err)
+		require.JSONEq(t, string(data), string(again))
+		fromYAML, err := yaml.YAMLToJSON(run(append(test.args, "-o", "yaml")...))
+		require.NoError(t, err)
+		require.JSONEq(t, string(data), string(fromYAML))
+		for _, name := range test.fields {
+			require.Contains(t, string(data), `"`+name+`":`)
+		}
+	}
+}

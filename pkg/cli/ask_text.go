@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/muster-scheduler/muster/pkg/kube/ask"
+)
+
+// mostRows bounds what is listed of domains and of gangs, unless it is to be wide.
+const mostRows = 10
+
+// explainText shows an explanation to people: what it is and what it waits for first.
+func explainText(e *ask.Explanation, wide bool) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Gang %s: %s", e.Gang, e.State)
+	if !e.Since.IsZero() {
+		fmt.Fprintf(&out, ", %s", age(e.Since, e.At()))
+	}
+	fmt.Fprintf(&out, ", %d of %d members bound\n", e.Members.Bound, e.Members.Min)
+	paragraph(&out, e.WaitsFor)
+	if n := e.Next; n != nil && n.Why != nil {
+		paragraph(&out, "It "+n.Why.String()+".")
+	}
+	if e.Cure != nil {
+		paragraph(&out, "What would help: "+e.Cure.Words+".")
+		if wide && len(e.Cure.Plugins) > 0 {
+			paragraph(&out, fmt.Sprintf("Refused by %s. It is tried again upon %s.", strings.Join(e.Cure.Plugins, ", "), strings.Join(e.Cure.Events, ", ")))
+		}
+	}
+	if wide && e.Reason != "" {
+		paragraph(&out, "The scheduler says: "+e.Reason)
+	}
+	writeDomains(&out, e, wide)
+	if q := e.Queue; q != nil {
+		out.WriteByte('\n')
+		switch {
+		case q.Position == 0:
+			out.WriteString("Queue: nobody tries it now\n")
+		case len(q.Ahead) == 0:
+			fmt.Fprintf(&out, "Queue: first of %d\n", q.Of)
+		default:
+			fmt.Fprintf(&out, "Queue: %d of %d, after %s\n", q.Position, q.Of, severalNames(q.Ahead, wide))
+		}
+	}
+	for _, h := range e.Holders {
+		fmt.Fprintf(&out, "Reserved for %s (priority %d): %s on %s\n", h.Gang, h.Priority, places(len(h.Nodes)), severalNames(h.Nodes, wide))
+	}
+	if w := e.Where; w != nil {
+		fmt.Fprintf(&out, "\nWhere: %s\n", orCluster(w.Domain))
+		rows := [][]string{{"LAYER", "DOMAINS", "LEAST POSSIBLE"}}
+		for i, l := range w.Touched {
+			rows = append(rows, []string{l.Layer, strconv.Itoa(l.Domains), strconv.Itoa(w.LeastPossible[i].Domains)})
+		}
+		writeRows(&out, rows, make([]string, len(rows)))
+	}
+	return out.String()
+}
+
+// writeDomains lists what each domain has.
+func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
+	if len(e.Domains) == 0 {
+		return
+	}
+	rows, notes := [][]string{{strings.ToUpper(e.Layer), "NODES", "SLOTS", "EVICTION"}}, []string{""}
+	for i, d := range e.Domains {
+		if i == mostRows && !wide {
+			rows, notes = append(rows, []string{fmt.Sprintf("and %d more", len(e.Domains)-i), "", "", ""}), append(notes, "")
+			break
+		}
+		rows = append(rows, []string{orCluster(d.Path), strconv.Itoa(d.Nodes), strconv.Itoa(d.Slots), evictionText(d.Eviction)})
+		var lacks []string
+		for reason, n := range d.Lacks {
+			lacks = append(lacks, fmt.Sprintf("%d %s", n, reason))
+		}
+		slices.Sort(lacks)
+		notes = append(notes, indented(strings.Join(lacks, ", "), 2))
+	}
+	out.WriteByte('\n')
+	writeRows(out, rows, notes)
+}
+
+func evictionText(e *ask.Eviction) string {
+	switch {
+	case e == nil:
+		return "-"
+	case e.Untried:
+		return "not all ways were tried"
+	case e.Possible && e.Pods == 0:
+		return "nobody"
+	case e.Possible:
+		text := fmt.Sprintf("%s of priority up to %d", countPods(e.Pods), e.HighestPriority)
+		if e.Violations > 0 {
+			text += fmt.Sprintf(", %d budgets violated", e.Violations)
+		}
+		return text
+	}
+	return fmt.Sprintf("impossible: at most %d", e.Slots)
+}
+
+// queueText shows who waits.
+func queueText(all []ask.Waiter, now time.Time, wide bool) string {
+	if len(all) == 0 {
+		return "No gang waits.\n"
+	}
+	var out strings.Builder
+	rows, notes := [][]string{{"", "GANG", "PRIORITY", "AGE", "BOUND", "STATE", "RESERVED", "START"}}, []string{""}
+	for i, w := range all {
+		reserved := "-"
+		if r := w.Reservation; r != nil {
+			reserved = fmt.Sprintf("%d in %s", r.Places, orCluster(r.Domain[strings.LastIndexByte(r.Domain, '/')+1:]))
+		}
+		position := strconv.Itoa(i + 1)
+		if w.State == ask.Waiting || w.State == ask.Rejected {
+			position = "-"
+		}
+		rows = append(rows, []string{
+			position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now), w.Members.String(), string(w.State), reserved, startText(w.EstimatedStart, now),
+		})
+		lines := 2
+		if wide {
+			lines = 10
+		}
+		notes = append(notes, indented(w.Reason, lines))
+	}
+	writeRows(&out, rows, notes)
+	return out.String()
+}
+
+func startText(at *time.Time, now time.Time) string {
+	switch {
+	case at == nil:
+		return "-"
+	case !at.After(now):
+		return "now"
+	}
+	return "in " + duration.HumanDuration(at.Sub(now))
+}
+
+// mostDrawn is how many nodes are drawn.
+const mostDrawn = 200
+
+// topologyText shows the network.
+func topologyText(t *ask.Topology, listed, wide bool) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved; %d of %d nodes broken\n", t.For, t.Free, t.Used, t.Reserved, t.Broken, t.Nodes)
+	if t.Problem != "" {
+		paragraph(&out, "Topology: "+t.Problem)
+	}
+	out.WriteByte('\n')
+	if !listed && (wide || t.Nodes <= mostDrawn) {
+		out.WriteString(t.Picture())
+	} else {
+		rows := [][]string{{"DOMAIN", "LAYER", "NODES", "BROKEN", "FREE", "USED", "RESERVED"}}
+		bottom := ""
+		if layers := t.Layers(); !listed && len(layers) > 1 {
+			bottom = layers[len(layers)-1]
+		}
+		var add func(b *ask.Branch)
+		add = func(b *ask.Branch) {
+			if b.Layer == bottom {
+				return
+			}
+			rows = append(rows, []string{
+				orCluster(b.Path), b.Layer, strconv.Itoa(b.Nodes), strconv.Itoa(b.Broken), strconv.Itoa(b.Free), strconv.Itoa(b.Used), strconv.Itoa(b.Reserved),
+			})
+			for i := range b.Children {
+				add(&b.Children[i])
+			}
+		}
+		add(&t.Branch)
+		writeRows(&out, rows, make([]string, len(rows)))
+	}
+	if len(t.Gangs) > 0 {
+		out.WriteByte('\n')
+	}
+	for i, g := range t.Gangs {
+		if i == mostRows && !wide {
+			fmt.Fprintf(&out, "and %d more gangs\n", len(t.Gangs)-i)
+			break
+		}
+		fmt.Fprintf(&out, "%s  %s, %s\n", g.Letter, g.Gang, countPods(g.Pods))
+	}
+	if len(t.Unlabelled) > 0 {
+		fmt.Fprintf(&out, "\nNodes without a name at some layer: %s\n", severalNames(t.Unlabelled, wide))
+	}
+	return out.String()
+}
+
+// age is for how long something has been so.
+func age(since, now time.Time) string {
+	return duration.HumanDuration(max(now.Sub(since), 0))
+}
+
+func orCluster(path string) string { return cmp.Or(path, "the cluster") }
+
+func places(n int) string {
+	if n == 1 {
+		return "1 place"
+	}
+	return fmt.Sprintf("%d places", n)
+}
+
+// severalNames lists names, not all unless it is to be wide.
+func severalNames(names []string, wide bool) string {
+	if len(names) <= mostRows || wide {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostRows], ", "), len(names)-mostRows)
+}
+
+// paragraph wraps a text.
+func paragraph(out *strings.Builder, text string) {
+	if text != "" {
+		out.WriteString(strings.ReplaceAll(indented(text, 12), "    ", "  "))
+	}
+}

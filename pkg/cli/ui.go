@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-scheduler/muster/pkg/kube/ask"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/page"
+)
+
+// share is how many times as long as an answer took the page waits at least before it asks
+// again, so that a large cluster does not keep this machine busy.
+const share = 3
+
+func newUICommand() *cobra.Command {
+	f := askFlags{}
+	address, port, refresh := "127.0.0.1", 0, delay(5*time.Second)
+	var of, requests string
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "A page for the browser: the network, who is where, which gangs wait and why",
+		Long: `Serve a page that shows the network as nested boxes, the gangs on its nodes, free and
+reserved places, broken nodes, and the gangs that wait with what they wait for. Click a gang to see
+what each domain has for it, a domain to see who is in it and what fits. It goes on to show what is
+so: while somebody looks, the cluster is read again every few seconds, or the files when they change.
+
+The page is served to this machine only, unless --address says otherwise; whoever can reach it sees
+what you may see. It fetches nothing from elsewhere, and nothing can be changed with it.` + askSource,
+		Example: `  kubectl muster ui
+  musterctl ui -f cluster.yaml --port 8080`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			want, err := f.wanted(of, requests)
+			if err != nil {
+				return err
+			}
+			if port < 0 || port > 65535 {
+				return usageError("--port %d: legal: 0 to 65535", port)
+			}
+			w := &watched{flags: &f, cmd: cmd, want: want}
+			return w.serve(cmd.Context(), net.JoinHostPort(strings.Trim(address, "[]"), strconv.Itoa(port)), time.Duration(refresh))
+		},
+	}
+	f.add(cmd)
+	f.addNamespace(cmd, "the gang that --for names")
+	flags := cmd.Flags()
+	if err := flags.MarkHidden("output"); err != nil {
+		panic(err) // the flag was added above
+	}
+	flags.StringVar(&address, "address", address, "`ADDRESS` to serve on; one that others can reach shows them what you may see")
+	flags.IntVar(&port, "port", port, "`PORT` to serve on; 0 is one that is free")
+	flags.Var(&refresh, "refresh", "how long after an answer the cluster is read again, at least")
+	flags.StringVar(&of, "for", "", "`podgroup/NAME` for whose members room is counted")
+	flags.StringVar(&requests, "requests", "", "`REQUESTS` of a pod for which room is counted, such as cpu=8,nvidia.com/gpu=8")
+	return cmd
+}
+
+// watched is a cluster, or files, that a page shows.
+type watched struct {
+	flags *askFlags
+	cmd   *cobra.Command
+	want  ask.Wanted
+
+	mu      sync.Mutex // a process can have one view at a time
+	options ask.Options
+	set     *simulate.Set // that was read last
+	queue   []ask.Waiter  // of it
+	stamp   string        // of the files that it was read from
+}
+
+// serve shows what is watched until the context ends.
+func (w *watched) serve(ctx context.Context, address string, refresh time.Duration) error {
+	defer logTo(w.cmd.ErrOrStderr(), w.flags.verbosity)()
+	first, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	served := net.JoinHostPort(host, port)
+	p := page.New(page.Options{Address: served, First: *first, Asked: w})
+	server := &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	fmt.Fprintf(w.cmd.OutOrStdout(), "http://%s/\n", served)
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		fmt.Fprintln(w.cmd.ErrOrStderr(), "Note: whoever can reach this address sees what you may see of the cluster")
+	}
+	wait := refresh
+	for {
+		select {
+		case <-ctx.Done():
+			p.Close()
+			_ = server.Close() // what is still being answered is nobody's any more
+			<-ended
+			return nil
+		case err := <-ended:
+			p.Close()
+			return err
+		case <-time.After(wait):
+		}
+		if p.Watched() == 0 {
+			continue // nobody looks: nobody asks the cluster
+		}
+		began := time.Now()
+		switch state, err := w.read(ctx); {
+		case errors.Is(err, errSame) || ctx.Err() != nil:
+		case err != nil:
+			p.Trouble(err.Error())
+		default:
+			p.Show(state)
+		}
+		wait = max(refresh, share*time.Since(began))
+	}
+}
+
+// errSame says that nothing can have changed.
+var errSame = errors.New("the files are as they were")
+
+// read reads what is watched and says what is so.
+func (w *watched) read(ctx context.Context) (*page.State, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stamp := w.stampNow()
+	if w.set != nil && stamp != "" && stamp == w.stamp {
+		return nil, errSame
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.flags.timeout))
+	defer cancel()
+	w.stamp = "" // what cannot be read is tried again
+	o, set, err := w.flags.objects(ctx, w.cmd)
+	if err != nil {
+		return nil, err
+	}
+	var state *page.State
+	var queue []ask.Waiter
+	err = w.view(ctx, o, set, func(v *ask.View) (err error) {
+		state, queue, err = stateOf(ctx, v, w.want)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	state.Source = w.source()
+	w.options, w.set, w.queue, w.stamp = o, set, queue, stamp
+	return state, nil
+}
+
+// view opens a view of a set for as long as do takes; w.mu is held.
+func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do func(*ask.View) error) error {
+	restore, err := emulate(w.cmd, w.flags.kubernetes, set)
+	if err != nil {
+		return err
+	}
+	defer restore()
+	v, err := ask.Open(ctx, o, set)
+	if err != nil {
+		return simulateError(err)
+	}
+	defer v.Close()
+	return do(v)
+}
+
+// stampNow is different once a file has changed; "" if there are none. Standard input stays what it was.
+func (w *watched) stampNow() string {
+	var out strings.Builder
+	for _, name := range w.flags.files {
+		files, err := filesIn(name)
+		fmt.Fprintln(&out, name, err)
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil {
+				fmt.Fprintln(&out, file, info.Size(), info.ModTime().UnixNano())
+			}
+		}
+	}
+	return out.String()
+}
+
+// source names what is watched.
+func (w *watched) source() string {
+	if len(w.flags.files) > 0 {
+		return strings.Join(w.flags.files, ", ")
+	}
+	if w.flags.context != "" {
+		return w.flags.context
+	}
+	raw, err := w.flags.client().RawConfig()
+	if err != nil || raw.CurrentContext == "" {
+		return "the cluster"
+	}
+	return raw.CurrentContext
+}
+
+// stateOf is what a page shows of a view.
+func stateOf(ctx context.Context, v *ask.View, want ask.Wanted) (*page.State, []ask.Waiter, error) {
+	present, err := v.Present(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := v.Topology(ctx, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	queue, err := v.Queue(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &page.State{At: v.At(), For: t.For, Layers: t.Layers(), Problem: t.Problem}
+	kinds := map[ask.Doing]page.Kind{ask.Run: page.Runs, ask.Leave: page.Leaves, ask.Come: page.Reserved}
+	var walk func(b *ask.Branch, depth int)
+	walk = func(b *ask.Branch, depth int) {
+		for i := range b.Children {
+			walk(&b.Children[i], depth+1)
+		}
+		if depth < len(s.Layers)-1 {
+			return // a domain
+		}
+		n := page.Node{Path: b.Path, Free: b.Free, Broken: b.Broken > 0}
+		for _, h := range present.Nodes[b.Path[strings.LastIndexByte(b.Path, '/')+1:]] {
+			n.Places = append(n.Places, page.Place{Gang: h.Gang, Kind: kinds[h.Does], Pods: h.Pods})
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	walk(&t.Branch, 0)
+	for _, g := range present.Gangs {
+		s.Gangs = append(s.Gangs, page.Gang{Name: g.Gang, Pods: g.Pods, Domain: g.Domain})
+	}
+	for _, w := range queue {
+		one := page.Waiter{
+			Gang: w.Gang, Priority: w.Priority, Bound: w.Members.Bound, Min: w.Members.Min,
+			State: string(w.State), Reason: w.Reason, Starts: w.EstimatedStart,
+		}
+		if !w.Since.IsZero() {
+			one.Since = &w.Since
+		}
+		s.Waiting = append(s.Waiting, one)
+	}
+	return s, queue, nil
+}
+
+// explained is an explanation with what a terminal would say of its costs.
+type explained struct {
+	*ask.Explanation
+	Why string `json:"why,omitempty"` // the eviction is where it is, one sentence
+}
+
+// Explain is for the page.
+func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
+	namespace, name, _ := strings.Cut(gang, "/")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.flags.timeout))
+	defer cancel()
+	var out explained
+	err := w.view(ctx, w.options, w.set, func(v *ask.View) (err error) {
+		out.Explanation, err = v.Explain(ctx, ask.Target{Kind: "podgroup", Namespace: namespace, Name: name})
+		return err
+	})
+	if unknown := (*ask.UnknownError)(nil); errors.As(err, &unknown) {
+		return nil, fmt.Errorf("gang %s: %w", gang, page.ErrUnknown)
+	}
+	if err == nil && out.Next != nil && out.Next.Why != nil {
+		out.Why = "It " + out.Next.Why.String() + "."
+	}
+	return out, err
+}
+
+// Fits is for the page: of the gangs that are tried first, as many as a list has rows.
+func (w *watched) Fits(ctx context.Context, domain string) (fits []page.Fit, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.flags.timeout))
+	defer cancel()
+	if len(w.queue) == 0 {
+		return nil, nil
+	}
+	err = w.view(ctx, w.options, w.set, func(v *ask.View) error {
+		for _, waits := range w.queue[:min(len(w.queue), mostRows)] {
+			namespace, name, _ := strings.Cut(waits.Gang, "/")
+			t, err := v.Topology(ctx, ask.Wanted{Gang: &ask.Target{Kind: "podgroup", Namespace: namespace, Name: name}})
+			if err != nil {
+				return err
+			}
+			b := find(&t.Branch, domain)
+			if b == nil {
+				return fmt.Errorf("domain %s: %w", domain, page.ErrUnknown)
+			}
+			m := waits.Members
+			needs := m.Min - m.Bound
+			if needs <= 0 {
+				needs = m.Exist - m.Bound
+			}
+			fits = append(fits, page.Fit{Gang: waits.Gang, Needs: needs, Slots: b.Free})
+		}
+		return nil
+	})
+	return fits, err
+}
+
+// find is the domain of a path; nil if there is none.
+func find(b *ask.Branch, path string) *ask.Branch {
+	if b.Path == path {
+		return b
+	}
+	for i := range b.Children {
+		if c := &b.Children[i]; c.Path == path || strings.HasPrefix(path, c.Path+"/") {
+			return find(c, path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+// Package ask answers what people ask of a cluster: why a gang waits, what the network looks like,
+// who is next. It takes the objects of one moment, has a scheduler see them as it does after a
+// restart, lets it go on in memory (package simulate), and reads off what it knows and what it
+// does. So what is said to happen happens, if nothing else does.
+//
+//	ask.go      a View of a cluster
+//	explain.go  why a gang waits, or where it is
+//	look.go     what an attempt of the scheduler's says of domains
+//	since.go    since when
+//	where.go    where a gang runs, and how near
+//	queue.go    who is tried in which order
+//	tree.go     the network with what is free and used
+//	present.go  who is on which node
+//	list.go     the objects of a live cluster
+//
+// Answers are values; how they are shown is not said here. It decides nothing, and writes nothing
+// to any cluster.
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Options say how the scheduler is configured, and when it is.
+type Options struct {
+	Config []byte    // as simulate.Options has it
+	Now    time.Time // if zero, it is when the youngest object was made
+}
+
+// View is a cluster of which questions are asked.
+type View struct {
+	*simulate.World
+	at     time.Time
+	listed map[gang.Ref]cache.Report // as the cluster was found
+	told   told
+	queue  []gang.Ref // that wait, in the order in which they will be tried
+
+	about gang.Ref          // the group that is looked at closely; zero is none
+	looks map[gang.Ref]look // by group, what its last attempt said
+}
+
+// Open makes the view of a set. Close it: a process can have one at a time.
+func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
+	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, looks: map[gang.Ref]look{}}
+	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, Now: o.Now, Tried: v.see}, set)
+	if err != nil {
+		return nil, err
+	}
+	v.World, v.at = w, w.Now()
+	for _, ref := range w.Shared().Cache.Gangs() {
+		if r, ok := w.Shared().Cache.Report(ref); ok {
+			v.listed[ref] = r
+		}
+	}
+	v.queue = v.order()
+	return v, nil
+}
+
+// At is when the cluster was found as it is.
+func (v *View) At() time.Time { return v.at }
+
+// see notes what an attempt says.
+func (v *View) see(ctx context.Context, t plugin.Trial) {
+	v.looks[t.Attempt.Group.Key] = v.lookAt(ctx, t, t.Attempt.Group.Key == v.about)
+}
+
+// cache is what the scheduler knows.
+func (v *View) cache() *cache.Cache { return v.Shared().Cache }
+
+// group is the group of a gang, whose name its plan is filed under.
+func (v *View) group(ref gang.Ref) gang.Ref {
+	if together := v.cache().Together(ref); len(together) > 0 {
+		if r := v.listed[ref]; r.Speaker != nil {
+			return v.cache().GroupKey(r.Speaker)
+		}
+	}
+	return ref
+}
+
+// order lists the gangs of which members wait.
+func (v *View) order() (all []gang.Ref) {
+	first := map[gang.Ref]*v1.Pod{}
+	for ref, r := range v.listed {
+		if !r.Served {
+			continue
+		}
+		for _, pod := range v.cache().Pending(ref) {
+			if v.Profile(pod.Spec.SchedulerName) != nil && (first[ref] == nil || v.Less(pod, first[ref])) {
+				first[ref] = pod
+			}
+		}
+		if first[ref] != nil {
+			all = append(all, ref)
+		}
+	}
+	waits := func(ref gang.Ref) int {
+		if v.listed[ref].Refusal.Waits() {
+			return 1 // nobody tries it
+		}
+		return 0
+	}
+	slices.SortFunc(all, func(a, b gang.Ref) int {
+		switch x, y := waits(a), waits(b); {
+		case x != y:
+			return x - y
+		case v.Less(first[a], first[b]):
+			return -1
+		case v.Less(first[b], first[a]):
+			return 1
+		}
+		return a.Compare(b, topology.CompareNames)
+	})
+	return all
+}
+
+// Target is what somebody asks about.
+type Target struct{ Kind, Namespace, Name string }
+
+// ParseTarget reads the words of a command line: "podgroup NAME", "pod NAME", "podgroup/NAME".
+func ParseTarget(namespace string, words []string) (Target, error) {
+	words = strings.SplitN(strings.Join(words, "/"), "/", 3)
+	if len(words) != 2 || words[1] == "" {
+		return Target{}, fmt.Errorf("say podgroup NAME or pod NAME")
+	}
+	t := Target{Namespace: namespace, Name: words[1]}
+	switch strings.ToLower(words[0]) {
+	case "podgroup", "podgroups", "pg", "gang":
+		t.Kind = "podgroup"
+	case "pod", "pods", "po":
+		t.Kind = "pod"
+	default:
+		return Target{}, fmt.Errorf("%q: legal: podgroup, pod", words[0])
+	}
+	return t, nil
+}
+
+// UnknownError says that what somebody asks about does not exist.
+type UnknownError struct{ Kind, Namespace, Name string }
+
+func (e *UnknownError) Error() string {
+	return "there is no " + e.Kind + " " + e.Namespace + "/" + e.Name
+}
+
+// find returns the gang that somebody asks about.
+func (v *View) find(t Target) (gang.Ref, error) {
+	if t.Kind == "pod" {
+		for _, pod := range v.Pods() {
+			if pod.Namespace != t.Namespace || pod.Name != t.Name {
+				continue
+			}
+			if ref := source.Of(pod); !ref.IsZero() {
+				return ref, nil
+			}
+			return gang.Ref{}, fmt.Errorf("pod %s is a member of no gang", convert.PodKey(pod))
+		}
+		return gang.Ref{}, &UnknownError{"pod", t.Namespace, t.Name}
+	}
+	var found []gang.Ref
+	for _, ref := range v.cache().Gangs() {
+		if ref.Namespace == t.Namespace && ref.Name == t.Name {
+			found = append(found, ref)
+		}
+	}
+	if len(found) == 0 {
+		return gang.Ref{}, &UnknownError{"gang", t.Namespace, t.Name}
+	}
+	// Of several of one name that is meant which has members.
+	slices.SortStableFunc(found, func(a, b gang.Ref) int { return v.listed[b].Members - v.listed[a].Members })
+	return found[0], nil
+}

@@ -1,0 +1,129 @@
+package ask
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+	"pgregory.net/rapid"
+
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	_ "github.com/muster-scheduler/muster/test/seed"
+)
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	goleak.VerifyTestMain(m)
+}
+
+// TestWhatIsSaidHappens: in random clusters, of each gang that waits: who is said to start starts, in that
+// domain; who is said to have nobody evicted has nobody evicted; who starts though nobody is evicted was
+// said to start.
+func TestWhatIsSaidHappens(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		require.NoError(t, checks.Value.Set("25"))
+	}
+	said := map[State]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		text, gangs := drawWorld(t)
+		set := func() *simulate.Set {
+			s := &simulate.Set{}
+			require.NoError(t, s.Add("world.yaml", []byte(text)))
+			return s
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		happens, err := simulate.Run(ctx, simulate.Options{}, set())
+		require.NoError(t, err, text)
+		of := map[string]simulate.Gang{}
+		for _, g := range happens.Gangs {
+			of[g.Name] = g
+		}
+		for _, name := range gangs {
+			v, err := Open(ctx, Options{}, set())
+			require.NoError(t, err, text)
+			e, err := v.Explain(ctx, Target{Kind: "podgroup", Namespace: "default", Name: name})
+			v.Close()
+			require.NoError(t, err, text)
+			said[e.State]++
+			g := of[name]
+			switch e.State {
+			case Starts, Evicts, Preempting:
+				require.Equal(t, simulate.Scheduled, g.State, "%s: %s\n%s", name, e.WaitsFor, text)
+				require.Equal(t, e.Next.Domain, g.Domain, "%s: %s\n%s", name, e.WaitsFor, text)
+			default:
+				require.NotEqual(t, simulate.Scheduled, g.State, "%s is %s: %s\n%s", name, e.State, e.WaitsFor, text)
+			}
+			if e.State == Evicts {
+				require.NotNil(t, g.Eviction, "%s: %s\n%s", name, e.WaitsFor, text)
+			} else {
+				require.Nil(t, g.Eviction, "%s is %s: %s\n%s", name, e.State, e.WaitsFor, text)
+			}
+		}
+	})
+	if testing.Short() {
+		return // too few worlds to have all
+	}
+	for _, state := range []State{Starts, Evicts, Unschedulable, NeverFits, Waiting} {
+		require.Positive(t, said[state], "the worlds never came to %s: %v", state, said)
+	}
+}
+
+// drawWorld draws up to eight nodes with pods, and up to four gangs that wait.
+func drawWorld(t *rapid.T) (text string, gangs []string) {
+	var out strings.Builder
+	out.WriteString(`
+{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: ClusterNetworkTopology, metadata: {name: default}, spec: {networkTopologySpec: [
+  {topologyLayer: SpineLayer, labelKey: [spine]}, {topologyLayer: BlockLayer, parentTopologyLayer: SpineLayer, labelKey: [block]},
+  {topologyLayer: NodeTopologyLayer, parentTopologyLayer: BlockLayer}]}}
+`)
+	for _, p := range []int{1, 5, 9} {
+		fmt.Fprintf(&out, "---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: p%d}, value: %d}\n", p, p)
+	}
+	priority := func(of ...int) int { return rapid.SampledFrom(of).Draw(t, "priority") }
+	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
+		cpu := rapid.IntRange(1, 4).Draw(t, "cpu")
+		fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: Node, metadata: {name: m%d, labels: {spine: s%d, block: b%d}}, spec: {unschedulable: %t}, status: {capacity: {cpu: %d, memory: 8Gi}}}\n",
+			i, rapid.IntRange(0, 2).Draw(t, "spine"), rapid.IntRange(0, 1).Draw(t, "block"), rapid.IntRange(0, 7).Draw(t, "cordoned") == 0, cpu)
+		for j, free := 0, cpu; free > 0 && rapid.Bool().Draw(t, "runs"); j++ {
+			used := rapid.IntRange(1, free).Draw(t, "used")
+			free -= used
+			writePod(&out, fmt.Sprintf("run-%d-%d", i, j), "", fmt.Sprintf("m%d", i), priority(1, 5), used)
+		}
+	}
+	for g := range rapid.IntRange(1, 4).Draw(t, "gangs") {
+		name := fmt.Sprintf("g%d", g)
+		gangs = append(gangs, name)
+		n, p, cpu := rapid.IntRange(1, 5).Draw(t, "members"), priority(1, 5, 9), rapid.IntRange(1, 2).Draw(t, "cpu")
+		missing := rapid.IntRange(0, 7).Draw(t, "missing") / 7
+		layer := rapid.SampledFrom([]string{"SpineLayer", "BlockLayer"}).Draw(t, "layer")
+		strategy := rapid.SampledFrom([]string{"MustGather", "PreferGather"}).Draw(t, "strategy")
+		fmt.Fprintf(&out, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s, annotations: {"+
+			`gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"%s","strategy":"%s"}]}'}}, spec: {minMember: %d}}`+"\n",
+			name, layer, strategy, n+missing)
+		for i := range n {
+			writePod(&out, fmt.Sprintf("%s-%d", name, i), name, "", p, cpu)
+		}
+	}
+	return out.String(), gangs
+}
+
+func writePod(out *strings.Builder, name, gang, node string, priority, cpu int) {
+	label, at := "", ""
+	if gang != "" {
+		label = ", labels: {pod-group.scheduling.sigs.k8s.io: " + gang + "}"
+	}
+	if node != "" {
+		at = ", nodeName: " + node
+	}
+	fmt.Fprintf(out, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s%s}, spec: {schedulerName: muster-scheduler, priorityClassName: p%d%s, "+
+		"containers: [{name: c, image: i, resources: {requests: {cpu: %d}}}]}}\n", name, label, priority, at, cpu)
+}

@@ -1,0 +1,428 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// State is what a gang does, or would do.
+type State string
+
+// The states.
+const (
+	Scheduled     State = "Scheduled"     // it runs
+	Starts        State = "Starts"        // it waits, and the scheduler would start it now
+	Preempting    State = "Preempting"    // its places are reserved until victims have left
+	Evicts        State = "Evicts"        // it waits, and the scheduler would evict for it now
+	Waiting       State = "Waiting"       // for members, or other gangs
+	Unschedulable State = "Unschedulable" // there is no room
+	NeverFits     State = "NeverFits"     // there would be none with every pod gone
+	Rejected      State = "Rejected"      // what its users wrote cannot be carried out
+)
+
+// Explanation is why a gang waits, or where it is.
+type Explanation struct {
+	Gang     string    `json:"gang"`
+	State    State     `json:"state"`
+	Since    time.Time `json:"since,omitzero"`
+	Members  Members   `json:"members"`
+	WaitsFor string    `json:"waitsFor,omitempty"` // one sentence
+	// Next is what the scheduler would do now if nothing else happens; nil if that is nothing.
+	Next *Next `json:"next,omitempty"`
+	// Reason is what the scheduler itself says.
+	Reason  string   `json:"reason,omitempty"`
+	Cure    *Cure    `json:"cure,omitempty"`
+	Domains []Domain `json:"domains,omitempty"`
+	Layer   string   `json:"layer,omitempty"` // of the domains
+	Queue   *Place   `json:"queue,omitempty"`
+	Holders []Holder `json:"holders,omitempty"` // of places that it must respect
+	Where   *Where   `json:"where,omitempty"`
+	at      time.Time
+}
+
+// At is when the cluster was as it is explained.
+func (e *Explanation) At() time.Time { return e.at }
+
+// Members are counted.
+type Members struct {
+	Exist int `json:"exist"`
+	Bound int `json:"bound"`
+	Min   int `json:"min"`
+}
+
+func (m Members) String() string { return fmt.Sprintf("%d/%d", m.Bound, m.Min) }
+
+// Next is what would happen.
+type Next struct {
+	Domain string   `json:"domain"` // where the gang starts; "" is the whole cluster
+	Nodes  []string `json:"nodes"`
+	Evicts []string `json:"evicts,omitempty"` // namespace/name on node
+	// Why says why they; nil if they leave already, or nobody does.
+	Why *status.Explanation `json:"why,omitempty"`
+}
+
+// Cure is what would have the gang tried again.
+type Cure struct {
+	Words   string   `json:"words"`
+	Plugins []string `json:"plugins,omitempty"` // that refuse it
+	Events  []string `json:"events,omitempty"`  // that these wait for
+}
+
+// Place is a gang's place in the queue.
+type Place struct {
+	Position int      `json:"position"` // from 1; 0 if nobody tries it
+	Of       int      `json:"of"`
+	Ahead    []string `json:"ahead,omitempty"`
+}
+
+// Holder is a gang that holds places.
+type Holder struct {
+	Gang     string   `json:"gang"`
+	Priority int32    `json:"priority"`
+	Nodes    []string `json:"nodes"`
+}
+
+// Where is where a gang runs.
+type Where struct {
+	Domain string `json:"domain"` // the deepest that holds all of it; "" is the whole cluster
+	// Touched counts the domains of each layer in which it has members, LeastPossible those that
+	// it would need at least on empty nodes; from the top down.
+	Touched       []Layer `json:"touched"`
+	LeastPossible []Layer `json:"leastPossible"`
+}
+
+// Layer counts domains of a layer.
+type Layer struct {
+	Layer   string `json:"layer"`
+	Domains int    `json:"domains"`
+}
+
+// Explain has the scheduler go on until it is known what becomes of a gang.
+func (v *View) Explain(ctx context.Context, t Target) (*Explanation, error) {
+	ref, err := v.find(t)
+	if err != nil {
+		return nil, err
+	}
+	was, members := v.listed[ref], v.members(ref)
+	e := &Explanation{Gang: ref.String(), at: v.at, Since: v.since(ref, was, members), Queue: v.placeOf(ref)}
+	pending := v.cache().Pending(ref)
+	running, _ := v.cache().Running(ref)
+	if len(pending) == 0 && len(running) > 0 {
+		e.fill(was)
+		e.State = Scheduled
+		e.Where, err = v.where(ctx, ref, running)
+		return e, err
+	}
+	e.Holders = v.holders(pending)
+	v.about = v.group(ref)
+	if err := v.Settle(ctx, func() bool { return v.decided(ref) }); err != nil {
+		return nil, err
+	}
+	if err := v.fate(ctx, e, ref, was); err != nil {
+		return nil, err
+	}
+	if len(running) > 0 {
+		if e.Where, err = v.where(ctx, ref, running); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// decided says whether nothing can become of a gang any more but what already has.
+func (v *View) decided(ref gang.Ref) bool {
+	r, ok := v.cache().Report(ref)
+	last, tried := v.looks[v.group(ref)]
+	switch {
+	case !ok:
+		return true
+	case r.Reserved:
+		return tried // a reservation that was found may yet be given up
+	case r.Bound >= r.Min && r.Min > 0:
+		return r.Planned == 0 || len(v.cache().Pending(ref)) == 0
+	case r.Planned > 0:
+		return false // it is on its way
+	}
+	// Who was refused since some node is left out for a while is tried once more when the while is over.
+	return last.refusal != nil && len(last.refusal.Avoided) == 0 && (r.Refusal.By == gang.Plan || r.Refusal.By == gang.Template)
+}
+
+func (e *Explanation) fill(r cache.Report) {
+	e.Members = Members{Exist: r.Exist, Bound: r.Bound, Min: r.Min}
+}
+
+// fate reads off what has become of a gang that waited.
+func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache.Report) error {
+	e.fill(was)
+	r, ok := v.cache().Report(ref)
+	if !ok {
+		e.State = Waiting
+		return nil
+	}
+	key := v.group(ref)
+	l := v.looks[key]
+	refused := r.Bound < r.Min && !r.Reserved && !r.Refusal.Waits() && r.Refusal.By != gang.Conflict
+	if refused && l.domains == nil { // another one was tried in its place
+		trial, err := v.try(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if trial != nil {
+			l = v.lookAt(ctx, *trial, true)
+		}
+	}
+	e.Domains, e.Layer = l.domains, l.layer
+	condition := status.Condition(status.State(r), r.Domain)
+	e.Reason = condition.Message
+	switch {
+	case r.Bound >= r.Min && r.Min > 0 && was.Bound < was.Min:
+		e.State, e.Reason = Starts, ""
+		e.Next = v.started(ref, was, r)
+		e.WaitsFor = "Nothing: it starts in " + in(e.Next.Domain) + " when the scheduler comes to it."
+	case r.Reserved:
+		return v.reserved(ctx, e, ref, was)
+	case r.Refusal.By == gang.Declaration:
+		e.State, e.WaitsFor = Rejected, sentence(r.Refusal.Words)
+		e.Cure = &Cure{Words: "what its users wrote must be changed"}
+	case r.Refusal.Waits() || r.Refusal.By == gang.Conflict:
+		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
+		e.Cure = &Cure{Words: map[gang.Refuser]string{
+			gang.Missing: "whoever makes its members, or the gangs of its group, must make them", gang.Consent: "the gang that it lists must list it",
+			gang.Conflict: "the gangs of its group must ask for the same",
+		}[r.Refusal.By]}
+	case r.Bound >= r.Min && r.Min > 0:
+		e.State, e.WaitsFor = Scheduled, "It runs; members beyond its minMember wait for free places."
+	case l.refusal != nil:
+		e.State = Unschedulable
+		if l.shortage.Never != nil {
+			e.State = NeverFits
+		}
+		e.WaitsFor = l.shortage.Sentence()
+		e.Cure = v.cure(ctx, ref, l)
+	default:
+		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
+	}
+	v.costs(e, ref)
+	return nil
+}
+
+// costs adds to the domains what evictions there would cost, where the scheduler has compared them.
+// For a gang that has its places nobody is sought.
+func (v *View) costs(e *Explanation, ref gang.Ref) {
+	why := v.Eviction(ref)
+	if e.State == Preempting {
+		for i := range e.Domains {
+			e.Domains[i].Eviction = nil
+		}
+	}
+	for i := range e.Domains {
+		d := &e.Domains[i]
+		if why == nil || d.Eviction == nil {
+			continue
+		}
+		at := slices.IndexFunc(why.Considered, func(c status.ConsideredDomain) bool { return c.Domain == d.Path })
+		if at < 0 {
+			d.Eviction.Untried = len(why.Considered) == 0
+			continue
+		}
+		c := why.Considered[at]
+		d.Eviction.Possible, d.Eviction.Untried, d.Eviction.EvictionCost = c.Possible, c.Untried, c.EvictionCost
+	}
+}
+
+// try makes an attempt for a gang that was not tried itself; nil if it cannot be planned.
+func (v *View) try(ctx context.Context, ref gang.Ref) (*plugin.Trial, error) {
+	group, refusal := v.cache().GroupOf(v.group(ref))
+	if refusal.Is() || len(group.Pending) == 0 {
+		return nil, nil
+	}
+	return v.trial(ctx, group, group.Pods[group.Pending[0].Pod])
+}
+
+func (v *View) trial(ctx context.Context, group *cache.Group, speaker *v1.Pod) (*plugin.Trial, error) {
+	profile, p := v.Profile(speaker.Spec.SchedulerName), v.Shared().Profile(speaker.Spec.SchedulerName)
+	if profile == nil || p == nil {
+		return nil, nil
+	}
+	nodes, err := v.Nodes(ctx, profile)
+	if err != nil {
+		return nil, err
+	}
+	t := p.Try(ctx, group, nodes)
+	return &t, nil
+}
+
+// started is where a gang has gone that waited.
+func (v *View) started(ref gang.Ref, was, is cache.Report) *Next {
+	n := &Next{Domain: is.Domain, Nodes: []string{}}
+	pods, _ := v.cache().Running(ref)
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			n.Nodes = append(n.Nodes, p.Spec.NodeName)
+		}
+	}
+	return n
+}
+
+// reserved is what a gang waits for whose places are reserved: victims that are leaving, or such as
+// would be evicted for it now.
+func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was cache.Report) error {
+	e.State, e.Reason = Preempting, ""
+	e.Next = &Next{Nodes: []string{}}
+	trial, err := v.try(ctx, ref)
+	if err != nil || trial == nil {
+		return err
+	}
+	var places []gang.Place
+	for _, m := range trial.Attempt.Group.Pending {
+		if node := trial.Attempt.Group.Places[m.Pod]; node != "" {
+			e.Next.Nodes = append(e.Next.Nodes, node)
+			places = append(places, gang.Place{Pod: m.Pod, Node: node})
+		}
+	}
+	e.Next.Domain = trial.Attempt.Domain(places)
+	gone, _ := trial.Preemptor.Victims.Leaving(trial.Attempt, v.Now())
+	for _, pods := range gone {
+		for _, p := range pods {
+			e.Next.Evicts = append(e.Next.Evicts, convert.PodKey(p)+" on "+p.Spec.NodeName)
+		}
+	}
+	slices.SortFunc(e.Next.Evicts, topology.CompareNames)
+	verb := "Waits for"
+	if v.Eviction(ref) != nil {
+		e.State, verb = Evicts, "Would evict"
+		e.Next.Why = v.Eviction(ref)
+	}
+	e.WaitsFor = fmt.Sprintf("%s %s; it starts in %s when that pod has left.", verb, several(e.Next.Evicts), in(e.Next.Domain))
+	if len(e.Next.Evicts) > 1 {
+		e.WaitsFor = fmt.Sprintf("%s %s; it starts in %s when these have left.", verb, several(e.Next.Evicts), in(e.Next.Domain))
+	}
+	if len(e.Next.Evicts) == 0 {
+		e.WaitsFor = fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it.", in(e.Next.Domain))
+	}
+	v.costs(e, ref)
+	return nil
+}
+
+// mostNamed bounds the names in a sentence.
+const mostNamed = 3
+
+func several(names []string) string {
+	if len(names) <= mostNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), len(names)-mostNamed)
+}
+
+// in names a domain.
+func in(path string) string {
+	if path == "" {
+		return "the cluster"
+	}
+	return path
+}
+
+// sentence ends a text with one stop, and begins it with a capital.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}
+
+// cure says what would have a refused gang tried again.
+func (v *View) cure(ctx context.Context, ref gang.Ref, l look) *Cure {
+	c := &Cure{Plugins: l.refusal.Plugins}
+	pending := v.cache().Pending(ref)
+	if len(pending) > 0 {
+		c.Events = v.events(ctx, pending[0].Spec.SchedulerName, c.Plugins)
+	}
+	switch {
+	case l.shortage.Pinned != nil:
+		c.Words = "room in " + l.shortage.In + ": pods that leave, or nodes that come; or all its members made anew"
+	case l.shortage.Never != nil:
+		c.Words = "more or larger nodes in one domain, or other rules; nobody who leaves helps"
+	case l.refusal.Everywhere:
+		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more room does not help"
+	case l.may != preempt.Evicts:
+		c.Words = "pods that leave, or nodes that come; " + l.may.Says(0, 0)
+	case l.nobody:
+		c.Words = "pods that leave, or nodes that come; nobody may be evicted for it"
+	default:
+		c.Words = "pods that leave, or nodes that come; no eviction makes enough room in one domain"
+	}
+	return c
+}
+
+// events are what plugins wait for that have refused a pod, each once.
+func (v *View) events(ctx context.Context, profile string, plugins []string) (all []string) {
+	p := v.Profile(profile)
+	if p == nil {
+		return nil
+	}
+	for _, of := range p.EnqueueExtensions() {
+		if !slices.Contains(plugins, of.Name()) {
+			continue
+		}
+		events, err := of.EventsToRegister(ctx)
+		if err != nil {
+			continue
+		}
+		for _, e := range events {
+			all = append(all, e.Event.Label())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// placeOf is a gang's place in the queue; nil if it is not in it.
+func (v *View) placeOf(ref gang.Ref) *Place {
+	i := slices.Index(v.queue, ref)
+	if i < 0 {
+		return nil
+	}
+	p := &Place{Of: len(v.queue)}
+	if v.listed[ref].Refusal.Waits() {
+		return p
+	}
+	p.Position = i + 1
+	for _, other := range v.queue[:i] {
+		p.Ahead = append(p.Ahead, other.String())
+	}
+	return p
+}
+
+// holders are the gangs with reserved places that the waiting members of a gang must respect.
+func (v *View) holders(pending []*v1.Pod) (all []Holder) {
+	if len(pending) == 0 {
+		return nil
+	}
+	tree := v.cache().Topology().Tree
+	places := v.cache().PlacesIn(tree, pending[0])
+	for i := range tree.NumNodes() {
+		for _, p := range places[i] {
+			name := v.cache().GroupKey(p).String()
+			at := slices.IndexFunc(all, func(h Holder) bool { return h.Gang == name })
+			if at < 0 {
+				at = len(all)
+				all = append(all, Holder{Gang: name, Priority: convert.Priority(p)})
+			}
+			all[at].Nodes = append(all[at].Nodes, tree.NodeName(i))
+		}
+	}
+	return all
+}

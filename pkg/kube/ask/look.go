@@ -1,0 +1,147 @@
+package ask
+
+import (
+	"context"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// look is what one attempt says, read off while its snapshot is as it was.
+type look struct {
+	refusal  *place.Refusal // nil if there is a plan, or a plugin has failed
+	shortage status.Shortage
+	domain   string // of the plan
+
+	domains []Domain // only if it was looked at closely, as is all below
+	layer   string
+	nobody  bool // who may be evicted
+	may     preempt.Verdict
+}
+
+// Domain is what one domain has for a gang.
+type Domain struct {
+	Path  string         `json:"path"` // "" is the whole cluster
+	Slots int            `json:"slots"`
+	Nodes int            `json:"nodes"`
+	Lacks map[string]int `json:"lacks,omitempty"` // nodes that take nobody, by what they lack
+	// Eviction is nil where nobody is sought.
+	Eviction *Eviction `json:"eviction,omitempty"`
+}
+
+// Eviction is what an eviction in a domain would come to.
+type Eviction struct {
+	Possible bool `json:"possible"`
+	Untried  bool `json:"untried,omitempty"` // nobody knows
+	// Slots are those that there would be if everybody had left who may be evicted.
+	Slots                int `json:"slots"`
+	*status.EvictionCost     // of the cheapest; nil if it is not possible
+}
+
+// lookAt reads what an attempt has found.
+func (v *View) lookAt(ctx context.Context, t plugin.Trial, closely bool) look {
+	a := t.Attempt
+	l := look{refusal: t.Refusal}
+	switch {
+	case t.Refusal != nil:
+		l.shortage = status.ShortageOf(t.Refusal)
+		if l.shortage.Pinned, l.shortage.In = pinned(a); l.shortage.Pinned == nil {
+			l.shortage.Never = a.Never(ctx)
+		}
+	case len(t.Found.Places) > 0:
+		d := a.Enclosing(t.Found.Places)
+		l.domain = a.Net.Tree.Path(d)
+	}
+	if closely && a.Counted() {
+		v.close(ctx, t, &l)
+	}
+	return l
+}
+
+// pinned are the members that run of a gang that must gather, and the domain that they bind the others to.
+func pinned(a *place.Attempt) (names []string, domain string) {
+	if a.All.Must == 0 {
+		return nil, ""
+	}
+	tree := a.Net.Tree
+	for _, m := range a.Group.Bound {
+		if i, ok := tree.NodeIndex(m.Node); ok {
+			_, name := convert.SplitKey(m.Pod)
+			names, domain = append(names, name), tree.Path(tree.Ancestor(tree.Node(i), a.All.Must))
+		}
+	}
+	return names, domain
+}
+
+// close looks at each domain.
+func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
+	a, tree := t.Attempt, t.Attempt.Net.Tree
+	free := offer.Sum(tree, a.World.Free)
+	lacks := make([][]string, len(a.Nodes))
+	for i, n := range a.Nodes {
+		if n != nil && a.World.Free[i] == 0 {
+			lacks[i] = a.Lacks(i)
+		}
+	}
+	var then []offer.Slots
+	if l.may = t.Preemptor.May(a); l.may == preempt.Evicts && l.refusal != nil {
+		gone, nobody := t.Preemptor.Leavers(ctx, a)
+		l.nobody = nobody
+		without := a.FreeWithout(ctx, gone)
+		then = offer.Sum(tree, without)
+		l.staying(ctx, a, without, lacks)
+	}
+	layer := shown(tree, a.All.Must)
+	l.layer = tree.LayerNames()[layer]
+	for d := topology.Root; int(d) < tree.Len(); d++ {
+		if tree.Layer(d) != layer || !tree.Named(d) || l.shortage.Pinned != nil && tree.Path(d) != l.shortage.In {
+			continue
+		}
+		lo, hi := tree.Nodes(d)
+		out := Domain{Path: tree.Path(d), Slots: int(free[d]), Nodes: hi - lo}
+		for i := lo; i < hi; i++ {
+			for _, reason := range lacks[i] {
+				if out.Lacks == nil {
+					out.Lacks = map[string]int{}
+				}
+				out.Lacks[reason]++
+			}
+		}
+		if then != nil {
+			out.Eviction = &Eviction{Slots: int(then[d])}
+		}
+		l.domains = append(l.domains, out)
+	}
+	slices.SortStableFunc(l.domains, func(x, y Domain) int { return y.Slots - x.Slots })
+}
+
+// staying counts apart the nodes that would have room if pods left that may not be evicted.
+func (l *look) staying(ctx context.Context, a *place.Attempt, without []offer.Slots, lacks [][]string) {
+	empty := a.Empty(ctx)
+	counted := map[string]int{}
+	for i, reasons := range lacks {
+		if len(reasons) > 0 && without[i] == 0 && empty[i] > 0 {
+			l.shortage.Stay++
+			continue
+		}
+		for _, r := range reasons {
+			counted[r]++
+		}
+	}
+	l.shortage.Lacks = counted
+}
+
+// shown is the layer whose domains are listed for a gang that must gather in one: it, or the first
+// below the cluster.
+func shown(tree *topology.Tree, must int) int {
+	if must == 0 && tree.Depth() > 1 {
+		return 1
+	}
+	return must
+}

@@ -1,0 +1,373 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/picture"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Wanted says for what room is counted: for members of a gang, for a pod that requests so much, or
+// if both are empty, for whole nodes.
+type Wanted struct {
+	Gang     *Target
+	Requests v1.ResourceList
+}
+
+// ParseRequests reads "cpu=8,nvidia.com/gpu=8".
+func ParseRequests(text string) (v1.ResourceList, error) {
+	out := v1.ResourceList{}
+	for _, one := range strings.Split(text, ",") {
+		name, amount, ok := strings.Cut(one, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q: it must be like cpu=8", one)
+		}
+		q, err := resource.ParseQuantity(amount)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", one, err)
+		}
+		if q.Sign() <= 0 {
+			return nil, fmt.Errorf("%q: it must be more than nothing", one)
+		}
+		out[v1.ResourceName(name)] = q
+	}
+	return out, nil
+}
+
+// Topology is the network as it is.
+type Topology struct {
+	Branch
+	For string `json:"for"` // what a slot is room for
+	// Gangs are those that run, with the letters that stand for them in the picture.
+	Gangs      []Letter `json:"gangs,omitempty"`
+	Unlabelled []string `json:"unlabelled,omitempty"` // nodes that lack a name at some layer
+	Problem    string   `json:"problem,omitempty"`    // with the ClusterNetworkTopology
+
+	tree  *topology.Tree
+	marks []picture.Marks
+}
+
+// Branch is a domain, and what is below it. Slots are free, used by pods that run, or reserved for
+// members that wait; those of nodes that are broken (cordoned, or not ready) are none of these.
+type Branch struct {
+	Layer    string   `json:"layer"`
+	Path     string   `json:"path"` // "" is the whole cluster
+	Nodes    int      `json:"nodes"`
+	Broken   int      `json:"broken"` // nodes
+	Free     int      `json:"free"`
+	Used     int      `json:"used"`
+	Reserved int      `json:"reserved"`
+	Children []Branch `json:"children,omitempty"`
+}
+
+// Letter stands for a gang in the picture.
+type Letter struct {
+	Letter string `json:"letter"`
+	Gang   string `json:"gang"`
+	Pods   int    `json:"pods"`
+}
+
+// Picture draws the nodes: a letter for each pod of a gang, # for one of no gang, x for a place that
+// is reserved, . for a free slot, ! before what is on a broken node.
+func (t *Topology) Picture() string { return picture.Draw(t.tree, t.marks) }
+
+// Layers are the names of the layers, from the top down.
+func (t *Topology) Layers() []string { return t.tree.LayerNames() }
+
+// Cut leaves out what is below a layer, and says whether there is such a layer.
+func (t *Topology) Cut(layer string) bool {
+	if !slices.Contains(t.Layers(), layer) {
+		return false
+	}
+	t.Branch.cut(layer)
+	return true
+}
+
+func (b *Branch) cut(layer string) {
+	if b.Layer == layer {
+		b.Children = nil
+	}
+	for i := range b.Children {
+		b.Children[i].cut(layer)
+	}
+}
+
+// The marks that package picture has no name for.
+const (
+	broken   = "!"
+	reserved = picture.Placed
+)
+
+// leaf is what is known of one node.
+type leaf struct {
+	free, used, reserved int
+	broken               bool
+	marks                picture.Marks
+}
+
+// Topology counts room on the cluster as it was found, before the scheduler goes on.
+func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
+	net := v.cache().Topology()
+	out := &Topology{Problem: net.Problem, tree: net.Tree, For: "whole nodes"}
+	if net.Object == nil {
+		out.Problem = "there is no ClusterNetworkTopology " + "default"
+	}
+	leaves := make([]leaf, net.Tree.NumNodes())
+	var pods []*v1.Pod
+	switch {
+	case want.Gang != nil:
+		ref, err := v.find(*want.Gang)
+		if err != nil {
+			return nil, err
+		}
+		if pods = v.members(ref); len(pods) == 0 {
+			return nil, fmt.Errorf("gang %s has no members", ref)
+		}
+		out.For = "members of " + ref.String()
+	case len(want.Requests) > 0:
+		pods, out.For = []*v1.Pod{v.template(want.Requests)}, "pods that request "+wordsOf(want.Requests)
+	}
+	nodes, err := v.infos(ctx, net.Tree)
+	if err != nil {
+		return nil, err
+	}
+	letters := v.letters(nodes, out)
+	for i, n := range nodes {
+		if n != nil {
+			leaves[i] = v.leaf(n, letters)
+		}
+	}
+	if pods == nil {
+		for i := range leaves {
+			leaves[i].whole()
+		}
+	} else if err := v.fill(ctx, net.Tree, pods, leaves); err != nil {
+		return nil, err
+	}
+	for i := range leaves {
+		l := &leaves[i]
+		l.marks = slices.Concat(l.marks, slices.Repeat(picture.Marks{reserved}, l.reserved), slices.Repeat(picture.Marks{picture.Free}, l.free))
+		if l.broken {
+			l.marks = slices.Concat(picture.Marks{broken}, l.marks)
+		}
+		out.marks = append(out.marks, l.marks)
+		if unlabelled(net.Tree, i) {
+			out.Unlabelled = append(out.Unlabelled, net.Tree.NodeName(i))
+		}
+	}
+	out.Branch = branch(net.Tree, topology.Root, leaves)
+	return out, nil
+}
+
+// members are those of a gang that wait, or else those that run.
+func (v *View) members(ref gang.Ref) []*v1.Pod {
+	if pods := v.cache().Pending(ref); len(pods) > 0 {
+		return pods
+	}
+	pods, _ := v.cache().Running(ref)
+	return pods
+}
+
+// template is a pod that asks for no more than that.
+func (v *View) template(requests v1.ResourceList) *v1.Pod {
+	limits := v1.ResourceList{}
+	for name, q := range requests {
+		if strings.Contains(string(name), "/") {
+			limits[name] = q
+		}
+	}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "asked", UID: "asked"},
+		Spec: v1.PodSpec{
+			SchedulerName: v.ProfileNames()[0],
+			Containers:    []v1.Container{{Name: "asked", Resources: v1.ResourceRequirements{Requests: requests, Limits: limits}}},
+		},
+	}
+}
+
+func wordsOf(requests v1.ResourceList) string {
+	var words []string
+	for name, q := range requests {
+		words = append(words, fmt.Sprintf("%s=%s", name, q.String()))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ",")
+}
+
+// infos are the nodes by index of the tree.
+func (v *View) infos(ctx context.Context, tree *topology.Tree) ([]fwk.NodeInfo, error) {
+	out := make([]fwk.NodeInfo, tree.NumNodes())
+	infos, err := v.Nodes(ctx, v.Profile(v.ProfileNames()[0]))
+	for _, n := range infos {
+		if i, ok := tree.NodeIndex(n.Node().Name); ok {
+			out[i] = n
+		}
+	}
+	return out, err
+}
+
+const alphabet = "abcdefghijklmnopqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // without x, which marks a place
+
+// letters gives gangs that run letters, the largest first; those beyond the alphabet have none.
+func (v *View) letters(nodes []fwk.NodeInfo, out *Topology) map[gang.Ref]string {
+	count := map[gang.Ref]int{}
+	for _, n := range nodes {
+		if n == nil {
+			continue
+		}
+		for _, pod := range podsOn(n) {
+			if ref := source.Of(pod); !ref.IsZero() {
+				count[ref]++
+			}
+		}
+	}
+	refs := make([]gang.Ref, 0, len(count))
+	for ref := range count {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, func(a, b gang.Ref) int {
+		return cmp.Or(count[b]-count[a], a.Compare(b, topology.CompareNames))
+	})
+	letters := map[gang.Ref]string{}
+	for i, ref := range refs {
+		letters[ref] = "?"
+		if i < len(alphabet) {
+			letters[ref] = alphabet[i : i+1]
+		}
+		out.Gangs = append(out.Gangs, Letter{letters[ref], ref.String(), count[ref]})
+	}
+	return letters
+}
+
+// leaf notes who is on a node.
+func (v *View) leaf(n fwk.NodeInfo, letters map[gang.Ref]string) leaf {
+	l := leaf{broken: isBroken(n.Node())}
+	for _, pod := range podsOn(n) {
+		switch ref := source.Of(pod); {
+		case !ref.IsZero():
+			l.marks = append(l.marks, letters[ref])
+		case !everywhere(pod):
+			l.marks = append(l.marks, picture.Taken)
+		}
+	}
+	slices.Sort(l.marks)
+	for _, p := range v.cache().PlacesOn(n.Node().Name, &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(-1 << 31))}}) {
+		if p.Spec.NodeName == "" {
+			l.reserved++
+		}
+	}
+	return l
+}
+
+// whole counts a node as one slot.
+func (l *leaf) whole() {
+	l.reserved = min(l.reserved, 1)
+	switch {
+	case len(l.marks) > 0:
+		l.used, l.reserved = 1, 0
+	case l.broken:
+		l.reserved = 0
+	case l.reserved == 0:
+		l.free = 1
+	}
+}
+
+// fill counts slots for pods.
+func (v *View) fill(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, leaves []leaf) error {
+	var free, held, empty []offer.Slots
+	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {
+		now, with, none := make([]offer.Slots, len(nodes)), make([]offer.Slots, len(nodes)), make([]offer.Slots, len(nodes))
+		v.onEach(ctx, pods[0], nodes, func(i int, n fwk.NodeInfo) {
+			now[i], _ = c.Count(ctx, n, nil)
+			with[i], _ = c.Count(ctx, n, v.besideOn(n, pods[0]))
+			none[i], _ = c.CountWithout(ctx, n, nil, podsOn(n))
+		})
+		free, held, empty = fewer(free, with), fewer(held, now), fewer(empty, none)
+	})
+	if err != nil || free == nil {
+		return err
+	}
+	for i := range leaves {
+		l := &leaves[i]
+		l.free, l.reserved, l.used = int(free[i]), int(held[i]-free[i]), max(0, int(empty[i]-held[i]))
+	}
+	return nil
+}
+
+// besideOn are the members of other gangs that have a place on a node.
+func (v *View) besideOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
+	low := &v1.Pod{ObjectMeta: pod.ObjectMeta, Spec: v1.PodSpec{Priority: new(int32(-1 << 31))}}
+	for _, p := range v.cache().PlacesOn(n.Node().Name, low) {
+		if info, err := framework.NewPodInfo(p); err == nil {
+			all = append(all, info)
+		}
+	}
+	return all
+}
+
+// isBroken says whether a node takes nobody new, whatever is on it.
+func isBroken(n *v1.Node) bool {
+	if n.Spec.Unschedulable {
+		return true
+	}
+	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status != v1.ConditionTrue })
+}
+
+// everywhere says whether a pod is one that every node has: of a DaemonSet, or the node's own.
+func everywhere(pod *v1.Pod) bool {
+	o := metav1.GetControllerOf(pod)
+	return o != nil && (o.Kind == "DaemonSet" || o.Kind == "Node")
+}
+
+// unlabelled says whether some domain of a node has no name.
+func unlabelled(tree *topology.Tree, node int) bool {
+	for d := tree.Node(node); d != topology.Root; d = tree.Parent(d) {
+		if !tree.Named(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// branch adds up what is below a domain.
+func branch(tree *topology.Tree, d topology.ID, leaves []leaf) Branch {
+	b := Branch{Layer: tree.LayerNames()[tree.Layer(d)], Path: pathOf(tree, d)}
+	if tree.IsNode(d) {
+		i, _ := tree.Nodes(d)
+		b.Nodes, b.Free, b.Used, b.Reserved = 1, leaves[i].free, leaves[i].used, leaves[i].reserved
+		if leaves[i].broken {
+			b.Broken = 1
+		}
+		return b
+	}
+	for k := range tree.Children(d) {
+		c := branch(tree, k, leaves)
+		b.Nodes, b.Broken, b.Free, b.Used, b.Reserved = b.Nodes+c.Nodes, b.Broken+c.Broken, b.Free+c.Free, b.Used+c.Used, b.Reserved+c.Reserved
+		b.Children = append(b.Children, c)
+	}
+	return b
+}
+
+// pathOf is a domain's path, with - for what has no name.
+func pathOf(tree *topology.Tree, d topology.ID) string {
+	var names []string
+	for ; d != topology.Root; d = tree.Parent(d) {
+		names = append(names, cmp.Or(tree.Name(d), "-"))
+	}
+	slices.Reverse(names)
+	return strings.Join(names, "/")
+}

@@ -1,0 +1,132 @@
+package ask
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// where says where members run, and how near they could be at most.
+func (v *View) where(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Where, error) {
+	tree := v.cache().Topology().Tree
+	var on []int
+	for _, pod := range running {
+		if i, ok := tree.NodeIndex(pod.Spec.NodeName); ok {
+			on = append(on, i)
+		}
+	}
+	domain, _ := tree.Enclosing(slices.Values(on))
+	w := &Where{Domain: tree.Path(domain)}
+	empty, err := v.capacity(ctx, tree, running)
+	if err != nil {
+		return nil, err
+	}
+	sums := offer.Sum(tree, empty)
+	for layer := 1; layer <= tree.Depth(); layer++ {
+		touched := map[topology.ID]bool{}
+		for _, i := range on {
+			touched[tree.Ancestor(tree.Node(i), layer)] = true
+		}
+		name := tree.LayerNames()[layer]
+		w.Touched = append(w.Touched, Layer{name, len(touched)})
+		w.LeastPossible = append(w.LeastPossible, Layer{name, min(len(touched), fewest(tree, sums, layer, len(on)))})
+	}
+	return w, nil
+}
+
+// fewest is how many domains of a layer hold so many members when nobody else is there.
+func fewest(tree *topology.Tree, room []offer.Slots, layer, members int) (n int) {
+	var sizes []int
+	for d := topology.Root; int(d) < tree.Len(); d++ {
+		if tree.Layer(d) == layer {
+			sizes = append(sizes, int(room[d]))
+		}
+	}
+	slices.SortFunc(sizes, func(a, b int) int { return b - a })
+	for n < len(sizes) && members > 0 {
+		members -= sizes[n]
+		n++
+	}
+	return n
+}
+
+// capacity is how many such pods each node takes when all others have gone, by node index: of
+// pods that differ, those that need most.
+func (v *View) capacity(ctx context.Context, tree *topology.Tree, pods []*v1.Pod) ([]offer.Slots, error) {
+	var least []offer.Slots
+	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {
+		room := make([]offer.Slots, len(nodes))
+		v.onEach(ctx, pods[0], nodes, func(i int, n fwk.NodeInfo) { room[i], _ = c.CountWithout(ctx, n, nil, podsOn(n)) })
+		least = fewer(least, room)
+	})
+	return least, err
+}
+
+// fewer is the lesser of two counts, node by node; nil is no count.
+func fewer(a, b []offer.Slots) []offer.Slots {
+	if a == nil {
+		return b
+	}
+	for i := range a {
+		a[i] = min(a[i], b[i])
+	}
+	return a
+}
+
+func podsOn(n fwk.NodeInfo) (all []*v1.Pod) {
+	for _, info := range n.GetPods() {
+		all = append(all, info.GetPod())
+	}
+	return all
+}
+
+// eachTemplate calls do for each template among pods of one profile, with the nodes by index of
+// the tree; nil where there is none.
+func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, do func(*fit.Counter, []fwk.NodeInfo)) error {
+	profile := v.Profile(pods[0].Spec.SchedulerName)
+	if profile == nil {
+		return nil
+	}
+	nodes := make([]fwk.NodeInfo, tree.NumNodes())
+	infos, err := v.Nodes(ctx, profile)
+	if err != nil {
+		return err
+	}
+	for _, n := range infos {
+		if i, ok := tree.NodeIndex(n.Node().Name); ok {
+			nodes[i] = n
+		}
+	}
+	known := map[string]bool{}
+	for _, pod := range pods {
+		template := convert.Template(pod)
+		if known[template] {
+			continue
+		}
+		known[template] = true
+		fresh := pod.DeepCopy()
+		fresh.Spec.NodeName, fresh.Status.NominatedNodeName = "", "" // else it fits nowhere else
+		c, err := fit.NewCounter(ctx, profile, fresh)
+		if err != nil {
+			return err
+		}
+		do(c, nodes)
+	}
+	return nil
+}
+
+func (v *View) onEach(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo, do func(int, fwk.NodeInfo)) {
+	v.Profile(pod.Spec.SchedulerName).Parallelizer().Until(ctx, len(nodes), func(i int) {
+		if nodes[i] != nil {
+			do(i, nodes[i])
+		}
+	}, "Coscheduling")
+}

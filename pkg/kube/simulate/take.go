@@ -1,0 +1,57 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Readable is a kind of object that a scheduler reads from a cluster.
+type Readable struct {
+	Kind     string
+	Resource schema.GroupVersionResource
+	Others   []string // versions in which it may be served instead, if it is Custom
+	Custom   bool     // it is read unstructured
+
+	kind *kind
+}
+
+// Kinds lists what a scheduler reads, each kind once, those first that others name. Of workloads
+// they are those that the scheduler itself reads.
+func Kinds() (all []Readable) {
+	for gk, k := range kinds {
+		if gk.Kind == "Deployment" || gk.Kind == "ResourceClaimTemplate" {
+			continue // these are for controllers
+		}
+		all = append(all, Readable{gk.Kind, k.resource, k.versions, k.custom != nil, k})
+	}
+	slices.SortFunc(all, func(a, b Readable) int { return kindOrder[a.kind] - kindOrder[b.kind] })
+	return all
+}
+
+// Take adds an object that an API server has listed. Those of Kubernetes belong to the set then.
+func (s *Set) Take(r Readable, o runtime.Object, from string) error {
+	at := Position{File: from, Document: 1, Line: 1}
+	u, custom := o.(*unstructured.Unstructured)
+	if !custom {
+		s.objects = append(s.objects, object{o, r.kind, at})
+		return nil
+	}
+	raw, err := json.Marshal(u)
+	if err != nil {
+		return fmt.Errorf("%s %s/%s: %w", r.Kind, u.GetNamespace(), u.GetName(), err)
+	}
+	return s.json(raw, at, metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind() + "List"})
+}
+
+// Each calls do with every object of the set, which must not be changed.
+func (s *Set) Each(do func(runtime.Object)) {
+	for _, o := range s.objects {
+		do(o.Object)
+	}
+}
