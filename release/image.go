@@ -156,7 +156,7 @@ func (r *release) writeImages(programs []program) error {
 func (r *release) writeLayout(file string, l layout, d descriptor) error {
 	d.Platform = nil
 	d.Annotations = map[string]string{
-		"io.containerd.image.name":          r.image,
+		"io.containerd.image.name":          wholeName(r.image),
 		"org.opencontainers.image.ref.name": r.image[strings.LastIndex(r.image, ":")+1:],
 	}
 	top, err := json.Marshal(index{2, indexType, []descriptor{d}})
@@ -197,4 +197,18 @@ func (r *release) dockerManifest(data []byte) ([]byte, error) {
 		i.Layers = append(i.Layers, blobPath(layer.Digest))
 	}
 	return json.Marshal([]image{i})
+}
+
+// wholeName is an image's with its registry, which a short name leaves out. Docker adds that when it loads an
+// archive; containerd does not, and kubelets would not find the image.
+func wholeName(image string) string {
+	first, _, inFolder := strings.Cut(image, "/")
+	switch {
+	case !inFolder:
+		return "docker.io/library/" + image
+	case first == "localhost" || strings.ContainsAny(first, ".:"):
+		return image
+	default:
+		return "docker.io/" + image
+	}
 }

@@ -329,3 +329,18 @@ func TestBadFlags(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "muster-scheduler:v1", r.image)
 }
+
+// TestWholeName: containerd, which "kind load image-archive" gives an archive to, takes a name as it is, and
+// kubelets look for the whole one.
+func TestWholeName(t *testing.T) {
+	for name, want := range map[string]string{
+		"muster-scheduler:dev":            "docker.io/library/muster-scheduler:dev",
+		"me/muster-scheduler:v1":          "docker.io/me/muster-scheduler:v1",
+		"docker.io/library/muster:v1":     "docker.io/library/muster:v1",
+		"registry.example/muster:v1":      "registry.example/muster:v1",
+		"registry:5000/muster:v1":         "registry:5000/muster:v1",
+		"localhost/muster-e2e/member:dev": "localhost/muster-e2e/member:dev",
+	} {
+		require.Equal(t, want, wholeName(name))
+	}
+}

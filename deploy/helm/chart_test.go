@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/deploy/monitoring"
 	"github.com/muster-scheduler/muster/manifests"
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
@@ -148,6 +149,19 @@ func TestValues(t *testing.T) {
 		{"networkPolicy.enabled=false", func(all map[string]object) any { return standard - len(all) }, 1},
 		{"podDisruptionBudget.enabled=false", func(all map[string]object) any { return standard - len(all) }, 1},
 		{"serviceMonitor.enabled=true", func(all map[string]object) any { return len(all) - standard }, 2},
+		{"prometheusRule.enabled=true,dashboard.enabled=true", func(all map[string]object) any { return len(all) - standard }, 2},
+		{
+			"prometheusRule.enabled=true,prometheusRule.labels.release=p",
+			func(all map[string]object) any {
+				return all["PrometheusRule muster-system/muster-scheduler"].at("metadata", "labels", "release")
+			}, "p",
+		},
+		{
+			"dashboard.enabled=true",
+			func(all map[string]object) any {
+				return all["ConfigMap muster-system/muster-dashboard"].at("metadata", "labels", "grafana_dashboard")
+			}, "1",
+		},
 		{
 			"serviceMonitor.enabled=true,serviceMonitor.labels.release=p",
 			func(all map[string]object) any {
@@ -182,7 +196,7 @@ func TestMemory(t *testing.T) {
 
 // TestLabelsAndNamespace: of every object; nothing is left of the namespace that manifests/ names.
 func TestLabelsAndNamespace(t *testing.T) {
-	out, errs, err := template(t, "muster", "--namespace=elsewhere", "--set=labels.team=a,labels.app\\.kubernetes\\.io/name=mine,serviceMonitor.enabled=true,topology.preset=gke")
+	out, errs, err := template(t, "muster", "--namespace=elsewhere", "--set=labels.team=a,labels.app\\.kubernetes\\.io/name=mine,serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true,topology.preset=gke")
 	require.NoError(t, err, errs)
 	require.NotContains(t, out, "muster-system")
 	for name, o := range objects(t, out) {
@@ -191,6 +205,20 @@ func TestLabelsAndNamespace(t *testing.T) {
 	require.Contains(t, out, "namespace: kube-system", "the role for reading how clients prove who they are is there")
 	pods := objects(t, out)["Deployment elsewhere/muster-scheduler"].at("spec", "template", "metadata", "labels")
 	require.Equal(t, "muster-scheduler", pods.(map[string]any)["app.kubernetes.io/name"], "the selector must hold")
+}
+
+// TestMonitoring: the rules and the dashboard are those of deploy/monitoring, to the letter where
+// Prometheus and Grafana have templates of their own.
+func TestMonitoring(t *testing.T) {
+	all := render(t, "muster", "--set=prometheusRule.enabled=true,dashboard.enabled=true")
+	rules, err := monitoring.Rules()
+	require.NoError(t, err)
+	var want any
+	require.NoError(t, yaml.Unmarshal(rules, &want))
+	require.Equal(t, want, all["PrometheusRule muster-system/muster-scheduler"].at("spec"))
+	board, err := monitoring.Files.ReadFile("dashboard.json")
+	require.NoError(t, err)
+	require.JSONEq(t, string(board), all["ConfigMap muster-system/muster-dashboard"].at("data", "muster.json").(string))
 }
 
 // TestPresets: each is the file of manifests/topologies.
@@ -286,12 +314,46 @@ func TestBadValues(t *testing.T) {
 		{"muster", "size.nodes=0", "'/size/nodes': minimum: got 0, want 1"},
 		{"muster", "extraArgs={v=3}", "'/extraArgs/0': 'v=3' does not match pattern"},
 		{"muster", "labels.a=1", "'/labels/a': got number, want string"},
+		{"muster", "labels.a=b c", "'/labels/a': 'b c' does not match pattern"},
+		{"muster", "podLabels.a=" + strings.Repeat("b", 64), "'/podLabels/a': maxLength: got 64, want 63"},
+		{"muster", "podLabels.a b=c", "'/podLabels': additional properties 'a b' not allowed"},
+		{"muster", "nodeSelector.a=b/c", "'/nodeSelector/a': 'b/c' does not match pattern"},
+		{"muster", "serviceMonitor.labels.a=b c", "'/serviceMonitor/labels/a': 'b c' does not match pattern"},
+		{"muster", "podAnnotations.a b=c", "'/podAnnotations': additional properties 'a b' not allowed"},
+		{"muster", "podAnnotations.checksum/config=mine", "podAnnotations: checksum/config is the chart's own; legal is any other key"},
+		{"muster", "networkPolicy=null", "missing property 'networkPolicy'"},
+		{"muster", "networkPolicy.enabled=null", "'/networkPolicy': missing property 'enabled'"},
+		{"muster", "podDisruptionBudget=null", "missing property 'podDisruptionBudget'"},
+		{"muster", "serviceMonitor=null", "missing property 'serviceMonitor'"},
+		{"muster", "serviceMonitor.interval=null", "'/serviceMonitor': missing property 'interval'"},
+		{"muster", "coschedulingArgs=null", "missing property 'coschedulingArgs'"},
+		{"muster", "config=null", "missing property 'config'"},
+		{"muster", "labels=null", "missing property 'labels'"},
+		{"muster", "policies.keys=null", "'/policies': missing property 'keys'"},
+		{"muster", "sources.job=null", "'/sources': missing property 'job'"},
+		{"muster", "image.repository=null", "'/image': missing property 'repository'"},
+		{"muster", "image.repository=a b", "'/image/repository': 'a b' does not match pattern"},
+		{"muster", "config.parallelism=x", "'/config/parallelism': got string, want integer"},
+		{"muster", "config.parallelism=0", "'/config/parallelism': minimum: got 0, want 1"},
+		{"muster", "config.paralelism=4", "'/config': additional properties 'paralelism' not allowed"},
+		{"muster", "config.percentageOfNodesToScore=101", "'/config/percentageOfNodesToScore': maximum: got 101, want 100"},
+		{"muster", "config.clientConnection.qps=fast", "'/config/clientConnection/qps': got string, want number"},
+		{"muster", "config.extenders[0].url=http://x", "'/config/extenders/0'"},
+		{"muster", "config.podInitialBackoffSeconds=20", "config.podMaxBackoffSeconds: got 10, legal is 20 (podInitialBackoffSeconds) or more"},
+		{"muster", "profiles[0].schedulerName=a,profiles[0].plugin=x", "'/profiles/0': additional properties 'plugin' not allowed"},
+		{"muster", "profiles[0].schedulerName=a,profiles[0].plugins.score.enabled={x}", "'/profiles/0/plugins/score/enabled/0': got string, want object"},
+		{"muster", "priorityClassName=a b", "'/priorityClassName': 'a b' does not match pattern"},
+		{"muster", "extraArgs={--v 3}", "'/extraArgs/0': '--v 3' does not match pattern"},
 		{"muster-crds", "crds.podGroups=yes", "'/crds/podGroups': value must be one of 'auto', 'always', 'never'"},
 		{"muster-crds", "crds.podgroups=never", "'/crds': additional properties 'podgroups' not allowed"},
 	} {
 		_, errs, err := template(t, c.chart, "--set="+c.values)
 		require.Error(t, err, c.values)
 		require.Contains(t, errs, c.want, c.values)
+		// What a template refuses "helm lint" only tells; what the schema refuses fails there, too.
+		out, told, err := helm(t, "lint", "--kube-version=1.34.0", c.chart, "--set="+c.values)
+		require.Contains(t, out+told, c.want, c.values)
+		require.Equal(t, strings.Contains(errs, "don't meet the specifications of the schema"), err != nil, c.values)
 	}
 	_, errs, err := helm(t, "template", "m", "muster", "--kube-version=1.33.9")
 	require.Error(t, err)

@@ -6,11 +6,13 @@ import (
 	"os"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/manifests"
@@ -21,6 +23,7 @@ import (
 type schema struct {
 	Properties           map[string]schema
 	AdditionalProperties any
+	Items                *schema
 	Enum                 []string
 }
 
@@ -49,8 +52,8 @@ func TestEveryValueIsShown(t *testing.T) {
 func sameFields(t *testing.T, where string, s schema, values map[string]any) {
 	t.Helper()
 	require.Equal(t, false, s.AdditionalProperties, "%s: what is misspelt must be refused", where)
-	if where == "muster.coschedulingArgs" {
-		return // see TestArguments
+	if where == "muster.coschedulingArgs" || where == "muster.config" {
+		return // see TestArguments and TestConfigurationIsKnown
 	}
 	require.Equal(t, keys(s.Properties), keys(values), where)
 	for name, below := range s.Properties {
@@ -88,4 +91,31 @@ func TestArguments(t *testing.T) {
 		want = append(want, string(name))
 	}
 	require.ElementsMatch(t, want, keys(readSchema(t, "muster").Properties["coschedulingArgs"].Properties))
+}
+
+// TestConfigurationIsKnown: config and profiles have the fields of a KubeSchedulerConfiguration, so that
+// one which is misspelt or of another type is refused before a pod would start with it.
+func TestConfigurationIsKnown(t *testing.T) {
+	s := readSchema(t, "muster")
+	configuration, profiles := s.Properties["config"], s.Properties["profiles"]
+	require.Equal(t, fields(reflect.TypeFor[configv1.KubeSchedulerConfiguration]()), keys(configuration.Properties))
+	require.Equal(t, fields(reflect.TypeFor[configv1.Extender]()), keys(configuration.Properties["extenders"].Items.Properties))
+	require.Equal(t, fields(reflect.TypeFor[configv1.KubeSchedulerProfile]()), keys(profiles.Items.Properties))
+	require.Equal(t, fields(reflect.TypeFor[configv1.Plugins]()), keys(profiles.Items.Properties["plugins"].Properties))
+	client, ok := reflect.TypeFor[configv1.KubeSchedulerConfiguration]().FieldByName("ClientConnection")
+	require.True(t, ok)
+	require.Equal(t, fields(client.Type), keys(configuration.Properties["clientConnection"].Properties))
+}
+
+// fields are the names that JSON has for those of a struct, in order.
+func fields(of reflect.Type) (names []string) {
+	for f := range of.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		} else {
+			names = append(names, fields(f.Type)...)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -1,4 +1,4 @@
-// Command sync copies what the charts have in common with manifests/ into their folders, where
+// Command sync copies what the charts have in common with manifests/ and monitoring/ into their folders, where
 // Helm packages it: a link would not be. Run it with "make generate".
 //
 // It knows which folder belongs to which chart, and nothing of what the files say.
@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/muster-scheduler/muster/deploy/monitoring"
 	"github.com/muster-scheduler/muster/manifests"
 )
 
@@ -26,6 +27,7 @@ var copies = []struct {
 	{manifests.Admission, "admission/*.yaml", "muster/files/admission"},
 	{manifests.SchedulerConfigs, "scheduler-config/*.yaml", "muster/files/scheduler-config"},
 	{manifests.Topologies, "topologies/*.yaml", "muster/files/topologies"},
+	{monitoring.Files, "*", "muster/files/monitoring"},
 	{manifests.CRDs, "crd/*.yaml", "muster-crds/files"},
 }
 

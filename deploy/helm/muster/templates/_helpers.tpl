@@ -27,6 +27,9 @@
 {{- range list "apiVersion" "kind" "leaderElection" "profiles" }}
   {{- if hasKey $.Values.config . }}{{ fail (printf "config.%s: profiles have a value of their own, and the rest of these is the chart's" .) }}{{ end }}
 {{- end }}
+{{- $first := .Values.config.podInitialBackoffSeconds | default 1 | int }}
+{{- $most := .Values.config.podMaxBackoffSeconds | default 10 | int }}
+{{- if lt $most $first }}{{ fail (printf "config.podMaxBackoffSeconds: got %d, legal is %d (podInitialBackoffSeconds) or more" $most $first) }}{{ end }}
 {{- $native := .Files.Get "files/scheduler-config/native.yaml" | fromYaml }}
 {{- $profiles := .Values.profiles }}
 {{- if not $profiles }}
