@@ -38,6 +38,7 @@ const existingEnv = "E2E_KUBECONFIG"
 type cluster struct {
 	local      *localcluster.Cluster // nil for a cluster that was there before
 	kubeconfig string
+	audit      string // where the API server writes down what it is asked; "" is nowhere
 	client     kubernetes.Interface
 	dynamic    dynamic.Interface
 }
@@ -100,6 +101,14 @@ func newCluster(t *testing.T, args []string) (*cluster, error) {
 	if emulated != "" {
 		options.APIServerArgs = append(options.APIServerArgs, "--emulated-version="+emulated)
 	}
+	audit := ""
+	if slices.Contains(args, "-audit") {
+		var flags []string
+		if audit, flags, err = auditLog(t.TempDir()); err != nil {
+			return nil, err
+		}
+		options.APIServerArgs = append(options.APIServerArgs, flags...)
+	}
 	local, err := localcluster.Start(t.Context(), options)
 	if err != nil {
 		return nil, err
@@ -108,7 +117,7 @@ func newCluster(t *testing.T, args []string) (*cluster, error) {
 	if err != nil {
 		return nil, errors.Join(err, local.Stop())
 	}
-	c.local = local
+	c.local, c.audit = local, audit
 	return c, nil
 }
 

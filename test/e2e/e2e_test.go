@@ -16,8 +16,10 @@
 //
 //	cluster [new] [-no-crds]       an empty cluster with Muster's CRDs; comes first. A new
 //	   [-controllers] [-gangs]     one may have kube-controller-manager, or Kubernetes' own PodGroups,
-//	   [-emulates VERSION]         or emulate an older Kubernetes
+//	   [-emulates VERSION]         or emulate an older Kubernetes, or keep an audit log
+//	   [-audit]
 //	crds [-without-rules]          applies the CRDs, as they were before they had rules
+//	crds-of-sources                one for each kind that is read of other projects, which takes any object
 //	apiserver restart              stops and starts it; only after "cluster new"
 //	apply [-n N] FILE...           kubectl apply; with -n, N times with $i from 0 on
 //	nodes [-n N] FILE              apply, and wait until the nodes take pods
@@ -35,6 +37,9 @@
 //	log [-as NAME] TEXT            the scheduler's log contains it now
 //	evictions N [POD...]           so many pods, and which, were evicted since "cluster"
 //	same spine|block POD...        the pods' nodes have one label in common
+//	prometheus start               scrapes the scheduler; not installed, the script is skipped
+//	dashboard                      waits until each query of the dashboard has found something
+//	alerts [NAME...]               those that have fired
 //
 // and those that wait, for a minute at most:
 //
@@ -49,6 +54,9 @@
 //	wait-status FILE               of ClusterNetworkTopology default, without conditions
 //	wait-log [-as NAME] TEXT       for half a minute: what is wrong must be said in time
 //	wait-metric [-as NAME] TEXT
+//	wait-used ACCOUNT FILE...      the account was permitted, by each of the rules in the files that are not
+//	                               kube-scheduler's, something that it asked for; after "cluster new -audit"
+//	wait-series EXPR...            Prometheus has seen a value of each
 //
 // POD and NAME of KIND/NAME are in namespace default, NAMESPACE/POD is in another.
 //
@@ -102,6 +110,7 @@ func condition(asked string) (bool, error) {
 // harness is what all scripts share.
 type harness struct {
 	scheduler, kubectl string // programs
+	ctlBinary          string // musterctl, which is built when it is first used
 	helmBinary         string // which is built when it is first used
 	home               string // where kubectl keeps what it has learnt of clusters
 	shared             *cluster
@@ -136,6 +145,7 @@ func (h *harness) setup(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("ROOT", root)
+	env.Setenv("KUBECTL", h.kubectl)
 	env.Setenv("HOME", h.home)
 	env.Values[theScript] = &script{harness: h, t: env.T().(*oneByOne)}
 	return nil

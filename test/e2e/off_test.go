@@ -8,13 +8,11 @@ import (
 
 // off are kinds of rounds, and scripts, that show what is not mended yet: they are left out
 // unless withEnv asks for them, with commas between them, or for "all".
-var off = map[string]bool{leaderFirst: true, leaderReplaced: true}
+var off = map[string]bool{leaderReplaced: true}
 
-// Scripts of TestControllers.
-const (
-	leaderFirst    = "leader-first"    // leaders that come first share a spine that has not room for all their workers
-	leaderReplaced = "leader-replaced" // a leader that is made again stays where its workers' places are taken
-)
+// leaderReplaced is a script of TestControllers: a leader that is made again stays where its
+// workers' places are taken.
+const leaderReplaced = "leader-replaced"
 
 const withEnv = "E2E_WITH"
 

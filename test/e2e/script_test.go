@@ -33,6 +33,7 @@ type script struct {
 	history    *history
 	schedulers []*scheduler // and other projects' controllers
 	extender   *extender
+	prometheus *prometheus
 	seen       map[string]map[types.UID]bool // the pods of a selector that were gathered last
 }
 
@@ -41,13 +42,13 @@ type command func(s *script, ctx context.Context, args []string) error
 
 // negatable are the commands that "!" may stand before. Waiting for something not to
 // happen would only be waiting.
-var negatable = []string{"apply", "kubectl", "helm", "scheduler", "log", "same"}
+var negatable = []string{"apply", "kubectl", "helm", "musterctl", "scheduler", "log", "same"}
 
 // commands are those of all scripts, and more that only some have.
 func commands(more map[string]command) map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{
 		"cluster": (*script).useCluster, "crds": (*script).crds, "apiserver": (*script).apiserver,
-		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand, "helm": (*script).helm,
+		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand, "helm": (*script).helm, "musterctl": (*script).musterctl,
 		"hold": (*script).hold, "release": (*script).release,
 		"identity": (*script).identity, "scheduler": (*script).scheduler, "get": (*script).get, "log": (*script).log,
 		"evictions": (*script).evictions, "same": (*script).same,
@@ -56,6 +57,8 @@ func commands(more map[string]command) map[string]func(*testscript.TestScript, b
 		"wait-message": (*script).waitMessage, "wait-evicted": (*script).waitEvicted, "wait-gone": (*script).waitGone,
 		"wait-condition": (*script).waitCondition, "wait-event": (*script).waitEvent, "wait-status": (*script).waitStatus,
 		"wait-denied": (*script).waitDenied, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
+		"crds-of-sources": (*script).crdsOfSources, "wait-used": (*script).waitUsed,
+		"prometheus": (*script).startPrometheus, "wait-series": (*script).waitSeries, "dashboard": (*script).dashboard, "alerts": (*script).alerts,
 	}
 	maps.Copy(all, more)
 	out := map[string]func(*testscript.TestScript, bool, []string){}
@@ -251,6 +254,23 @@ func (s *script) kubectlCommand(ctx context.Context, args []string) error {
 	fmt.Fprint(s.ts.Stdout(), stdout)
 	fmt.Fprint(s.ts.Stderr(), stderr)
 	return err
+}
+
+// musterctl asks the cluster. It is built when it is first used: bin/musterctl may be an older one.
+func (s *script) musterctl(ctx context.Context, args []string) error {
+	if s.harness.ctlBinary == "" {
+		path := filepath.Join(s.home, "musterctl")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "../../cmd/musterctl").CombinedOutput(); err != nil {
+			return brokenError{fmt.Errorf("build musterctl: %w\n%s", err, out)}
+		}
+		s.harness.ctlBinary = path
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.harness.ctlBinary, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.ts.MkAbs("."), s.ts.Stdout(), s.ts.Stderr()
+	cmd.Env = append(os.Environ(), "HOME="+s.home, "KUBECONFIG="+s.cluster.kubeconfig)
+	return cmd.Run()
 }
 
 // helm runs it as somebody whose only cluster this is. It is built when it is first used.

@@ -136,7 +136,7 @@ func together(w *world) {
 	objects := g.objects()
 	last := "---\n" + g.pod(g.members-1)
 	w.apply(strings.TrimSuffix(objects, last))
-	w.expect(20*time.Second, "NotReady|SchedulingGated|Unschedulable|waiting|minMember|min member", "get", "pod", "train-0", "-o", "jsonpath={.status.conditions}")
+	w.expect(20*time.Second, "NotReady|SchedulingGated|WaitingForGang|Unschedulable|waiting|minMember|min member", "get", "pod", "train-0", "-o", "jsonpath={.status.conditions}")
 	require.Zero(w, w.bound(g), "three of four wait")
 	began := time.Now()
 	nodes := map[string]bool{}

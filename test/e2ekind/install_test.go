@@ -65,16 +65,33 @@ func (w *world) loadMember() {
 
 // uninstall leaves what was there before the installation, and the CRDs, by which objects of users live.
 func uninstall(w *world) {
-	w.kubectl("delete", "-k", filepath.Join(root, "deploy/base"), "--wait", "--timeout=120s")
+	w.remove()
+	w.isBare()
+}
+
+// remove removes what deploy/base has installed.
+func (w *world) remove() {
+	w.Helper()
+	w.kubectl("delete", "-k", filepath.Join(root, "deploy/base"), "--ignore-not-found", "--wait", "--timeout=120s")
+}
+
+// crds are those that an installation brings, in the order of their names.
+var crds = []string{"clusternetworktopologies.scheduling.koordinator.sh", "podgroups.scheduling.sigs.k8s.io", "podgroups.scheduling.x-k8s.io"}
+
+// isBare waits until there is what was there before Muster, and the CRDs.
+func (w *world) isBare() {
+	w.Helper()
 	w.eventually(60*time.Second, "what was there before", func() error {
-		if is := w.inventory(); !slices.Equal(is, w.bare) {
-			return fmt.Errorf("before: %q\nnow: %q", w.bare, is)
+		is := w.inventory()
+		more := slices.DeleteFunc(slices.Clone(is), func(name string) bool { return slices.Contains(w.bare, name) })
+		less := slices.DeleteFunc(slices.Clone(w.bare), func(name string) bool { return slices.Contains(is, name) })
+		if len(more)+len(less) > 0 {
+			return fmt.Errorf("there is more: %q, and less: %q", more, less)
 		}
 		return nil
 	})
-	crds := w.kubectl("get", "crd", "-o", "jsonpath={.items[*].metadata.name}")
-	require.Equal(w, "clusternetworktopologies.scheduling.koordinator.sh podgroups.scheduling.sigs.k8s.io podgroups.scheduling.x-k8s.io", crds)
-	w.say("%d objects, as before the installation, and the CRDs: %s", len(w.bare), crds)
+	require.Equal(w, crds, strings.Fields(w.kubectl("get", "crd", "-o", "jsonpath={.items[*].metadata.name}")))
+	w.say("%d objects, as before the installation, and the CRDs: %s", len(w.bare), strings.Join(crds, " "))
 }
 
 // inventory names all objects of the kinds of which an installation is made. Node leases come and go.

@@ -40,8 +40,9 @@ var steps = []struct {
 	{"drain", drain},
 	{"upgrade", upgrade},
 	{"node-stops", nodeStops},
-	// Helm installs, upgrades and uninstalls here once there is a chart.
 	{"uninstall", uninstall},
+	{"helm", helm},
+	{"new-operator", newOperator},
 }
 
 // TestKind needs Docker, mmdebstrap and half an hour when nothing has been built, so it must be

@@ -1,6 +1,7 @@
 // Package lab makes a cluster of kind: real kubelets and containers, in Docker, without any
 // registry. Its node image is laid together from Debian's packages and from programs that are built
 // from source (KIND_NODE=build, the default), or is kind's own, which Docker fetches (KIND_NODE=kindest).
+// No suite has run with kind's own so far: what kind is asked for is tested, the cluster that it makes is not.
 // It knows no scheduler.
 //
 // Whatever happens to the process, nothing stays behind: see guard.sh.
@@ -117,9 +118,7 @@ func (l *Lab) start(ctx context.Context) error {
 	if err := l.build(ctx); err != nil {
 		return err
 	}
-	image := kindest
 	if l.own {
-		image = l.nodeImage()
 		if err := l.step("building the node image", func() error { return l.buildNode(ctx) }); err != nil {
 			return err
 		}
@@ -127,7 +126,7 @@ func (l *Lab) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.step(fmt.Sprintf("creating a control plane and %d workers", l.workers), func() error { return l.create(ctx, image) }); err != nil {
+	if err := l.step(fmt.Sprintf("creating a control plane and %d workers", l.workers), func() error { return l.create(ctx, l.image()) }); err != nil {
 		return err
 	}
 	return l.step("waiting for the nodes", func() error {
@@ -159,6 +158,14 @@ func (l *Lab) build(ctx context.Context) error {
 }
 
 func (l *Lab) nodeImage() string { return l.name + "/node:" + kubernetes }
+
+// image is that of the nodes.
+func (l *Lab) image() string {
+	if l.own {
+		return l.nodeImage()
+	}
+	return kindest
+}
 
 // buildNode lays the node's files together and gives them to Docker in one stream.
 func (l *Lab) buildNode(ctx context.Context) error {
@@ -252,6 +259,12 @@ func (l *Lab) Kubeconfig() string { return filepath.Join(l.folder, "kubeconfig")
 
 // Built is the path of a program that nodes can run.
 func (l *Lab) Built(c localcluster.Component) string { return l.built[c] }
+
+// Tool is the path of a program for this machine: kind, kubectl or kwok.
+func (l *Lab) Tool(c localcluster.Component) string { return l.tools[c] }
+
+// Path is the PATH with which kind finds the docker that it can work with here.
+func (l *Lab) Path() string { return l.path }
 
 // Kubectl runs kubectl and returns what it prints.
 func (l *Lab) Kubectl(ctx context.Context, args ...string) (string, error) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
 // listed is what is in a tar: name, mode, and content or where a link leads.
@@ -111,6 +113,33 @@ func TestConfig(t *testing.T) {
 	require.NotContains(t, theirs, "disableDefaultCNI")
 	require.Contains(t, ours, "disableDefaultCNI: true")
 	require.True(t, strings.HasSuffix(ours, "nodes:\n- role: control-plane\n- role: worker\n- role: worker\n"))
+}
+
+// TestKindest: with kind's own node image kind is asked for that by its digest, in a network of the
+// lab's, and nothing is done to the nodes that kindnetd does. A program in kind's place writes down what
+// it is asked.
+func TestKindest(t *testing.T) {
+	folder := t.TempDir()
+	asked := filepath.Join(folder, "asked")
+	fake := filepath.Join(folder, "kind")
+	script := "#!/bin/sh\necho \"$@\" >" + asked + "\nenv | grep ^KIND_EXPERIMENTAL >>" + asked + "\ncat " + folder + "/kind.yaml >>" + asked + "\n"
+	require.NoError(t, os.WriteFile(fake, []byte(script), 0o700))
+	l := &Lab{name: "a-lab", folder: folder, workers: 2, path: os.Getenv("PATH"), tools: map[localcluster.Component]string{localcluster.Kind: fake}}
+	require.NoError(t, l.create(t.Context(), l.image()))
+	require.NoError(t, l.Connect(t.Context()), "it would ask kubectl, which is not there")
+	is, err := os.ReadFile(asked)
+	require.NoError(t, err)
+	require.Equal(t, "create cluster --name a-lab --image "+kindest+" --config "+folder+"/kind.yaml --kubeconfig "+folder+"/kubeconfig --retain --verbosity 1\n"+
+		"KIND_EXPERIMENTAL_DOCKER_NETWORK=a-lab\n"+
+		"kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n- role: worker\n- role: worker\n", string(is))
+
+	l.own = true
+	require.NoError(t, l.create(t.Context(), l.image()))
+	is, err = os.ReadFile(asked)
+	require.NoError(t, err)
+	require.Contains(t, string(is), "--image a-lab/node:"+kubernetes)
+	require.Contains(t, string(is), "SNAPSHOTTER=overlayfs")
+	require.True(t, strings.HasPrefix(kindest, "kindest/node:"+kubernetes+"@sha256:"), "one version, whichever image")
 }
 
 func TestNodeIsChosen(t *testing.T) {

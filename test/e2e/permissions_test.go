@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// auditPolicy: who asked for what, and by which rule it was permitted, without bodies.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+// auditLog returns where a kube-apiserver with these arguments writes it.
+func auditLog(folder string) (log string, args []string, err error) {
+	log, policy := filepath.Join(folder, "audit.log"), filepath.Join(folder, "policy.yaml")
+	return log, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-maxsize=10000"}, os.WriteFile(policy, []byte(auditPolicy), 0o600)
+}
+
+// request is what one line of an audit log says.
+type request struct {
+	Verb             string
+	RequestURI       string
+	ImpersonatedUser struct{ Username string }
+	ObjectRef        struct{ Resource, Subresource, APIGroup, Name string }
+	ResponseStatus   struct{ Code int }
+	Annotations      map[string]string
+}
+
+// uses are the permissions that a request needs: "group/resource verb role". A watch that begins with
+// the objects that are there is a list, too: where the API server does not know such a watch, client-go
+// asks for a list.
+func (r request) uses() (out []string) {
+	// RBAC: allowed by ClusterRoleBinding "a" of ClusterRole "b" to …
+	_, role, found := strings.Cut(r.Annotations["authorization.k8s.io/reason"], `Role "`)
+	if role, _, _ = strings.Cut(role, `"`); !found || r.ResponseStatus.Code == 403 {
+		return nil
+	}
+	verbs := []string{r.Verb}
+	if r.Verb == "watch" && strings.Contains(r.RequestURI, "sendInitialEvents=true") {
+		verbs = append(verbs, "list")
+	}
+	for _, verb := range verbs {
+		out = append(out, grant(role, r.ObjectRef.APIGroup, strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/"), verb))
+	}
+	return out
+}
+
+func grant(role, group, resource, verb string) string {
+	return fmt.Sprintf("%s: %s %s.%s", role, verb, resource, group)
+}
+
+// used are the permissions of which an account has made use.
+func used(log, account string) (map[string]bool, error) {
+	file, err := os.Open(log)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	out := map[string]bool{}
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) { // what it has of the last line is not all
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var r request
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, err
+		}
+		if r.ImpersonatedUser.Username == account {
+			for _, use := range r.uses() {
+				out[use] = true
+			}
+		}
+	}
+}
+
+// granted are the permissions that the roles of a file give, without those that kube-scheduler has in
+// every cluster, which manifests compares.
+func granted(file string) (out []string, err error) {
+	stock := map[string]bool{}
+	for _, r := range bootstrappolicy.ClusterRoles() {
+		if r.Name == "system:kube-scheduler" || r.Name == "system:volume-scheduler" {
+			for _, g := range grants("", r.Rules) {
+				stock[g] = true
+			}
+		}
+	}
+	content, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	decoder := utilyaml.NewYAMLOrJSONDecoder(content, 4096)
+	for {
+		var role rbacv1.ClusterRole // whose rules are where those of a Role are
+		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		plain := grants("", role.Rules)
+		for i, g := range grants(role.Name, role.Rules) {
+			if role.Kind == "Role" || !stock[plain[i]] {
+				out = append(out, g)
+			}
+		}
+	}
+}
+
+func grants(role string, rules []rbacv1.PolicyRule) (out []string) {
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					out = append(out, grant(role, group, resource, verb))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (s *script) waitUsed(ctx context.Context, args []string) error {
+	if len(args) < 2 || s.cluster.audit == "" {
+		return usage("wait-used ACCOUNT FILE..., after cluster new -audit")
+	}
+	var want []string
+	for _, file := range args[1:] {
+		more, err := granted(s.ts.MkAbs(file))
+		if err != nil {
+			return err
+		}
+		want = append(want, more...)
+	}
+	if len(want) == 0 {
+		return usage("the files must have rules")
+	}
+	slices.Sort(want)
+	fmt.Fprintln(s.ts.Stdout(), strings.Join(want, "\n"))
+	return s.await(ctx, func() (string, bool, error) {
+		is, err := used(s.cluster.audit, args[0])
+		if err != nil {
+			return "", false, err
+		}
+		missing := slices.DeleteFunc(slices.Clone(want), func(g string) bool { return is[g] })
+		return "nobody has used\n" + strings.Join(missing, "\n"), len(missing) == 0, nil
+	})
+}
+
+// crdsOfSources are for the kinds of other projects, without their fields.
+func (s *script) crdsOfSources(ctx context.Context, args []string) error {
+	var all strings.Builder
+	for _, p := range source.Permissions() {
+		if p.Optional && strings.Contains(p.Verbs, "list") && p.Group != "batch" && p.Group != "scheduling.k8s.io" {
+			fmt.Fprintf(&all, `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]s.%[2]s, annotations: {api-approved.kubernetes.io: "unapproved, for tests"}}
+spec:
+  group: %[2]s
+  scope: Namespaced
+  names: {plural: %[1]s, kind: A%[1]s}
+  versions: [{name: %[3]s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`, p.Resource, p.Group, p.Version)
+		}
+	}
+	file := s.ts.MkAbs("crds-of-sources.yaml")
+	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
+		return err
+	}
+	return s.kubectlCommand(ctx, []string{"apply", "-f", file})
+}
