@@ -10,7 +10,7 @@ TOOL       = $(GO) tool -modfile=tools/go.mod
 # The time in all files of a release: the commit's, so that they are the same whenever they are made.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/choice/... ./pkg/picture/... ./test/arch/... ./test/cases/...
-THREADS   := ./pkg/kube/... ./pkg/localcluster/... ./pkg/cli/... ./cmd/...
+THREADS   := ./pkg/kube/... ./pkg/localcluster/... ./pkg/page/... ./pkg/cli/... ./cmd/...
 
 # Kubernetes says the version of the scheduler from these, and pkg/version which Muster it is.
 K8S       := v1.37.0
@@ -22,12 +22,16 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test e2e e2e-versions e2e-controllers e2e-kind sim nightly check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image image-check release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image image-check release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(BIN)/muster-scheduler $(BIN)/musterctl ## build both programs into bin/
+
+.PHONY: kubectl-plugin
+kubectl-plugin: $(BIN)/musterctl ## make bin/kubectl-muster, which is "kubectl muster" when bin/ is in the PATH
+	@ln -sf musterctl $(BIN)/kubectl-muster
 
 .PHONY: $(BIN)/muster-scheduler $(BIN)/musterctl
 $(BIN)/muster-scheduler $(BIN)/musterctl:
@@ -45,6 +49,10 @@ test: build control-plane ## unit tests, properties, scenarios, and e2e on the l
 	  awk '{n += $$1} END {print n+0 " worlds in all"}' $$worlds; rm -f $$worlds; exit $$ok
 	$(MAKE) --no-print-directory e2e
 	$(MAKE) --no-print-directory e2e-versions
+
+# Without Chromium (apt-get install --no-install-recommends chromium) there are none. With it, 15,000 nodes are measured, too.
+ui-shots: ## pictures of the page of "musterctl ui" in Chromium, into bin/ui-shots
+	UI_SHOTS='$(or $(UI_SHOTS),$(BIN)/ui-shots)' $(GO) test -count=1 -v -run '^TestBrowser' ./pkg/page
 
 .PHONY: control-plane
 control-plane: $(BIN)/musterctl
@@ -67,22 +75,28 @@ e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobS
 	E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e
 
 # Needs Docker, mmdebstrap and a static libc (libc6-dev), no registry; what it makes in Docker goes when it ends, also by Ctrl-C.
-# STEPS="together|drain" are the installation and those; KIND_NODE=kindest has Docker fetch kind's own node image.
+# STEPS="together|drain" are the installation and those; KIND_NODE=kindest has Docker fetch kind's own node image (not run so far).
 e2e-kind: ## the scheduler as it is installed, on real kubelets and containers: a cluster of kind
 	@E2E_KIND="$(or $(STEPS),1)" $(GO) test -count=1 -timeout 60m -v -run '^TestKind$$' ./test/e2ekind
 
 # With SEED one world, without it 200 from a seed drawn by lot; WORLDS says how many.
 sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… says how many
-	$(GO) test -count=1 -timeout 60m -v -run '^TestWorlds$$' ./pkg/kube/simulate \
+	$(GO) test -count=1 -timeout 6h -v -run '^TestWorlds$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200)) -sim.with="$(WITH)"
 
 # What takes longer than CI may. The seeds are drawn by lot, and printed.
-nightly: image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, all tests with the race detector, the image twice: hours
+nightly: build control-plane image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, 200 crashes, the race detector, all versions, the image twice, vuln: hours
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
+	E2E_CRASHES=200 $(GO) test -count=1 -timeout 2h -v -run '^TestCrashes$$' ./test/e2e
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
 	$(MAKE) --no-print-directory e2e-versions VERSIONS="1.34 1.35 1.36"
+	$(MAKE) --no-print-directory vuln
+
+# VULN_DB=file:///… or another mirror of the database, where vuln.go.dev cannot be reached.
+vuln: ## known weaknesses that the programs reach, as govulncheck finds them; it asks vuln.go.dev
+	@$(TOOL) govulncheck $(if $(VULN_DB),-db='$(VULN_DB)') ./cmd/...
 
 check: ## formatting, vet, staticcheck, the arrows between packages, pure tests: seconds
 	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests deploy release); \

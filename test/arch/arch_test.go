@@ -83,7 +83,7 @@ var arrows = map[string][]string{
 	},
 	"pkg/kube/status": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/evict", "pkg/gang",
-		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/topology",
+		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
 	"pkg/kube/connect": {"pkg/apis/config", "pkg/kube/cache", "pkg/kube/source"},
@@ -96,14 +96,19 @@ var arrows = map[string][]string{
 		"pkg/apis/scheduling", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/apis/scheduling/x/v1alpha1", "pkg/choice", "pkg/gang", "pkg/kube/convert",
 		"pkg/topology",
 	},
+	"pkg/kube/ask": {
+		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",
+	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},
 	"pkg/kube/wake":     {"pkg/gang", "pkg/topology"},
 	"pkg/kube/workload": {},
 	"pkg/localcluster":  {},
+	"pkg/page":          {},
 	"pkg/version":       {},
 	"pkg/cli": {
-		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/evict", "pkg/kube/connect", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
-		"pkg/offer", "pkg/picture", "pkg/plan", "pkg/topology", "pkg/version",
+		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/evict", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
+		"pkg/offer", "pkg/page", "pkg/picture", "pkg/plan", "pkg/topology", "pkg/version",
 		"test/fixtures", // the documents' YAML, which the demo applies as it stands
 	},
 

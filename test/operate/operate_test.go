@@ -1,0 +1,50 @@
+// Package operate runs the commands of docs/operate.md.
+package operate
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/cli"
+)
+
+const page = "../../docs/operate.md"
+
+var rewrite = flag.Bool("rewrite", false, "write what the commands print into the page")
+
+// TestCommands: each command of the page prints what stands below it.
+func TestCommands(t *testing.T) {
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	var out strings.Builder
+	rest, ran := string(text), 0
+	for {
+		before, block, ok := strings.Cut(rest, "```console\n")
+		out.WriteString(before)
+		if !ok {
+			break
+		}
+		var end bool
+		block, rest, end = strings.Cut(block, "```")
+		require.True(t, end, "a block that does not end")
+		command, _, _ := strings.Cut(block, "\n")
+		args, ok := strings.CutPrefix(command, "$ kubectl muster ")
+		require.True(t, ok, command)
+		var said, errs bytes.Buffer
+		code := cli.Main(t.Context(), append(strings.Fields(args), "-f", "cluster.yaml"), &said, &errs)
+		require.Zero(t, code, "%s: %s", command, errs.String())
+		out.WriteString("```console\n" + command + "\n" + said.String() + "```")
+		ran++
+	}
+	require.Positive(t, ran)
+	if *rewrite {
+		require.NoError(t, os.WriteFile(page, []byte(out.String()), 0o600))
+		return
+	}
+	require.Equal(t, out.String(), string(text), "run with -rewrite, and read the diff")
+}
