@@ -38,7 +38,16 @@ var evictors = map[string]func(c *testcluster.Cluster) (name string){
 func filled(t *testing.T) *testcluster.Cluster {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
 	c.Gang("r", 4, a("", 10, "8", "n0"), a("", 10, "8", "n1"), a("", 10, "8", "n2"), a("", 10, "8", "n3"))
-	return c.Run()
+	c.Run()
+	for _, name := range strings.Fields("r-0 r-1 r-2 r-3") { // a test that asks the preemptor itself has nobody who waits for that
+		c.Wait("known", func() string {
+			if c.Plugin.Cache.Bound(c.Get(name)) {
+				return "known"
+			}
+			return ""
+		})
+	}
+	return c
 }
 
 // wrote are the requests about members of a gang, in order.
