@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -194,4 +195,24 @@ func (s *Shared) clearNomination(key string) {
 	}
 	s.handle.DeleteNominatedPodIfExists(pod)
 	s.teller.Pod(key, status.Waiting{Node: new(string)})
+}
+
+// unnominate takes the nominated node back that a member has lost, unless the scheduler has. It
+// writes the node when a member waits in Permit, and clears it in one request when the member
+// comes back; if that request fails, nobody asks again, and a member that is not tried again
+// would keep others from a free node for good. It looks twice: a watch may be late.
+func (s *Shared) unnominate(pod *v1.Pod, node string) {
+	key := convert.PodKey(pod)
+	for _, times := range []int{1, 10} {
+		s.Writer.DoAfter(fmt.Sprintf("nomination of %s %d", key, times), time.Duration(times)*max(0, s.options.Settle), func(context.Context) error {
+			is := s.Cache.Pod(key)
+			if is == nil || is.UID != pod.UID || is.Status.NominatedNodeName != node || s.Cache.Counted(is) {
+				return nil
+			}
+			if place, _ := s.Cache.Place(is); place == "" {
+				s.clearNomination(key)
+			}
+			return nil
+		})
+	}
 }

@@ -50,6 +50,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 		}
 	}
 	p.Cache.Handle(released)
+	p.unnominate(pod, node)
 }
 
 // onlyBinds says whether there was nothing to do for a pod after Permit but to bind it.

@@ -4,7 +4,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/test/testcluster"
@@ -53,5 +55,29 @@ func TestFailedBindingsBlameNoNode(t *testing.T) {
 			cluster.Wait("g-0=node-5 g-1=node-6 g-2=node-7 g-3=node-8", func() string { return cluster.Where("g-0", "g-1", "g-2", "g-3") })
 			cluster.Wait("low-5", cluster.Evicted)
 		})
+	}
+}
+
+// TestANominationThatTheSchedulerCannotClear: a member was nominated when it waited in Permit, and
+// has lost its place; the one request that would take that back has failed. The gang lacks a
+// member, so that nobody is tried again. A nomination to another node is somebody else's.
+func TestANominationThatTheSchedulerCannotClear(t *testing.T) {
+	t.Parallel()
+	for lost, stays := range map[string]bool{"n0": false, "n1": true} {
+		c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
+		c.Run()
+		c.Gang("g", 2, testcluster.Pending(1, 100, "8")...)
+		c.WaitSaid(1, "1 of 2 members exist")
+		pod := c.Get("g-0").DeepCopy()
+		pod.Status.NominatedNodeName = "n0"
+		_, err := c.Client.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		c.Wait("n0", func() string { return c.Plugin.Cache.Pod("default/g-0").Status.NominatedNodeName })
+		c.Plugin.Unnominate(pod, lost)
+		if stays {
+			c.Never(func() bool { return c.Get("g-0").Status.NominatedNodeName == "" })
+		} else {
+			c.Wait("g-0>", func() string { return c.Where("g-0") })
+		}
 	}
 }
