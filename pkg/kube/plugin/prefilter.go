@@ -100,8 +100,13 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	}
 	group, refusal := p.Cache.Group(pod)
 	if refusal.Is() {
-		p.leave(p.Cache.GroupKey(pod))
-		p.refuse(p.Cache.GroupKey(pod), refusal)
+		key := p.Cache.GroupKey(pod)
+		p.leave(key)
+		if p.Cache.Reserved(key) { // for a gang that has lost members since, and could not start with the rest
+			p.victims.Abandon(key)
+			p.Cache.Forget(key, refusal.String())
+		}
+		p.refuse(key, refusal)
 		return &cycle{why: refusal.String()}
 	}
 	if !group.IsPending(convert.PodKey(pod)) { // it was when it was admitted, a moment ago

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
@@ -323,7 +324,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
-	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.onlyUnasked(uids) {
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.onlyUnasked(last.unsaid(uids)) {
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
@@ -333,13 +334,30 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		}
 	}
 	if len(fresh) > 0 {
-		last := &eviction{change: w.change, gone: uids, lowest: lowest, nodes: map[string]bool{}}
+		last := &eviction{change: w.change, gone: uids, lowest: lowest, nodes: map[string]bool{}, marked: w.marked()}
 		for _, node := range places {
 			last.nodes[node] = true
 		}
 		w.last[groupKey(group)] = last
 	}
 	return nil
+}
+
+// marked are those of whom objects say that they are to leave.
+func (w *world) marked() map[types.UID]bool {
+	marked := map[types.UID]bool{}
+	for _, p := range w.pods {
+		if _, c := podutil.GetPodCondition(&p.Status, v1.DisruptionTarget); c != nil && c.Status == v1.ConditionTrue {
+			marked[p.UID] = true
+		}
+	}
+	return marked
+}
+
+// unsaid leaves out those of whom was said when the others left that they do, too: all of an eviction
+// are marked before the first leaves, and who makes room leaves last (decision 16).
+func (e *eviction) unsaid(uids []types.UID) []types.UID {
+	return slices.DeleteFunc(slices.Clone(uids), func(uid types.UID) bool { return e.marked[uid] })
 }
 
 // noteRobbed notes who has lost places to a pod that is bound now.

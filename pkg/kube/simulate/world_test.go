@@ -92,9 +92,10 @@ type world struct {
 type eviction struct {
 	change int
 	gone   []types.UID
-	lowest int32           // priority of its members
-	nodes  map[string]bool // on which it evicted, or had places
-	robbed bool            // a more important pod has come to one of them: it is planned anew
+	lowest int32              // priority of its members
+	nodes  map[string]bool    // on which it evicted, or had places
+	robbed bool               // a more important pod has come to one of them: it is planned anew
+	marked map[types.UID]bool // of whom was said by then that they leave
 }
 
 // alone has one goroutine run at a time, and no garbage collected, until what it returns is called:
