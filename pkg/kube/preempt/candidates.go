@@ -3,6 +3,7 @@ package preempt
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -29,7 +30,8 @@ type candidates struct {
 	waits func(types.UID) bool // at Permit, so that it can be sent back to the queue
 	here  []onNode             // by node index
 	gangs []evict.Gang
-	whole [][]*v1.Pod // by gang, all that run
+	whole [][]*v1.Pod        // by gang, all that run
+	joins map[types.UID]bool // who can be sent back and takes nobody along
 	any   bool
 	late  bool // somebody would take longer than that to leave, and stays therefore
 
@@ -70,6 +72,7 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 		Attempt: a, cache: p.Cache, here: make([]onNode, len(a.Nodes)), limits: p.listBudgets(),
 		waits: func(uid types.UID) bool { return p.Profile.GetWaitingPod(uid) != nil },
 	}
+	c.joins = map[types.UID]bool{}
 	ceiling := convert.Priority(a.Lowest())
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
@@ -92,7 +95,9 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 			case !mayEvict(pod), !name.IsZero() && (!known || !c.placed(pod)):
 			default:
 				victim := c.victim(pod)
-				victim.Gang = g
+				if !c.joins[pod.UID] {
+					victim.Gang = g
+				}
 				here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
 			}
 		}
@@ -159,12 +164,18 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 		if len(running) == 0 {
 			continue
 		}
+		all := running
+		joins := joining(c.cache, running, least)
+		if len(joins) > 0 {
+			running = slices.DeleteFunc(slices.Clone(all), func(p *v1.Pod) bool { return joins[p.UID] })
+			maps.Copy(c.joins, joins)
+		}
 		g := evict.Gang{
 			Group: group, Spare: max(0, len(running)-least), Above: c.cache.Above(of), Short: len(running) < least,
-			Whole: !slices.ContainsFunc(running, func(p *v1.Pod) bool { return !mayEvict(p) }),
+			Whole: !slices.ContainsFunc(all, func(p *v1.Pod) bool { return !mayEvict(p) }),
 		}
 		whole, some = whole && g.Whole, some || g.Spare > 0 || g.Whole && len(g.Above) > 0
-		gangs, names, runs = append(gangs, g), append(names, of), append(runs, running)
+		gangs, names, runs = append(gangs, g), append(names, of), append(runs, all)
 	}
 	if !whole && !some {
 		return
@@ -188,6 +199,22 @@ func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 		return pods, least
 	}
 	return c.cache.Running(name)
+}
+
+// joining are, of the members of a gang that run or are about to, those who wait at Permit to join
+// others that run already and are fewer than the gang needs: to send them back takes nothing from
+// those.
+func joining(known *cache.Cache, placed []*v1.Pod, least int) map[types.UID]bool {
+	joins := map[types.UID]bool{}
+	for _, p := range placed {
+		if !known.Bound(p) {
+			joins[p.UID] = true
+		}
+	}
+	if run := len(placed) - len(joins); run == 0 || run >= least {
+		return nil
+	}
+	return joins
 }
 
 // placed says whether a member runs, or waits at Permit for others.
@@ -223,6 +250,7 @@ func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	}
 	for g, all := range c.whole {
 		if whole[g] {
+			gone = slices.DeleteFunc(gone, func(p *v1.Pod) bool { return c.joins[p.UID] && slices.Contains(all, p) })
 			gone = append(gone, all...)
 		}
 	}

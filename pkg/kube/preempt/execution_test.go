@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -366,5 +367,35 @@ func TestNamesOfAGroup(t *testing.T) {
 		64: "ns/g0, ns/g1, ns/g2 and 61 more",
 	} {
 		require.Equal(t, want, preempt.Names(n))
+	}
+}
+
+// TestAReplacementThatJoinsIsSentBack: a gang that was whole has lost two of three; who comes for one
+// of them waits at Permit. To send it back is enough: who runs stays, since it lacked others before.
+func TestAReplacementThatJoinsIsSentBack(t *testing.T) {
+	for name, comes := range evictors {
+		t.Run(name, func(t *testing.T) {
+			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
+			c.Gang("r", 3, a("", 10, "8", "n0"), a("", 10, "8", "n1"), a("", 10, "8", "n2"))
+			c.Run()
+			c.Wait("whole", func() string {
+				if running, _ := c.Plugin.Cache.Running(source.Of(c.Get("r-0"))); len(running) == 3 {
+					return "whole"
+				}
+				return ""
+			})
+			c.Remove("r-1")
+			c.Remove("r-2")
+			c.Pod(a("other", 200, "8", "n2"))
+			again := testcluster.Held(a("r-again", 10, "8", ""), "inside")
+			again.Labels[scheduling.LabelPodGroup] = "r"
+			c.Pod(again)
+			c.WaitHeld("r-again")
+			big := comes(c)
+			c.Wait("placed", placed(c, big))
+			require.Equal(t, "n1", c.Get(big).Spec.NodeName)
+			c.Never(func() bool { return c.Evicted() != "" })
+			require.Equal(t, "r-0=n0 r-again>", c.Where("r-0", "r-again"))
+		})
 	}
 }

@@ -122,7 +122,7 @@ func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 				out.single = append(out.single, &preemption.DomainVictim{Victim: preemption.NewPodVictim(info, nil, nil)})
 			}
 		case o.stays(pod):
-		case name.IsZero():
+		case name.IsZero(), o.gang(name).joins[pod.UID]:
 			out.single = append(out.single, v)
 		default:
 			members[name] = append(members[name], v)

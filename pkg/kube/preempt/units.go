@@ -27,7 +27,8 @@ import (
 type runningGang struct {
 	name  gang.Ref
 	pods  []*v1.Pod          // all that have a node or are about to
-	is    map[types.UID]bool // whether a pod is one of them
+	is    map[types.UID]bool // whether a pod is one of them, and no other
+	joins map[types.UID]bool // whether it can be sent back and takes nobody along
 	spare int                // how many of them it does not need
 	at    int                // which of its group it is
 	group *runningGroup
@@ -67,9 +68,10 @@ func (o *PodPreemption) gang(name gang.Ref) *runningGang {
 	group := &runningGroup{units: map[string]*unit{}, after: map[string]*unit{}}
 	for i, of := range o.preemptor.Cache.Together(name) {
 		pods, least := o.preemptor.Cache.Placed(of)
-		g := &runningGang{name: of, pods: pods, is: map[types.UID]bool{}, spare: max(0, len(pods)-least), at: i, group: group}
+		joins := joining(o.preemptor.Cache, pods, least)
+		g := &runningGang{name: of, pods: pods, is: map[types.UID]bool{}, joins: joins, spare: max(0, len(pods)-len(joins)-least), at: i, group: group}
 		for _, p := range pods {
-			g.is[p.UID] = true
+			g.is[p.UID] = !joins[p.UID]
 		}
 		above := o.preemptor.Cache.Above(of)
 		group.gangs, group.some = append(group.gangs, g), group.some || len(above) > 0
@@ -248,7 +250,7 @@ func (o *PodPreemption) asksExtenders() bool {
 func (o *PodPreemption) lost(victims []*v1.Pod) (lost []*runningGang) {
 	leave := map[gang.Ref]int{}
 	for _, p := range victims {
-		if name := source.Of(p); !name.IsZero() && p.DeletionTimestamp == nil {
+		if name := source.Of(p); !name.IsZero() && p.DeletionTimestamp == nil && !o.gang(name).joins[p.UID] {
 			leave[name]++
 		}
 	}
@@ -300,7 +302,7 @@ func (o *PodPreemption) whole(victims []*v1.Pod, budgets []*policy.PodDisruption
 	var others []*v1.Pod
 	for _, p := range victims {
 		if name := source.Of(p); !name.IsZero() && p.DeletionTimestamp == nil {
-			if g := o.gang(name); of[g.group] != nil && of[g.group].has(g) && g.is[p.UID] {
+			if g := o.gang(name); of[g.group] != nil && of[g.group].has(g) && (g.is[p.UID] || g.joins[p.UID]) {
 				continue
 			}
 		}

@@ -81,14 +81,17 @@ func (p *Preemptor) parts(together []gang.Ref, leave map[gang.Ref]map[types.UID]
 	gangs, gone := make([]evict.Gang, len(together)), make([]int, len(together))
 	for i, of := range together {
 		placed, least := p.Cache.Placed(of) // without those who count as leaving already
-		stay := 0
+		joins := joining(p.Cache, placed, least)
+		stay, lost := 0, false
 		for _, pod := range placed {
 			if !leave[of][pod.UID] {
 				stay++
+			} else if !joins[pod.UID] {
+				lost = true
 			}
 		}
 		gangs[i] = evict.Gang{Group: 1, Above: p.Cache.Above(of), Short: stay < least}
-		if len(leave[of]) > 0 && stay < least {
+		if (lost || len(joins) == 0 && len(leave[of]) > 0) && stay < least {
 			gone[i] = 1
 		}
 	}
