@@ -51,8 +51,6 @@ const controllersEnv = "E2E_CONTROLLERS"
 //	wait-waiting N SELECTOR TEXT   there are N such pods, no others; none is bound or leaves, and one is
 //	                               told this: the gang's representative
 //	finish [-failed] SELECTOR      these pods have run to their end
-//
-// and the condition [with:NAME] for scripts that show what is not mended yet: see withEnv.
 func TestControllers(t *testing.T) {
 	if os.Getenv(controllersEnv) == "" {
 		t.Skip("make e2e-controllers sets " + controllersEnv)
@@ -66,13 +64,6 @@ func TestControllers(t *testing.T) {
 			"racks": (*script).racks, "controller": (*script).controller, "gangs": (*script).gangs, "whole": (*script).whole,
 			"wait-gathered": (*script).waitGathered, "wait-waiting": (*script).waitWaiting, "finish": (*script).finish,
 		}),
-		Condition: func(condition string) (bool, error) {
-			name, ok := strings.CutPrefix(condition, "with:")
-			if !ok {
-				return false, fmt.Errorf("no condition %q", condition)
-			}
-			return on(name), nil
-		},
 		RequireUniqueNames: true,
 		Deadline:           deadline,
 	})

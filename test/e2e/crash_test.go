@@ -62,7 +62,7 @@ func TestCrashes(t *testing.T) {
 		if rounds < 4*fewCrashes {
 			least /= 2 // in few rounds it is chance what is met
 		}
-		if n := c.counts[what]; n < least && (on(replacements) || what != "members replaced") {
+		if n := c.counts[what]; n < least {
 			t.Errorf("%d times %q in %d rounds, at least %d are asked for", n, what, rounds, least)
 		}
 	}
@@ -119,7 +119,7 @@ func (c *crashes) play(round int) {
 	c.awaitEnd()
 	if waiting := c.waiting(); len(waiting) > 0 {
 		c.counts["a gang waits in the end"]++
-	} else if on(replacements) && c.random.IntN(2) == 0 {
+	} else if c.random.IntN(2) == 0 {
 		c.replace()
 		c.awaitEnd()
 	}

@@ -17,8 +17,11 @@ import (
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 )
 
-// Kinds of trouble in preemption rounds, beside replacements.
+// Kinds of trouble in preemption rounds.
 const (
+	// members replaced whose gang runs: beside finished ones, after the PodGroup was made again,
+	// under another scheduler
+	replacements = "replacements"
 	lostRequests = "requests" // the API server does not take them at first
 	foreigners   = "foreign"  // pods of another scheduler wait, nominated by it
 	groups       = "groups"   // running gangs are GangGroups
@@ -37,21 +40,21 @@ type troubles struct {
 // drawTroubles draws them with random numbers of their own: without them a round is what it
 // was.
 func (r *round) drawTroubles(random *rand.Rand) {
-	chance := func(kind string, percent int) bool { return random.IntN(100) < percent && on(kind) }
-	if chance(lostRequests, 35) {
+	chance := func(percent int) bool { return random.IntN(100) < percent }
+	if chance(35) {
 		r.losses = &losses{
 			what: []string{lostBindings, lostBindings, lostEvictions, lostNominations}[random.IntN(4)],
 			code: []int{http.StatusGatewayTimeout, http.StatusConflict, http.StatusTooManyRequests}[random.IntN(3)], times: 1,
 		}
 		r.losses.done = r.losses.code == http.StatusGatewayTimeout && random.IntN(3) == 0
 	}
-	if chance(foreigners, 25) {
+	if chance(25) {
 		for range 1 + random.IntN(3) {
 			r.foreign = append(r.foreign, r.nodes[random.IntN(len(r.nodes))].name)
 		}
 	}
-	r.remade = chance(remade, 30) && len(r.teams) > 0
-	if chance(replacements, 60) && len(r.sets) > 0 && r.rival == noRival {
+	r.remade = chance(30) && len(r.teams) > 0
+	if chance(60) && len(r.sets) > 0 && r.rival == noRival {
 		r.replaced, r.finished = true, r.members > 2 && random.IntN(3) > 0
 	}
 }
@@ -69,7 +72,7 @@ func (r *round) troubleNames() (out []string) {
 	return out
 }
 
-// troublesDrawn is how many of manyRounds rounds there are of each kind at least, if it is on.
+// troublesDrawn is how many of manyRounds rounds there are of each kind at least.
 var troublesDrawn = map[string]map[string]int{
 	lostRequests: {"requests lost: " + lostBindings: 8, "requests lost: " + lostEvictions: 3, "requests lost: " + lostNominations: 3},
 	foreigners:   {"pods of another scheduler": 12},

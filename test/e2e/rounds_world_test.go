@@ -257,7 +257,7 @@ var wishes = []wish{
 	{"impossible for a protected pod", func(r *round) bool { return len(r.sets) == 0 && r.possibleWithout(noProtection) }},
 	{"a gang leaves whole, in both spines", func(r *round) bool { return r.everySet(r.teamsAcross, 1) }},
 	{"evicts although some leave anyway", func(r *round) bool { return r.evicts() && r.costsMoreWithout(noDepartures) }},
-	{"a GangGroup leaves whole", func(r *round) bool { return !on(groups) || r.everySet(r.groupsWhole, 1) }},
+	{"a GangGroup leaves whole", func(r *round) bool { return r.everySet(r.groupsWhole, 1) }},
 	{"evicts in either spine", func(r *round) bool { return r.evicts() && r.spinesPossible() == 2 }},
 }
 
@@ -422,7 +422,7 @@ func drawRound(random *rand.Rand, number int) *round {
 	}
 	// Half of the rounds have a rival, which needs time to come while victims leave.
 	r.rival = []string{noRival, noRival, lowerRival, equalRival}[random.IntN(4)]
-	r.grouped = random.IntN(3) > 0 && len(r.teams) > 1 && on(groups)
+	r.grouped = random.IntN(3) > 0 && len(r.teams) > 1
 	crowded, departures := random.IntN(3) > 0, random.IntN(3) == 0
 	most := 0
 	for spine := range 2 {

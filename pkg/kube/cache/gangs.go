@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
@@ -26,6 +27,7 @@ type record struct {
 	// was told, unless stale is set.
 	declared *source.Declaration
 	stale    bool
+	led      metav1.Time     // since when there is the leader for which the others are made; zero if they are for none
 	foreign  bool            // the last member that was seen is another scheduler's
 	owner    source.OwnerKey // who may say something of it; zero if nobody
 	told     map[string]bool // notes that people were told
@@ -196,6 +198,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		notes = append(notes, c.takeNotes(r)...)
 		notes = append(notes, c.podNotes(pod, r)...)
 	}
+	effects = append(effects, c.lead(r, pod)...)
 	effects = append(effects, c.see(pod, ref)...)
 	if !convert.Finished(pod) {
 		effects = append(effects, c.voidNomination(pod)...)
@@ -245,11 +248,31 @@ func (c *Cache) see(pod *v1.Pod, of gang.Ref) []gang.Effect {
 	m, _ := convert.Member(pod, of) // what is wrong with it is in the notes
 	m.Gated = m.Gated || !c.serves[pod.Spec.SchedulerName]
 	var ev gang.Event = gang.Seen{Member: m}
-	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done {
+	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done || c.gangs[of].ofAnother(pod) {
 		ev = gang.Left{Pod: m.Pod, UID: m.UID}
 	}
 	return c.book.Apply(ev, c.Clock.Now())
 }
+
+// lead is for the leader of a gang that is made once more: the members that were made for the one
+// before are none of its gang, which begins anew. Their controller deletes them with that one, a
+// little later; the new leader would be taken for one who replaces a member of a gang that runs.
+// c.mu is held.
+func (c *Cache) lead(r *record, pod *v1.Pod) (effects []gang.Effect) {
+	if !r.led.Before(&pod.CreationTimestamp) || pod.DeletionTimestamp != nil || !source.Leads(pod) {
+		return nil
+	}
+	r.led = pod.CreationTimestamp
+	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
+		if r.ofAnother(r.Pods[key]) {
+			effects = append(effects, c.see(r.Pods[key], r.Ref)...)
+		}
+	}
+	return effects
+}
+
+// ofAnother says whether a member was made for a leader before the one that is there.
+func (r *record) ofAnother(pod *v1.Pod) bool { return pod.CreationTimestamp.Before(&r.led) }
 
 // Nominate notes for which node a pod is nominated; "" is none.
 func (c *Cache) Nominate(pod *v1.Pod, node string) {

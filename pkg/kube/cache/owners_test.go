@@ -93,6 +93,51 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// TestALeaderMadeAgain: a leader that is made again has workers still that were made for the one
+// before, and are about to go. They are no members of the new gang, which waits for its own.
+func TestALeaderMadeAgain(t *testing.T) {
+	at := func(index string, second int64, change ...func(*v1.Pod)) *v1.Pod {
+		return member("p"+index, slices.Concat([]func(*v1.Pod){leaderOf("a", "0", "2"), func(p *v1.Pod) {
+			p.Labels["leaderworkerset.sigs.k8s.io/worker-index"] = index
+			p.CreationTimestamp, p.UID = metav1.Unix(second, 0), types.UID(fmt.Sprint("p", index, "-", second))
+		}}, change)...)
+	}
+	for name, order := range map[string]func(c *Cache){
+		"the worker was seen before": func(c *Cache) {
+			c.setPod(at("0", 1, onNode))
+			c.setPod(at("1", 1, onNode))
+			c.dropPod(at("0", 1, onNode))
+			c.setPod(at("0", 9))
+		},
+		"the worker is seen later": func(c *Cache) {
+			c.setPod(at("0", 9))
+			c.setPod(at("1", 1, onNode))
+		},
+		"the worker is seen again": func(c *Cache) {
+			c.setPod(at("1", 1, onNode))
+			c.setPod(at("0", 9))
+			c.setPod(at("1", 1, onNode, func(p *v1.Pod) { p.Labels["x"] = "y" }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := open(t)
+			order(c)
+			require.Equal(t, "1 of 2 members exist", c.why(t, at("0", 9)))
+			c.dropPod(at("1", 1, onNode))
+			c.setPod(at("1", 9))
+			require.Empty(t, c.why(t, at("0", 9)))
+		})
+	}
+	t.Run("a worker is made again", func(t *testing.T) {
+		c, _, _ := open(t)
+		c.setPod(at("0", 1, onNode))
+		c.setPod(at("1", 1, onNode))
+		c.dropPod(at("1", 1, onNode))
+		c.setPod(at("1", 9))
+		require.Empty(t, c.why(t, at("1", 9)), "it replaces a member of a gang that runs")
+	})
+}
+
 // TestOwnersThatNobodyServes: pods say how large their group is where LeaderWorkerSets cannot be
 // read; when they can, they are waited for.
 func TestOwnersThatNobodyServes(t *testing.T) {

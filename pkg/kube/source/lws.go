@@ -14,6 +14,7 @@ import (
 // Labels and annotations that the LeaderWorkerSet controller gives its pods.
 const (
 	lwsName      = "leaderworkerset.sigs.k8s.io/name"
+	lwsIndex     = "leaderworkerset.sigs.k8s.io/worker-index"
 	lwsGroup     = "leaderworkerset.sigs.k8s.io/group-index"
 	lwsRevision  = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 	lwsSize      = "leaderworkerset.sigs.k8s.io/size"
@@ -35,6 +36,7 @@ var leaderWorkerSet = Source{
 	Space:     "lws",
 	Implied:   true,
 	NameOf:    lwsGang,
+	Leads:     func(pod *v1.Pod) bool { return pod.Labels[lwsIndex] == "0" },
 	Owner:     leaderWorkerSets,
 	OwnerName: func(pod *v1.Pod) string { return pod.Labels[lwsName] },
 	Fill:      fillLeaderWorkerSet,

@@ -44,6 +44,9 @@ type Source struct {
 	// names; nil if nothing is to be known of one.
 	Owner     *Owner
 	OwnerName func(*v1.Pod) string
+	// Leads says whether a pod is the one for which the controller makes the other members of its gang:
+	// those who are older were made for one before, and go with that. nil is for gangs without one.
+	Leads func(*v1.Pod) bool
 	// Needs says that without its owner nothing is known of a gang.
 	Needs bool
 	// Fill says what is declared of a gang that has members; nil is what an object says, or the
@@ -107,6 +110,16 @@ func Of(pod *v1.Pod) gang.Ref {
 		}
 	}
 	return gang.Ref{}
+}
+
+// Leads says whether a pod is the one for which the other members of its gang are made.
+func Leads(pod *v1.Pod) bool {
+	for i := range All {
+		if All[i].NameOf(pod) != "" {
+			return All[i].Leads != nil && All[i].Leads(pod)
+		}
+	}
+	return false
 }
 
 // WayOf is the way in which a pod names its gang (Source.Way); "" if it names none.
