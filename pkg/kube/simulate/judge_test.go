@@ -105,7 +105,7 @@ func (w *world) judgeBindings(fresh map[string][]*v1.Pod) error {
 			return err
 		}
 		for _, other := range group {
-			if g := w.gangs[other]; g != nil && !w.whole[other] && !w.excused(group) && !w.mayMiss(group, other) {
+			if g := w.gangs[other]; g != nil && !w.whole[other] && !w.excused(group) && !w.mayMiss(group, other) && !w.goesOn(name, other, fresh) {
 				pending, bound := w.membersOf(other)
 				return wrong("in part", "%s: members of %s were bound, %d of %d of %s are (%d wait)", groupKey(group), name, len(bound), g.min, other, len(pending))
 			}

@@ -167,6 +167,21 @@ func (w *world) mayMiss(group []string, name string) bool {
 	return w.gangs[name] != nil && w.gangs[name].inTree() && len(bound) == 0 && whole >= w.least(group)
 }
 
+// goesOn says whether a gang of a tree that was whole before these pods were bound may go on without
+// another one, of which nobody runs any more (decision 20).
+func (w *world) goesOn(name, without string, fresh map[string][]*v1.Pod) bool {
+	_, others := w.membersOf(without)
+	g := w.gangs[name]
+	if g == nil || !g.inTree() || len(others) > 0 {
+		return false
+	}
+	_, bound := w.membersOf(name)
+	old := slices.DeleteFunc(bound, func(p *v1.Pod) bool {
+		return slices.ContainsFunc(fresh[p.Spec.NodeName], func(f *v1.Pod) bool { return f.UID == p.UID })
+	})
+	return len(old)+len(w.finishedOf(name)) >= g.min
+}
+
 // leavesWith are the gangs that leave when one has too few members: it alone, if enough others
 // have as many as they need.
 func (w *world) leavesWith(group []string, name string) []string {
