@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
@@ -27,10 +27,11 @@ type record struct {
 	// was told, unless stale is set.
 	declared *source.Declaration
 	stale    bool
-	led      metav1.Time     // since when there is the leader for which the others are made; zero if they are for none
-	foreign  bool            // the last member that was seen is another scheduler's
-	owner    source.OwnerKey // who may say something of it; zero if nobody
-	told     map[string]bool // notes that people were told
+	leader   *v1.Pod            // for which the others are made, which may be gone; nil if none was seen
+	others   map[types.UID]bool // members that were there before the leader came: made for one before
+	foreign  bool               // the last member that was seen is another scheduler's
+	owner    source.OwnerKey    // who may say something of it; zero if nobody
+	told     map[string]bool    // notes that people were told
 }
 
 // record returns a gang's record, which it starts if need be. c.mu is held.
@@ -259,20 +260,31 @@ func (c *Cache) see(pod *v1.Pod, of gang.Ref) []gang.Effect {
 // little later; the new leader would be taken for one who replaces a member of a gang that runs.
 // c.mu is held.
 func (c *Cache) lead(r *record, pod *v1.Pod) (effects []gang.Effect) {
-	if !r.led.Before(&pod.CreationTimestamp) || pod.DeletionTimestamp != nil || !source.Leads(pod) {
+	was := r.leader
+	if pod.DeletionTimestamp != nil || !source.Leads(pod) || was != nil && (was.UID == pod.UID || pod.CreationTimestamp.Before(&was.CreationTimestamp)) {
 		return nil
 	}
-	r.led = pod.CreationTimestamp
+	r.leader = pod
 	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
-		if r.ofAnother(r.Pods[key]) {
-			effects = append(effects, c.see(r.Pods[key], r.Ref)...)
+		member := r.Pods[key]
+		if was != nil && member.UID != pod.UID { // pods are seen in the order in which they are made
+			if r.others == nil {
+				r.others = map[types.UID]bool{}
+			}
+			r.others[member.UID] = true
+		}
+		if r.ofAnother(member) {
+			effects = append(effects, c.see(member, r.Ref)...)
 		}
 	}
 	return effects
 }
 
-// ofAnother says whether a member was made for a leader before the one that is there.
-func (r *record) ofAnother(pod *v1.Pod) bool { return pod.CreationTimestamp.Before(&r.led) }
+// ofAnother says whether a member was made for a leader before the one that is there. A process that
+// begins knows no order, and only the seconds in which both were made.
+func (r *record) ofAnother(pod *v1.Pod) bool {
+	return r.leader != nil && (r.others[pod.UID] || pod.CreationTimestamp.Before(&r.leader.CreationTimestamp))
+}
 
 // Nominate notes for which node a pod is nominated; "" is none.
 func (c *Cache) Nominate(pod *v1.Pod, node string) {
@@ -331,6 +343,7 @@ func (c *Cache) dropPod(pod *v1.Pod) {
 	r := c.record(ref)
 	if p := r.Pods[key]; p != nil && p.UID == pod.UID {
 		delete(r.Pods, key)
+		delete(r.others, p.UID)
 		delete(c.found, key)
 		c.file(key, nil)
 	}

@@ -109,6 +109,13 @@ func TestALeaderMadeAgain(t *testing.T) {
 			c.dropPod(at("0", 1, onNode))
 			c.setPod(at("0", 9))
 		},
+		"within a second": func(c *Cache) {
+			c.setPod(at("0", 9, onNode, func(p *v1.Pod) { p.UID = "first" }))
+			c.setPod(at("1", 9, onNode, func(p *v1.Pod) { p.UID = "p1-1" }))
+			c.dropPod(at("0", 9, onNode, func(p *v1.Pod) { p.UID = "first" }))
+			c.setPod(at("0", 9))
+			c.setPod(at("1", 9, onNode, func(p *v1.Pod) { p.UID, p.Labels["x"] = "p1-1", "y" }))
+		},
 		"the worker is seen later": func(c *Cache) {
 			c.setPod(at("0", 9))
 			c.setPod(at("1", 1, onNode))
