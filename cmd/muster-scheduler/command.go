@@ -19,19 +19,24 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
 
 	"github.com/muster-scheduler/muster/pkg/kube/pace"
 	"github.com/muster-scheduler/muster/pkg/version"
 )
 
+// whenMade is called with a scheduler before it starts.
+type whenMade func(context.Context, *options.Options, *schedulerserverconfig.CompletedConfig, *scheduler.Scheduler)
+
 // newSchedulerCommand is kube-scheduler's command but for one step: between the making of
 // the scheduler and its start, what it writes is paced. See docs/decisions/0013-pace.md.
-func newSchedulerCommand(lane *pace.Lane, plugins ...app.Option) *cobra.Command {
+func newSchedulerCommand(lane *pace.Lane, made whenMade, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use:  "muster-scheduler",
-		RunE: func(cmd *cobra.Command, _ []string) error { return runScheduler(cmd, opts, lane, plugins) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runScheduler(cmd, opts, lane, made, plugins) },
 		Args: func(cmd *cobra.Command, args []string) error {
 			if slices.ContainsFunc(args, func(arg string) bool { return arg != "" }) {
 				return fmt.Errorf("%q does not take any arguments, got %q", cmd.CommandPath(), args)
@@ -51,7 +56,7 @@ func newSchedulerCommand(lane *pace.Lane, plugins ...app.Option) *cobra.Command 
 	return cmd
 }
 
-func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, plugins []app.Option) error {
+func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, made whenMade, plugins []app.Option) error {
 	if cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue) {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
 		return err
@@ -79,6 +84,7 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, pl
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	lane.Pace(ctx, sched)
+	made(ctx, opts, cfg, sched)
 	return app.Run(ctx, cfg, sched)
 }
 

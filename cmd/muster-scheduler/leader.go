@@ -12,8 +12,9 @@ import (
 // leadership knows whether this process leads. kube-scheduler tells its plugins
 // nothing of the election, but it keeps a metric of it.
 type leadership struct {
-	elects bool // by the configuration, as it was defaulted last
-	flag   *pflag.Flag
+	elects  bool // by the configuration, as it was defaulted last
+	settled bool // the scheduler is made: configurations that are read later change nothing
+	flag    *pflag.Flag
 }
 
 // watchConfiguration notes what each configuration says that is defaulted, of which the
@@ -22,6 +23,9 @@ func (l *leadership) watchConfiguration() {
 	scheme.Scheme.AddTypeDefaultingFunc(&configv1.KubeSchedulerConfiguration{}, func(obj any) {
 		cfg := obj.(*configv1.KubeSchedulerConfiguration)
 		config.SetDefaults(cfg)
+		if l.settled {
+			return
+		}
 		l.elects = cfg.LeaderElection.LeaderElect == nil || *cfg.LeaderElection.LeaderElect
 	})
 }

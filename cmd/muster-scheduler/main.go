@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -14,7 +15,10 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients, queues and the election
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -47,8 +51,16 @@ func newCommand() *cobra.Command {
 	config.InstallDefaults()
 	leader.watchConfiguration()
 	lane := pace.New(pace.Options{Quiet: plugin.IsMember})
-	ours := plugin.Factories(plugin.Options{Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy})
-	cmd := newSchedulerCommand(lane, app.WithPlugin(plugin.Name, ours[plugin.Name]), app.WithPlugin(plugin.GateName, ours[plugin.GateName]))
+	var shared *plugin.Shared
+	ours := plugin.Factories(plugin.Options{
+		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy,
+		Started: func(s *plugin.Shared) { shared = s },
+	})
+	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) {
+		leader.settled = true
+		watchConfiguration(ctx, opts.ConfigFile, cfg, sched, shared)
+	}
+	cmd := newSchedulerCommand(lane, made, app.WithPlugin(plugin.Name, ours[plugin.Name]), app.WithPlugin(plugin.GateName, ours[plugin.GateName]))
 	leader.flag = cmd.Flags().Lookup("leader-elect")
 	cmd.Long = about
 

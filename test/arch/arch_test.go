@@ -76,6 +76,7 @@ var arrows = map[string][]string{
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/place",
 		"pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
+	"pkg/kube/reload": {"pkg/apis/config"},
 	"pkg/kube/simulate": {
 		"manifests", "pkg/apis/config", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1",
 		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/plugin", "pkg/kube/preempt",
@@ -112,7 +113,7 @@ var arrows = map[string][]string{
 		"test/fixtures", // the documents' YAML, which the demo applies as it stands
 	},
 
-	"cmd/muster-scheduler": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/pace", "pkg/kube/plugin", "pkg/version"},
+	"cmd/muster-scheduler": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/reload", "pkg/version"},
 	"cmd/musterctl":        {"pkg/cli"},
 }
 

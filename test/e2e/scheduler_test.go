@@ -34,6 +34,8 @@ type scheduler struct {
 	stop    func() // SIGTERM, and returns when it has ended
 	kill    func() // SIGKILL, likewise
 	ending  bool   // it has been told to end
+
+	config, kubeconfig string // paths of what it was started with; "" is none
 }
 
 // standard is what a scheduler is called that the script does not name.
@@ -44,7 +46,7 @@ const standard = "scheduler"
 const mustSay = 30 * time.Second
 
 func (s *script) scheduler(ctx context.Context, args []string) error {
-	text := "scheduler start|run|stop|kill [-as NAME] [-config FILE] [-kubeconfig FILE] FLAG..."
+	text := "scheduler start|run|configure|stop|kill [-as NAME] [-config FILE] [-kubeconfig FILE] FLAG..."
 	if len(args) == 0 {
 		return usage(text)
 	}
@@ -65,6 +67,8 @@ func (s *script) scheduler(ctx context.Context, args []string) error {
 			return s.outcome(p)
 		}
 		return nil
+	case "configure":
+		return s.configure(name, args)
 	case "stop", "kill":
 		p, err := s.running(name)
 		if err != nil {
@@ -134,8 +138,24 @@ func (s *script) launch(name string, args []string) (*scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.name = name
+	p.name, p.config, p.kubeconfig = name, config, kubeconfig
 	return p, nil
+}
+
+// configure writes another configuration where a scheduler reads its own: scheduler configure FILE.
+func (s *script) configure(name string, args []string) error {
+	if len(args) != 1 {
+		return usage("scheduler configure [-as NAME] FILE")
+	}
+	p, err := s.running(name)
+	if err != nil {
+		return brokenError{err}
+	}
+	content, err := s.connect(args[0], p.kubeconfig)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.config, content, 0o600)
 }
 
 // launch starts the binary under the name of a program, which is also what its log is
@@ -202,16 +222,24 @@ func (p *scheduler) start(program string, args []string) error {
 // server is, which the flag --kubeconfig does not beside --config. In a cluster nobody
 // has to say it, so the configurations to be tested do not.
 func (s *script) connected(config, kubeconfig string) (string, error) {
-	content, err := os.ReadFile(s.ts.MkAbs(config))
+	content, err := s.connect(config, kubeconfig)
 	if err != nil {
 		return "", err
 	}
-	if bytes.Contains(content, []byte("clientConnection:")) {
-		return "", fmt.Errorf("%s has a clientConnection", config)
-	}
-	content = fmt.Appendf(content, "\nclientConnection: {kubeconfig: %q}\n", kubeconfig)
 	out := s.ts.MkAbs("connected-" + filepath.Base(config))
 	return out, os.WriteFile(out, content, 0o600)
+}
+
+// connect is the configuration of a file with a kubeconfig.
+func (s *script) connect(config, kubeconfig string) ([]byte, error) {
+	content, err := os.ReadFile(s.ts.MkAbs(config))
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Contains(content, []byte("clientConnection:")) {
+		return nil, fmt.Errorf("%s has a clientConnection", config)
+	}
+	return fmt.Appendf(content, "\nclientConnection: {kubeconfig: %q}\n", kubeconfig), nil
 }
 
 func (s *script) get(ctx context.Context, args []string) error {

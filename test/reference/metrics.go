@@ -9,6 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/muster-scheduler/muster/pkg/kube/reload"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
@@ -46,6 +47,7 @@ func metrics(out *strings.Builder, _ string) error {
 	if _, err := simulate.Run(context.Background(), simulate.Options{}, set); err != nil {
 		return err
 	}
+	reload.Register()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		return err

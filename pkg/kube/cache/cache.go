@@ -32,15 +32,9 @@ import (
 type Options struct {
 	// Aware false makes every gang a gang without topology.
 	Aware bool
-	// Leave is how long a reservation found after a restart waits for victims.
-	Leave time.Duration
-	// Wait and Policy are the defaults for gangs that do not say.
-	Wait   time.Duration
-	Policy gang.MatchPolicy
-	// Starve is how long a gang is refused before free places are kept for it; 0 means for
-	// ever.
-	Starve time.Duration
-	Clock  clock.WithTicker
+	// Limits may change while the scheduler runs: Configure.
+	Limits
+	Clock clock.WithTicker
 	// Leading says whether this process schedules; a standby only watches. It is asked
 	// until it says yes: who stops leading exits.
 	Leading func() bool
@@ -94,6 +88,36 @@ type Cache struct {
 	network   network
 	unused    map[string]*koordinator.ClusterNetworkTopology // those of other names
 	current   atomic.Pointer[Topology]                       // nil after a change
+}
+
+// Limits are what users allow gangs. c.mu guards those of a Cache.
+type Limits struct {
+	// Leave is how long a reservation found after a restart waits for victims.
+	Leave time.Duration
+	// Wait and Policy are the defaults for gangs that do not say.
+	Wait   time.Duration
+	Policy gang.MatchPolicy
+	// Starve is how long a gang is refused before free places are kept for it; 0 means for
+	// ever.
+	Starve time.Duration
+}
+
+// Configure has other limits hold from now on. Gangs that do not say wait as long, and match, as these
+// do; a wait that has begun ends when it was to.
+func (c *Cache) Configure(l Limits) {
+	c.mu.Lock()
+	was := c.Limits
+	c.Limits, c.book.Starve = l, l.Starve
+	var effects []gang.Effect
+	if was.Wait != l.Wait || was.Policy != l.Policy {
+		for _, ref := range c.refs() {
+			if r := c.gangs[ref]; r != nil && r.declared != nil {
+				effects = append(effects, c.redeclare(r)...)
+			}
+		}
+	}
+	c.mu.Unlock()
+	c.do(effects)
 }
 
 // New returns an empty Cache. Nothing enters the scheduler before Start has seen

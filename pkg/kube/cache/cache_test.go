@@ -24,7 +24,7 @@ func open(t testing.TB) (*Cache, *[]gang.Effect, *[]Note) {
 	var effects []gang.Effect
 	var notes []Note
 	c := New(Options{
-		Aware: true, Wait: time.Minute, Policy: gang.OnceSatisfied, Leave: time.Minute,
+		Aware: true, Limits: Limits{Wait: time.Minute, Policy: gang.OnceSatisfied, Leave: time.Minute},
 		Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), Leading: func() bool { return true },
 		Do:   func(e []gang.Effect) { effects = append(effects, e...) },
 		Note: func(n Note) { notes = append(notes, n) },

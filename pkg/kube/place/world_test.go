@@ -125,7 +125,7 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	factory := informers.NewSharedInformerFactory(w.client, 0)
 	w.cache = cache.New(cache.Options{
-		Aware: true, Wait: time.Minute, Leave: time.Minute, Policy: gang.OnceSatisfied, Clock: clock.RealClock{},
+		Aware: true, Limits: cache.Limits{Wait: time.Minute, Leave: time.Minute, Policy: gang.OnceSatisfied}, Clock: clock.RealClock{},
 		Leading: func() bool { return true }, Do: func([]gang.Effect) {}, Note: func(cache.Note) {},
 	})
 	w.cache.Serve(scheduling.SchedulerName)

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -32,7 +33,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
-	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -103,7 +103,8 @@ type Shared struct {
 // Plugin is the plugin of one profile.
 type Plugin struct {
 	*Shared
-	args      config.Args
+	args      atomic.Pointer[config.Args]
+	first     bool // what all profiles share has its arguments
 	profile   framework.Framework
 	planner   *place.Planner
 	Preemptor *preempt.Preemptor // evicts for gangs
@@ -165,10 +166,11 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 		}
 	}
 	f.shared.Cache.Serve(h.ProfileName())
-	p := &Plugin{Shared: f.shared, args: args, profile: profile, planner: place.NewPlanner(profile, f.shared.Cache)}
+	p := &Plugin{Shared: f.shared, first: len(f.plugins) == 0, profile: profile, planner: place.NewPlanner(profile, f.shared.Cache)}
+	p.args.Store(&args)
 	p.Preemptor = preempt.New(preempt.Options{
 		Profile: profile, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
-		Clock: p.options.Clock, Ended: ctx.Done(), Writers: p.options.Writers, Leave: args.PreemptionTimeout, MaxGrace: args.MaxGrace, Enabled: args.EnablePreemption,
+		Clock: p.options.Clock, Ended: ctx.Done(), Writers: p.options.Writers, Limits: p.limits,
 	})
 	f.plugins[h.ProfileName()], f.shared.profiles[h.ProfileName()] = p, p
 	f.shared.resume = append(f.shared.resume, p.Preemptor.Resume)
@@ -249,8 +251,7 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager,
 	})
 	s.Cache = cache.New(cache.Options{
-		Aware: args.AwareNetworkTopology, Leave: args.PreemptionTimeout, Wait: args.DefaultTimeout, Policy: gang.MatchPolicy(args.DefaultMatchPolicy),
-		Starve: args.StarvationTimeout, Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
+		Aware: args.AwareNetworkTopology, Limits: limitsOf(args), Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
 		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
 	})
 	s.teller.About(s.Cache)

@@ -31,7 +31,7 @@ func attracted(pod *v1.Pod) string {
 // PreScore scores the nodes for a pod that others attract. All other pods skip Score.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	selector := attracted(pod)
-	if selector == "" || !p.args.AwareNetworkTopology {
+	if selector == "" || !p.args.Load().AwareNetworkTopology {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	s, err := p.planner.Attraction(ctx, selector, nodes)

@@ -36,7 +36,8 @@ func TestOthersAreNotScored(t *testing.T) {
 		"member of a gang": {true, selecting(func(p *v1.Pod) { p.Labels[scheduling.LabelPodGroup] = "g" })},
 		"not aware":        {false, selecting()},
 	} {
-		p := &Plugin{args: config.Args{AwareNetworkTopology: c.aware}}
+		p := &Plugin{}
+		p.args.Store(&config.Args{AwareNetworkTopology: c.aware})
 		require.True(t, p.PreScore(t.Context(), framework.NewCycleState(), c.pod, nil).IsSkip(), name)
 	}
 }

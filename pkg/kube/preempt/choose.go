@@ -35,7 +35,7 @@ func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Ve
 			p.searched.Add(1)
 		}
 	}
-	c := p.candidates(ctx, a, p.MaxGrace)
+	c := p.candidates(ctx, a, p.Limits().MaxGrace)
 	e, verdict := p.chooseAmong(ctx, c)
 	if e == nil && c.late && verdict != LeftOut {
 		c = p.candidates(ctx, a, forEver)

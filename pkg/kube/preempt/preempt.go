@@ -58,6 +58,12 @@ type Options struct {
 	Ended <-chan struct{}
 	// Writers is how many requests an eviction has under way at a time.
 	Writers int
+	// Limits are those of now: they may change while the scheduler runs.
+	Limits func() Limits
+}
+
+// Limits are what users allow evictions.
+type Limits struct {
 	// Leave is how long after its grace period a victim is waited for.
 	Leave time.Duration
 	// MaxGrace is the longest grace period of a victim whose node is not the last choice.
@@ -124,7 +130,7 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	own, ahead := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{
 		Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder,
-		Until: p.Clock.Now().Add(longestGrace(found.gone) + p.Leave),
+		Until: p.Clock.Now().Add(longestGrace(found.gone) + p.Limits().Leave),
 	})
 	p.Victims.begin(a.Group.Key, e.number)
 	if g, refusal := p.Cache.GroupOf(a.Group.Key); refusal.Is() || len(g.Pending) == 0 {
@@ -175,7 +181,7 @@ func (p *Preemptor) find(ctx context.Context, a *place.Attempt) (best *place.Att
 
 // may says whether victims are looked for at all.
 func (p *Preemptor) may(a *place.Attempt) Verdict {
-	if !p.Enabled {
+	if !p.Limits().Enabled {
 		return Off
 	}
 	for _, m := range a.Group.Pending {

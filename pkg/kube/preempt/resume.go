@@ -24,7 +24,7 @@ import (
 // or if nobody waits any more, the group runs on.
 func (p *Preemptor) Resume() {
 	all, err := p.pods.List(labels.Everything())
-	if err != nil || !p.Enabled {
+	if err != nil || !p.Limits().Enabled {
 		return
 	}
 	waits := map[string]*v1.Pod{} // the most important of those that have a place on a node

@@ -71,7 +71,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w.writer = status.NewWriter(w.client, w.custom)
 		w.teller = status.NewTeller(w.writer, w, status.TellerOptions{Clock: clock.RealClock{}, Settle: settle, Busy: func() bool { return w.busy.Load() }, Topology: true})
 		w.cache = cache.New(cache.Options{
-			Aware: true, Wait: time.Minute, Policy: gang.OnceSatisfied, Leave: time.Minute, Clock: clock.RealClock{},
+			Aware: true, Limits: cache.Limits{Wait: time.Minute, Policy: gang.OnceSatisfied, Leave: time.Minute}, Clock: clock.RealClock{},
 			Leading: func() bool { return true }, Note: w.teller.Note,
 			Do: func(effects []gang.Effect) {
 				for _, e := range effects {

@@ -101,7 +101,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 		return nil, err
 	}
 	c := cache.New(cache.Options{
-		Aware: true, Wait: time.Minute, Policy: gang.OnceSatisfied, Clock: clock.RealClock{},
+		Aware: true, Limits: cache.Limits{Wait: time.Minute, Policy: gang.OnceSatisfied}, Clock: clock.RealClock{},
 		Leading: func() bool { return true }, Do: func([]gang.Effect) {}, Note: func(cache.Note) {},
 	})
 	for _, name := range o.Schedulers {

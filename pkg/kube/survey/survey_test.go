@@ -66,7 +66,7 @@ func TestReport(t *testing.T) {
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	c := cache.New(cache.Options{
-		Aware: true, Wait: time.Minute, Policy: gang.OnceSatisfied, Clock: clock.RealClock{},
+		Aware: true, Limits: cache.Limits{Wait: time.Minute, Policy: gang.OnceSatisfied}, Clock: clock.RealClock{},
 		Leading: func() bool { return true }, Do: func([]gang.Effect) {}, Note: func(cache.Note) {},
 	})
 	c.Serve("muster-scheduler")

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/reload"
+)
+
+var registerReload = sync.OnceFunc(reload.Register)
+
+// watchConfiguration has the scheduler take over what changes in its configuration file; "" is none.
+// Events are about the Lease of its election, the one object that stands for all of its replicas.
+func watchConfiguration(ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared) {
+	registerReload()
+	if path == "" || shared == nil {
+		return
+	}
+	election := cfg.ComponentConfig.LeaderElection
+	lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: election.ResourceNamespace, Name: election.ResourceName}
+	var recorder events.EventRecorder
+	for _, profile := range sched.Profiles {
+		recorder = profile.EventRecorder()
+		break
+	}
+	file := &reload.File{
+		Path: path, Clock: clock.RealClock{}, Apply: shared.Configure,
+		Tell: func(kind, reason, message string) {
+			klog.FromContext(ctx).Info(message, "reason", reason)
+			if recorder != nil {
+				recorder.Eventf(lease, nil, kind, reason, "Configuring", "%s", message)
+			}
+		},
+	}
+	go file.Watch(ctx)
+}

@@ -1,0 +1,234 @@
+// Package reload has a running scheduler take over what changes in its configuration file.
+//
+// It knows files, kube-scheduler's configuration and how to tell what came of a change. What may
+// change, package config says; who is told, it must not know.
+package reload
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+)
+
+// every is how often the file is read. A ConfigMap takes about a minute to reach it.
+const every = 5 * time.Second
+
+// Reasons of events.
+const (
+	Applied      = "ConfigurationApplied"
+	Refused      = "ConfigurationRefused"
+	NeedsRestart = "ConfigurationNeedsRestart"
+)
+
+// File is a configuration file that a scheduler runs by.
+type File struct {
+	Path  string
+	Clock clock.WithTicker
+	// Apply has a profile go on with other arguments; as plugin.Shared.Configure.
+	Apply func(profile string, args config.Args) (changed, stay []string)
+	// Tell tells people what came of a change.
+	Tell func(kind, reason, message string)
+
+	seen    []byte // what was read last
+	runs    *schedulerconfig.KubeSchedulerConfiguration
+	problem string // that was told last
+}
+
+var (
+	reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "muster_configuration_reloads_total",
+		Help: "[ALPHA] Changes of the configuration file, by what came of them: all of it holds (applied), some of it needs a restart (restart), or none of it is legal (refused).",
+	}, []string{"result"})
+	current = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "muster_configuration_current",
+		Help: "[ALPHA] 1 if the scheduler runs by what its configuration file says, 0 if that was refused or needs a restart.",
+	})
+)
+
+const (
+	applied = "applied"
+	refused = "refused"
+	restart = "restart"
+)
+
+// Register makes the metrics appear at the process's /metrics. Call it once.
+func Register() {
+	for _, result := range []string{applied, refused, restart} {
+		reloads.WithLabelValues(result)
+	}
+	current.Set(1)
+	legacyregistry.RawMustRegister(reloads, current)
+}
+
+// Watch reads the file again and again until ctx ends. The scheduler runs by what it says now.
+func (f *File) Watch(ctx context.Context) {
+	if err := f.begin(); err != nil {
+		klog.FromContext(ctx).Error(err, "The configuration file is not read again", "file", f.Path)
+		return
+	}
+	ticker := f.Clock.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			f.Look()
+		}
+	}
+}
+
+// begin reads what the scheduler runs by.
+func (f *File) begin() (err error) {
+	if f.seen, err = os.ReadFile(f.Path); err != nil {
+		return err
+	}
+	f.runs, _, err = decode(f.seen)
+	return err
+}
+
+// Look reads the file once and takes over what has changed in it.
+func (f *File) Look() {
+	data, err := os.ReadFile(f.Path)
+	if err != nil {
+		f.refuse(fmt.Sprintf("cannot be read, and what it said before holds: %v", err))
+		return
+	}
+	if bytes.Equal(data, f.seen) && f.problem == "" {
+		return
+	}
+	again := bytes.Equal(data, f.seen)
+	f.seen = data
+	is, args, err := decode(data)
+	if err != nil {
+		if !again {
+			f.refuse(fmt.Sprintf("is refused, and what it said before holds: %v", err))
+		}
+		return
+	}
+	f.problem = ""
+	f.take(is, args)
+}
+
+// refuse says once why nothing of the file holds.
+func (f *File) refuse(why string) {
+	if f.problem == why {
+		return
+	}
+	f.problem = why
+	reloads.WithLabelValues(refused).Inc()
+	current.Set(0)
+	f.Tell(v1.EventTypeWarning, Refused, "configuration "+f.Path+" "+why)
+}
+
+// take has the scheduler run by a configuration, as far as it may change.
+func (f *File) take(is *schedulerconfig.KubeSchedulerConfiguration, args []config.Args) {
+	stay := f.differs(is)
+	took, of := []string(nil), map[string][]string{}
+	note := func(list *[]string, what, profile string) {
+		if of[what] == nil {
+			*list = append(*list, what)
+		}
+		of[what] = append(of[what], profile)
+	}
+	for i, profile := range is.Profiles {
+		changed, left := f.Apply(profile.SchedulerName, args[i])
+		for _, name := range changed {
+			note(&took, fmt.Sprintf("%s is %v", name, valueOf(args[i], name)), profile.SchedulerName)
+		}
+		for _, name := range left {
+			note(&stay, name, profile.SchedulerName)
+		}
+	}
+	for _, list := range [][]string{took, stay} {
+		for i, what := range list {
+			if profiles := of[what]; profiles != nil {
+				list[i] = what + " (" + strings.Join(profiles, ", ") + ")"
+			}
+		}
+	}
+	if len(took) > 0 {
+		f.Tell(v1.EventTypeNormal, Applied, "configuration "+f.Path+": "+strings.Join(took, ", "))
+	}
+	if len(stay) > 0 {
+		reloads.WithLabelValues(restart).Inc()
+		current.Set(0)
+		f.Tell(v1.EventTypeWarning, NeedsRestart, "configuration "+f.Path+": the scheduler must be started again for "+strings.Join(stay, ", "))
+		return
+	}
+	current.Set(1)
+	reloads.WithLabelValues(applied).Inc()
+}
+
+func valueOf(args config.Args, name string) any {
+	of := reflect.ValueOf(args)
+	for i := range of.NumField() {
+		if config.Name(of.Type().Field(i).Name) == name {
+			return of.Field(i).Interface()
+		}
+	}
+	return nil
+}
+
+// differs names the fields that differ from what the scheduler was started with, but for our arguments.
+func (f *File) differs(is *schedulerconfig.KubeSchedulerConfiguration) (names []string) {
+	was, now := reflect.ValueOf(*without(f.runs)), reflect.ValueOf(*without(is))
+	for i := range was.NumField() {
+		if !reflect.DeepEqual(was.Field(i).Interface(), now.Field(i).Interface()) {
+			names = append(names, config.Name(was.Type().Field(i).Name))
+		}
+	}
+	return names
+}
+
+// without leaves out our arguments.
+func without(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedulerconfig.KubeSchedulerConfiguration {
+	out := cfg.DeepCopy()
+	for i := range out.Profiles {
+		out.Profiles[i].PluginConfig = slices.DeleteFunc(out.Profiles[i].PluginConfig, func(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName })
+	}
+	return out
+}
+
+// decode reads a configuration as kube-scheduler does, with our arguments by profile.
+func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.Args, error) {
+	object, kind, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, ok := object.(*schedulerconfig.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, nil, fmt.Errorf("kind %s is not legal; legal: KubeSchedulerConfiguration", kind.Kind)
+	}
+	cfg.APIVersion = kind.GroupVersion().String()
+	if err := validation.ValidateKubeSchedulerConfiguration(cfg); err != nil {
+		return nil, nil, err
+	}
+	args := make([]config.Args, len(cfg.Profiles))
+	for i, profile := range cfg.Profiles {
+		args[i], err = config.Decode(nil)
+		if at := slices.IndexFunc(profile.PluginConfig, func(c schedulerconfig.PluginConfig) bool { return c.Name == config.PluginName }); at >= 0 {
+			args[i], err = config.Decode(profile.PluginConfig[at].Args)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("profile %s: %w", profile.SchedulerName, err)
+		}
+	}
+	return cfg, args, nil
+}
