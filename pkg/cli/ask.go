@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/kube/ask"
@@ -21,9 +18,9 @@ import (
 
 // askFlags are the flags of what asks a cluster, or files.
 type askFlags struct {
+	connection
 	files                         []string
-	config, kubeconfig, context   string
-	as                            string
+	config                        string
 	namespace, output, kubernetes string
 	all                           bool
 	timeout                       delay
@@ -46,19 +43,12 @@ func (f *askFlags) add(cmd *cobra.Command) {
 	f.timeout, f.output = delay(time.Minute), "table"
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder of objects to ask instead of a cluster, or - for standard input; repeatable")
 	flags.StringVar(&f.config, "config", "", "`FILE` with the scheduler's KubeSchedulerConfiguration (default: one that serves muster-scheduler and koord-scheduler)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "`PATH` of the kubeconfig (default: as kubectl has it)")
-	flags.StringVar(&f.context, "context", "", "`NAME` of the kubeconfig's context")
-	flags.StringVar(&f.as, "as", "", "`USER` as whom to read")
+	f.connection.add(cmd)
 	flags.Var(&f.timeout, "timeout", "how long the answer may take")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the answer: table, wide, json or yaml")
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler in memory, on standard error (default: nothing is logged)")
-	complete := func(name string, words ...string) {
-		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag was added above
-		}
-	}
-	complete("output", "table", "wide", "json", "yaml")
+	complete(cmd, "output", "table", "wide", "json", "yaml")
 }
 
 func (f *askFlags) addNamespace(cmd *cobra.Command, of string) {
@@ -125,25 +115,8 @@ func (f *askFlags) objects(ctx context.Context, cmd *cobra.Command) (o ask.Optio
 		set, err = readSet(cmd, f.files)
 		return o, set, err
 	}
-	config, err := f.client().ClientConfig()
-	if err != nil {
-		return o, nil, err
-	}
-	config = rest.CopyConfig(config)
-	config.Impersonate.UserName = f.as
-	config.QPS = -1 // one list of each kind: there is nothing to hold back
-	set, notes, err := ask.List(ctx, config)
-	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
-	}
-	o.Now = time.Now()
+	set, o.Now, err = f.list(ctx, cmd)
 	return o, set, err
-}
-
-func (f *askFlags) client() clientcmd.ClientConfig {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 }
 
 // in is the namespace that is meant where one must be.

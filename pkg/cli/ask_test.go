@@ -23,8 +23,10 @@ import (
 //	musterctl           runs the command of the input, on these objects
 //
 // Run with -rewrite to have the answers written; then read the diff.
-func TestAsk(t *testing.T) {
-	datadriven.Walk(t, "testdata/ask", func(t *testing.T, path string) {
+func TestAsk(t *testing.T) { runCommands(t, "testdata/ask") }
+
+func runCommands(t *testing.T, dir string) {
+	datadriven.Walk(t, dir, func(t *testing.T, path string) {
 		var files []string
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {

@@ -56,7 +56,7 @@ type View struct {
 // Open makes the view of a set. Close it: a process can have one at a time.
 func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
 	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, looks: map[gang.Ref]look{}}
-	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, Now: o.Now, Tried: v.see}, set)
+	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, VictimsStay: true, Now: o.Now, Tried: v.see}, set)
 	if err != nil {
 		return nil, err
 	}

@@ -53,8 +53,11 @@ type Options struct {
 	// terminating, until a later set deletes them once more.
 	VictimsStay bool
 	// Live says that the objects are those of a cluster at one moment, of which a scheduler that is
-	// restarted then makes what it can: their status counts, and pods that are leaving are still there.
+	// restarted then makes what it can: their status counts. Pods that are leaving are still there if
+	// VictimsStay.
 	Live bool
+	// Changes are made to what the first set holds before the scheduler does anything.
+	Changes []Change
 	// Now is when that moment is; if zero, it is when the youngest object was made.
 	Now time.Time
 	// Tried is plugin.Options' own.
@@ -81,6 +84,9 @@ func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, err
 		return nil, err
 	}
 	defer w.Close()
+	if err := w.Change(ctx, o.Changes); err != nil {
+		return nil, err
+	}
 	for {
 		if err := w.Settle(ctx, nil); err != nil {
 			return nil, err
@@ -124,7 +130,9 @@ type simulation struct {
 	late  *late
 	ended chan struct{}
 
-	binding  atomic.Int64
+	binding atomic.Int64
+	changed []Changed
+
 	awaits   bool // something goes on in real time, or did when it was last quiet
 	served   bool // all APIs are
 	tried    func(context.Context, plugin.Trial)
@@ -145,8 +153,8 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
 		clock: clock, gate: gate, served: o.allServed, tried: o.Tried,
-		cluster: &cluster{born: begin, live: o.Live, ran: map[types.UID]bool{}, owned: map[identity]*owned{}, api: &api{
-			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay || o.Live, between: o.between,
+		cluster: &cluster{born: begin, live: o.Live, ran: map[types.UID]bool{}, from: map[string]Position{}, owned: map[identity]*owned{}, api: &api{
+			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
 		}},
 		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,
