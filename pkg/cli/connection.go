@@ -31,11 +31,11 @@ func (c *connection) client() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
 }
 
-// list reads a cluster, and says when that was. What may not be read is named on standard error.
-func (c *connection) list(ctx context.Context, cmd *cobra.Command) (set *simulate.Set, at time.Time, err error) {
+// list reads a cluster as it is now. What may not be read is named on standard error.
+func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Set, error) {
 	config, err := c.client().ClientConfig()
 	if err != nil {
-		return nil, at, err
+		return nil, err
 	}
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = c.as
@@ -44,7 +44,10 @@ func (c *connection) list(ctx context.Context, cmd *cobra.Command) (set *simulat
 	for _, note := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
 	}
-	return set, time.Now(), err
+	if err == nil {
+		set.Found(time.Now())
+	}
+	return set, err
 }
 
 // complete names the values that a flag can have, or how they can begin.

@@ -168,16 +168,16 @@ func (f *simulateFlags) options() (o simulate.Options, err error) {
 func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulate.Options) (first *simulate.Set, then []*simulate.Set, err error) {
 	first = &simulate.Set{}
 	if f.fromCluster {
-		if first, o.Now, err = f.list(ctx, cmd); err != nil {
+		if first, err = f.list(ctx, cmd); err != nil {
 			return nil, nil, err
 		}
-		o.Live = true
 	}
 	more, err := readSet(cmd, f.files)
 	if err != nil {
 		return nil, nil, err
 	}
 	first.Append(more)
+	o.Live = !first.Moment().IsZero() // of a cluster, or of a dump of one
 	for _, file := range f.then {
 		set, err := readSet(cmd, []string{file})
 		if err != nil {

@@ -64,10 +64,14 @@ func simulateTable(r *simulate.Result) string {
 		out.WriteByte('\n')
 	}
 	if len(r.Warnings) > 0 {
-		rows, notes := [][]string{{"WARNING", "REASON", "AT"}}, []string{""}
+		rows, notes := [][]string{{"WARNING", "REASON"}}, []string{""}
 		for _, w := range r.Warnings {
-			rows = append(rows, []string{w.Object, w.Reason, w.At})
-			notes = append(notes, indented(w.Message, mostLines))
+			rows = append(rows, []string{w.Object, w.Reason})
+			note := w.Message
+			if w.At != "" {
+				note += "; it stands in " + w.At
+			}
+			notes = append(notes, indented(note, mostLines))
 		}
 		writeRows(&out, rows, notes)
 		out.WriteByte('\n')

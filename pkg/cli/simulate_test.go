@@ -40,13 +40,13 @@ func TestSimulateWarnings(t *testing.T) {
 	code, stdout, stderr := simulate(t, "-f", "cluster.yaml", "-f", "warnings.yaml")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, `
-WARNING             REASON                AT
-Pod default/b-0     InvalidTopologyIndex  warnings.yaml: document 2, line 8
+WARNING             REASON
+Pod default/b-0     InvalidTopologyIndex
     gang.scheduling.koordinator.sh/network-topology-index: "first" is not legal; legal: an
-    integer ≥ 0
-PodGroup default/b  InvalidAnnotation     warnings.yaml: document 1, line 1
+    integer ≥ 0; it stands in warnings.yaml: document 2, line 8
+PodGroup default/b  InvalidAnnotation
     gang.scheduling.koordinator.sh/mode: "strict" is not legal; legal: Strict, NonStrict; the
-    default is used
+    default is used; it stands in warnings.yaml: document 1, line 1
 `)
 }
 

@@ -57,6 +57,9 @@ func ParseChange(text string) (Change, error) {
 	verb, of, _ := strings.Cut(text, "=")
 	c := Change{text: text}
 	words := strings.Split(of, "/")
+	if words[0] == "gang" {
+		words = strings.SplitN(of, "/", 3) // a gang's name may have a stroke
+	}
 	ok := of != "" && !slices.Contains(words, "")
 	switch {
 	case ok && verb == "evict" && len(words) == 2:

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,7 +35,8 @@ type Set struct {
 	objects []object
 	skipped map[string]noted
 	ignored map[string]noted
-	podless []string // what is said of workloads of which fewer pods are made than one may expect
+	moment  time.Time // when a cluster was like that; zero if the set is of none
+	podless []string  // what is said of workloads of which fewer pods are made than one may expect
 }
 
 type object struct {
@@ -216,6 +218,9 @@ func (s *Set) items(items []chunk, at Position, of metav1.TypeMeta) error {
 // Append adds what was read after all before it.
 func (s *Set) Append(o *Set) {
 	s.objects, s.podless = append(s.objects, o.objects...), append(s.podless, o.podless...)
+	if !o.moment.IsZero() {
+		s.moment = o.moment
+	}
 	for what, n := range o.skipped {
 		note(&s.skipped, what, n)
 	}
@@ -373,6 +378,12 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 		return nil
 	}
 	gvk := head.GroupVersionKind()
+	if gvk == dumpKind {
+		if err := s.readDump(raw); err != nil {
+			return &InputError{at, err}
+		}
+		return nil
+	}
 	k := kinds[gvk.GroupKind()]
 	if k != nil && slices.Contains(k.versions, gvk.Version) {
 		gvk.Version = k.resource.Version

@@ -58,7 +58,7 @@ type Options struct {
 	Live bool
 	// Changes are made to what the first set holds before the scheduler does anything.
 	Changes []Change
-	// Now is when that moment is; if zero, it is when the youngest object was made.
+	// Now is when that moment is; if zero, it is the first set's, or when its youngest object was made.
 	Now time.Time
 	// Tried is plugin.Options' own.
 	Tried func(context.Context, plugin.Trial)
@@ -147,8 +147,10 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 		return nil, nil, err
 	}
 	begin := epoch
-	if !o.Now.IsZero() {
-		begin = o.Now
+	for _, at := range []time.Time{first.moment, o.Now} {
+		if !at.IsZero() {
+			begin = at
+		}
 	}
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
