@@ -95,7 +95,7 @@ server would refuse.`,
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler, on standard error (default: nothing is logged)")
-	complete(cmd, "output", "table", "json", "yaml")
+	complete(cmd, "output", "table", "json")
 	complete(cmd, "only", "waiting", "evicted", "gang=")
 	complete(cmd, "what-if", "evict=", "evict=gang/", "cordon=", "add-nodes=")
 	return cmd
