@@ -92,7 +92,10 @@ func drainText(d *ask.Drain, wide bool) string {
 			out.WriteString(line + "\n")
 		}
 	}
-	flow(fmt.Sprintf("%s (%s, %s): %s", orCluster(d.Domain), d.Layer, nodes, drainSentence(d)))
+	flow(fmt.Sprintf("%s (%s, %s): %s", orCluster(d.Domain), d.Layer, nodes, leaveSentence(d)))
+	if d.Pods > 0 {
+		flow(verdict(d))
+	}
 	if b := d.Before; len(b.Starts) > 0 {
 		verb := " start"
 		if len(b.Starts) == 1 {
@@ -158,18 +161,15 @@ func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 	}
 }
 
-// drainSentence says in one what emptying a domain comes to.
-func drainSentence(d *ask.Drain) string {
+// leaveSentence says who leaves.
+func leaveSentence(d *ask.Drain) string {
 	if d.Pods == 0 {
 		return "nobody is there who would have to leave."
 	}
-	stops, lost := 0, 0
+	stops := 0
 	for _, g := range d.Gangs {
 		if g.Stops {
 			stops++
-		}
-		if !g.Fits {
-			lost++
 		}
 	}
 	text := counted(d.Pods, "pod leaves", "pods leave")
@@ -179,7 +179,17 @@ func drainSentence(d *ask.Drain) string {
 	if stops > 0 {
 		text += "; " + counted(stops, "gang stops", "gangs stop")
 	}
-	alone := 0
+	return text + "."
+}
+
+// verdict says whether they find other places.
+func verdict(d *ask.Drain) string {
+	lost, alone := 0, 0
+	for _, g := range d.Gangs {
+		if !g.Fits {
+			lost++
+		}
+	}
 	for _, p := range d.Others {
 		if p.To == "" && !p.Elsewhere {
 			alone++
@@ -194,11 +204,11 @@ func drainSentence(d *ask.Drain) string {
 	}
 	switch {
 	case len(without) > 0:
-		return text + ". Without another place: " + strings.Join(without, ", ") + "."
+		return "Without another place: " + strings.Join(without, ", ") + "."
 	case len(d.Evicted) > 0:
-		return text + ". All find other places, for which " + counted(len(d.Evicted), "pod is", "pods are") + " evicted."
+		return "All find other places, for which " + counted(len(d.Evicted), "pod is", "pods are") + " evicted."
 	}
-	return text + ". All find other places, and nobody is evicted for them."
+	return "All find other places, and nobody is evicted for them."
 }
 
 func counted(n int, one, several string) string {
