@@ -37,10 +37,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Options say how the scheduler is configured, and when it is.
+// Options say how the scheduler is configured.
 type Options struct {
-	Config []byte    // as simulate.Options has it
-	Now    time.Time // if zero, it is when the youngest object was made
+	Config []byte // as simulate.Options has it
 }
 
 // View is a cluster of which questions are asked.
@@ -63,7 +62,7 @@ func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
 // open lets victims stay for their grace period, or leave at once.
 func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, error) {
 	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, looks: map[gang.Ref]look{}}
-	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, VictimsStay: stay, Now: o.Now, Tried: v.see}, set)
+	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, VictimsStay: stay, Tried: v.see}, set)
 	if err != nil {
 		return nil, err
 	}

@@ -91,8 +91,10 @@ spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resourc
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			o := Options{Live: true, VictimsStay: c.stay, Now: time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC), Changes: c.changes}
-			r, err := Run(ctx, o, load(t, cluster))
+			o := Options{Live: true, VictimsStay: c.stay, Changes: c.changes}
+			set := load(t, cluster)
+			set.Found(time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC))
+			r, err := Run(ctx, o, set)
 			require.NoError(t, err)
 			waits := r.Pods[len(r.Pods)-1]
 			require.Equal(t, "waits", waits.Name)

@@ -52,14 +52,13 @@ type Options struct {
 	// VictimsStay keeps pods that are evicted, or deleted while they run, where they are,
 	// terminating, until a later set deletes them once more.
 	VictimsStay bool
-	// Live says that the objects are those of a cluster at one moment, of which a scheduler that is
+	// Live says that the objects are those of a cluster at one moment, the first set's (if it has none,
+	// when its youngest object was made), of which a scheduler that is
 	// restarted then makes what it can: their status counts. Pods that are leaving are still there if
 	// VictimsStay.
 	Live bool
 	// Changes are made to what the first set holds before the scheduler does anything.
 	Changes []Change
-	// Now is when that moment is; if zero, it is the first set's, or when its youngest object was made.
-	Now time.Time
 	// Tried is plugin.Options' own.
 	Tried func(context.Context, plugin.Trial)
 
@@ -147,10 +146,8 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 		return nil, nil, err
 	}
 	begin := epoch
-	for _, at := range []time.Time{first.moment, o.Now} {
-		if !at.IsZero() {
-			begin = at
-		}
+	if !first.moment.IsZero() {
+		begin = first.moment
 	}
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
