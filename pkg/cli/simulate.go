@@ -46,7 +46,8 @@ same configuration, and no cluster. What it would bind, refuse and evict is prin
 With --from-cluster the objects are those of a live cluster, which is read with the rights of
 whoever asks, one list of each kind; nothing is written. What files hold comes to it then. So
 what is printed is what the cluster's scheduler would do next, if nothing else happened; pods
-that are leaving have left, unless --victims-stay.
+that are leaving have left, unless --victims-stay. A file that "dump" has written of a cluster
+is that cluster at that moment, also with -f.
 
 Each --what-if is done before the scheduler begins, in order:
   evict=NAMESPACE/POD        the pod leaves; nobody makes it anew
