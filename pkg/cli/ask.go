@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/kube/ask"
@@ -21,9 +18,9 @@ import (
 
 // askFlags are the flags of what asks a cluster, or files.
 type askFlags struct {
+	connection
 	files                         []string
-	config, kubeconfig, context   string
-	as                            string
+	config                        string
 	namespace, output, kubernetes string
 	all                           bool
 	timeout                       delay
@@ -42,23 +39,22 @@ The exit code is 0 when there is an answer, 1 when there is none, 2 for a mistak
 command line or in a file.`
 
 func (f *askFlags) add(cmd *cobra.Command) {
+	f.addSource(cmd)
+	f.output = "table"
+	cmd.Flags().StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the answer: table, wide, json or yaml")
+	complete(cmd, "output", "table", "wide", "json", "yaml")
+}
+
+// addSource adds the flags that say what is asked.
+func (f *askFlags) addSource(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	f.timeout, f.output = delay(time.Minute), "table"
+	f.timeout = delay(time.Minute)
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder of objects to ask instead of a cluster, or - for standard input; repeatable")
 	flags.StringVar(&f.config, "config", "", "`FILE` with the scheduler's KubeSchedulerConfiguration (default: one that serves muster-scheduler and koord-scheduler)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "`PATH` of the kubeconfig (default: as kubectl has it)")
-	flags.StringVar(&f.context, "context", "", "`NAME` of the kubeconfig's context")
-	flags.StringVar(&f.as, "as", "", "`USER` as whom to read")
+	f.connection.add(cmd)
 	flags.Var(&f.timeout, "timeout", "how long the answer may take")
-	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the answer: table, wide, json or yaml")
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler in memory, on standard error (default: nothing is logged)")
-	complete := func(name string, words ...string) {
-		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag was added above
-		}
-	}
-	complete("output", "table", "wide", "json", "yaml")
 }
 
 func (f *askFlags) addNamespace(cmd *cobra.Command, of string) {
@@ -67,11 +63,34 @@ func (f *askFlags) addNamespace(cmd *cobra.Command, of string) {
 
 // answer opens a view of what is asked, and prints what is answered.
 func (f *askFlags) answer(cmd *cobra.Command, of func(context.Context, *ask.View) (value any, text func(wide bool) string, err error)) error {
+	return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
+		view, err := ask.Open(ctx, o, set)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer view.Close()
+		return of(ctx, view)
+	})
+}
+
+// read reads what is asked, and prints what is answered.
+func (f *askFlags) read(cmd *cobra.Command, of func(context.Context, ask.Options, *simulate.Set) (value any, text func(wide bool) string, err error)) error {
 	switch f.output {
 	case "table", "wide", "json", "yaml":
 	default:
 		return usageError("--output %s: legal: table, wide, json, yaml", f.output)
 	}
+	return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
+		value, text, err := of(ctx, o, set)
+		if err != nil {
+			return simulateError(err)
+		}
+		return f.print(cmd.OutOrStdout(), value, text)
+	})
+}
+
+// emulated reads what is asked, and does something as long as the scheduler's parts behave as they would there.
+func (f *askFlags) emulated(cmd *cobra.Command, do func(context.Context, ask.Options, *simulate.Set) error) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
 	defer cancel()
 	defer logTo(cmd.ErrOrStderr(), f.verbosity)()
@@ -84,16 +103,7 @@ func (f *askFlags) answer(cmd *cobra.Command, of func(context.Context, *ask.View
 		return err
 	}
 	defer restore()
-	view, err := ask.Open(ctx, o, set)
-	if err != nil {
-		return simulateError(err)
-	}
-	defer view.Close()
-	value, text, err := of(ctx, view)
-	if err != nil {
-		return err
-	}
-	return f.print(cmd.OutOrStdout(), value, text)
+	return do(ctx, o, set)
 }
 
 func (f *askFlags) print(w io.Writer, value any, text func(wide bool) string) (err error) {
@@ -125,25 +135,8 @@ func (f *askFlags) objects(ctx context.Context, cmd *cobra.Command) (o ask.Optio
 		set, err = readSet(cmd, f.files)
 		return o, set, err
 	}
-	config, err := f.client().ClientConfig()
-	if err != nil {
-		return o, nil, err
-	}
-	config = rest.CopyConfig(config)
-	config.Impersonate.UserName = f.as
-	config.QPS = -1 // one list of each kind: there is nothing to hold back
-	set, notes, err := ask.List(ctx, config)
-	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
-	}
-	o.Now = time.Now()
+	set, err = f.list(ctx, cmd)
 	return o, set, err
-}
-
-func (f *askFlags) client() clientcmd.ClientConfig {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 }
 
 // in is the namespace that is meant where one must be.

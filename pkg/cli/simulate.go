@@ -22,7 +22,11 @@ import (
 
 // simulateFlags are the flags of "simulate".
 type simulateFlags struct {
+	connection
+	fromCluster bool
 	files, then []string
+	whatIf      []string
+	only        string
 	config      string
 	victimsStay bool
 	timeout     delay
@@ -34,10 +38,22 @@ type simulateFlags struct {
 func newSimulateCommand() *cobra.Command {
 	f := simulateFlags{timeout: delay(time.Minute), output: "table"}
 	cmd := &cobra.Command{
-		Use:   "simulate -f FILE|DIR|- ...",
-		Short: "Run the scheduler over objects from files, without a cluster",
+		Use:   "simulate -f FILE|DIR|- ...|--from-cluster",
+		Short: "Run the scheduler in memory, over objects from files or a cluster",
 		Long: `Run Muster over objects from files: the same scheduler with the same plugins and the
 same configuration, and no cluster. What it would bind, refuse and evict is printed.
+
+With --from-cluster the objects are those of a live cluster, which is read with the rights of
+whoever asks, one list of each kind; nothing is written. What files hold comes to it then. So
+what is printed is what the cluster's scheduler would do next, if nothing else happened; pods
+that are leaving have left, unless --victims-stay. A file that "dump" has written of a cluster
+is that cluster at that moment, also with -f.
+
+Each --what-if is done before the scheduler begins, in order:
+  evict=NAMESPACE/POD        the pod leaves; nobody makes it anew
+  evict=gang/NAMESPACE/NAME  all pods of the gang leave that are on nodes
+  cordon=NODE                the node takes nobody new
+  add-nodes=N,like=NODE      N nodes come with the size, the labels and the devices of this one
 
 The files hold Nodes, Pods, PodGroups, the ClusterNetworkTopology, PriorityClasses,
 PodDisruptionBudgets and whatever else the profile's Filters read, as YAML or JSON,
@@ -61,12 +77,18 @@ not, with what it was waiting for; 2 when a file cannot be read or holds what an
 server would refuse.`,
 		Example: `  kubectl get nodes,pods,priorityclasses,clusternetworktopologies,podgroups -A -o yaml |
     musterctl simulate -f - --then new-job.yaml
-  musterctl simulate -f cluster/ -f my-job.yaml --victims-stay -o json`,
+  musterctl simulate -f cluster/ -f my-job.yaml --victims-stay -o json
+  kubectl muster simulate --from-cluster -f my-job.yaml --only gang=default/my-job
+  kubectl muster simulate --from-cluster --what-if evict=gang/research/old --what-if cordon=node-7`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder of *.yaml, *.yml and *.json, or - for standard input; repeatable")
+	flags.BoolVar(&f.fromCluster, "from-cluster", false, "begin with the objects of a live cluster; those of files come to them")
+	f.connection.add(cmd)
+	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`CHANGE` made before the scheduler begins; repeatable, in order: "+simulate.ChangeForms)
+	flags.StringVar(&f.only, "only", "", "`WHICH` part of the result is shown: waiting, evicted or gang=NAMESPACE/NAME (default: all)")
 	flags.StringArrayVar(&f.then, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
 	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration (default: one that serves muster-scheduler and koord-scheduler)")
 	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted and deleted pods keep terminating until a --then file deletes them once more")
@@ -74,6 +96,9 @@ server would refuse.`,
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "`VERSION` of the cluster, such as 1.34 (default: that of the newest kubelet of the nodes)")
 	flags.IntVarP(&f.verbosity, "v", "v", 0, "log `LEVEL` of the scheduler, on standard error (default: nothing is logged)")
+	complete(cmd, "output", "table", "json")
+	complete(cmd, "only", "waiting", "evicted", "gang=")
+	complete(cmd, "what-if", "evict=", "evict=gang/", "cordon=", "add-nodes=")
 	return cmd
 }
 
@@ -81,38 +106,35 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
 		return usageError("--output %s: legal: table, json", f.output)
 	}
-	if len(f.files) == 0 {
-		return usageError("nothing to simulate: give at least one -f FILE")
+	if len(f.files) == 0 && !f.fromCluster {
+		return usageError("nothing to simulate: give at least one -f FILE, or --from-cluster")
 	}
-	first, err := readSet(cmd, f.files)
+	only, err := simulate.ParseOnly(f.only)
+	if err != nil {
+		return usageError("--only %w", err)
+	}
+	options, err := f.options()
 	if err != nil {
 		return err
 	}
-	var then []*simulate.Set
-	for _, file := range f.then {
-		set, err := readSet(cmd, []string{file})
-		if err != nil {
-			return err
-		}
-		then = append(then, set)
-	}
-	options := simulate.Options{VictimsStay: f.victimsStay}
-	if f.config != "" {
-		if options.Config, err = os.ReadFile(f.config); err != nil {
-			return usageError("--config: %w", err)
-		}
-	}
 	defer logTo(cmd.ErrOrStderr(), f.verbosity)()
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
+	defer cancel()
+	first, then, err := f.sets(ctx, cmd, &options)
+	if err != nil {
+		return err
+	}
 	restore, err := emulate(cmd, f.kubernetes, first)
 	if err != nil {
 		return err
 	}
 	defer restore()
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeout))
-	defer cancel()
 	result, err := simulate.Run(ctx, options, first, then...)
 	if err != nil {
 		return simulateError(err)
+	}
+	if result, err = result.Only(only); err != nil {
+		return usageError("--only %w", err)
 	}
 	if f.output == "json" {
 		out := json.NewEncoder(cmd.OutOrStdout())
@@ -124,6 +146,49 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
+// options are those that files and a cluster have in common.
+func (f *simulateFlags) options() (o simulate.Options, err error) {
+	o.VictimsStay = f.victimsStay
+	for _, text := range f.whatIf {
+		change, err := simulate.ParseChange(text)
+		if err != nil {
+			return o, usageError("--what-if %w", err)
+		}
+		o.Changes = append(o.Changes, change)
+	}
+	if f.config != "" {
+		if o.Config, err = os.ReadFile(f.config); err != nil {
+			return o, usageError("--config: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// sets are the objects that are there at first, of the cluster and then of files, and those that
+// come later.
+func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulate.Options) (first *simulate.Set, then []*simulate.Set, err error) {
+	first = &simulate.Set{}
+	if f.fromCluster {
+		if first, err = f.list(ctx, cmd); err != nil {
+			return nil, nil, err
+		}
+	}
+	more, err := readSet(cmd, f.files)
+	if err != nil {
+		return nil, nil, err
+	}
+	first.Append(more)
+	o.Live = !first.Moment().IsZero() // of a cluster, or of a dump of one
+	for _, file := range f.then {
+		set, err := readSet(cmd, []string{file})
+		if err != nil {
+			return nil, nil, err
+		}
+		then = append(then, set)
+	}
+	return first, then, nil
+}
+
 // simulateError tells mistakes in files from a simulation that failed.
 func simulateError(err error) error {
 	if input := (*simulate.InputError)(nil); errors.As(err, &input) {
@@ -131,6 +196,9 @@ func simulateError(err error) error {
 	}
 	if config := (*simulate.ConfigError)(nil); errors.As(err, &config) {
 		return usageError("%w", err)
+	}
+	if change := (*simulate.ChangeError)(nil); errors.As(err, &change) {
+		return usageError("--what-if %w", err)
 	}
 	return err
 }

@@ -12,11 +12,18 @@ import (
 // tableWidth is as wide as a table gets, in columns.
 const tableWidth = 100
 
-// simulateTable shows a result to people: gangs, then the pods that were not there
-// before, then those that are not made yet, then what is wrong with objects, then why there was an eviction where it was,
-// then how many had to go.
+// simulateTable shows a result to people: what it comes to in one line, what was done first, then
+// gangs, then the pods that were not there before, then those that are not made yet, then what is
+// wrong with objects, then why there was an eviction where it was.
 func simulateTable(r *simulate.Result) string {
 	var out strings.Builder
+	out.WriteString(summaryLine(r.Summary) + "\n\n")
+	for _, c := range r.Changes {
+		out.WriteString("What if " + c.Change + ":\n" + indented(c.Did, mostLines))
+	}
+	if len(r.Changes) > 0 {
+		out.WriteByte('\n')
+	}
 	if len(r.Gangs) > 0 {
 		rows := [][]string{{"GANG", "STATE", "BOUND", "DOMAIN"}}
 		notes := []string{""}
@@ -26,17 +33,15 @@ func simulateTable(r *simulate.Result) string {
 			if g.State == simulate.Scheduled {
 				note = ""
 			}
-			notes = append(notes, indented(note, 4))
+			notes = append(notes, indented(note, mostLines))
 		}
 		writeRows(&out, rows, notes)
 		out.WriteByte('\n')
 	}
 	rows := [][]string{{"POD", "STATE", "NODE"}}
 	notes := []string{""}
-	ran := 0
 	for _, p := range r.Pods {
 		if p.Ran && p.State == simulate.Bound {
-			ran++
 			continue
 		}
 		node := p.Node
@@ -44,7 +49,7 @@ func simulateTable(r *simulate.Result) string {
 			node = p.NominatedNode + " (nominated)"
 		}
 		rows = append(rows, []string{p.Namespace + "/" + p.Name, string(p.State), node})
-		notes = append(notes, indented(p.Message, 2))
+		notes = append(notes, indented(p.Message, 3))
 	}
 	if len(rows) > 1 {
 		writeRows(&out, rows, notes)
@@ -62,14 +67,45 @@ func simulateTable(r *simulate.Result) string {
 		rows, notes := [][]string{{"WARNING", "REASON"}}, []string{""}
 		for _, w := range r.Warnings {
 			rows = append(rows, []string{w.Object, w.Reason})
-			notes = append(notes, indented(w.Message, 4))
+			note := w.Message
+			if w.At != "" {
+				note += "; it stands in " + w.At
+			}
+			notes = append(notes, indented(note, mostLines))
 		}
 		writeRows(&out, rows, notes)
 		out.WriteByte('\n')
 	}
 	writeEvictions(&out, r.Gangs)
-	fmt.Fprintf(&out, "%s evicted, %s that ran before untouched.\n", countPods(len(r.Evicted)), countPods(ran))
-	return out.String()
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// mostLines is enough for any message.
+const mostLines = 12
+
+// summaryLine says what has become of everything; what there is none of is left out.
+func summaryLine(s simulate.Summary) string {
+	counts := func(all ...any) string {
+		var words []string
+		for i := 0; i < len(all); i += 2 {
+			if n := all[i].(int); n > 0 {
+				words = append(words, fmt.Sprintf("%d %s", n, all[i+1]))
+			}
+		}
+		return strings.Join(words, ", ")
+	}
+	gangs := fmt.Sprintf("%d gangs", s.Gangs)
+	if s.Gangs == 1 {
+		gangs = "1 gang"
+	}
+	if of := counts(s.Scheduled, "scheduled", s.Waiting, "waiting", s.Unschedulable, "unschedulable"); of != "" {
+		gangs += ": " + of
+	}
+	pods := counts(s.Bound, "bound", s.Pending, "pending", s.Evicted, "evicted", s.Ran, "untouched")
+	if pods == "" {
+		return gangs + "; no pods."
+	}
+	return gangs + "; pods: " + pods + "."
 }
 
 // mostConsidered bounds the domains that are shown of an eviction.
@@ -161,23 +197,51 @@ func cutFront(text string, width int) string {
 	return text
 }
 
-// indented wraps a text below its row, to a number of lines.
+// indented wraps a text below its row, to a number of lines. Of one that is longer the middle is left
+// out: how it ends says what helps.
 func indented(text string, lines int) string {
 	const margin = "    "
+	all := wrapped(text, tableWidth-len(margin))
+	if len(all) > lines {
+		head := (lines + 1) / 2
+		all = append(all[:head:head], ending(text, lines-head)...)
+		if lines == 1 {
+			all[0] += " ..."
+		}
+	}
 	var out strings.Builder
-	for text = strings.Join(strings.Fields(text), " "); text != "" && lines > 0; lines-- {
+	for _, line := range all {
+		out.WriteString(margin + line + "\n")
+	}
+	return out.String()
+}
+
+// ending is as much of the end of a text as some lines take.
+func ending(text string, lines int) (tail []string) {
+	words := strings.Fields(text)
+	for i := len(words) - 1; i > 0; i-- {
+		longer := wrapped("... "+strings.Join(words[i:], " "), tableWidth-4)
+		if len(longer) > lines {
+			break
+		}
+		tail = longer
+	}
+	return tail
+}
+
+// wrapped breaks a text at spaces; a word that is wider than a line is broken, too. Where it goes on
+// there is room for " ...".
+func wrapped(text string, width int) (lines []string) {
+	for text = strings.Join(strings.Fields(text), " "); text != ""; {
 		line := text
-		if utf8.RuneCountInString(text) > tableWidth-len(margin) {
-			line = string([]rune(text)[:tableWidth-len(margin)-len(" ...")])
+		if utf8.RuneCountInString(text) > width {
+			line = string([]rune(text)[:width-len(" ...")])
 			if i := strings.LastIndexByte(line, ' '); i > 0 {
 				line = line[:i]
 			}
 		}
+		lines = append(lines, line)
 		text = strings.TrimLeft(text[len(line):], " ")
-		if text != "" && lines == 1 {
-			line += " ..."
-		}
-		out.WriteString(margin + line + "\n")
 	}
-	return out.String()
+	return lines
 }

@@ -21,7 +21,9 @@ func TestTableOfEvictions(t *testing.T) {
 	for i := range 5 {
 		many.Considered = append(many.Considered, status.ConsideredDomain{Domain: fmt.Sprint("t", i)})
 	}
-	require.Equal(t, `GANG  STATE      BOUND  DOMAIN
+	require.Equal(t, `3 gangs: 3 scheduled; no pods.
+
+GANG  STATE      BOUND  DOMAIN
 d/a   Scheduled  2/2
 d/b   Scheduled  2/2
 d/c   Scheduled  2/2
@@ -36,9 +38,7 @@ d/a           and 3 more
     s0 won: fewest pods
 d/c           the cluster
     the cluster won: not all ways were tried
-
-0 pods evicted, 0 pods that ran before untouched.
-`, simulateTable(&simulate.Result{Gangs: []simulate.Gang{
+`, simulateTable(&simulate.Result{Summary: simulate.Summary{Gangs: 3, Scheduled: 3}, Gangs: []simulate.Gang{
 		{Namespace: "d", Name: "a", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: many},
 		{Namespace: "d", Name: "b", State: simulate.Scheduled, Bound: 2, Min: 2},
 		{Namespace: "d", Name: "c", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: &status.Explanation{Rule: evict.NotAll}},

@@ -43,11 +43,10 @@ func TestSimulateWarnings(t *testing.T) {
 WARNING             REASON
 Pod default/b-0     InvalidTopologyIndex
     gang.scheduling.koordinator.sh/network-topology-index: "first" is not legal; legal: an
-    integer ≥ 0
+    integer ≥ 0; it stands in warnings.yaml: document 2, line 8
 PodGroup default/b  InvalidAnnotation
     gang.scheduling.koordinator.sh/mode: "strict" is not legal; legal: Strict, NonStrict; the
-    default is used
-
+    default is used; it stands in warnings.yaml: document 1, line 1
 `)
 }
 
@@ -59,14 +58,13 @@ func TestSimulateHeld(t *testing.T) {
 NOT MADE YET  WAITS FOR
 default/db-1  pod db-0
 default/db-2  pod db-1
-
 `)
 }
 
 func TestSimulateNotes(t *testing.T) {
 	code, stdout, stderr := simulate(t, "-f", "notes.yaml", "-o", "json")
 	require.Zero(t, code)
-	require.Equal(t, "Note: skipped 1 × batch/v1 CronJob: not read by a scheduler\nNote: ignored Pod: unknown field \"spec.nodeNam\" (1 ×)\n", stderr)
+	require.Equal(t, "Note: notes.yaml: document 1, line 1: skipped batch/v1 CronJob j: not read by a scheduler\nNote: notes.yaml: document 2, line 5: ignored in Pod default/p: unknown field \"spec.nodeNam\"\n", stderr)
 	require.JSONEq(t, `{"pods": [{"namespace": "default", "name": "p", "node": "", "nominatedNode": "", "state": "Pending",
 		"message": "no profile serves schedulerName \"default-scheduler\" (served: koord-scheduler, muster-scheduler)"}],
 		"gangs": [], "evicted": []}`, stdout)
@@ -99,7 +97,7 @@ func TestSimulateExits(t *testing.T) {
 		stderr string
 	}{
 		"unsettled":      {[]string{"-f", "cluster.yaml", "--timeout", "0s"}, 1, "Error: the simulation has not settled; it waits for "},
-		"nothing":        {nil, 2, "Error: nothing to simulate: give at least one -f FILE"},
+		"nothing":        {nil, 2, "Error: nothing to simulate: give at least one -f FILE, or --from-cluster"},
 		"no such file":   {[]string{"-f", "nowhere.yaml"}, 2, "Error: stat nowhere.yaml: no such file or directory"},
 		"empty folder":   {[]string{"-f", t.TempDir()}, 2, ": no *.yaml, *.yml or *.json in this folder"},
 		"bad document":   {[]string{"-f", "cluster.yaml", "-f", "bad.yaml"}, 2, "Error: bad.yaml: document 2, line 7: mapping values are not allowed in this context"},

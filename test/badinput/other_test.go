@@ -121,11 +121,11 @@ func TestClusterNetworkTopologyMissed(t *testing.T) {
 		},
 		{
 			"unknown version", "\n---\n{apiVersion: scheduling.koordinator.sh/v1, kind: ClusterNetworkTopology, metadata: {name: default}}",
-			"note: skipped 1 × scheduling.koordinator.sh/v1 ClusterNetworkTopology: not read by a scheduler\n" + rejected(none),
+			"note: skipped scheduling.koordinator.sh/v1 ClusterNetworkTopology default: not read by a scheduler\n" + rejected(none),
 		},
 		{
 			"unknown field", strings.Replace(topology("default", layers), "labelKey: [spine]", "labelKey: [spine], labels: [x]", 1),
-			"note: ignored ClusterNetworkTopology: unknown field \"spec.networkTopologySpec[0].labels\" (1 ×)\n" + bound(),
+			"note: ignored in ClusterNetworkTopology default: unknown field \"spec.networkTopologySpec[0].labels\"\n" + bound(),
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestPodGroup(t *testing.T) {
 		{spec: `minResources: {cpu: many}`, refused: `spec.minResources.cpu: ` + invalid + `"many": spec.minResources.cpu in body should match '^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$'`},
 		{spec: `minResources: 4`, refused: `spec.minResources: ` + invalid + `"integer": spec.minResources in body must be of type object: "integer"`},
 		{spec: `minMember: null`},
-		{spec: `minMembers: 2`, note: `note: ignored PodGroup: unknown field "spec.minMembers" (1 ×)` + "\n"},
+		{spec: `minMembers: 2`, note: `note: ignored in PodGroup default/g: unknown field "spec.minMembers"` + "\n"},
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			for _, group := range []string{"scheduling.sigs.k8s.io", "scheduling.x-k8s.io"} {

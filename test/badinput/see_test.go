@@ -120,7 +120,9 @@ func see(t *testing.T, o simulate.Options, texts ...string) string {
 			return "error: " + unplaced(err) + "\n"
 		}
 		for _, n := range sets[i].Notes() {
-			out.WriteString("note: " + n + "\n")
+			_, what, _ := strings.Cut(n, ": ")   // the file,
+			_, what, _ = strings.Cut(what, ": ") // and where in it
+			out.WriteString("note: " + what + "\n")
 		}
 	}
 	r, err := simulate.Run(t.Context(), o, sets[0], sets[1:]...)

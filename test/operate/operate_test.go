@@ -35,6 +35,7 @@ func TestCommands(t *testing.T) {
 		command, _, _ := strings.Cut(block, "\n")
 		args, ok := strings.CutPrefix(command, "$ kubectl muster ")
 		require.True(t, ok, command)
+		args = strings.Replace(args, " --from-cluster", "", 1) // for which the file stands
 		var said, errs bytes.Buffer
 		code := cli.Main(t.Context(), append(strings.Fields(args), "-f", "cluster.yaml"), &said, &errs)
 		require.Zero(t, code, "%s: %s", command, errs.String())

@@ -12,6 +12,8 @@
 //	tree.go     the network with what is free and used
 //	present.go  who is on which node
 //	list.go     the objects of a live cluster
+//	drain.go    what stops if a domain is emptied, and where it goes
+//	empty.go    the domain that is emptied at least cost
 //
 // Answers are values; how they are shown is not said here. It decides nothing, and writes nothing
 // to any cluster.
@@ -35,10 +37,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Options say how the scheduler is configured, and when it is.
+// Options say how the scheduler is configured.
 type Options struct {
-	Config []byte    // as simulate.Options has it
-	Now    time.Time // if zero, it is when the youngest object was made
+	Config []byte // as simulate.Options has it
 }
 
 // View is a cluster of which questions are asked.
@@ -55,8 +56,13 @@ type View struct {
 
 // Open makes the view of a set. Close it: a process can have one at a time.
 func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
+	return open(ctx, o, set, true)
+}
+
+// open lets victims stay for their grace period, or leave at once.
+func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, error) {
 	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, looks: map[gang.Ref]look{}}
-	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, Now: o.Now, Tried: v.see}, set)
+	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, VictimsStay: stay, Tried: v.see}, set)
 	if err != nil {
 		return nil, err
 	}

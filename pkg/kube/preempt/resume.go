@@ -68,7 +68,7 @@ func (p *Preemptor) markedParts(together []gang.Ref) [][]gang.Ref {
 			}
 		}
 	}
-	return p.parts(together, marked)
+	return parts(p.Cache, together, marked)
 }
 
 // resume has the rest of some gangs leave, if some have left and somebody waits for them.

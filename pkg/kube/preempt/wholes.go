@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
@@ -34,29 +35,7 @@ func newWholes() *wholes {
 // wholes finds out which victims leave with others: those of a gang that cannot spare as many, and
 // of gangs that cannot run without it.
 func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
-	leave := map[gang.Ref]map[types.UID]bool{}
-	for _, v := range victims {
-		if of := source.Of(v); !of.IsZero() && v.DeletionTimestamp == nil {
-			if leave[of] == nil {
-				leave[of] = map[types.UID]bool{}
-			}
-			leave[of][v.UID] = true
-		}
-	}
-	whole := map[gang.Ref]gang.Ref{} // by gang, the first of those with whom it leaves
-	looked := map[gang.Ref]bool{}
-	for of := range leave {
-		together := p.Cache.Together(of)
-		if looked[together[0]] {
-			continue
-		}
-		looked[together[0]] = true
-		for _, part := range p.parts(together, leave) {
-			for _, of := range part {
-				whole[of] = part[0]
-			}
-		}
-	}
+	leave, whole := leaveWhole(p.Cache, victims)
 	w := newWholes()
 	for of, pods := range leave {
 		if key, ok := whole[of]; ok {
@@ -75,13 +54,47 @@ func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
 	return w
 }
 
+// Whole are the gangs that leave whole if these pods do.
+func Whole(c *cache.Cache, pods []*v1.Pod) []gang.Ref {
+	_, whole := leaveWhole(c, pods)
+	return sortedRefs(whole)
+}
+
+// leaveWhole sorts victims by gang, and says of the gangs that leave whole with which one they do.
+func leaveWhole(c *cache.Cache, victims []*v1.Pod) (leave map[gang.Ref]map[types.UID]bool, whole map[gang.Ref]gang.Ref) {
+	leave = map[gang.Ref]map[types.UID]bool{}
+	for _, v := range victims {
+		if of := source.Of(v); !of.IsZero() && v.DeletionTimestamp == nil {
+			if leave[of] == nil {
+				leave[of] = map[types.UID]bool{}
+			}
+			leave[of][v.UID] = true
+		}
+	}
+	whole = map[gang.Ref]gang.Ref{} // by gang, the first of those with whom it leaves
+	looked := map[gang.Ref]bool{}
+	for of := range leave {
+		together := c.Together(of)
+		if looked[together[0]] {
+			continue
+		}
+		looked[together[0]] = true
+		for _, part := range parts(c, together, leave) {
+			for _, of := range part {
+				whole[of] = part[0]
+			}
+		}
+	}
+	return leave, whole
+}
+
 // parts are the gangs of a group that leave whole when some members leave, those together that
 // cannot run without one another.
-func (p *Preemptor) parts(together []gang.Ref, leave map[gang.Ref]map[types.UID]bool) (parts [][]gang.Ref) {
+func parts(c *cache.Cache, together []gang.Ref, leave map[gang.Ref]map[types.UID]bool) (parts [][]gang.Ref) {
 	gangs, gone := make([]evict.Gang, len(together)), make([]int, len(together))
 	for i, of := range together {
-		placed, least := p.Cache.Placed(of) // without those who count as leaving already
-		joins := joining(p.Cache, placed, least)
+		placed, least := c.Placed(of) // without those who count as leaving already
+		joins := joining(c, placed, least)
 		stay, lost := 0, false
 		for _, pod := range placed {
 			if !leave[of][pod.UID] {
@@ -90,7 +103,7 @@ func (p *Preemptor) parts(together []gang.Ref, leave map[gang.Ref]map[types.UID]
 				lost = true
 			}
 		}
-		gangs[i] = evict.Gang{Group: 1, Above: p.Cache.Above(of), Short: stay < least}
+		gangs[i] = evict.Gang{Group: 1, Above: c.Above(of), Short: stay < least}
 		if (lost || len(joins) == 0 && len(leave[of]) > 0) && stay < least {
 			gone[i] = 1
 		}

@@ -30,6 +30,7 @@ type cluster struct {
 	live   bool                // objects come with a status that counts
 	ran    map[types.UID]bool  // pods that came with a node
 	owned  map[identity]*owned // by workload
+	from   map[string]Position // where objects were read, as events name these
 	held   []held              // what waits for pods
 }
 
@@ -122,6 +123,11 @@ func (c *cluster) put(o object) error {
 			return err
 		}
 	}
+	about := o.kind.name + " " + m.GetName()
+	if o.kind.namespaced {
+		about = o.kind.name + " " + m.GetNamespace() + "/" + m.GetName()
+	}
+	c.from[about] = o.at
 	if pod, ok := is.(*v1.Pod); ok {
 		if err := c.prioritize(pod); err != nil {
 			return err

@@ -60,7 +60,9 @@ func (s *Set) promise(o object) error {
 		return err
 	}
 	out, err := workload.Expand(o.Object, workload.Nobody)
-	s.podless = append(s.podless, out.Notes...)
+	for _, n := range out.Notes {
+		s.podless = append(s.podless, o.at.String()+": "+n)
+	}
 	return err
 }
 
@@ -80,8 +82,8 @@ func (s *Set) unlisted() (notes []string) {
 			continue
 		}
 		if out, err := workload.Expand(o.Object, workload.Nobody); err == nil && slices.ContainsFunc(out.Objects, isPod) {
-			notes = append(notes, fmt.Sprintf("%s %s/%s: no pods are made, since it has a metadata.uid: they are in the cluster that it comes from, and none of them is in the files",
-				o.kind.resource.Resource, m.GetNamespace(), m.GetName()))
+			notes = append(notes, fmt.Sprintf("%s: %s %s/%s: no pods are made, since it has a metadata.uid: they are in the cluster that it comes from, and none of them is in the files",
+				o.at, o.kind.resource.Resource, m.GetNamespace(), m.GetName()))
 		}
 	}
 	return notes

@@ -104,7 +104,7 @@ func TestControllersNear(t *testing.T) {
 	const leader = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: l-0}\nspec: {nodeName: n1}\n"
 	r, err = Run(t.Context(), Options{}, load(t, oneNode+lws("row")+leader))
 	require.NoError(t, err)
-	require.Equal(t, []Held{{"default", "l-0-1", "label row of node n1"}}, r.Held)
+	require.Equal(t, []Held{{Namespace: "default", Name: "l-0-1", WaitsFor: "label row of node n1", gang: "l-0-5d5f8c6fb8"}}, r.Held)
 }
 
 // TestControllersRefuse: of a Job from a cluster nobody knows which pods a change would make.
@@ -122,8 +122,8 @@ func TestControllersNotes(t *testing.T) {
 	const pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: u}]}\n"
 	for text, want := range map[string][]string{
 		jobOf(1, "", ""):                nil,
-		jobOf(1, "", "suspend: true, "): {"Job default/j: no pods, since spec.suspend is true"},
-		jobOf(1, ", uid: u", ""): {"jobs default/j: no pods are made, since it has a metadata.uid: " +
+		jobOf(1, "", "suspend: true, "): {"in.yaml: document 1, line 1: Job default/j: no pods, since spec.suspend is true"},
+		jobOf(1, ", uid: u", ""): {"in.yaml: document 1, line 1: jobs default/j: no pods are made, since it has a metadata.uid: " +
 			"they are in the cluster that it comes from, and none of them is in the files"},
 		jobOf(0, ", uid: u", ""):       nil,
 		jobOf(1, ", uid: u", "") + pod: nil,
@@ -142,5 +142,5 @@ func TestControllersUnread(t *testing.T) {
 	require.ErrorContains(t, err, "replicatedJobs.template.spec.parallelism of type int32")
 
 	s = load(t, set+"spec: {replicatedJobs: [{name: r, replica: 2, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}], ttlSecondsAfterFinished: 3}\n")
-	require.Equal(t, []string{`ignored JobSet: unknown field "spec.replicatedJobs[0].replica" (1 ×)`}, s.Notes())
+	require.Equal(t, []string{`in.yaml: document 1, line 1: ignored in JobSet default/s: unknown field "spec.replicatedJobs[0].replica"`}, s.Notes())
 }

@@ -24,6 +24,8 @@ type Event struct {
 	Type    string `json:"-"`      // Normal, Warning
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// At is where the object was read, of what is wrong with it.
+	At string `json:"at,omitempty"`
 	// Times says how often it was told.
 	Times int `json:"-"`
 }
@@ -95,6 +97,14 @@ func (r *recorder) all() (out []Event) {
 
 // warnings picks the events that say what is wrong with an object as it was written.
 // What became of its gang stands with the gang.
-func warnings(all []Event) []Event {
-	return slices.DeleteFunc(slices.Clone(all), func(e Event) bool { return !status.AboutWhatIsWritten(e.Reason) })
+func (c *cluster) warnings(all []Event) (out []Event) {
+	for _, e := range all {
+		if status.AboutWhatIsWritten(e.Reason) {
+			if at, ok := c.from[e.Object]; ok {
+				e.At = at.String()
+			}
+			out = append(out, e)
+		}
+	}
+	return out
 }

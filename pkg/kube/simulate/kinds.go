@@ -31,6 +31,7 @@ import (
 
 // kind is a kind of object that a scheduler reads, or of which a controller makes pods.
 type kind struct {
+	name       string
 	resource   schema.GroupVersionResource
 	versions   []string // others in which a custom resource may be written; it is held in the first
 	namespaced bool
@@ -60,10 +61,10 @@ var kinds, kindOrder = kindTable(slices.Concat(gangOwners(), []namedKind{
 		crd:      readCRD("scheduling.koordinator.sh_clusternetworktopologies.yaml"), lax: true,
 	}},
 	{"Node", kind{resource: corev1.SchemeGroupVersion.WithResource("nodes")}},
-	{"CSINode", kind{resource: storagev1.SchemeGroupVersion.WithResource("csinodes")}},
+	{"CSINode", kind{resource: csiNodes}},
 	{"CSIStorageCapacity", kind{resource: storagev1.SchemeGroupVersion.WithResource("csistoragecapacities"), namespaced: true}},
 	{"VolumeAttachment", kind{resource: storagev1.SchemeGroupVersion.WithResource("volumeattachments")}},
-	{"ResourceSlice", kind{resource: resourcev1.SchemeGroupVersion.WithResource("resourceslices")}},
+	{"ResourceSlice", kind{resource: resourceSlices}},
 	{"DeviceTaintRule", kind{resource: resourcev1.SchemeGroupVersion.WithResource("devicetaintrules")}},
 	{"PersistentVolume", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumes")}},
 	{"PersistentVolumeClaim", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), namespaced: true}},
@@ -116,6 +117,8 @@ func gangObjects() (all []namedKind) {
 var (
 	pods            = corev1.SchemeGroupVersion.WithResource("pods")
 	nodes           = corev1.SchemeGroupVersion.WithResource("nodes")
+	csiNodes        = storagev1.SchemeGroupVersion.WithResource("csinodes")
+	resourceSlices  = resourcev1.SchemeGroupVersion.WithResource("resourceslices")
 	namespaces      = corev1.SchemeGroupVersion.WithResource("namespaces")
 	priorityClasses = schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")
 )
@@ -129,6 +132,7 @@ func kindTable(all []namedKind) (table map[schema.GroupKind]*kind, order map[*ki
 	table, order = map[schema.GroupKind]*kind{}, map[*kind]int{}
 	for i := range all {
 		k := &all[i].kind
+		k.name = all[i].name
 		table[schema.GroupKind{Group: k.resource.Group, Kind: all[i].name}] = k
 		order[k] = i
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	goruntime "runtime"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,9 +33,10 @@ import (
 // those that come later, in the order of the files.
 type Set struct {
 	objects []object
-	skipped map[string]int
-	ignored map[string]int
-	podless []string // what is said of workloads of which fewer pods are made than one may expect
+	skipped map[string]noted
+	ignored map[string]noted
+	moment  time.Time // when a cluster was like that; zero if the set is of none
+	podless []string  // what is said of workloads of which fewer pods are made than one may expect
 }
 
 type object struct {
@@ -52,6 +53,9 @@ type Position struct {
 }
 
 func (p Position) String() string {
+	if p.Document == 0 {
+		return p.File // it is none
+	}
 	return fmt.Sprintf("%s: document %d, line %d", p.File, p.Document, p.Line)
 }
 
@@ -64,18 +68,6 @@ type InputError struct {
 func (e *InputError) Error() string { return e.At.String() + ": " + e.Err.Error() }
 
 func (e *InputError) Unwrap() error { return e.Err }
-
-// Notes says what was left out: objects that no scheduler reads, fields that do not exist,
-// and pods that a controller would not make.
-func (s *Set) Notes() (notes []string) {
-	for _, what := range slices.Sorted(maps.Keys(s.skipped)) {
-		notes = append(notes, fmt.Sprintf("skipped %d × %s: not read by a scheduler", s.skipped[what], what))
-	}
-	for _, what := range slices.Sorted(maps.Keys(s.ignored)) {
-		notes = append(notes, fmt.Sprintf("ignored %s (%d ×)", what, s.ignored[what]))
-	}
-	return append(append(notes, s.podless...), s.unlisted()...)
-}
 
 // Add reads the documents of a file: YAML or JSON, objects or lists of them. The error
 // is an *InputError.
@@ -215,7 +207,7 @@ func (s *Set) items(items []chunk, at Position, of metav1.TypeMeta) error {
 	}
 	wait.Wait()
 	for p := range parts {
-		s.append(&parts[p])
+		s.Append(&parts[p])
 		if failed[p] != nil {
 			return failed[p]
 		}
@@ -223,19 +215,18 @@ func (s *Set) items(items []chunk, at Position, of metav1.TypeMeta) error {
 	return nil
 }
 
-// append adds what was read after all before it.
-func (s *Set) append(o *Set) {
+// Append adds what was read after all before it.
+func (s *Set) Append(o *Set) {
 	s.objects, s.podless = append(s.objects, o.objects...), append(s.podless, o.podless...)
-	add := func(to *map[string]int, from map[string]int) {
-		for what, n := range from {
-			if *to == nil {
-				*to = map[string]int{}
-			}
-			(*to)[what] += n
-		}
+	if !o.moment.IsZero() {
+		s.moment = o.moment
 	}
-	add(&s.skipped, o.skipped)
-	add(&s.ignored, o.ignored)
+	for what, n := range o.skipped {
+		note(&s.skipped, what, n)
+	}
+	for what, n := range o.ignored {
+		note(&s.ignored, what, n)
+	}
 }
 
 // jsonItems cuts a JSON list into its items, whose lines count from that of the document. The
@@ -387,18 +378,21 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 		return nil
 	}
 	gvk := head.GroupVersionKind()
+	if gvk == dumpKind {
+		if err := s.readDump(raw); err != nil {
+			return &InputError{at, err}
+		}
+		return nil
+	}
 	k := kinds[gvk.GroupKind()]
 	if k != nil && slices.Contains(k.versions, gvk.Version) {
 		gvk.Version = k.resource.Version
 	}
 	if k == nil || k.custom == nil && !converts(gvk) || k.custom != nil && gvk.Version != k.resource.Version {
-		if s.skipped == nil {
-			s.skipped = map[string]int{}
-		}
-		s.skipped[head.APIVersion+" "+head.Kind]++
+		note(&s.skipped, head.APIVersion+" "+head.Kind, noted{at, nameIn(raw, false), 1})
 		return nil
 	}
-	o, err := s.decode(raw, gvk, k)
+	o, unknown, err := decode(raw, gvk, k)
 	if err != nil {
 		return &InputError{at, err}
 	}
@@ -411,6 +405,9 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 	}
 	if errs := annotationErrors(m.GetAnnotations()); len(errs) > 0 {
 		return &InputError{at, apierrors.NewInvalid(gvk.GroupKind(), m.GetName(), errs)}
+	}
+	for _, why := range unknown {
+		note(&s.ignored, gvk.Kind+": "+why.Error(), noted{at, nameIn(raw, k.namespaced), 1})
 	}
 	m.SetManagedFields(nil)
 	switch {
@@ -437,48 +434,56 @@ func annotationErrors(annotations map[string]string) field.ErrorList {
 	return errs
 }
 
-// decode reads an object of a known kind.
-func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.Object, error) {
+// decode reads an object of a known kind, and says which of its fields nobody knows.
+func decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
 	if k.custom == nil {
-		return s.decodeCore(raw, gvk, k)
+		return decodeCore(raw, gvk, k)
 	}
 	o := k.custom()
-	unknown, err := kjson.UnmarshalStrict(raw, o)
+	unknown, err = kjson.UnmarshalStrict(raw, o)
 	if k.crd != nil && (err != nil || !k.lax) {
 		crd, err := k.crd()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if why := crd.refuse(gvk, raw); why != nil {
-			return nil, why
+			return nil, nil, why
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %q: %w", gvk.Kind, nameIn(raw), err)
+		return nil, nil, fmt.Errorf("%s %q: %w", gvk.Kind, nameIn(raw, false), err)
 	}
-	s.ignore(gvk, unknown)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(gvk)
-	return u, nil
+	return u, unknown, nil
 }
 
-// nameIn reads no more than the name of an object.
-func nameIn(raw []byte) string {
-	var head struct{ Metadata struct{ Name string } }
+// nameIn reads no more than the name of an object, and its namespace if it has one; if it must have
+// one, it is "default" where none is said.
+func nameIn(raw []byte, namespaced bool) string {
+	var head struct {
+		Metadata struct{ Name, Namespace string }
+	}
 	_ = json.Unmarshal(raw, &head) // it has no name then
-	return head.Metadata.Name
+	if m := &head.Metadata; namespaced && m.Namespace == "" {
+		m.Namespace = metav1.NamespaceDefault
+	}
+	if head.Metadata.Namespace == "" {
+		return head.Metadata.Name
+	}
+	return head.Metadata.Namespace + "/" + head.Metadata.Name
 }
 
 // decodeCore reads an object of Kubernetes.
-func (s *Set) decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (runtime.Object, error) {
+func decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
 	want := k.resource.GroupVersion()
 	if gvk.GroupVersion() == want {
 		if o, ok := decodePresent(raw, gvk); ok {
-			return o, nil
+			return o, nil, nil
 		}
 	}
 	decoder := present
@@ -486,14 +491,14 @@ func (s *Set) decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (runt
 		decoder = internal
 	}
 	o, _, err := decoder.Decode(raw, &gvk, nil)
-	if unknown, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
-		s.ignore(gvk, unknown.Errors())
-		err = nil
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
+		unknown, err = strict.Errors(), nil
 	}
 	if err != nil || gvk.GroupVersion() == want {
-		return o, err
+		return o, unknown, err
 	}
-	return legacyscheme.Scheme.ConvertToVersion(o, want)
+	o, err = legacyscheme.Scheme.ConvertToVersion(o, want)
+	return o, unknown, err
 }
 
 // decodePresent is what the decoder present does with an object in which nothing is wrong, in half the
@@ -509,15 +514,6 @@ func decodePresent(raw []byte, gvk schema.GroupVersionKind) (runtime.Object, boo
 	o.GetObjectKind().SetGroupVersionKind(gvk)
 	legacyscheme.Scheme.Default(o)
 	return o, true
-}
-
-func (s *Set) ignore(gvk schema.GroupVersionKind, unknown []error) {
-	if s.ignored == nil {
-		s.ignored = map[string]int{}
-	}
-	for _, err := range unknown {
-		s.ignored[gvk.Kind+": "+err.Error()]++
-	}
 }
 
 // converts says whether Kubernetes knows this version of a kind and can convert it.

@@ -114,12 +114,12 @@ metadata: {name: g}
 spec: {minMembers: 3}
 `)
 	require.Equal(t, []string{
-		"skipped 2 × batch/v1 CronJob: not read by a scheduler",
-		"skipped 1 × policy/v9 PodDisruptionBudget: not read by a scheduler",
-		"skipped 1 × scheduling.k8s.io/v9 PodGroup: not read by a scheduler",
-		"skipped 1 × scheduling.sigs.k8s.io/v1 PodGroup: not read by a scheduler",
-		`ignored Pod: unknown field "spec.nodeNam" (1 ×)`,
-		`ignored PodGroup: unknown field "spec.minMembers" (1 ×)`,
+		"in.yaml: document 1, line 2: skipped batch/v1 CronJob j, and 1 more: not read by a scheduler",
+		"in.yaml: document 5, line 18: skipped policy/v9 PodDisruptionBudget b: not read by a scheduler",
+		"in.yaml: document 3, line 10: skipped scheduling.k8s.io/v9 PodGroup g: not read by a scheduler",
+		"in.yaml: document 4, line 14: skipped scheduling.sigs.k8s.io/v1 PodGroup g: not read by a scheduler",
+		`in.yaml: document 6, line 22: ignored in Pod default/p: unknown field "spec.nodeNam"`,
+		`in.yaml: document 7, line 27: ignored in PodGroup default/g: unknown field "spec.minMembers"`,
 	}, s.Notes())
 	require.Len(t, s.objects, 2)
 }

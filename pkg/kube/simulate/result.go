@@ -24,6 +24,9 @@ import (
 // Result is a cluster that has settled. All lists are sorted by namespace and name; pods
 // of one name as they were made.
 type Result struct {
+	// Changes were made before the scheduler did anything.
+	Changes []Changed `json:"changes,omitempty"`
+
 	Pods    []Pod    `json:"pods"`
 	Gangs   []Gang   `json:"gangs"`
 	Evicted []string `json:"evicted"` // namespace/name
@@ -33,6 +36,8 @@ type Result struct {
 	Warnings []Event `json:"warnings,omitempty"`
 	// Events are all that was told of any object; by object, reason and message.
 	Events []Event `json:"-"`
+	// Summary counts pods and gangs.
+	Summary Summary `json:"-"`
 	// Topology is the condition of the ClusterNetworkTopology, if it has one.
 	Topology *metav1.Condition `json:"-"`
 }
@@ -64,6 +69,8 @@ type Pod struct {
 	Message       string `json:"message"`
 	// Ran says that the pod had its node before the simulation began.
 	Ran bool `json:"-"`
+
+	gang string // of its namespace, of which it is a member
 }
 
 // Held is a pod that waits for others to run before it is made.
@@ -71,6 +78,8 @@ type Held struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	WaitsFor  string `json:"waitsFor"`
+
+	gang string
 }
 
 // Gang is one gang. Domain is the path of the deepest named domain that holds all
@@ -79,13 +88,13 @@ type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	State     State  `json:"state"`
-	Domain    string `json:"domain"`
-	Message   string `json:"message"`
+	// Bound and Min count members.
+	Bound   int    `json:"bound"`
+	Min     int    `json:"min"`
+	Domain  string `json:"domain"`
+	Message string `json:"message"`
 	// Eviction says why the gang has evicted where it has; if more than once, the last time.
 	Eviction *status.Explanation `json:"eviction,omitempty"`
-	// Bound and Min count members.
-	Bound int `json:"-"`
-	Min   int `json:"-"`
 	// Status is what stands in the PodGroup, if there is one.
 	Status *scheduling.PodGroupStatus `json:"-"`
 }
@@ -93,6 +102,7 @@ type Gang struct {
 // result reads the cluster as it is.
 func (s *simulation) result() *Result {
 	r := &Result{Pods: []Pod{}, Gangs: []Gang{}, Evicted: []string{}}
+	r.Changes = s.changed
 	evicted := s.cluster.gone()
 	all, _ := s.cluster.list(pods, "", nil)
 	for _, o := range all {
@@ -104,7 +114,7 @@ func (s *simulation) result() *Result {
 	}
 	for _, victim := range slices.SortedFunc(maps.Values(evicted), s.cluster.byAge) {
 		_, condition := podutil.GetPodCondition(&victim.Status, v1.DisruptionTarget)
-		p := Pod{Namespace: victim.Namespace, Name: victim.Name, Node: victim.Spec.NodeName, State: Evicted}
+		p := Pod{Namespace: victim.Namespace, Name: victim.Name, Node: victim.Spec.NodeName, State: Evicted, gang: source.Of(victim).Name}
 		if condition != nil {
 			p.Message = status.Clip(condition.Message)
 		}
@@ -120,11 +130,15 @@ func (s *simulation) result() *Result {
 	}
 	for _, h := range s.cluster.held {
 		_, why := s.cluster.missing(h)
-		r.Held = append(r.Held, Held{h.id.key.namespace, h.id.key.name, why})
+		waits := Held{Namespace: h.id.key.namespace, Name: h.id.key.name, WaitsFor: why}
+		if pod, ok := h.Object.(*v1.Pod); ok {
+			waits.gang = source.Of(pod).Name
+		}
+		r.Held = append(r.Held, waits)
 	}
 	r.Topology = s.topologyCondition()
 	r.Events = s.recorder.all()
-	r.Warnings = warnings(r.Events)
+	r.Warnings = s.cluster.warnings(r.Events)
 	// Whoever has the name of a pod that was evicted came after it.
 	late := func(p Pod) int {
 		if p.State == Evicted {
@@ -146,11 +160,12 @@ func (s *simulation) result() *Result {
 		y, n := convert.SplitKey(b)
 		return cmp.Or(topology.CompareNames(x, y), topology.CompareNames(m, n))
 	})
+	r.summarize()
 	return r
 }
 
 func (s *simulation) pod(pod *v1.Pod) Pod {
-	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound, Ran: s.cluster.ran[pod.UID]}
+	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound, Ran: s.cluster.ran[pod.UID], gang: source.Of(pod).Name}
 	if p.Node == "" {
 		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, status.Clip(s.why(pod))
 	}

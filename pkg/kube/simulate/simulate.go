@@ -52,11 +52,13 @@ type Options struct {
 	// VictimsStay keeps pods that are evicted, or deleted while they run, where they are,
 	// terminating, until a later set deletes them once more.
 	VictimsStay bool
-	// Live says that the objects are those of a cluster at one moment, of which a scheduler that is
-	// restarted then makes what it can: their status counts, and pods that are leaving are still there.
+	// Live says that the objects are those of a cluster at one moment, the first set's (if it has none,
+	// when its youngest object was made), of which a scheduler that is
+	// restarted then makes what it can: their status counts. Pods that are leaving are still there if
+	// VictimsStay.
 	Live bool
-	// Now is when that moment is; if zero, it is when the youngest object was made.
-	Now time.Time
+	// Changes are made to what the first set holds before the scheduler does anything.
+	Changes []Change
 	// Tried is plugin.Options' own.
 	Tried func(context.Context, plugin.Trial)
 
@@ -81,6 +83,9 @@ func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, err
 		return nil, err
 	}
 	defer w.Close()
+	if err := w.Change(ctx, o.Changes); err != nil {
+		return nil, err
+	}
 	for {
 		if err := w.Settle(ctx, nil); err != nil {
 			return nil, err
@@ -124,7 +129,9 @@ type simulation struct {
 	late  *late
 	ended chan struct{}
 
-	binding  atomic.Int64
+	binding atomic.Int64
+	changed []Changed
+
 	awaits   bool // something goes on in real time, or did when it was last quiet
 	served   bool // all APIs are
 	tried    func(context.Context, plugin.Trial)
@@ -139,14 +146,14 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 		return nil, nil, err
 	}
 	begin := epoch
-	if !o.Now.IsZero() {
-		begin = o.Now
+	if !first.moment.IsZero() {
+		begin = first.moment
 	}
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
 		clock: clock, gate: gate, served: o.allServed, tried: o.Tried,
-		cluster: &cluster{born: begin, live: o.Live, ran: map[types.UID]bool{}, owned: map[identity]*owned{}, api: &api{
-			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay || o.Live, between: o.between,
+		cluster: &cluster{born: begin, live: o.Live, ran: map[types.UID]bool{}, from: map[string]Position{}, owned: map[identity]*owned{}, api: &api{
+			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
 		}},
 		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,

@@ -36,7 +36,7 @@ func Kinds() (all []Readable) {
 
 // Take adds an object that an API server has listed. Those of Kubernetes belong to the set then.
 func (s *Set) Take(r Readable, o runtime.Object, from string) error {
-	at := Position{File: from, Document: 1, Line: 1}
+	at := Position{File: from}
 	u, custom := o.(*unstructured.Unstructured)
 	if !custom {
 		s.objects = append(s.objects, object{o, r.kind, at})

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-scheduler/muster/pkg/kube/ask"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+)
+
+// drainHow words what both commands mean by emptying a domain.
+const drainHow = `
+
+That is simulated: first the scheduler does what it would do anyway for those who wait; then the
+domain's nodes are cordoned; their pods leave, and with them all of a gang that cannot run
+without those; whoever made them makes them anew; the scheduler goes on. Pods that every node has (of a DaemonSet, or the node's own) stay. Where
+pods go that other schedulers place is not known. PodDisruptionBudgets are not asked.`
+
+func newDrainPlanCommand() *cobra.Command {
+	f := askFlags{}
+	cmd := &cobra.Command{
+		Use:   "drain-plan DOMAIN",
+		Short: "What stops if a domain is taken out of service, where it goes, and what does not fit",
+		Long: `Say which gangs a maintenance of a domain would stop, where each would go, who would be
+evicted for them, and what would find no other place. DOMAIN is a path as "topology" prints it, also
+after the name of its layer, or the name of a node.` + drainHow + askSource,
+		Example: `  kubectl muster drain-plan spine-1/block-2
+  kubectl muster drain-plan node-7 -o wide
+  musterctl drain-plan SpineLayer/spine-1 -f cluster.yaml -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return errors.New("say which domain: a path as \"topology\" prints it, or the name of a node")
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
+				d, err := ask.DrainDomain(ctx, o, set, args[0])
+				return d, func(wide bool) string { return drainText(d, wide) }, err
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func newEmptyCommand() *cobra.Command {
+	f := askFlags{}
+	layer := ""
+	cmd := &cobra.Command{
+		Use:   "empty --layer LAYER",
+		Short: "The domain of a layer that can be emptied by moving the fewest pods",
+		Long: `Find the domain of a layer that can be emptied by moving the fewest pods, and say what
+"drain-plan" says of it. A domain can be emptied if all that leave find other places and nobody is
+evicted for them; of equals it is the first by name. If there is none, it is said of each why.` + drainHow + askSource,
+		Example: `  kubectl muster empty --layer SpineLayer
+  musterctl empty --layer BlockLayer -f cluster.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if layer == "" {
+				return usageError("--layer is missing: of which layer shall a domain be emptied?")
+			}
+			return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
+				d, err := ask.Empty(ctx, o, set, layer)
+				if unknown := (*ask.LayerError)(nil); errors.As(err, &unknown) {
+					return nil, nil, usageError("--layer %w", err)
+				}
+				return d, func(wide bool) string { return drainText(d, wide) }, err
+			})
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&layer, "layer", "", "`LAYER` of which a domain shall be emptied, as \"topology\" lists them")
+	return cmd
+}
+
+// drainText shows what it takes to empty a domain.
+func drainText(d *ask.Drain, wide bool) string {
+	var out strings.Builder
+	nodes := fmt.Sprintf("%d nodes", d.Nodes)
+	if d.Nodes == 1 {
+		nodes = "1 node"
+	}
+	flow := func(text string) {
+		for _, line := range wrapped(text, tableWidth) {
+			out.WriteString(line + "\n")
+		}
+	}
+	flow(fmt.Sprintf("%s (%s, %s): %s", orCluster(d.Domain), d.Layer, nodes, leaveSentence(d)))
+	if d.Pods > 0 {
+		flow(verdict(d))
+	}
+	if b := d.Before; len(b.Starts) > 0 {
+		verb := " start"
+		if len(b.Starts) == 1 {
+			verb = " starts"
+		}
+		text := "Before that " + severalNames(b.Starts, wide) + verb + " anyway"
+		if len(b.Evicted) > 0 {
+			text += ", and these are evicted: " + severalNames(b.Evicted, wide)
+		}
+		flow(text + ".")
+	}
+	writeMoves(&out, d, wide)
+	rows, notes := [][]string{{"POD", "FROM", "TO"}}, []string{""}
+	for i, p := range d.Others {
+		if i == mostRows && !wide {
+			rows, notes = append(rows, []string{fmt.Sprintf("and %d more", len(d.Others)-i), "", ""}), append(notes, "")
+			break
+		}
+		rows, notes = append(rows, []string{p.Pod, p.From, orDash(p.To)}), append(notes, indented(p.Reason, 3))
+	}
+	if len(rows) > 1 {
+		out.WriteByte('\n')
+		writeRows(&out, rows, notes)
+	}
+	last := func(what string, names []string) {
+		if len(names) > 0 {
+			out.WriteByte('\n')
+			flow(what + severalNames(names, wide) + ".")
+		}
+	}
+	last("Evicted for those who come: ", d.Evicted)
+	last("Without a controller, so that they come back only if somebody makes them: ", d.Alone)
+	return out.String()
+}
+
+// writeMoves lists the gangs of which members leave.
+func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
+	rows, notes := [][]string{{"GANG", "PRIORITY", "LEAVE", "HERE", "FROM", "TO"}}, []string{""}
+	for i, g := range d.Gangs {
+		if i == mostRows && !wide {
+			rows, notes = append(rows, []string{fmt.Sprintf("and %d more", len(d.Gangs)-i), "", "", "", "", ""}), append(notes, "")
+			break
+		}
+		leave, to := strconv.Itoa(len(g.Pods)), orCluster(g.To)
+		if g.Stops {
+			leave = "all " + leave
+		}
+		if !g.Fits {
+			to = "does not fit"
+		}
+		rows = append(rows, []string{g.Gang, strconv.Itoa(int(g.Priority)), leave, strconv.Itoa(g.Here), orCluster(g.From), to})
+		note := indented(g.Reason, mostLines)
+		if wide {
+			for _, p := range g.Pods {
+				note += indented(fmt.Sprintf("%s: %s to %s", p.Pod, p.From, orDash(p.To)), mostLines)
+			}
+		}
+		notes = append(notes, note)
+	}
+	if len(rows) > 1 {
+		out.WriteByte('\n')
+		writeRows(out, rows, notes)
+	}
+}
+
+// leaveSentence says who leaves.
+func leaveSentence(d *ask.Drain) string {
+	if d.Pods == 0 {
+		return "nobody is there who would have to leave."
+	}
+	stops := 0
+	for _, g := range d.Gangs {
+		if g.Stops {
+			stops++
+		}
+	}
+	text := counted(d.Pods, "pod leaves", "pods leave")
+	if elsewhere := d.Pods - d.Here; elsewhere > 0 {
+		text += fmt.Sprintf(", %d of them from elsewhere", elsewhere)
+	}
+	if stops > 0 {
+		text += "; " + counted(stops, "gang stops", "gangs stop")
+	}
+	return text + "."
+}
+
+// verdict says whether they find other places.
+func verdict(d *ask.Drain) string {
+	lost, alone := 0, 0
+	for _, g := range d.Gangs {
+		if !g.Fits {
+			lost++
+		}
+	}
+	for _, p := range d.Others {
+		if p.To == "" && !p.Elsewhere {
+			alone++
+		}
+	}
+	var without []string
+	if lost > 0 {
+		without = append(without, counted(lost, "gang", "gangs"))
+	}
+	if alone > 0 {
+		without = append(without, countPods(alone))
+	}
+	switch {
+	case len(without) > 0:
+		return "Without another place: " + strings.Join(without, ", ") + "."
+	case len(d.Evicted) > 0:
+		return "All find other places, for which " + counted(len(d.Evicted), "pod is", "pods are") + " evicted."
+	}
+	return "All find other places, and nobody is evicted for them."
+}
+
+func counted(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}

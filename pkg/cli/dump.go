@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-scheduler/muster/pkg/kube/ask"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/version"
+)
+
+func newDumpCommand() *cobra.Command {
+	f := askFlags{}
+	to := "-"
+	cmd := &cobra.Command{
+		Use:   "dump",
+		Short: "Write a cluster as one file that explain, queue, topology, ui and simulate read with -f",
+		Long: `Write everything that the other commands read of a cluster as one YAML file, which begins with
+the gangs that wait and what they wait for. With -f, explain, queue, topology and ui say of
+it what they would have said of the cluster, and simulate goes on from there: a report of a bug
+that can be run.
+
+Secrets and ConfigMaps are never read. Left out is, too, what may hold secrets and nobody needs:
+environment, arguments, commands and probes of containers, what they said when they ended, what
+users applied last, parameters of volumes. Names, labels, other annotations and images stay as
+they are: look through the file before you give it to somebody.
+
+A live cluster is read with the rights of whoever asks: one list of each kind, and nothing is
+written to it. With -f the objects come from files.
+
+The exit code is 0 when the file is whole, 1 when it is not, 2 for a mistake in the command line
+or in a file.`,
+		Example: `  kubectl muster dump -o cluster.yaml
+  musterctl explain podgroup training -n research -f cluster.yaml
+  musterctl simulate -f cluster.yaml --what-if cordon=node-7`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
+				var out bytes.Buffer
+				out.WriteString(dumpHeader(set))
+				out.WriteString(commented(waiters(ctx, o, set)))
+				if err := set.Write(&out); err != nil {
+					return err
+				}
+				if to == "-" {
+					_, err := io.Copy(cmd.OutOrStdout(), &out)
+					return err
+				}
+				return os.WriteFile(to, out.Bytes(), 0o600)
+			})
+		},
+	}
+	f.addSource(cmd)
+	cmd.Flags().StringVarP(&to, "output", "o", to, "`FILE` to write, which only you may read; - is standard output")
+	return cmd
+}
+
+// dumpHeader says who made a dump of what.
+func dumpHeader(set *simulate.Set) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# Dumped by %s\n", strings.ReplaceAll(version.Get().String(), "\n", ", "))
+	if kubelet := set.NewestKubelet(); kubelet != nil {
+		fmt.Fprintf(&out, "# Newest kubelet: %s\n", kubelet)
+	}
+	if at := set.Moment(); !at.IsZero() {
+		fmt.Fprintf(&out, "# As it was at %s\n", at.UTC().Format(time.RFC3339))
+	}
+	return out.String()
+}
+
+// waiters are the gangs that wait, or why it is not known which: what cannot be explained is worth
+// a dump, too.
+func waiters(ctx context.Context, o ask.Options, set *simulate.Set) string {
+	view, err := ask.Open(ctx, o, set)
+	if err != nil {
+		return "Which gangs wait is not known: " + err.Error()
+	}
+	defer view.Close()
+	all, err := view.Queue(ctx, "")
+	if err != nil {
+		return "Which gangs wait is not known: " + err.Error()
+	}
+	return queueText(all, view.At(), true)
+}
+
+// commented makes a comment of a text.
+func commented(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(strings.TrimSuffix(text, "\n") + "\n") {
+		out.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
+	}
+	return out.String()
+}

@@ -1,0 +1,119 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// LayerError says that there are no domains of a layer.
+type LayerError struct {
+	Layer string
+	Legal []string
+}
+
+func (e *LayerError) Error() string {
+	if len(e.Legal) == 0 {
+		return e.Layer + ": there are no layers"
+	}
+	return e.Layer + ": there is no such layer: " + strings.Join(e.Legal, ", ")
+}
+
+// FullError says that no domain of a layer can be emptied.
+type FullError struct {
+	Layer string
+	Why   []string // domain by domain
+}
+
+func (e *FullError) Error() string {
+	if len(e.Why) == 0 {
+		return "no domain of layer " + e.Layer + " can be emptied: none has a name"
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "no domain of layer %s can be emptied, so that all that runs there runs elsewhere and nobody is evicted for it:", e.Layer)
+	for i, why := range e.Why {
+		if i == mostRefusals {
+			fmt.Fprintf(&out, "\n  and %d more", len(e.Why)-i)
+			break
+		}
+		out.WriteString("\n  " + why)
+	}
+	return out.String()
+}
+
+// mostRefusals bounds the domains of which it is said why they cannot be emptied.
+const mostRefusals = 10
+
+// Empty finds the domain of a layer that is emptied by moving the fewest pods; between equals it is the
+// first by path.
+func Empty(ctx context.Context, o Options, set *simulate.Set, layer string) (*Drain, error) {
+	all, err := candidates(ctx, o, set, layer)
+	if err != nil {
+		return nil, err
+	}
+	full := &FullError{Layer: layer}
+	for i, c := range all {
+		// Each takes a cluster of its own to pieces, in which the tree is the same.
+		drain, err := drained(ctx, o, set, func(*topology.Tree) (topology.ID, error) { return c.id, nil })
+		if err != nil {
+			return nil, fmt.Errorf("%s, after %d of %d domains: %w", c.path, i, len(all), err)
+		}
+		if drain.Fits {
+			return drain, nil
+		}
+		full.Why = append(full.Why, c.path+": "+drain.obstacle())
+	}
+	return nil, full
+}
+
+type candidate struct {
+	id   topology.ID
+	path string
+	pods int
+}
+
+// candidates are the domains of a layer, first those that the fewest pods must leave.
+func candidates(ctx context.Context, o Options, set *simulate.Set, layer string) (all []candidate, err error) {
+	v, err := open(ctx, o, set, false)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	if _, err := v.before(ctx); err != nil {
+		return nil, err
+	}
+	tree := v.cache().Topology().Tree
+	number, ok := tree.LayerIndex(layer)
+	if !ok || number == 0 {
+		return nil, &LayerError{layer, tree.LayerNames()[1:]}
+	}
+	for d := topology.Root; int(d) < tree.Len(); d++ {
+		if tree.Layer(d) == number && tree.Named(d) {
+			all = append(all, candidate{d, tree.Path(d), len(v.leaving(tree, d).pods)})
+		}
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(a.pods-b.pods, topology.CompareNames(a.path, b.path))
+	})
+	return all, nil
+}
+
+// obstacle says why a domain is not emptied.
+func (d *Drain) obstacle() string {
+	for _, g := range d.Gangs {
+		if !g.Fits {
+			return "gang " + g.Gang + ": " + g.Reason
+		}
+	}
+	for _, p := range d.Others {
+		if p.To == "" && !p.Elsewhere {
+			return "pod " + p.Pod + ": " + p.Reason
+		}
+	}
+	return "those who leave would evict " + several(d.Evicted)
+}
