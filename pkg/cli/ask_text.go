@@ -23,7 +23,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 	if !e.Since.IsZero() {
 		fmt.Fprintf(&out, ", %s", age(e.Since, e.At()))
 	}
-	fmt.Fprintf(&out, ", %d of %d members bound\n", e.Members.Bound, e.Members.Min)
+	fmt.Fprintf(&out, ", %d of %d members bound%s\n", e.Members.Bound, cmp.Or(e.Members.Min, e.Members.Exist), finished(e.Members.Finished))
 	paragraph(&out, e.WaitsFor)
 	if n := e.Next; n != nil && n.Why != nil {
 		paragraph(&out, "It "+n.Why.String()+".")
@@ -63,6 +63,17 @@ func explainText(e *ask.Explanation, wide bool) string {
 	return out.String()
 }
 
+// finished says how many members have ended.
+func finished(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return ", 1 has finished"
+	}
+	return fmt.Sprintf(", %d have finished", n)
+}
+
 // writeDomains lists what each domain has.
 func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	if len(e.Domains) == 0 {
@@ -84,12 +95,17 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	}
 	out.WriteByte('\n')
 	writeRows(out, rows, notes)
+	if e.Unlike {
+		out.WriteString("Its members differ in size: where nothing else is known, slots are for those that need most.\n")
+	}
 }
 
 func evictionText(e *ask.Eviction) string {
 	switch {
 	case e == nil:
 		return "-"
+	case e.Part:
+		return fmt.Sprintf("at most %d", e.Slots)
 	case e.Untried:
 		return "not all ways were tried"
 	case e.Possible && e.Pods == 0:

@@ -42,6 +42,7 @@ const facts = (...pairs) => el('dl', {}, ...pairs.filter(([, value]) => value !=
 
 function eviction(e) {
   if (!e) return '–';
+  if (e.part) return `${plural(e.slots, 'slot')} at most`;
   if (e.untried) return 'not tried';
   if (!e.possible) return `no, ${plural(e.slots, 'slot')} at most`;
   const parts = [];
