@@ -1,6 +1,7 @@
 package status
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -510,20 +511,22 @@ func (m *Meter) settle(group gang.Ref) {
 	if nodes == nil {
 		return
 	}
+	comes := m.cache.Comes(group)
 	g, refusal := m.cache.GroupOf(group)
-	if !refusal.Is() && g.Need() > 0 && len(g.Pending) > 0 {
-		return // it has yet to come
-	}
 	taken := map[string]bool{}
 	if !refusal.Is() {
+		comes = comes || g.Need() > 0 && len(g.Pending) > 0
 		for _, member := range g.Bound {
 			taken[member.Node] = true
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.freed, group)
-	m.unused.Add(nodes.without(func(node string) bool { return taken[node] }))
+	maps.DeleteFunc(nodes, func(node string, _ int) bool { return taken[node] })
+	if _, still := m.freed[group]; still && !comes { // nobody else has settled it meanwhile
+		delete(m.freed, group)
+		m.unused.Add(nodes.without(func(string) bool { return false }))
+	}
 }
 
 // without counts the pods that have left nodes which nobody took.
