@@ -282,7 +282,7 @@ for a pod with the --requests, as the scheduler's own Filters see it; without bo
 node. Nodes that are cordoned or not ready are broken.
 
 In the picture each pod of a gang is a letter, each other pod #, a place that is reserved x, a
-free slot a dot; ! stands before what is on a broken node. Up to 200 nodes are drawn, with
+free slot a dot, a node with none of these -; ! stands before what is on a broken node. Up to 200 nodes are drawn, with
 -o wide all; with --layer the domains down to that layer are listed instead.` + askSource,
 		Example: `  kubectl muster topology --requests cpu=8,nvidia.com/gpu=8 --layer SpineLayer
   musterctl topology --for podgroup/training -n research
