@@ -198,6 +198,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		if err != nil {
 			return err
 		}
+		l = look{} // it cannot be planned, and the condition says why
 		if trial != nil {
 			l = v.lookAt(ctx, *trial, true)
 		}

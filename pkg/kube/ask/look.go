@@ -15,15 +15,15 @@ import (
 
 // look is what one attempt says, read off while its snapshot is as it was.
 type look struct {
-	refusal  *place.Refusal // nil if there is a plan, or a plugin has failed
-	shortage status.Shortage
-	domain   string // of the plan
+	refusal *place.Refusal // nil if there is a plan, or a plugin has failed
 
-	domains []Domain // only if it was looked at closely, as is all below
-	unlike  bool     // the members that wait differ in what they need
-	layer   string
-	nobody  bool // who may be evicted
-	may     preempt.Verdict
+	// All below only if it was looked at closely.
+	shortage status.Shortage
+	domains  []Domain
+	unlike   bool // the members that wait differ in what they need
+	layer    string
+	nobody   bool // who may be evicted
+	may      preempt.Verdict
 }
 
 // Domain is what one domain has for a gang.
@@ -51,8 +51,7 @@ type Eviction struct {
 func (v *View) lookAt(ctx context.Context, t plugin.Trial, closely bool) look {
 	a := t.Attempt
 	l := look{refusal: t.Refusal}
-	switch {
-	case t.Refusal != nil:
+	if t.Refusal != nil && closely { // whether it ever fits is a question to each node
 		l.shortage = status.ShortageOf(t.Refusal)
 		l.shortage.Fresh = len(a.Group.Bound) == 0
 		if l.shortage.Pinned, l.shortage.In = pinned(a); l.shortage.Pinned == nil {
@@ -60,9 +59,6 @@ func (v *View) lookAt(ctx context.Context, t plugin.Trial, closely bool) look {
 				l.shortage.Lacks = nil // what nodes are short of now is not in the way
 			}
 		}
-	case len(t.Found.Places) > 0:
-		d := a.Enclosing(t.Found.Places)
-		l.domain = a.Net.Tree.Path(d)
 	}
 	if closely && a.Counted() {
 		v.close(ctx, t, &l)
