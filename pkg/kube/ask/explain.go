@@ -76,6 +76,7 @@ type Next struct {
 	// Evicts are, as namespace/name on node, who leaves: first those whose places it takes, then who goes
 	// with them.
 	Evicts []string `json:"evicts,omitempty"`
+	Leave  []string `json:"leave,omitempty"` // who is on its places too, and leaves for others, or by itself
 	// Why says why they; nil if they leave already, or nobody does.
 	Why *status.Explanation `json:"why,omitempty"`
 

@@ -69,8 +69,8 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 		Gang: e.Gang, Since: e.Since, Priority: convert.Priority(pending[0]), Members: e.Members, State: e.State, Reason: e.WaitsFor,
 	}
 	if e.Next != nil && (e.State == Preempting || e.State == Evicts) {
-		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: e.Next.Evicts}
-		w.EstimatedStart = v.left(e.Next.Evicts[:e.Next.inTheWay])
+		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: slices.Concat(e.Next.Evicts, e.Next.Leave)}
+		w.EstimatedStart = v.left(slices.Concat(e.Next.Evicts[:e.Next.inTheWay], e.Next.Leave))
 	}
 	if e.State == Starts {
 		w.EstimatedStart = &v.at

@@ -41,41 +41,55 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was c
 		}
 	}
 	e.Next.Domain = trial.Attempt.Domain(places)
-	v.evicted(e.Next, trial)
-	verb := "Waits for"
-	if v.Eviction(ref) != nil {
-		e.State, verb = Evicts, "Would evict"
-		e.Next.Why = v.Eviction(ref)
+	if e.Next.Why = v.Eviction(ref); e.Next.Why != nil {
+		e.State = Evicts
 	}
-	e.WaitsFor = fmt.Sprintf("%s %s; it starts in %s when that pod has left.", verb, several(e.Next.Evicts), in(e.Next.Domain))
-	if len(e.Next.Evicts) > 1 {
-		e.WaitsFor = fmt.Sprintf("%s %s; it starts in %s when these have left.", verb, several(e.Next.Evicts), in(e.Next.Domain))
-	}
-	if len(e.Next.Evicts) == 0 {
-		e.WaitsFor = fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it.", in(e.Next.Domain))
-	}
+	v.leaving(e.Next, trial)
+	e.WaitsFor = e.Next.sentence()
 	v.costs(e, ref)
 	return nil
 }
 
-// evicted notes who leaves for a reservation.
-func (v *View) evicted(n *Next, t *plugin.Trial) {
-	victims, names := t.Preemptor.Victims, map[types.UID]bool{}
+// leaving notes who leaves for a reservation.
+func (v *View) leaving(n *Next, t *plugin.Trial) {
+	victims, inTheWay := t.Preemptor.Victims, map[types.UID]bool{}
+	asked := func(p *v1.Pod) bool { return victims.Asked(t.Attempt.Group.Key, p) }
 	gone, _ := victims.Leaving(t.Attempt, v.Now())
-	for _, pods := range gone {
-		for _, p := range pods {
-			names[p.UID] = true
+	for _, p := range slices.Concat(gone...) {
+		inTheWay[p.UID] = true
+		if n.Why != nil && !asked(p) {
+			n.Leave = append(n.Leave, nameOn(p))
+		} else {
 			n.Evicts = append(n.Evicts, nameOn(p))
 		}
 	}
 	n.inTheWay = len(n.Evicts)
 	for _, p := range v.Pods() {
-		if !names[p.UID] && victims.Asked(t.Attempt.Group.Key, p) {
+		if !inTheWay[p.UID] && asked(p) {
 			n.Evicts = append(n.Evicts, nameOn(p))
 		}
 	}
-	slices.SortFunc(n.Evicts[:n.inTheWay], topology.CompareNames)
-	slices.SortFunc(n.Evicts[n.inTheWay:], topology.CompareNames)
+	for _, names := range [][]string{n.Evicts[:n.inTheWay], n.Evicts[n.inTheWay:], n.Leave} {
+		slices.SortFunc(names, topology.CompareNames)
+	}
+}
+
+// sentence says what a gang with a reservation waits for.
+func (n *Next) sentence() string {
+	var out []string
+	if len(n.Evicts) > 0 {
+		out = append(out, map[bool]string{true: "Would evict ", false: "Waits for "}[n.Why != nil]+several(n.Evicts))
+	}
+	if len(n.Leave) > 0 {
+		out = append(out, fmt.Sprintf("%s %s anyway", several(n.Leave), map[bool]string{true: "leaves", false: "leave"}[len(n.Leave) == 1]))
+	}
+	switch len(n.Evicts) + len(n.Leave) {
+	case 0:
+		return fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it.", in(n.Domain))
+	case 1:
+		return fmt.Sprintf("%s; it starts in %s when that pod has left.", strings.Join(out, "; "), in(n.Domain))
+	}
+	return fmt.Sprintf("%s; it starts in %s when these have left.", strings.Join(out, "; "), in(n.Domain))
 }
 
 func nameOn(p *v1.Pod) string { return convert.PodKey(p) + " on " + p.Spec.NodeName }

@@ -63,6 +63,7 @@ export function explanation(e, go, show) {
     ['State', e.state], ['Members', e.members && `${e.members.bound} of ${e.members.min} bound, ${plural(e.members.exist, 'exists', 'exist')}`],
     ['Queue', queue], ['Runs in', e.where && link(e.where.domain, go)], ['Starts in', e.next && link(e.next.domain, go)],
     ['On', e.next && e.next.nodes && e.next.nodes.slice(0, 12).join(', ') + (e.next.nodes.length > 12 ? ', …' : '')],
+    ['Leave anyway', e.next && e.next.leave && e.next.leave.slice(0, 12).join(', ') + (e.next.leave.length > 12 ? ', …' : '')],
     ['Evicts', e.next && e.next.evicts && e.next.evicts.slice(0, 12).join(', ') + (e.next.evicts.length > 12 ? ', …' : '')],
   ));
   if (e.queue && e.queue.ahead && e.queue.ahead.length) {
