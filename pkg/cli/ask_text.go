@@ -91,7 +91,17 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 			lacks = append(lacks, fmt.Sprintf("%d %s", n, reason))
 		}
 		slices.Sort(lacks)
-		notes = append(notes, indented(strings.Join(lacks, ", "), 2))
+		notes = append(notes, strings.Join(lacks, ", "))
+	}
+	each := make([]bool, len(notes)) // the note is that of the row before or after, too, and stands below the last
+	for i, note := range notes {
+		each[i] = note != "" && (i > 0 && notes[i-1] == note || i+1 < len(notes) && notes[i+1] == note)
+	}
+	for i := range notes {
+		if each[i] {
+			notes[i] = "each: " + notes[i]
+		}
+		notes[i] = indented(notes[i], 2)
 	}
 	out.WriteByte('\n')
 	writeRows(out, rows, notes)

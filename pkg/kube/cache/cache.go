@@ -268,6 +268,13 @@ func (c *Cache) Reserved(group gang.Ref) bool {
 	return c.book.Reserved(group)
 }
 
+// DoesWithout says whether a gang's group has what it needs without it.
+func (c *Cache) DoesWithout(ref gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.DoesWithout(ref)
+}
+
 // Comes says whether members of a group have yet to come to places that are reserved, planned or kept for them.
 func (c *Cache) Comes(group gang.Ref) bool {
 	c.mu.RLock()
