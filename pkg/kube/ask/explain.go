@@ -333,6 +333,8 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look) *Cure {
 		c.Events = v.events(ctx, pending[0].Spec.SchedulerName, c.Plugins)
 	}
 	switch {
+	case l.refusal.Plan.Split:
+		c.Words = "members that run made anew, all of them or those in the wrong domain; more room does not help"
 	case l.shortage.Pinned != nil:
 		c.Words = "room in " + l.shortage.In + ": pods that leave, or nodes that come; or all its members made anew"
 	case l.shortage.Never != nil:
@@ -341,7 +343,7 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look) *Cure {
 		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more room does not help"
 	default:
 		c.Words = "pods that leave, or nodes that come"
-		if l.refusal.Plan != nil && l.refusal.Plan.Dependent {
+		if l.refusal.Plan.Dependent {
 			c.Words = "pods that come to where its members must be near them, or leave, or nodes that come"
 		}
 		switch {

@@ -54,7 +54,10 @@ func (v *View) lookAt(ctx context.Context, t plugin.Trial, closely bool) look {
 	if t.Refusal != nil && closely { // whether it ever fits is a question to each node
 		l.shortage = status.ShortageOf(t.Refusal)
 		l.shortage.Fresh = len(a.Group.Bound) == 0
-		if l.shortage.Pinned, l.shortage.In = pinned(a); l.shortage.Pinned == nil {
+		if !t.Refusal.Plan.Split {
+			l.shortage.Pinned, l.shortage.In = pinned(a)
+		}
+		if l.shortage.Pinned == nil && !t.Refusal.Plan.Split {
 			if l.shortage.Never = a.Never(ctx); l.shortage.Never != nil {
 				l.shortage.Lacks = nil // what nodes are short of now is not in the way
 			}
@@ -96,7 +99,7 @@ func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
 		l.useless(a.Empty(ctx), lacks)
 	}
 	var then []offer.Slots
-	if l.may = t.Preemptor.May(a); l.may == preempt.Evicts && l.refusal != nil {
+	if l.may = t.Preemptor.May(a); l.may == preempt.Evicts && l.refusal != nil && !l.refusal.Plan.Split {
 		gone, nobody := t.Preemptor.Leavers(ctx, a)
 		l.nobody = nobody
 		without := a.FreeWithout(ctx, gone)
