@@ -154,7 +154,7 @@ func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 		if pods = v.members(ref); len(pods) == 0 {
 			return nil, fmt.Errorf("gang %s has no members", ref)
 		}
-		out.For = "members of " + ref.String()
+		pods, out.For = v.withAhead(ref, pods), "members of "+ref.String()
 	case len(want.Requests) > 0:
 		pods, out.For = []*v1.Pod{v.template(want.Requests)}, "pods that request "+wordsOf(want.Requests)
 	}
@@ -199,6 +199,21 @@ func (v *View) members(ref gang.Ref) []*v1.Pod {
 		return pods
 	}
 	pods, _ := v.cache().Running(ref)
+	return pods
+}
+
+// withAhead adds to members those that their controller makes only when these run, and for whom places are
+// planned along with them.
+func (v *View) withAhead(ref gang.Ref, pods []*v1.Pod) []*v1.Pod {
+	group, refusal := v.cache().Group(pods[0])
+	if refusal.Is() {
+		return pods
+	}
+	for _, m := range group.Ahead {
+		if p := group.Pods[m.Pod]; m.Gang == ref && p != nil {
+			pods = append(pods, p)
+		}
+	}
 	return pods
 }
 
