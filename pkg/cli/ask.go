@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -110,8 +111,18 @@ func (f *askFlags) print(w io.Writer, value any, text func(wide bool) string) (e
 		}
 		return err
 	}
-	_, err = io.WriteString(w, text(f.output == "wide"))
+	_, err = io.WriteString(w, harmless(text(f.output == "wide")))
 	return err
+}
+
+// harmless replaces what would steer a terminal: what objects say is written by many.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // objects reads files, or a cluster.
