@@ -6,6 +6,7 @@
 //	ask.go      a View of a cluster
 //	explain.go  why a gang waits, or where it is
 //	reserve.go  whose places are reserved, and who leaves for it
+//	cure.go     what would have a gang tried again
 //	look.go     what an attempt of the scheduler's says of domains
 //	since.go    since when
 //	where.go    where a gang runs, and how near
