@@ -123,7 +123,7 @@ func evictionText(e *ask.Eviction) string {
 	case e.Possible:
 		text := fmt.Sprintf("%s of priority up to %d", countPods(e.Pods), e.HighestPriority)
 		if e.Violations > 0 {
-			text += fmt.Sprintf(", %d budgets violated", e.Violations)
+			text += fmt.Sprintf(", %d against a budget", e.Violations)
 		}
 		return text
 	}

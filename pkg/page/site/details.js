@@ -48,7 +48,7 @@ function eviction(e) {
   const parts = [];
   if (e.pods !== undefined) parts.push(plural(e.pods, 'pod'));
   if (e.pods) parts.push(`priority ${e.highestPriority} at most`);
-  if (e.violations) parts.push(plural(e.violations, 'violated budget'));
+  if (e.violations) parts.push(`${e.violations} against a budget`);
   return parts.join(', ') || 'possible';
 }
 
