@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -120,8 +121,18 @@ func (f *askFlags) print(w io.Writer, value any, text func(wide bool) string) (e
 		}
 		return err
 	}
-	_, err = io.WriteString(w, text(f.output == "wide"))
+	_, err = io.WriteString(w, harmless(text(f.output == "wide")))
 	return err
+}
+
+// harmless replaces what would steer a terminal: what objects say is written by many.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // objects reads files, or a cluster.
@@ -275,7 +286,7 @@ for a pod with the --requests, as the scheduler's own Filters see it; without bo
 node. Nodes that are cordoned or not ready are broken.
 
 In the picture each pod of a gang is a letter, each other pod #, a place that is reserved x, a
-free slot a dot; ! stands before what is on a broken node. Up to 200 nodes are drawn, with
+free slot a dot, a node with none of these -; ! stands before what is on a broken node. Up to 200 nodes are drawn, with
 -o wide all; with --layer the domains down to that layer are listed instead.` + askSource,
 		Example: `  kubectl muster topology --requests cpu=8,nvidia.com/gpu=8 --layer SpineLayer
   musterctl topology --for podgroup/training -n research

@@ -23,7 +23,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 	if !e.Since.IsZero() {
 		fmt.Fprintf(&out, ", %s", age(e.Since, e.At()))
 	}
-	fmt.Fprintf(&out, ", %d of %d members bound\n", e.Members.Bound, e.Members.Min)
+	fmt.Fprintf(&out, ", %d of %d members bound%s\n", e.Members.Bound, cmp.Or(e.Members.Min, e.Members.Exist), finished(e.Members.Finished))
 	paragraph(&out, e.WaitsFor)
 	if n := e.Next; n != nil && n.Why != nil {
 		paragraph(&out, "It "+n.Why.String()+".")
@@ -63,6 +63,17 @@ func explainText(e *ask.Explanation, wide bool) string {
 	return out.String()
 }
 
+// finished says how many members have ended.
+func finished(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return ", 1 has finished"
+	}
+	return fmt.Sprintf(", %d have finished", n)
+}
+
 // writeDomains lists what each domain has.
 func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	if len(e.Domains) == 0 {
@@ -80,16 +91,31 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 			lacks = append(lacks, fmt.Sprintf("%d %s", n, reason))
 		}
 		slices.Sort(lacks)
-		notes = append(notes, indented(strings.Join(lacks, ", "), 2))
+		notes = append(notes, strings.Join(lacks, ", "))
+	}
+	each := make([]bool, len(notes)) // the note is that of the row before or after, too, and stands below the last
+	for i, note := range notes {
+		each[i] = note != "" && (i > 0 && notes[i-1] == note || i+1 < len(notes) && notes[i+1] == note)
+	}
+	for i := range notes {
+		if each[i] {
+			notes[i] = "each: " + notes[i]
+		}
+		notes[i] = indented(notes[i], 2)
 	}
 	out.WriteByte('\n')
 	writeRows(out, rows, notes)
+	if e.Unlike {
+		out.WriteString("Its members differ in size: where nothing else is known, slots are for those that need most.\n")
+	}
 }
 
 func evictionText(e *ask.Eviction) string {
 	switch {
 	case e == nil:
 		return "-"
+	case e.Part:
+		return fmt.Sprintf("at most %d", e.Slots)
 	case e.Untried:
 		return "not all ways were tried"
 	case e.Possible && e.Pods == 0:
@@ -97,7 +123,7 @@ func evictionText(e *ask.Eviction) string {
 	case e.Possible:
 		text := fmt.Sprintf("%s of priority up to %d", countPods(e.Pods), e.HighestPriority)
 		if e.Violations > 0 {
-			text += fmt.Sprintf(", %d budgets violated", e.Violations)
+			text += fmt.Sprintf(", %d against a budget", e.Violations)
 		}
 		return text
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +47,7 @@ what you may see. It fetches nothing from elsewhere, and nothing can be changed 
 			if port < 0 || port > 65535 {
 				return usageError("--port %d: legal: 0 to 65535", port)
 			}
-			w := &watched{flags: &f, cmd: cmd, want: want}
+			w := &watched{flags: &f, cmd: cmd, want: want, turn: make(chan struct{}, 1)}
 			return w.serve(cmd.Context(), net.JoinHostPort(strings.Trim(address, "[]"), strconv.Itoa(port)), time.Duration(refresh))
 		},
 	}
@@ -72,12 +71,27 @@ type watched struct {
 	cmd   *cobra.Command
 	want  ask.Wanted
 
-	mu      sync.Mutex // a process can have one view at a time
-	options ask.Options
+	// turn has room for one, since a process can have one view at a time. It is no mutex: the view is done
+	// when no goroutine but those that wait for others is left, and who waits for a mutex may run at once.
+	turn    chan struct{}
+	options ask.Options   // whose turn it is has these
 	set     *simulate.Set // that was read last
 	queue   []ask.Waiter  // of it
 	stamp   string        // of the files that it was read from
+	took    time.Duration // reading, and what it came to
 }
+
+// begin waits for the turn, as long as somebody waits for the answer.
+func (w *watched) begin(ctx context.Context) error {
+	select {
+	case w.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *watched) end() { <-w.turn }
 
 // serve shows what is watched until the context ends.
 func (w *watched) serve(ctx context.Context, address string, refresh time.Duration) error {
@@ -123,7 +137,6 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 		if p.Watched() == 0 {
 			continue // nobody looks: nobody asks the cluster
 		}
-		began := time.Now()
 		switch state, err := w.read(ctx); {
 		case errors.Is(err, errSame) || ctx.Err() != nil:
 		case err != nil:
@@ -131,7 +144,7 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 		default:
 			p.Show(state)
 		}
-		wait = max(refresh, share*time.Since(began))
+		wait = max(refresh, share*w.took)
 	}
 }
 
@@ -140,8 +153,11 @@ var errSame = errors.New("the files are as they were")
 
 // read reads what is watched and says what is so.
 func (w *watched) read(ctx context.Context) (*page.State, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer w.end()
+	defer func(began time.Time) { w.took = time.Since(began) }(time.Now())
 	stamp := w.stampNow()
 	if w.set != nil && stamp != "" && stamp == w.stamp {
 		return nil, errSame
@@ -167,7 +183,7 @@ func (w *watched) read(ctx context.Context) (*page.State, error) {
 	return state, nil
 }
 
-// view opens a view of a set for as long as do takes; w.mu is held.
+// view opens a view of a set for as long as do takes. It must be the caller's turn.
 func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do func(*ask.View) error) error {
 	restore, err := emulate(w.cmd, w.flags.kubernetes, set)
 	if err != nil {
@@ -268,8 +284,10 @@ type explained struct {
 // Explain is for the page.
 func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
 	namespace, name, _ := strings.Cut(gang, "/")
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer w.end()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.flags.timeout))
 	defer cancel()
 	var out explained
@@ -288,8 +306,10 @@ func (w *watched) Explain(ctx context.Context, gang string) (any, error) {
 
 // Fits is for the page: of the gangs that are tried first, as many as a list has rows.
 func (w *watched) Fits(ctx context.Context, domain string) (fits []page.Fit, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer w.end()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.flags.timeout))
 	defer cancel()
 	if len(w.queue) == 0 {

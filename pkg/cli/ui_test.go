@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -139,6 +140,17 @@ func TestUIDocuments(t *testing.T) {
 			require.JSONEq(t, string(want), string(data), "run with -ui.renew, and read the diff")
 		})
 	}
+}
+
+// TestUIAskedAtOnce: who asks while another one is answered has to wait, and hinders nobody: what runs in
+// memory is done when nothing moves, and who waits must not seem to move.
+func TestUIAskedAtOnce(t *testing.T) {
+	ask := ui(t, "-f", "../../test/fixtures/example-nodes.yaml", "-f", "../../test/fixtures/example1-podgroup.yaml", "-f", "../../test/fixtures/example1-pods.yaml", "--timeout", "10s")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { ask("/explain?gang=default/topology-demo-job") })
+	}
+	all.Wait()
 }
 
 // TestUIUnknown: who asks for what does not exist is told so, and that it is no fault of the page.

@@ -38,6 +38,9 @@ func (b *Book) keepAhead(key Ref, places []Place, now time.Time) (out []Effect) 
 	return out
 }
 
+// KeepsAhead says whether places are kept for members of a group that are still to be made.
+func (b *Book) KeepsAhead(key Ref) bool { return b.ahead[key] != nil }
+
 // endAhead gives the places back.
 func (b *Book) endAhead(key Ref) []Effect {
 	a := b.ahead[key]

@@ -13,6 +13,17 @@ import (
 // optional says whether a group may do without a gang: others may be enough.
 func (g *gang) optional() bool { return g.spec != nil && len(g.spec.Above) > 0 }
 
+// DoesWithout says whether a gang's group has what it needs without the gang: it starts when there is room
+// for it, and is missed by nobody.
+func (b *Book) DoesWithout(ref Ref) bool {
+	g := b.gangs[ref]
+	if g == nil || !g.optional() || g.satisfied {
+		return false
+	}
+	v, ok := b.GroupOf(b.groupKey(ref))
+	return ok && v.Need() == 0
+}
+
 // complete says whether a gang has as many members as it needs, or goes on without.
 func (g *gang) complete() bool {
 	return g.stays() || g.counts.exist+g.standIns() >= g.spec.Min

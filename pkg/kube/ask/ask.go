@@ -5,6 +5,8 @@
 //
 //	ask.go      a View of a cluster
 //	explain.go  why a gang waits, or where it is
+//	reserve.go  whose places are reserved, and who leaves for it
+//	cure.go     what would have a gang tried again
 //	look.go     what an attempt of the scheduler's says of domains
 //	since.go    since when
 //	where.go    where a gang runs, and how near
@@ -20,7 +22,9 @@
 package ask
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,10 +140,12 @@ func (v *View) order() (all []gang.Ref) {
 // Target is what somebody asks about.
 type Target struct{ Kind, Namespace, Name string }
 
-// ParseTarget reads the words of a command line: "podgroup NAME", "pod NAME", "podgroup/NAME".
+// ParseTarget reads the words of a command line: "podgroup NAME", "pod NAME", "podgroup/NAME". A name may
+// have slashes in it, as those of gangs that are parts of an object have, and what "queue" prints.
 func ParseTarget(namespace string, words []string) (Target, error) {
-	words = strings.SplitN(strings.Join(words, "/"), "/", 3)
-	if len(words) != 2 || words[1] == "" {
+	kind, name, _ := strings.Cut(strings.Join(words, "/"), "/")
+	words = []string{kind, name}
+	if name == "" {
 		return Target{}, fmt.Errorf("say podgroup NAME or pod NAME")
 	}
 	t := Target{Namespace: namespace, Name: words[1]}
@@ -161,8 +167,21 @@ func (e *UnknownError) Error() string {
 	return "there is no " + e.Kind + " " + e.Namespace + "/" + e.Name
 }
 
-// find returns the gang that somebody asks about.
+// find returns the gang that somebody asks about. A name that there is not may be the namespace's and
+// its own.
 func (v *View) find(t Target) (gang.Ref, error) {
+	ref, err := v.findIn(t)
+	if unknown := (*UnknownError)(nil); errors.As(err, &unknown) {
+		if namespace, name, ok := strings.Cut(t.Name, "/"); ok {
+			if other, err := v.findIn(Target{Kind: t.Kind, Namespace: namespace, Name: name}); err == nil {
+				return other, nil
+			}
+		}
+	}
+	return ref, err
+}
+
+func (v *View) findIn(t Target) (gang.Ref, error) {
 	if t.Kind == "pod" {
 		for _, pod := range v.Pods() {
 			if pod.Namespace != t.Namespace || pod.Name != t.Name {
@@ -184,7 +203,10 @@ func (v *View) find(t Target) (gang.Ref, error) {
 	if len(found) == 0 {
 		return gang.Ref{}, &UnknownError{"gang", t.Namespace, t.Name}
 	}
-	// Of several of one name that is meant which has members.
-	slices.SortStableFunc(found, func(a, b gang.Ref) int { return v.listed[b].Members - v.listed[a].Members })
+	// Of several of one name that is meant of which members wait, or else which has most.
+	waits := func(ref gang.Ref) int { return min(1, len(v.cache().Pending(ref))) }
+	slices.SortStableFunc(found, func(a, b gang.Ref) int {
+		return cmp.Or(waits(b)-waits(a), v.listed[b].Members-v.listed[a].Members)
+	})
 	return found[0], nil
 }

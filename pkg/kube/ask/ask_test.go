@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
@@ -47,6 +49,12 @@ func TestWhatIsSaidHappens(t *testing.T) {
 		for _, g := range happens.Gangs {
 			of[g.Name] = g
 		}
+		left := map[string]bool{}
+		for _, p := range happens.Pods {
+			if p.State == simulate.Evicted {
+				left[p.Namespace+"/"+p.Name+" on "+p.Node] = true
+			}
+		}
 		for _, name := range gangs {
 			v, err := Open(ctx, Options{}, set())
 			require.NoError(t, err, text)
@@ -55,6 +63,18 @@ func TestWhatIsSaidHappens(t *testing.T) {
 			require.NoError(t, err, text)
 			said[e.State]++
 			g := of[name]
+			if e.State == Evicts {
+				for _, who := range e.Next.Evicts {
+					require.Contains(t, left, who, "%s: %s\n%s", name, e.WaitsFor, text)
+				}
+				won := slices.IndexFunc(e.Next.Why.Considered, func(c status.ConsideredDomain) bool { return c.Domain == e.Next.Why.Won })
+				if won >= 0 {
+					require.Len(t, e.Next.Evicts, e.Next.Why.Considered[won].Pods, "%s: %s\n%s", name, e.WaitsFor, text)
+				}
+			}
+			if slices.ContainsFunc([]string{"v0", "v1"}, func(v string) bool { return of[v].State == simulate.Waiting }) {
+				continue // the rest of a gang leaves its places to whoever comes; here at once, in a cluster after their grace
+			}
 			switch e.State {
 			case Starts, Evicts, Preempting:
 				require.Equal(t, simulate.Scheduled, g.State, "%s: %s\n%s", name, e.WaitsFor, text)
@@ -77,7 +97,7 @@ func TestWhatIsSaidHappens(t *testing.T) {
 	}
 }
 
-// drawWorld draws up to eight nodes with pods, and up to four gangs that wait.
+// drawWorld draws up to eight nodes with pods, some of them of gangs, and up to four gangs that wait.
 func drawWorld(t *rapid.T) (text string, gangs []string) {
 	var out strings.Builder
 	out.WriteString(`
@@ -88,6 +108,7 @@ func drawWorld(t *rapid.T) (text string, gangs []string) {
 	for _, p := range []int{1, 5, 9} {
 		fmt.Fprintf(&out, "---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: p%d}, value: %d}\n", p, p)
 	}
+	run := map[string]int{} // pods, by gang
 	priority := func(of ...int) int { return rapid.SampledFrom(of).Draw(t, "priority") }
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 		cpu := rapid.IntRange(1, 4).Draw(t, "cpu")
@@ -96,7 +117,15 @@ func drawWorld(t *rapid.T) (text string, gangs []string) {
 		for j, free := 0, cpu; free > 0 && rapid.Bool().Draw(t, "runs"); j++ {
 			used := rapid.IntRange(1, free).Draw(t, "used")
 			free -= used
-			writePod(&out, fmt.Sprintf("run-%d-%d", i, j), "", fmt.Sprintf("m%d", i), priority(1, 5), used)
+			of := rapid.SampledFrom([]string{"", "", "v0", "v1"}).Draw(t, "of")
+			run[of]++
+			writePod(&out, fmt.Sprintf("run-%d-%d", i, j), of, fmt.Sprintf("m%d", i), priority(1, 5), used)
+		}
+	}
+	for _, of := range []string{"v0", "v1"} {
+		if run[of] > 0 {
+			fmt.Fprintf(&out, "---\n{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: %d}}\n",
+				of, rapid.IntRange(1, run[of]).Draw(t, "least"))
 		}
 	}
 	for g := range rapid.IntRange(1, 4).Draw(t, "gangs") {

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
-	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // State is what a gang does, or would do.
@@ -47,6 +46,9 @@ type Explanation struct {
 	Cure    *Cure    `json:"cure,omitempty"`
 	Domains []Domain `json:"domains,omitempty"`
 	Layer   string   `json:"layer,omitempty"` // of the domains
+	// Unlike says that the members differ in what they need: slots are for those that need most, but
+	// where it is said how many of them all have room.
+	Unlike  bool     `json:"unlike,omitempty"`
 	Queue   *Place   `json:"queue,omitempty"`
 	Holders []Holder `json:"holders,omitempty"` // of places that it must respect
 	Where   *Where   `json:"where,omitempty"`
@@ -58,9 +60,10 @@ func (e *Explanation) At() time.Time { return e.at }
 
 // Members are counted.
 type Members struct {
-	Exist int `json:"exist"`
-	Bound int `json:"bound"`
-	Min   int `json:"min"`
+	Exist    int `json:"exist"`
+	Bound    int `json:"bound"`
+	Finished int `json:"finished,omitempty"` // they count as bound
+	Min      int `json:"min"`
 }
 
 func (m Members) String() string { return fmt.Sprintf("%d/%d", m.Bound, m.Min) }
@@ -69,9 +72,14 @@ func (m Members) String() string { return fmt.Sprintf("%d/%d", m.Bound, m.Min) }
 type Next struct {
 	Domain string   `json:"domain"` // where the gang starts; "" is the whole cluster
 	Nodes  []string `json:"nodes"`
-	Evicts []string `json:"evicts,omitempty"` // namespace/name on node
+	// Evicts are, as namespace/name on node, who leaves: first those whose places it takes, then who goes
+	// with them.
+	Evicts []string `json:"evicts,omitempty"`
+	Leave  []string `json:"leave,omitempty"` // who is on its places too, and leaves for others, or by itself
 	// Why says why they; nil if they leave already, or nobody does.
 	Why *status.Explanation `json:"why,omitempty"`
+
+	inTheWay int // so many of Evicts
 }
 
 // Cure is what would have the gang tried again.
@@ -120,9 +128,13 @@ func (v *View) Explain(ctx context.Context, t Target) (*Explanation, error) {
 	e := &Explanation{Gang: ref.String(), at: v.at, Since: v.since(ref, was, members), Queue: v.placeOf(ref)}
 	pending := v.cache().Pending(ref)
 	running, _ := v.cache().Running(ref)
-	if len(pending) == 0 && len(running) > 0 {
+	if len(pending) == 0 && whole(was) {
 		e.fill(was)
 		e.State = Scheduled
+		if len(running) == 0 {
+			e.WaitsFor = "Nothing: its members have finished."
+			return e, nil
+		}
 		e.Where, err = v.where(ctx, ref, running)
 		return e, err
 	}
@@ -142,6 +154,11 @@ func (v *View) Explain(ctx context.Context, t Target) (*Explanation, error) {
 	return e, nil
 }
 
+// whole says whether a gang has what it needs, those who have finished counted.
+func whole(r cache.Report) bool {
+	return status.Condition(r.State, "").Status == metav1.ConditionTrue
+}
+
 // decided says whether nothing can become of a gang any more but what already has.
 func (v *View) decided(ref gang.Ref) bool {
 	r, ok := v.cache().Report(ref)
@@ -151,8 +168,9 @@ func (v *View) decided(ref gang.Ref) bool {
 		return true
 	case r.Reserved:
 		return tried // a reservation that was found may yet be given up
-	case r.Bound >= r.Min && r.Min > 0:
-		return r.Planned == 0 || len(v.cache().Pending(ref)) == 0
+	case whole(r):
+		// Of one that was whole when it was found the others that wait are asked about.
+		return len(v.cache().Pending(ref)) == 0 || r.Planned == 0 && (tried || !whole(v.listed[ref]))
 	case r.Planned > 0:
 		return false // it is on its way
 	}
@@ -161,7 +179,7 @@ func (v *View) decided(ref gang.Ref) bool {
 }
 
 func (e *Explanation) fill(r cache.Report) {
-	e.Members = Members{Exist: r.Exist, Bound: r.Bound, Min: r.Min}
+	e.Members = Members{Exist: r.Exist, Bound: r.Bound, Finished: r.Done, Min: r.Min}
 }
 
 // fate reads off what has become of a gang that waited.
@@ -174,37 +192,47 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	}
 	key := v.group(ref)
 	l := v.looks[key]
-	refused := r.Bound < r.Min && !r.Reserved && !r.Refusal.Waits() && r.Refusal.By != gang.Conflict
+	refused := !whole(r) && !r.Reserved && !r.Refusal.Waits() && r.Refusal.By != gang.Conflict
 	if refused && l.domains == nil { // another one was tried in its place
 		trial, err := v.try(ctx, ref)
 		if err != nil {
 			return err
 		}
+		l = look{} // it cannot be planned, and the condition says why
 		if trial != nil {
 			l = v.lookAt(ctx, *trial, true)
 		}
 	}
-	e.Domains, e.Layer = l.domains, l.layer
+	e.Domains, e.Layer, e.Unlike = l.domains, l.layer, l.unlike
 	condition := status.Condition(status.State(r), r.Domain)
 	e.Reason = condition.Message
 	switch {
-	case r.Bound >= r.Min && r.Min > 0 && was.Bound < was.Min:
+	case whole(r) && !whole(was):
 		e.State, e.Reason = Starts, ""
 		e.Next = v.started(ref, was, r)
-		e.WaitsFor = "Nothing: it starts in " + in(e.Next.Domain) + " when the scheduler comes to it."
-	case r.Reserved:
+		when := "the scheduler comes to it"
+		if was.Refusal.Waits() {
+			when = "what it waits for has come"
+		}
+		e.WaitsFor = "Nothing: it starts in " + in(e.Next.Domain) + " when " + when + "."
+	case r.Reserved && v.hasPlaces(ref):
 		return v.reserved(ctx, e, ref, was)
+	case whole(r):
+		e.State, e.WaitsFor = Scheduled, "It runs; "+further(was, r)
+	case r.Reserved:
+		e.State = Unschedulable
+		e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; there is none for this gang."
+		e.Cure = &Cure{Words: "pods that leave, or nodes that come, once the others have started"}
 	case r.Refusal.By == gang.Declaration:
 		e.State, e.WaitsFor = Rejected, sentence(r.Refusal.Words)
 		e.Cure = &Cure{Words: "what its users wrote must be changed"}
 	case r.Refusal.Waits() || r.Refusal.By == gang.Conflict:
 		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
 		e.Cure = &Cure{Words: map[gang.Refuser]string{
-			gang.Missing: "whoever makes its members, or the gangs of its group, must make them", gang.Consent: "the gang that it lists must list it",
+			gang.Missing:  "what is missing must be made: look at whoever makes it, such as a Job, and at quotas and webhooks",
+			gang.Consent:  "the gang that it lists must list it",
 			gang.Conflict: "the gangs of its group must ask for the same",
 		}[r.Refusal.By]}
-	case r.Bound >= r.Min && r.Min > 0:
-		e.State, e.WaitsFor = Scheduled, "It runs; members beyond its minMember wait for free places."
 	case l.refusal != nil:
 		e.State = Unschedulable
 		if l.shortage.Never != nil {
@@ -219,6 +247,17 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	return nil
 }
 
+// further says what becomes of members that wait although their gang has what it needs.
+func further(was, is cache.Report) string {
+	switch n := is.Bound - was.Bound; {
+	case n == 1:
+		return "1 more member gets a place when the scheduler comes to it."
+	case n > 1:
+		return fmt.Sprintf("%d more members get places when the scheduler comes to them.", n)
+	}
+	return "members beyond its minMember wait for free places."
+}
+
 // costs adds to the domains what evictions there would cost, where the scheduler has compared them.
 // For a gang that has its places nobody is sought.
 func (v *View) costs(e *Explanation, ref gang.Ref) {
@@ -230,7 +269,7 @@ func (v *View) costs(e *Explanation, ref gang.Ref) {
 	}
 	for i := range e.Domains {
 		d := &e.Domains[i]
-		if why == nil || d.Eviction == nil {
+		if why == nil || d.Eviction == nil || d.Eviction.Part {
 			continue
 		}
 		at := slices.IndexFunc(why.Considered, func(c status.ConsideredDomain) bool { return c.Domain == d.Path })
@@ -277,116 +316,16 @@ func (v *View) started(ref gang.Ref, was, is cache.Report) *Next {
 	return n
 }
 
-// reserved is what a gang waits for whose places are reserved: victims that are leaving, or such as
-// would be evicted for it now.
-func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was cache.Report) error {
-	e.State, e.Reason = Preempting, ""
-	e.Next = &Next{Nodes: []string{}}
-	trial, err := v.try(ctx, ref)
-	if err != nil || trial == nil {
-		return err
-	}
-	var places []gang.Place
-	for _, m := range trial.Attempt.Group.Pending {
-		if node := trial.Attempt.Group.Places[m.Pod]; node != "" {
-			e.Next.Nodes = append(e.Next.Nodes, node)
-			places = append(places, gang.Place{Pod: m.Pod, Node: node})
-		}
-	}
-	e.Next.Domain = trial.Attempt.Domain(places)
-	gone, _ := trial.Preemptor.Victims.Leaving(trial.Attempt, v.Now())
-	for _, pods := range gone {
-		for _, p := range pods {
-			e.Next.Evicts = append(e.Next.Evicts, convert.PodKey(p)+" on "+p.Spec.NodeName)
-		}
-	}
-	slices.SortFunc(e.Next.Evicts, topology.CompareNames)
-	verb := "Waits for"
-	if v.Eviction(ref) != nil {
-		e.State, verb = Evicts, "Would evict"
-		e.Next.Why = v.Eviction(ref)
-	}
-	e.WaitsFor = fmt.Sprintf("%s %s; it starts in %s when that pod has left.", verb, several(e.Next.Evicts), in(e.Next.Domain))
-	if len(e.Next.Evicts) > 1 {
-		e.WaitsFor = fmt.Sprintf("%s %s; it starts in %s when these have left.", verb, several(e.Next.Evicts), in(e.Next.Domain))
-	}
-	if len(e.Next.Evicts) == 0 {
-		e.WaitsFor = fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it.", in(e.Next.Domain))
-	}
-	v.costs(e, ref)
-	return nil
-}
-
-// mostNamed bounds the names in a sentence.
-const mostNamed = 3
-
-func several(names []string) string {
-	if len(names) <= mostNamed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), len(names)-mostNamed)
-}
-
-// in names a domain.
-func in(path string) string {
-	if path == "" {
-		return "the cluster"
-	}
-	return path
-}
-
-// sentence ends a text with one stop, and begins it with a capital.
+// sentence ends a text with one stop, and begins it with a capital unless it begins with a name.
 func sentence(text string) string {
 	if text == "" {
 		return ""
 	}
-	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
-}
-
-// cure says what would have a refused gang tried again.
-func (v *View) cure(ctx context.Context, ref gang.Ref, l look) *Cure {
-	c := &Cure{Plugins: l.refusal.Plugins}
-	pending := v.cache().Pending(ref)
-	if len(pending) > 0 {
-		c.Events = v.events(ctx, pending[0].Spec.SchedulerName, c.Plugins)
+	text = strings.TrimSuffix(text, ".") + "."
+	if first, _, _ := strings.Cut(text, " "); strings.ContainsAny(first, "./") {
+		return text
 	}
-	switch {
-	case l.shortage.Pinned != nil:
-		c.Words = "room in " + l.shortage.In + ": pods that leave, or nodes that come; or all its members made anew"
-	case l.shortage.Never != nil:
-		c.Words = "more or larger nodes in one domain, or other rules; nobody who leaves helps"
-	case l.refusal.Everywhere:
-		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more room does not help"
-	case l.may != preempt.Evicts:
-		c.Words = "pods that leave, or nodes that come; " + l.may.Says(0, 0)
-	case l.nobody:
-		c.Words = "pods that leave, or nodes that come; nobody may be evicted for it"
-	default:
-		c.Words = "pods that leave, or nodes that come; no eviction makes enough room in one domain"
-	}
-	return c
-}
-
-// events are what plugins wait for that have refused a pod, each once.
-func (v *View) events(ctx context.Context, profile string, plugins []string) (all []string) {
-	p := v.Profile(profile)
-	if p == nil {
-		return nil
-	}
-	for _, of := range p.EnqueueExtensions() {
-		if !slices.Contains(plugins, of.Name()) {
-			continue
-		}
-		events, err := of.EventsToRegister(ctx)
-		if err != nil {
-			continue
-		}
-		for _, e := range events {
-			all = append(all, e.Event.Label())
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // placeOf is a gang's place in the queue; nil if it is not in it.

@@ -15,14 +15,15 @@ import (
 
 // look is what one attempt says, read off while its snapshot is as it was.
 type look struct {
-	refusal  *place.Refusal // nil if there is a plan, or a plugin has failed
-	shortage status.Shortage
-	domain   string // of the plan
+	refusal *place.Refusal // nil if there is a plan, or a plugin has failed
 
-	domains []Domain // only if it was looked at closely, as is all below
-	layer   string
-	nobody  bool // who may be evicted
-	may     preempt.Verdict
+	// All below only if it was looked at closely.
+	shortage status.Shortage
+	domains  []Domain
+	unlike   bool // the members that wait differ in what they need
+	layer    string
+	nobody   bool // who may be evicted
+	may      preempt.Verdict
 }
 
 // Domain is what one domain has for a gang.
@@ -39,6 +40,8 @@ type Domain struct {
 type Eviction struct {
 	Possible bool `json:"possible"`
 	Untried  bool `json:"untried,omitempty"` // nobody knows
+	// Part says that the gang need not be in this domain alone: nobody is sought for that.
+	Part bool `json:"part,omitempty"`
 	// Slots are those that there would be if everybody had left who may be evicted.
 	Slots                int `json:"slots"`
 	*status.EvictionCost     // of the cheapest; nil if it is not possible
@@ -48,15 +51,17 @@ type Eviction struct {
 func (v *View) lookAt(ctx context.Context, t plugin.Trial, closely bool) look {
 	a := t.Attempt
 	l := look{refusal: t.Refusal}
-	switch {
-	case t.Refusal != nil:
+	if t.Refusal != nil && closely { // whether it ever fits is a question to each node
 		l.shortage = status.ShortageOf(t.Refusal)
-		if l.shortage.Pinned, l.shortage.In = pinned(a); l.shortage.Pinned == nil {
-			l.shortage.Never = a.Never(ctx)
+		l.shortage.Fresh = len(a.Group.Bound) == 0
+		if !t.Refusal.Plan.Split {
+			l.shortage.Pinned, l.shortage.In = pinned(a)
 		}
-	case len(t.Found.Places) > 0:
-		d := a.Enclosing(t.Found.Places)
-		l.domain = a.Net.Tree.Path(d)
+		if l.shortage.Pinned == nil && !t.Refusal.Plan.Split {
+			if l.shortage.Never = a.Never(ctx); l.shortage.Never != nil {
+				l.shortage.Lacks = nil // what nodes are short of now is not in the way
+			}
+		}
 	}
 	if closely && a.Counted() {
 		v.close(ctx, t, &l)
@@ -89,14 +94,21 @@ func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
 			lacks[i] = a.Lacks(i)
 		}
 	}
+	l.unlike = len(a.OneOfEach(a.Group.Pods[a.Group.Pending[0].Pod])) > 0
+	if l.shortage.Never != nil {
+		l.useless(a.Empty(ctx), lacks)
+	}
 	var then []offer.Slots
-	if l.may = t.Preemptor.May(a); l.may == preempt.Evicts && l.refusal != nil {
+	if l.may = t.Preemptor.May(a); l.may == preempt.Evicts && l.refusal != nil && !l.refusal.Plan.Split {
 		gone, nobody := t.Preemptor.Leavers(ctx, a)
 		l.nobody = nobody
 		without := a.FreeWithout(ctx, gone)
 		then = offer.Sum(tree, without)
-		l.staying(ctx, a, without, lacks)
+		if l.shortage.Never == nil {
+			l.staying(ctx, a, without, lacks)
+		}
 	}
+	could := l.offers()
 	layer := shown(tree, a.All.Must)
 	l.layer = tree.LayerNames()[layer]
 	for d := topology.Root; int(d) < tree.Len(); d++ {
@@ -105,6 +117,9 @@ func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
 		}
 		lo, hi := tree.Nodes(d)
 		out := Domain{Path: tree.Path(d), Slots: int(free[d]), Nodes: hi - lo}
+		if n, ok := could[out.Path]; ok && l.unlike {
+			out.Slots = n
+		}
 		for i := lo; i < hi; i++ {
 			for _, reason := range lacks[i] {
 				if out.Lacks == nil {
@@ -114,11 +129,36 @@ func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
 			}
 		}
 		if then != nil {
-			out.Eviction = &Eviction{Slots: int(then[d])}
+			out.Eviction = &Eviction{Slots: max(int(then[d]), out.Slots), Part: layer != a.All.Must}
 		}
 		l.domains = append(l.domains, out)
 	}
 	slices.SortStableFunc(l.domains, func(x, y Domain) int { return y.Slots - x.Slots })
+}
+
+// offers are how many members of those that wait have room in each domain that they might gather in, as
+// the refusal has it: of members that differ more than there are slots for those that need most.
+func (l *look) offers() map[string]int {
+	out := map[string]int{}
+	if l.refusal == nil || l.refusal.Plan == nil {
+		return out
+	}
+	for _, d := range l.refusal.Plan.Domains {
+		out[d.Path] = int(d.Slots)
+	}
+	return out
+}
+
+// useless counts the nodes that would take nobody with every pod gone, by what they lack.
+func (l *look) useless(empty []offer.Slots, lacks [][]string) {
+	l.shortage.Lacks = map[string]int{}
+	for i, reasons := range lacks {
+		for _, r := range reasons {
+			if empty[i] == 0 {
+				l.shortage.Lacks[r]++
+			}
+		}
+	}
 }
 
 // staying counts apart the nodes that would have room if pods left that may not be evicted.

@@ -69,13 +69,13 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 		Gang: e.Gang, Since: e.Since, Priority: convert.Priority(pending[0]), Members: e.Members, State: e.State, Reason: e.WaitsFor,
 	}
 	if e.Next != nil && (e.State == Preempting || e.State == Evicts) {
-		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: e.Next.Evicts}
-		w.EstimatedStart = v.left(e.Next.Evicts)
+		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: slices.Concat(e.Next.Evicts, e.Next.Leave)}
+		w.EstimatedStart = v.left(slices.Concat(e.Next.Evicts[:e.Next.inTheWay], e.Next.Leave))
 	}
 	if e.State == Starts {
 		w.EstimatedStart = &v.at
 	}
-	if e.State == Unschedulable {
+	if e.State == Unschedulable && !v.cache().Reserved(v.group(ref)) { // else it is known what comes first, and not what after that
 		var err error
 		if w.EstimatedStart, err = v.room(ctx, ref); err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 func (v *View) left(names []string) *time.Time {
 	var last time.Time
 	for _, pod := range v.Pods() {
-		if pod.DeletionTimestamp != nil && slices.Contains(names, convert.PodKey(pod)+" on "+pod.Spec.NodeName) && pod.DeletionTimestamp.After(last) {
+		if pod.DeletionTimestamp != nil && slices.Contains(names, nameOn(pod)) && pod.DeletionTimestamp.After(last) {
 			last = pod.DeletionTimestamp.Time
 		}
 	}

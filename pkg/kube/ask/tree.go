@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -40,12 +41,27 @@ func ParseRequests(text string) (v1.ResourceList, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", one, err)
 		}
-		if q.Sign() <= 0 {
+		_, twice := out[v1.ResourceName(name)]
+		switch {
+		case q.Sign() <= 0:
 			return nil, fmt.Errorf("%q: it must be more than nothing", one)
+		case twice:
+			return nil, fmt.Errorf("%q: %s is there twice", one, name)
+		case !isResource(name):
+			return nil, fmt.Errorf("%q: legal: cpu, memory, ephemeral-storage, hugepages-SIZE, or a name with a domain, such as nvidia.com/gpu", one)
 		}
 		out[v1.ResourceName(name)] = q
 	}
 	return out, nil
+}
+
+// isResource says whether a container may request a resource of this name.
+func isResource(name string) bool {
+	switch v1.ResourceName(name) {
+	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
+		return true
+	}
+	return len(validation.IsQualifiedName(name)) == 0 && (strings.Contains(name, "/") || strings.HasPrefix(name, v1.ResourceHugePagesPrefix))
 }
 
 // Topology is the network as it is.
@@ -82,7 +98,7 @@ type Letter struct {
 }
 
 // Picture draws the nodes: a letter for each pod of a gang, # for one of no gang, x for a place that
-// is reserved, . for a free slot, ! before what is on a broken node.
+// is reserved, . for a free slot, ! before what is on a broken node, - for a node with none of these.
 func (t *Topology) Picture() string { return picture.Draw(t.tree, t.marks) }
 
 // Layers are the names of the layers, from the top down.
@@ -109,6 +125,7 @@ func (b *Branch) cut(layer string) {
 // The marks that package picture has no name for.
 const (
 	broken   = "!"
+	nothing  = "-"
 	reserved = picture.Placed
 )
 
@@ -137,7 +154,7 @@ func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 		if pods = v.members(ref); len(pods) == 0 {
 			return nil, fmt.Errorf("gang %s has no members", ref)
 		}
-		out.For = "members of " + ref.String()
+		pods, out.For = v.withAhead(ref, pods), "members of "+ref.String()
 	case len(want.Requests) > 0:
 		pods, out.For = []*v1.Pod{v.template(want.Requests)}, "pods that request "+wordsOf(want.Requests)
 	}
@@ -164,6 +181,9 @@ func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 		if l.broken {
 			l.marks = slices.Concat(picture.Marks{broken}, l.marks)
 		}
+		if len(l.marks) == 0 {
+			l.marks = picture.Marks{nothing}
+		}
 		out.marks = append(out.marks, l.marks)
 		if unlabelled(net.Tree, i) {
 			out.Unlabelled = append(out.Unlabelled, net.Tree.NodeName(i))
@@ -179,6 +199,21 @@ func (v *View) members(ref gang.Ref) []*v1.Pod {
 		return pods
 	}
 	pods, _ := v.cache().Running(ref)
+	return pods
+}
+
+// withAhead adds to members those that their controller makes only when these run, and for whom places are
+// planned along with them.
+func (v *View) withAhead(ref gang.Ref, pods []*v1.Pod) []*v1.Pod {
+	group, refusal := v.cache().Group(pods[0])
+	if refusal.Is() {
+		return pods
+	}
+	for _, m := range group.Ahead {
+		if p := group.Pods[m.Pod]; m.Gang == ref && p != nil {
+			pods = append(pods, p)
+		}
+	}
 	return pods
 }
 

@@ -292,6 +292,24 @@ func (c *Cache) Reserved(group gang.Ref) bool {
 	return c.book.Reserved(group)
 }
 
+// DoesWithout says whether a gang's group has what it needs without it.
+func (c *Cache) DoesWithout(ref gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.DoesWithout(ref)
+}
+
+// Comes says whether members of a group have yet to come to places that are reserved, planned or kept for them.
+func (c *Cache) Comes(group gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.book.Reserved(group) || c.book.KeepsAhead(group) {
+		return true
+	}
+	g, ok := c.book.GroupOf(group)
+	return ok && slices.ContainsFunc(g.Pending, func(m gang.Member) bool { return g.Places[m.Pod] != "" })
+}
+
 // HasPlace says whether a pod has a place in a plan.
 func (c *Cache) HasPlace(pod *v1.Pod) bool {
 	if source.Of(pod).IsZero() {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -210,6 +211,46 @@ func TestMetricsOfUsedEviction(t *testing.T) {
 	c.Wait("1", func() string { return fmt.Sprint(m.value(`muster_evictions_total{cause="pod"}`)) })
 	c.Remove("high")
 	c.Never(func() bool { return m.value(`muster_evictions_unused_total`) != 0 })
+}
+
+// TestMetricsOfALeadersEvictions: pods leave for a leader and for who comes only after it. Their places are
+// kept, so nobody has left in vain before it is known that nobody comes.
+func TestMetricsOfALeadersEvictions(t *testing.T) {
+	member := func(index string) *v1.Pod {
+		p := testcluster.A("lr-0-"+index, 100, "8", "")
+		p.Labels = map[string]string{
+			"leaderworkerset.sigs.k8s.io/name": "lr", "leaderworkerset.sigs.k8s.io/group-index": "0",
+			"leaderworkerset.sigs.k8s.io/template-revision-hash": "a", "leaderworkerset.sigs.k8s.io/worker-index": index,
+		}
+		p.Annotations = map[string]string{"leaderworkerset.sigs.k8s.io/size": "3", "leaderworkerset.sigs.k8s.io/exclusive-topology": "spine"}
+		return p
+	}
+	for _, come := range []bool{true, false} {
+		t.Run(fmt.Sprintf("workers come: %t", come), func(t *testing.T) {
+			t.Parallel()
+			c := testcluster.New(t, "s1/b/n0=8 s1/b/n1=8 s1/b/n2=8")
+			for i := range 3 {
+				c.Pod(testcluster.A(fmt.Sprint("low-", i), 10, "8", fmt.Sprint("n", i)))
+			}
+			c.Run()
+			m := meterOf(t, c)
+			unused := func() string { return fmt.Sprint(m.value("muster_evictions_unused_total")) }
+			c.Pod(member("0"))
+			c.Wait("lr-0-0=n0", func() string { return c.Where("lr-0-0") })
+			m.are(`muster_evictions_total{cause="gang"} 3`, `muster_evictions_unused_total 0`)
+			if !come {
+				c.Remove("lr-0-0")
+				c.Wait("2", unused) // the leader has used its own
+				return
+			}
+			c.Pod(member("1"))
+			c.Wait("lr-0-1=n1", func() string { return c.Where("lr-0-1") })
+			m.are(`muster_evictions_unused_total 0`)
+			c.Pod(member("2"))
+			c.Wait("lr-0-2=n2", func() string { return c.Where("lr-0-2") })
+			c.Never(func() bool { return unused() != "0" })
+		})
+	}
 }
 
 // TestMetricsOfBadTopology: 0 when the topology that is written cannot be used.

@@ -26,8 +26,8 @@ func TestExplanation(t *testing.T) {
 		{Domain: 5, Outcome: evict.Untried},
 		{Domain: 5, Outcome: evict.Impossible},
 	}})
-	require.Equal(t, "evicts in the cluster: lowest sum of priorities. the cluster: 3 pods of priority up to 7, 9 in sum, 2 budgets violated; "+
-		"s1: 1 pod of priority -7, 1 budget violated; s2: nobody; (unnamed, with n3): not all ways were tried; (unnamed, with n3): impossible",
+	require.Equal(t, "evicts in the cluster: lowest sum of priorities. the cluster: 3 pods of priority up to 7, 9 in sum, 2 against a budget; "+
+		"s1: 1 pod of priority -7, 1 against a budget; s2: nobody; (unnamed, with n3): not all ways were tried; (unnamed, with n3): impossible",
 		got.String())
 	data, err := json.Marshal(got)
 	require.NoError(t, err)

@@ -280,6 +280,15 @@ func (v *Victims) Leaving(a *place.Attempt, now time.Time) (gone [][]*v1.Pod, an
 	return gone, any
 }
 
+// Asked says whether a pod was asked to leave for the reservation of a group, wherever it is: the rest of a
+// gang leaves along with those whose places are taken.
+func (v *Victims) Asked(group gang.Ref, pod *v1.Pod) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.asked[group]
+	return e != nil && e.pods[pod.UID]
+}
+
 // Leaves says whether a pod is to leave, seen or not.
 func (v *Victims) Leaves(pod *v1.Pod, now time.Time) bool {
 	v.mu.Lock()

@@ -30,7 +30,7 @@ type ConsideredDomain struct {
 
 // EvictionCost is what the rules compare, one after the other.
 type EvictionCost struct {
-	Violations      int   `json:"violations"` // of PodDisruptionBudgets
+	Violations      int   `json:"violations"` // pods that leave against a PodDisruptionBudget
 	Pods            int   `json:"pods"`
 	HighestPriority int32 `json:"highestPriority"`
 	Sum             int64 `json:"sum"` // of priorities
@@ -108,11 +108,8 @@ func (c ConsideredDomain) cost() string {
 	} else if c.Sum != int64(c.Pods)*int64(c.HighestPriority) {
 		text += fmt.Sprintf(", %d in sum", c.Sum)
 	}
-	switch {
-	case c.Violations == 1:
-		text += ", 1 budget violated"
-	case c.Violations > 1:
-		text += fmt.Sprintf(", %d budgets violated", c.Violations)
+	if c.Violations > 0 { // pods, however few budgets protect them
+		text += fmt.Sprintf(", %d against a budget", c.Violations)
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -184,7 +185,7 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 var (
 	leadingNow      = gauge("muster_leading", "1 if this process schedules, 0 if it stands by.")
 	topologyNow     = gauge("muster_topology_valid", "1 if the ClusterNetworkTopology that is used can be, or there is none; 0 if an older one is used instead, or none.")
-	waitingNow      = gauge("muster_gangs_waiting", "Gangs of which members wait that they need, by reason of the PodGroup's condition.", "reason")
+	waitingNow      = gauge("muster_gangs_waiting", "Gangs of which members wait that they need, but for those that their group can do without, by reason of the PodGroup's condition.", "reason")
 	longestNow      = gauge("muster_gang_longest_wait_seconds", "How long that gang waits which waits longest, by reason; 0 if none does.", "reason")
 	reservationsNow = gauge("muster_reservations", "Groups of gangs whose places are reserved until victims have left.")
 	oldestNow       = gauge("muster_reservation_oldest_seconds", "How long the oldest of them is held; 0 if there is none.")
@@ -278,7 +279,7 @@ func (m *Meter) waiting(now time.Time) (many map[string]int, longest map[string]
 	m.mu.Unlock()
 	for _, ref := range refs {
 		t, ok := m.cache.Tally(ref)
-		if !ok || !waits(t) {
+		if !ok || !waits(t) || m.cache.DoesWithout(ref) {
 			continue
 		}
 		reason := Condition(m.cache.State(ref), "").Reason
@@ -510,20 +511,22 @@ func (m *Meter) settle(group gang.Ref) {
 	if nodes == nil {
 		return
 	}
+	comes := m.cache.Comes(group)
 	g, refusal := m.cache.GroupOf(group)
-	if !refusal.Is() && g.Need() > 0 && len(g.Pending) > 0 {
-		return // it has yet to come
-	}
 	taken := map[string]bool{}
 	if !refusal.Is() {
+		comes = comes || g.Need() > 0 && len(g.Pending) > 0
 		for _, member := range g.Bound {
 			taken[member.Node] = true
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.freed, group)
-	m.unused.Add(nodes.without(func(node string) bool { return taken[node] }))
+	maps.DeleteFunc(nodes, func(node string, _ int) bool { return taken[node] })
+	if _, still := m.freed[group]; still && !comes { // nobody else has settled it meanwhile
+		delete(m.freed, group)
+		m.unused.Add(nodes.without(func(string) bool { return false }))
+	}
 }
 
 // without counts the pods that have left nodes which nobody took.

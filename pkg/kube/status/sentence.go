@@ -14,7 +14,8 @@ import (
 // Shortage is what one plain sentence says of a gang without a plan.
 type Shortage struct {
 	Plan *plan.Refusal
-	// Lacks counts nodes by what they lack, in the Filters' words.
+	// Lacks counts nodes by what they lack, in the Filters' words: with Never, those that would take nobody
+	// with every pod gone.
 	Lacks map[string]int
 	// Stay are further nodes that would have room if pods left that may not be evicted.
 	Stay int
@@ -24,6 +25,18 @@ type Shortage struct {
 	// none do.
 	Pinned []string
 	In     string
+	// Fresh says that no member runs: those that wait make up all multiples.
+	Fresh bool
+}
+
+// Odd are the multiples that as many members cannot make up, wherever they are.
+func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
+	for _, m := range r.Multiple {
+		if s.Fresh && r.Want%m.Count != 0 {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // ShortageOf is what is known of a refusal alone.
@@ -66,8 +79,9 @@ func (s Shortage) Sentence() string {
 	default:
 		fmt.Fprintf(&out, "; best is %s with %d", clipped(r.Domains[0].Path), r.Domains[0].Slots)
 	}
-	if s.Never == nil {
-		out.WriteString(s.nodes())
+	out.WriteString(s.nodes())
+	for _, m := range s.Odd(r) {
+		fmt.Fprintf(&out, "; %d is no multiple of %d", r.Want, m.Count)
 	}
 	out.WriteString(besides(r))
 	return Clip(out.String() + ".")

@@ -38,8 +38,12 @@ func TestSentence(t *testing.T) {
 			Shortage{Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, could take 5 with every pod gone.",
-			Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6}, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
+			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3; 3 is no multiple of 2.",
+			Shortage{Fresh: true, Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
+		},
+		{
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, could take 5 with every pod gone (6 nodes are cordoned).",
+			Shortage{Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6}, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
 		},
 		{
 			"Needs 3 in one SpineLayer domain; no node could take a single member, even with every pod gone.",

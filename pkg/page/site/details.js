@@ -42,12 +42,13 @@ const facts = (...pairs) => el('dl', {}, ...pairs.filter(([, value]) => value !=
 
 function eviction(e) {
   if (!e) return '–';
+  if (e.part) return `${plural(e.slots, 'slot')} at most`;
   if (e.untried) return 'not tried';
   if (!e.possible) return `no, ${plural(e.slots, 'slot')} at most`;
   const parts = [];
   if (e.pods !== undefined) parts.push(plural(e.pods, 'pod'));
   if (e.pods) parts.push(`priority ${e.highestPriority} at most`);
-  if (e.violations) parts.push(plural(e.violations, 'violated budget'));
+  if (e.violations) parts.push(`${e.violations} against a budget`);
   return parts.join(', ') || 'possible';
 }
 
@@ -62,6 +63,7 @@ export function explanation(e, go, show) {
     ['State', e.state], ['Members', e.members && `${e.members.bound} of ${e.members.min} bound, ${plural(e.members.exist, 'exists', 'exist')}`],
     ['Queue', queue], ['Runs in', e.where && link(e.where.domain, go)], ['Starts in', e.next && link(e.next.domain, go)],
     ['On', e.next && e.next.nodes && e.next.nodes.slice(0, 12).join(', ') + (e.next.nodes.length > 12 ? ', …' : '')],
+    ['Leave anyway', e.next && e.next.leave && e.next.leave.slice(0, 12).join(', ') + (e.next.leave.length > 12 ? ', …' : '')],
     ['Evicts', e.next && e.next.evicts && e.next.evicts.slice(0, 12).join(', ') + (e.next.evicts.length > 12 ? ', …' : '')],
   ));
   if (e.queue && e.queue.ahead && e.queue.ahead.length) {

@@ -1,0 +1,77 @@
+package ask
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+)
+
+// cure says what would have a refused gang tried again.
+func (v *View) cure(ctx context.Context, ref gang.Ref, l look) *Cure {
+	c := &Cure{Plugins: l.refusal.Plugins}
+	pending := v.cache().Pending(ref)
+	if len(pending) > 0 {
+		c.Events = v.events(ctx, pending[0].Spec.SchedulerName, c.Plugins)
+	}
+	switch {
+	case l.refusal.Plan.Split:
+		c.Words = "members that run made anew, all of them or those in the wrong domain; more room does not help"
+	case l.shortage.Pinned != nil:
+		c.Words = "room in " + l.shortage.In + ": pods that leave, or nodes that come; or all its members made anew"
+	case l.shortage.Never != nil:
+		c.Words = l.ever()
+	case l.refusal.Everywhere:
+		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more room does not help"
+	default:
+		c.Words = "pods that leave, or nodes that come"
+		if l.refusal.Plan.Dependent {
+			c.Words = "pods that come to where its members must be near them, or leave, or nodes that come"
+		}
+		switch {
+		case l.may != preempt.Evicts:
+			c.Words += "; " + l.may.Says(0, 0)
+		case l.nobody:
+			c.Words += "; nobody may be evicted for it"
+		default:
+			c.Words += "; no eviction makes enough room in one domain"
+		}
+	}
+	return c
+}
+
+// ever is what would help a gang that does not fit into the cluster as it is.
+func (l *look) ever() string {
+	all := []string{"more or larger nodes in one domain"}
+	if len(l.shortage.Lacks) > 0 {
+		all = append(all, "nodes that refuse its members no longer")
+	}
+	if len(l.shortage.Odd(l.shortage.Never)) > 0 {
+		all = []string{"another number of members"}
+	}
+	return strings.Join(append(all, "or other rules"), ", ") + "; nobody who leaves helps"
+}
+
+// events are what plugins wait for that have refused a pod, each once.
+func (v *View) events(ctx context.Context, profile string, plugins []string) (all []string) {
+	p := v.Profile(profile)
+	if p == nil {
+		return nil
+	}
+	for _, of := range p.EnqueueExtensions() {
+		if !slices.Contains(plugins, of.Name()) {
+			continue
+		}
+		events, err := of.EventsToRegister(ctx)
+		if err != nil {
+			continue
+		}
+		for _, e := range events {
+			all = append(all, e.Event.Label())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
