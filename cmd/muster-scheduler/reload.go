@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -15,12 +14,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/reload"
 )
 
-var registerReload = sync.OnceFunc(reload.Register)
-
 // watchConfiguration has the scheduler take over what changes in its configuration file; "" is none.
 // Events are about the Lease of its election, the one object that stands for all of its replicas.
 func watchConfiguration(ctx context.Context, path string, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler, shared *plugin.Shared) {
-	registerReload()
+	reload.Register()
 	if path == "" || shared == nil {
 		return
 	}

@@ -25,7 +25,8 @@ func (b *Book) evicted(pods []Victim) (out []Effect) {
 	return out
 }
 
-// spared notes who stays. With the last of them the group may be planned again.
+// spared notes who stays. With the last of them the group may be planned again. Whoever has a
+// reservation is tried: it may stand for what these were to leave, whom another one had asked.
 func (b *Book) spared(pods []Victim) (out []Effect) {
 	done := map[Ref]bool{}
 	for _, v := range pods {
@@ -37,6 +38,14 @@ func (b *Book) spared(pods []Victim) (out []Effect) {
 		if key := b.groupKey(m.Gang); !done[key] && !b.leaves(key) {
 			done[key] = true
 			out = append(out, b.Review(key)...)
+		}
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	for _, key := range b.groupsWhere(func(g *group) bool { return g.waiting }) {
+		if rep := b.representative(key); rep != nil {
+			out = append(out, Effect{Verb: Wake, Pod: rep.Pod})
 		}
 	}
 	return out

@@ -62,6 +62,12 @@ func TestNobodyJoinsAGangThatIsEvicted(t *testing.T) {
 		require.Empty(t, s.do(gang.Spared{Pods: victims("a-0", "a-9")}), "nothing is new")
 		require.Equal(t, "yes", s.admits("a-1"))
 	})
+	t.Run("who waits for them is tried", func(t *testing.T) {
+		s := begin(out)
+		s.do(declared("c", 1), seen("c-0", 9, ""), reserved("c", "c-0@n0"))
+		require.Equal(t, []string{"wake c-0"}, s.do(gang.Spared{Pods: victims("b-0")}))
+		require.Equal(t, []string{"wake c-0"}, s.do(gang.Spared{Pods: victims("single")}), "a pod without a gang, which the book does not know")
+	})
 	t.Run("one finishes instead", func(t *testing.T) {
 		s := begin(gang.Evicted{Pods: victims("a-0")})
 		kept(s)

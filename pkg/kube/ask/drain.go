@@ -313,7 +313,7 @@ func (v *View) arrived(ctx context.Context, m *Move) error {
 	}
 	trial, err := v.try(ctx, m.ref) // it goes on with those that stay
 	if err == nil && trial != nil && trial.Refusal != nil {
-		m.Reason = cmp.Or(v.lookAt(ctx, *trial, false).shortage.Sentence(), m.Reason)
+		m.Reason = cmp.Or(v.lookAt(ctx, *trial, true).shortage.Sentence(), m.Reason)
 	}
 	return err
 }

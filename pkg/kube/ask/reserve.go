@@ -44,14 +44,14 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was c
 	if e.Next.Why = v.Eviction(ref); e.Next.Why != nil {
 		e.State = Evicts
 	}
-	v.leaving(e.Next, trial)
+	v.makeRoom(e.Next, trial)
 	e.WaitsFor = e.Next.sentence()
 	v.costs(e, ref)
 	return nil
 }
 
-// leaving notes who leaves for a reservation.
-func (v *View) leaving(n *Next, t *plugin.Trial) {
+// makeRoom notes who leaves for a reservation.
+func (v *View) makeRoom(n *Next, t *plugin.Trial) {
 	victims, inTheWay := t.Preemptor.Victims, map[types.UID]bool{}
 	asked := func(p *v1.Pod) bool { return victims.Asked(t.Attempt.Group.Key, p) }
 	gone, _ := victims.Leaving(t.Attempt, v.Now())

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,13 +68,17 @@ const (
 	restart = "restart"
 )
 
-// Register makes the metrics appear at the process's /metrics. Call it once.
+var registerOnce sync.Once
+
+// Register makes the metrics appear at the process's /metrics.
 func Register() {
-	for _, result := range []string{applied, refused, restart} {
-		reloads.WithLabelValues(result)
-	}
-	current.Set(1)
-	legacyregistry.RawMustRegister(reloads, current)
+	registerOnce.Do(func() {
+		for _, result := range []string{applied, refused, restart} {
+			reloads.WithLabelValues(result)
+		}
+		current.Set(1)
+		legacyregistry.RawMustRegister(reloads, current)
+	})
 }
 
 // Watch reads the file again and again until ctx ends. The scheduler runs by what it says now.
