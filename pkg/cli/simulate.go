@@ -142,7 +142,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		out.SetIndent("", "  ")
 		return out.Encode(result)
 	}
-	_, err = io.WriteString(cmd.OutOrStdout(), simulateTable(result))
+	_, err = io.WriteString(cmd.OutOrStdout(), harmless(simulateTable(result)))
 	return err
 }
 
@@ -250,7 +250,7 @@ func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 		}
 	}
 	for _, note := range set.Notes() {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
+		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", harmless(note))
 	}
 	return set, nil
 }

@@ -118,3 +118,18 @@ func TestSimulateExits(t *testing.T) {
 		})
 	}
 }
+
+// TestSimulateIsHarmless: what users write cannot steer the terminal of whoever runs it.
+func TestSimulateIsHarmless(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "steers.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`{apiVersion: v1, kind: Node, metadata: {name: n0}, status: {allocatable: {cpu: 1, pods: 9}}}
+---
+{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g, annotations: {gang.scheduling.koordinator.sh/groups: '["default/\u001b[2Jh"]'}}, spec: {minMember: 1}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i}]}}
+`), 0o600))
+	code, stdout, stderr := simulate(t, "-f", file)
+	require.Equal(t, 0, code, stderr)
+	require.Contains(t, stdout, "[2Jh")
+	require.NotContains(t, stdout+stderr, "\x1b")
+}

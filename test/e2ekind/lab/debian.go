@@ -35,14 +35,10 @@ func debianArgs() []string {
 // debian is the path of a tar of a small Debian with these packages. It is made once, by mmdebstrap,
 // for each way of making it.
 func (l *Lab) debian(ctx context.Context) (string, error) {
-	args := debianArgs()
-	done := filepath.Join(l.cache, fmt.Sprintf("debian-%s-%08x.tar", release, crc32.ChecksumIEEE([]byte(strings.Join(args, " ")))))
-	if _, err := os.Stat(done); err == nil {
-		return done, nil
-	}
-	program, err := exec.LookPath("mmdebstrap")
-	if err != nil {
-		return "", errors.New("a node image is built from Debian's packages by mmdebstrap, which is not on PATH (apt-get install mmdebstrap); or have kind's own: KIND_NODE=kindest")
+	args, done := debianArgs(), l.debianTar()
+	program, err := l.mmdebstrap()
+	if program == "" {
+		return done, err
 	}
 	made := filepath.Join(l.folder, "debian.tar")
 	err = l.step("making a small Debian, once", func() error {
@@ -53,6 +49,23 @@ func (l *Lab) debian(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return done, os.Rename(made, done)
+}
+
+// debianTar is where it is once it is made.
+func (l *Lab) debianTar() string {
+	return filepath.Join(l.cache, fmt.Sprintf("debian-%s-%08x.tar", release, crc32.ChecksumIEEE([]byte(strings.Join(debianArgs(), " ")))))
+}
+
+// mmdebstrap is the program's path; "" if what it makes is there.
+func (l *Lab) mmdebstrap() (string, error) {
+	if _, err := os.Stat(l.debianTar()); err == nil {
+		return "", nil
+	}
+	program, err := exec.LookPath("mmdebstrap")
+	if err != nil {
+		return "", errors.New("a node image is built from Debian's packages by mmdebstrap, which is not on PATH (apt-get install mmdebstrap); or have kind's own: KIND_NODE=kindest")
+	}
+	return program, nil
 }
 
 // unwanted is what of Debian no node may have: services that are of machines, and settings of the

@@ -69,6 +69,10 @@ func Start(ctx context.Context, progress io.Writer, workers int) (*Lab, error) {
 	if err := l.open(); err != nil {
 		return nil, err
 	}
+	if _, err := l.mmdebstrap(); l.own && err != nil { // before minutes are spent on what does not need it
+		l.Close()
+		return nil, err
+	}
 	if err := l.start(ctx); err != nil {
 		l.Close()
 		return nil, err
