@@ -239,6 +239,13 @@ func (c *Cache) Asked(ref gang.Ref) (pods []*v1.Pod) {
 	return pods
 }
 
+// Started says whether a gang was whole once, and some member is left.
+func (c *Cache) Started(ref gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Numbers(ref).Started
+}
+
 // Short says whether fewer members of a gang run, or have finished, than it needs.
 func (c *Cache) Short(ref gang.Ref) bool {
 	c.mu.RLock()

@@ -165,7 +165,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 			continue
 		}
 		all := running
-		joins := joining(c.cache, running, least)
+		joins := joining(c.cache, of, running, least)
 		if len(joins) > 0 {
 			running = slices.DeleteFunc(slices.Clone(all), func(p *v1.Pod) bool { return joins[p.UID] })
 			maps.Copy(c.joins, joins)
@@ -203,8 +203,11 @@ func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 
 // joining are, of the members of a gang that run or are about to, those who wait at Permit to join
 // others that run already and are fewer than the gang needs: to send them back takes nothing from
-// those.
-func joining(known *cache.Cache, placed []*v1.Pod, least int) map[types.UID]bool {
+// those. Of a gang that was never whole nobody is: those who run would be what is left of its start.
+func joining(known *cache.Cache, of gang.Ref, placed []*v1.Pod, least int) map[types.UID]bool {
+	if !known.Started(of) {
+		return nil
+	}
 	joins := map[types.UID]bool{}
 	for _, p := range placed {
 		if !known.Bound(p) {

@@ -68,7 +68,7 @@ func (o *PodPreemption) gang(name gang.Ref) *runningGang {
 	group := &runningGroup{units: map[string]*unit{}, after: map[string]*unit{}}
 	for i, of := range o.preemptor.Cache.Together(name) {
 		pods, least := o.preemptor.Cache.Placed(of)
-		joins := joining(o.preemptor.Cache, pods, least)
+		joins := joining(o.preemptor.Cache, of, pods, least)
 		g := &runningGang{name: of, pods: pods, is: map[types.UID]bool{}, joins: joins, spare: max(0, len(pods)-len(joins)-least), at: i, group: group}
 		for _, p := range pods {
 			g.is[p.UID] = !joins[p.UID]

@@ -94,7 +94,7 @@ func parts(c *cache.Cache, together []gang.Ref, leave map[gang.Ref]map[types.UID
 	gangs, gone := make([]evict.Gang, len(together)), make([]int, len(together))
 	for i, of := range together {
 		placed, least := c.Placed(of) // without those who count as leaving already
-		joins := joining(c, placed, least)
+		joins := joining(c, of, placed, least)
 		stay, lost := 0, false
 		for _, pod := range placed {
 			if !leave[of][pod.UID] {
