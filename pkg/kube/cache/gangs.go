@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -249,7 +250,7 @@ func (c *Cache) see(pod *v1.Pod, of gang.Ref) []gang.Effect {
 	m, _ := convert.Member(pod, of) // what is wrong with it is in the notes
 	m.Gated = m.Gated || !c.serves[pod.Spec.SchedulerName]
 	var ev gang.Event = gang.Seen{Member: m}
-	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done || c.gangs[of].ofAnother(pod) {
+	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done || c.gangs[of].others[pod.UID] {
 		ev = gang.Left{Pod: m.Pod, UID: m.UID}
 	}
 	return c.book.Apply(ev, c.Clock.Now())
@@ -260,30 +261,47 @@ func (c *Cache) see(pod *v1.Pod, of gang.Ref) []gang.Effect {
 // little later; the new leader would be taken for one who replaces a member of a gang that runs.
 // c.mu is held.
 func (c *Cache) lead(r *record, pod *v1.Pod) (effects []gang.Effect) {
-	was := r.leader
-	if pod.DeletionTimestamp != nil || !source.Leads(pod) || was != nil && (was.UID == pod.UID || pod.CreationTimestamp.Before(&was.CreationTimestamp)) {
+	switch was := r.leader; {
+	case pod.DeletionTimestamp != nil:
 		return nil
-	}
-	r.leader = pod
-	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
-		member := r.Pods[key]
-		if was != nil && member.UID != pod.UID { // pods are seen in the order in which they are made
-			if r.others == nil {
-				r.others = map[types.UID]bool{}
+	case !source.Leads(pod):
+		if !c.open.Load() && r.leftOver(pod) {
+			r.another(pod)
+		}
+		return nil
+	case was != nil && was.UID == pod.UID:
+		r.leader = pod
+		return nil
+	default:
+		r.leader = pod
+		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
+			member := r.Pods[key]
+			// Pods are seen in the order in which they are made.
+			if member.UID != pod.UID && (was != nil || !c.open.Load() && r.leftOver(member)) {
+				r.another(member)
+				effects = append(effects, c.see(member, r.Ref)...)
 			}
-			r.others[member.UID] = true
 		}
-		if r.ofAnother(member) {
-			effects = append(effects, c.see(member, r.Ref)...)
-		}
+		return effects
 	}
-	return effects
 }
 
-// ofAnother says whether a member was made for a leader before the one that is there. A process that
-// begins knows no order, and only the seconds in which both were made.
-func (r *record) ofAnother(pod *v1.Pod) bool {
-	return r.leader != nil && (r.others[pod.UID] || pod.CreationTimestamp.Before(&r.leader.CreationTimestamp))
+// another notes that a member was made for a leader before the one that is there.
+func (r *record) another(member *v1.Pod) {
+	if r.others == nil {
+		r.others = map[types.UID]bool{}
+	}
+	r.others[member.UID] = true
+}
+
+// skew is how far the clocks of API servers may be apart, which say when pods were made.
+const skew = time.Minute
+
+// leftOver says, for a process that begins and knows no order, whether a member runs that is older than
+// a leader who waits.
+func (r *record) leftOver(member *v1.Pod) bool {
+	return r.leader != nil && r.leader.Spec.NodeName == "" && member.Spec.NodeName != "" &&
+		r.leader.CreationTimestamp.Sub(member.CreationTimestamp.Time) > skew
 }
 
 // Nominate notes for which node a pod is nominated; "" is none.

@@ -108,6 +108,7 @@ func TestALeaderMadeAgain(t *testing.T) {
 			c.setPod(at("1", 1, onNode))
 			c.dropPod(at("0", 1, onNode))
 			c.setPod(at("0", 9))
+			c.setPod(at("0", 9, func(p *v1.Pod) { p.Labels["x"] = "y" }))
 		},
 		"within a second": func(c *Cache) {
 			c.setPod(at("0", 9, onNode, func(p *v1.Pod) { p.UID = "first" }))
@@ -116,25 +117,37 @@ func TestALeaderMadeAgain(t *testing.T) {
 			c.setPod(at("0", 9))
 			c.setPod(at("1", 9, onNode, func(p *v1.Pod) { p.UID, p.Labels["x"] = "p1-1", "y" }))
 		},
-		"the worker is seen later": func(c *Cache) {
-			c.setPod(at("0", 9))
+		"a process begins, and sees the leader first": func(c *Cache) {
+			c.open.Store(false)
+			c.setPod(at("0", 99))
 			c.setPod(at("1", 1, onNode))
+			c.open.Store(true)
 		},
-		"the worker is seen again": func(c *Cache) {
+		"a process begins, and sees the worker first": func(c *Cache) {
+			c.open.Store(false)
 			c.setPod(at("1", 1, onNode))
-			c.setPod(at("0", 9))
+			c.setPod(at("0", 99))
+			c.open.Store(true)
 			c.setPod(at("1", 1, onNode, func(p *v1.Pod) { p.Labels["x"] = "y" }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := open(t)
 			order(c)
-			require.Equal(t, "1 of 2 members exist", c.why(t, at("0", 9)))
+			require.Equal(t, "1 of 2 members exist", c.why(t, c.Pod("ns/p0")))
 			c.dropPod(at("1", 1, onNode))
 			c.setPod(at("1", 9))
-			require.Empty(t, c.why(t, at("0", 9)))
+			require.Empty(t, c.why(t, c.Pod("ns/p0")))
 		})
 	}
+	t.Run("clocks differ", func(t *testing.T) {
+		c, _, _ := open(t)
+		c.open.Store(false)
+		c.setPod(at("0", 30))
+		c.setPod(at("1", 1, onNode))
+		c.open.Store(true)
+		require.Empty(t, c.why(t, c.Pod("ns/p0")), "another API server made it, of which the clock is late")
+	})
 	t.Run("a worker is made again", func(t *testing.T) {
 		c, _, _ := open(t)
 		c.setPod(at("0", 1, onNode))
