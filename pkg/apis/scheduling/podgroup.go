@@ -50,13 +50,13 @@ type PodGroupStatus struct {
 	// +optional
 	OccupiedBy string `json:"occupiedBy,omitempty"`
 
-	// scheduled is how many members have a node.
+	// scheduled is how many members have a node. 0 is written, too.
 	// +optional
-	Scheduled int32 `json:"scheduled,omitempty"`
+	Scheduled int32 `json:"scheduled"`
 
-	// running is how many members run.
+	// running is how many members run. 0 is written, too.
 	// +optional
-	Running int32 `json:"running,omitempty"`
+	Running int32 `json:"running"`
 
 	// succeeded is how many members ended well.
 	// +optional
