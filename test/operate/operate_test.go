@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -48,4 +49,19 @@ func TestCommands(t *testing.T) {
 		return
 	}
 	require.Equal(t, out.String(), string(text), "run with -rewrite, and read the diff")
+}
+
+// TestAlerts: each alert of the rules is explained on the page, and no other.
+func TestAlerts(t *testing.T) {
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	rules, err := os.ReadFile("../../deploy/monitoring/prometheusrule.yaml")
+	require.NoError(t, err)
+	names := func(text []byte, pattern string) (names []string) {
+		for _, found := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			names = append(names, string(found[1]))
+		}
+		return names
+	}
+	require.Equal(t, names(rules, `alert: (\w+)`), names(text, "(?m)^\\| `(Muster\\w+)` \\|"))
 }
