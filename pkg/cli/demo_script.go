@@ -156,7 +156,7 @@ func example2(c *localcluster.Cluster) []step {
 		look(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
 		lookInto(whileLeaving, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
 		look(disruptionTarget, "get", "pod", victim, "-o", `jsonpath-as-json={.status.conditions[?(@.type=="DisruptionTarget")]}`),
-		podGroup(gang, "", "", "PreScheduling"),
+		podGroup(gang, "0", "0", "PreScheduling"),
 		say("Why spine-1, why node-5? The scheduler tells it in an event on the PodGroup:"),
 		look(saysWhy, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup", "-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
 		say("In slots:"),

@@ -43,9 +43,10 @@ type Meter struct {
 	wakes       *prometheus.CounterVec
 	refusals    *prometheus.CounterVec
 
+	turn    sync.Mutex // of who reads the cache and notes what that says
 	mu      sync.Mutex
 	waits   map[gang.Ref]*waitingGang
-	held    map[gang.Ref]time.Time // since when places are reserved, by group
+	held    map[gang.Ref]time.Time // since when places are reserved, by group; zero if they were taken just now
 	freed   map[gang.Ref]freed     // by group, what pods have left for it until it runs
 	forPod  map[string]*freedForPod
 	largest []place.InLayer
@@ -248,13 +249,17 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	oldest := now
+	oldest, held := now, 0
 	for _, since := range m.held {
+		if since.IsZero() {
+			continue
+		}
+		held++
 		if since.Before(oldest) {
 			oldest = since
 		}
 	}
-	say(reservationsNow, float64(len(m.held)))
+	say(reservationsNow, float64(held))
 	say(oldestNow, now.Sub(oldest).Seconds())
 	for _, at := range m.largest {
 		say(largestNow, float64(at.N), at.Layer)
@@ -318,8 +323,11 @@ func (m *Meter) firstOf(ref gang.Ref, w *waitingGang) time.Time {
 	return first
 }
 
-// Gang is for a gang of which something has changed.
+// Gang is for a gang of which something has changed. What is read of it counts before anything that is
+// read later, whoever calls.
 func (m *Meter) Gang(ref gang.Ref) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
 	t, ok := m.cache.Tally(ref)
 	if !ok {
 		m.mu.Lock()
@@ -448,28 +456,28 @@ func (m *Meter) Preemption(n int) {
 }
 
 // Taken is for a group whose reserved places are free now and are taken.
-func (m *Meter) Taken(group gang.Ref) { m.endReservation(group, endTaken) }
-
-// reserved notes whether places of a group are reserved.
-func (m *Meter) reserved(group gang.Ref, is bool) {
-	if !is {
-		m.endReservation(group, endGivenUp)
-		return
-	}
+func (m *Meter) Taken(group gang.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, known := m.held[group]; !known {
-		m.held[group] = m.clock.Now()
+	if since := m.held[group]; !since.IsZero() {
+		m.held[group] = time.Time{}
+		m.kept.WithLabelValues(endTaken).Observe(m.clock.Since(since).Seconds())
 	}
 }
 
-func (m *Meter) endReservation(group gang.Ref, how string) {
+// reserved notes whether places of a group are reserved.
+func (m *Meter) reserved(group gang.Ref, is bool) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	since, known := m.held[group]
-	delete(m.held, group)
-	m.mu.Unlock()
-	if known {
-		m.kept.WithLabelValues(how).Observe(m.clock.Since(since).Seconds())
+	switch {
+	case is && !known:
+		m.held[group] = m.clock.Now()
+	case !is:
+		delete(m.held, group)
+		if !since.IsZero() {
+			m.kept.WithLabelValues(endGivenUp).Observe(m.clock.Since(since).Seconds())
+		}
 	}
 }
 
