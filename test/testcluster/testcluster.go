@@ -11,7 +11,9 @@
 package testcluster
 
 import (
+	"bytes"
 	"context"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -161,13 +163,27 @@ func (c *Cluster) Run() *Cluster {
 	}()
 	c.t.Cleanup(func() {
 		cancel()
+		<-ended
+		c.endCycles()
+		informers.Shutdown()
+	})
+	// Who asks a room of the plugin itself has nobody who waits for that. A cluster in which something
+	// cannot be listed never comes to it.
+	c.Within(5*time.Second, c.Plugin.Cache.Open)
+	return c
+}
+
+// endCycles has nobody wait in Permit for a scheduler that has ended. Its last cycle may go on, and
+// have one wait yet; it cannot be told from those of tests beside this one.
+func (c *Cluster) endCycles() {
+	stacks := make([]byte, 1<<20)
+	c.Within(time.Second, func() bool {
+		now := stacks[:goruntime.Stack(stacks, true)]
 		for _, p := range c.Scheduler.Profiles {
 			p.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Reject(plugin.Name, "the test ends") })
 		}
-		<-ended
-		informers.Shutdown()
+		return !bytes.Contains(now, []byte("(*Scheduler).scheduleOnePod("))
 	})
-	return c
 }
 
 // Pods names the resource to the client's tracker.

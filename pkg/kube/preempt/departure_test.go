@@ -39,14 +39,14 @@ func filled(t *testing.T) *testcluster.Cluster {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
 	c.Gang("r", 4, a("", 10, "8", "n0"), a("", 10, "8", "n1"), a("", 10, "8", "n2"), a("", 10, "8", "n3"))
 	c.Run()
-	for _, name := range strings.Fields("r-0 r-1 r-2 r-3") { // a test that asks the preemptor itself has nobody who waits for that
-		c.Wait("known", func() string {
-			if c.Plugin.Cache.Bound(c.Get(name)) {
-				return "known"
-			}
-			return ""
-		})
-	}
+	// A test that asks the preemptor itself has nobody who waits until everything was seen.
+	c.Wait("known", func() string {
+		running, least := c.Plugin.Cache.Running(source.Of(c.Get("r-0")))
+		if c.Plugin.Cache.Open() && len(running) == 4 && least == 4 {
+			return "known"
+		}
+		return fmt.Sprint(len(running), " of ", least)
+	})
 	return c
 }
 
