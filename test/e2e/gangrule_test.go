@@ -21,7 +21,8 @@ import (
 //
 //   - all that must begin together were there at one time, since the gang was last bound or at all:
 //     whoever binds some of a gang before the others are made does not know whether there is a
-//     place for them. One of them may have been deleted since, while it was being bound;
+//     place for them. One of them may have been deleted since, while it was being bound, or when it
+//     was the first one bound and the others' bindings were on their way;
 //   - so many of them are bound within beginsWithin. Each binding is a request of its own, so at once
 //     is not possible; what waits for a place, or for a pod to be made, takes longer;
 //   - whoever is bound is in the domain of those that are bound already, at all times.
@@ -48,7 +49,11 @@ type gangSeen struct {
 	most    int                   // of them at one time, since none was bound
 	since   time.Time             // of the first binding
 	whole   bool                  // enough were bound since
+	planned time.Time             // when a start began with enough members, of whom all that were bound have left since
 }
+
+// onTheirWay is how long bindings are that were sent before the API server told of a deletion.
+const onTheirWay = time.Second
 
 func newGangRule(least int, labels []string) *gangRule {
 	r := &gangRule{least: least, values: map[string]string{}, domains: map[string]string{}, gangs: map[string]*gangSeen{}}
@@ -109,6 +114,9 @@ func (r *gangRule) see(pod *v1.Pod, deleted bool, now time.Time) {
 		if late := g.late(now); late != "" {
 			r.wrong = append(r.wrong, name+" was given up: "+late)
 		}
+		if g.planned = (time.Time{}); !g.whole && g.most >= r.least {
+			g.planned = g.since
+		}
 		g.whole, g.most = false, len(g.members)
 	case len(after) < len(before):
 		r.tell(now, "%s: %s leaves %s", name, pod.Name, pod.Spec.NodeName)
@@ -121,9 +129,10 @@ func (r *gangRule) see(pod *v1.Pod, deleted bool, now time.Time) {
 func (r *gangRule) boundOne(name string, g *gangSeen, pod *v1.Pod, before []*v1.Pod, now time.Time) {
 	if len(before) == 0 {
 		r.begun++
-		g.since = now
+		rest := !g.planned.IsZero() && now.Sub(g.planned) < onTheirWay
+		g.since, g.planned = now, time.Time{}
 		r.tell(now, "%s begins with %s", name, pod.Name)
-		if g.most < r.least {
+		if g.most < r.least && !rest {
 			r.wrong = append(r.wrong, fmt.Sprintf("%s begins with %s when only %d of %d members were there", name, pod.Name, g.most, r.least))
 		}
 	}
@@ -190,6 +199,7 @@ func TestGangRule(t *testing.T) {
 		{"finished in turn", "a made, b made, a on x1, b on x2, a finished, wait, b finished", ""},
 		{"given up at once", "a made, b made, a on x1, a leaves", ""},
 		{"one leaves on the way", "a made, b made, b leaves, a on x1, c made, c on x2", ""},
+		{"the first leaves while the other is being bound", "a made, b made, a on x1, a leaves, b on x2, c made, c on x1", ""},
 		{"nobody bound", "a made, wait, b made, wait", ""},
 
 		{"half", "a made, b made, a on x1", "g is bound in part: 1 of 2"},
@@ -197,6 +207,7 @@ func TestGangRule(t *testing.T) {
 		{"before the other is made again", "a made, b made, a on x1, b on x2, a leaves, b leaves, c made, c on x1, d made, d on x2", "g begins with c when only 1 of 2 members were there"},
 		{"late", "a made, b made, a on x1, wait, b on x2", "g: bound in part for 11s"},
 		{"given up late", "a made, b made, a on x1, wait, a leaves", "g was given up: bound in part for 11s"},
+		{"later than it was being bound", "a made, b made, a on x1, a leaves, wait, b on x2, c made, c on x1", "g begins with b when only 1 of 2 members were there"},
 		{"half again", "a made, b made, a on x1, b on x2, a gone, b gone, c made, d made, c on x1", "g is bound in part: 1 of 2"},
 		{"apart", "a made, b made, a on x1, b on y1", "g: b is bound to y1 in y, and a is in x"},
 		{"apart later", "a made, b made, a on x1, b on x2, b gone, c made, c on y1", "g: c is bound to y1 in y, and a is in x"},
