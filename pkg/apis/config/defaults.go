@@ -89,10 +89,14 @@ func shareArgs(profiles []configv1.KubeSchedulerProfile) {
 func enable(p *configv1.Plugins) {
 	weigh(&p.Score)
 	if !has(p.MultiPoint.Enabled, PluginName) && disables(p.MultiPoint) {
+		if has(p.MultiPoint.Enabled, DevicesName) {
+			addDevices(p, 0)
+		}
 		return
 	}
 	putFirst(&p.MultiPoint)
 	addGate(p)
+	addDevices(p, 1)
 	weigh(&p.MultiPoint)
 	for _, s := range []*configv1.PluginSet{
 		&p.PreFilter,  // plans the gang; what others filter before that is work in vain
@@ -112,6 +116,25 @@ func addGate(p *configv1.Plugins) {
 	case has(p.MultiPoint.Enabled, GateName) || has(p.MultiPoint.Disabled, GateName) || disables(p.PreEnqueue):
 	default:
 		p.MultiPoint.Enabled = append(p.MultiPoint.Enabled, configv1.Plugin{Name: GateName})
+	}
+}
+
+// addDevices turns on the plugin that gives pods devices, unless the profile turns it off, or all that it does not
+// name. It comes before whoever binds, at that index: who has devices is bound with them. Pods without
+// devices cost it a glance.
+func addDevices(p *configv1.Plugins, at int) {
+	own := configv1.Plugin{Name: DevicesName}
+	m := &p.MultiPoint
+	i := slices.IndexFunc(m.Enabled, named(DevicesName))
+	switch {
+	case has(m.Disabled, DevicesName), i < 0 && has(m.Disabled, "*"):
+		return
+	case i >= 0:
+		own = m.Enabled[i]
+	}
+	m.Enabled = slices.Insert(slices.DeleteFunc(m.Enabled, named(DevicesName)), at, own)
+	if b := &p.Bind; len(b.Enabled) > 0 && !has(b.Enabled, DevicesName) && !has(b.Disabled, DevicesName) {
+		b.Enabled = slices.Insert(b.Enabled, 0, own)
 	}
 }
 

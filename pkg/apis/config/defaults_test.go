@@ -283,6 +283,9 @@ func build(t *testing.T, profile kubeconfig.KubeSchedulerProfile) *kubeconfig.Pl
 	require.NoError(t, registry.Register(config.GateName, func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return standInGate{}, nil
 	}))
+	require.NoError(t, registry.Register(config.DevicesName, func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return standInDevices{}, nil
+	}))
 	client := fake.NewClientset()
 	f, err := frameworkruntime.NewFramework(ctx, registry, &profile,
 		frameworkruntime.WithClientSet(client),
@@ -311,6 +314,40 @@ func (standIn) Name() string { return config.PluginName }
 type standInGate struct{ fwk.PreEnqueuePlugin }
 
 func (standInGate) Name() string { return config.GateName }
+
+// standInDevices is a plugin with the extension points at which Koordinator's configurations name it, and Bind.
+type standInDevices struct {
+	fwk.PreFilterPlugin
+	fwk.FilterPlugin
+	fwk.ScorePlugin
+	fwk.ReservePlugin
+	fwk.PreBindPlugin
+	fwk.BindPlugin
+}
+
+func (standInDevices) Name() string { return config.DevicesName }
+
+// Who gives pods devices binds before others do, wherever a profile names it, unless the profile does without.
+func TestDefaultsDevices(t *testing.T) {
+	for plugins, want := range map[string]string{
+		`{}`: "DeviceShare DefaultBinder",
+		`{multiPoint: {enabled: [{name: DeviceShare}, {name: Coscheduling}]}}`:                                                    "DeviceShare DefaultBinder",
+		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}]}}`:                                                   "DeviceShare DefaultBinder",
+		`{filter: {enabled: [{name: DeviceShare}]}, preBind: {enabled: [{name: DeviceShare}]}}`:                                   "DeviceShare DefaultBinder",
+		`{bind: {enabled: [{name: DefaultBinder}]}}`:                                                                              "DeviceShare DefaultBinder",
+		`{bind: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}}`:                                                     "DeviceShare DefaultBinder",
+		`{multiPoint: {disabled: [{name: DeviceShare}]}}`:                                                                         "DefaultBinder",
+		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: "DefaultBinder",
+		`{multiPoint: {enabled: [{name: DefaultBinder}, {name: DeviceShare}], disabled: [{name: Coscheduling}]}}`:                 "DeviceShare DefaultBinder",
+	} {
+		cfg := load(t, `profiles: [{schedulerName: a, plugins: `+plugins+`}]`)
+		var names []string
+		for _, p := range build(t, cfg.Profiles[0]).Bind.Enabled {
+			names = append(names, p.Name)
+		}
+		require.Equal(t, want, strings.Join(names, " "), plugins)
+	}
+}
 
 // The gate is where the plugin's PreEnqueue is.
 func TestDefaultsGate(t *testing.T) {

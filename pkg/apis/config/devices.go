@@ -1,0 +1,112 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/apis/internal/strictjson"
+)
+
+// DevicesName is the name of the plugin that gives pods devices.
+const DevicesName = "DeviceShare"
+
+const devicesKind = DevicesName + "Args"
+
+// DeviceArgs is DeviceShareArgs after decoding: complete and legal.
+//
+//	field                               default         legal
+//	scoringStrategy.type                LeastAllocated  LeastAllocated, MostAllocated
+//	scoringStrategy.resources           none            names with weights ≥ 1; without effect
+//	allocator                           none            any; without effect
+//	disableDeviceNUMATopologyAlignment  false           true, false; without effect
+//	gpuSharedResourceTemplatesConfig    none            a ConfigMap; without effect
+type DeviceArgs struct {
+	// Packed: of devices that are shared those are preferred of which much is taken (MostAllocated).
+	Packed bool
+	// Idle are the fields that were given and have no effect, in the order above.
+	Idle []string
+}
+
+// DecodeDevices is Decode for DeviceShareArgs. What Koordinator's plugin knows is accepted.
+func DecodeDevices(raw runtime.Object) (a DeviceArgs, err error) {
+	if raw == nil {
+		return a, nil
+	}
+	unknown, ok := raw.(*runtime.Unknown)
+	if !ok {
+		return DeviceArgs{}, fmt.Errorf("%s: got %T; legal: arguments as JSON", devicesKind, raw)
+	}
+	kind, apiVersion, allocator, disable := devicesKind, argsAPIVersion, "", false
+	var scoring, templates json.RawMessage
+	err = strictjson.Object(devicesKind, unknown.Raw,
+		strictjson.Field{Name: "apiVersion", Into: &apiVersion, Legal: argsAPIVersion, Check: func() bool { return apiVersion == argsAPIVersion }},
+		strictjson.Field{Name: "kind", Into: &kind, Legal: devicesKind, Check: func() bool { return kind == devicesKind }},
+		strictjson.Field{Name: "scoringStrategy", Into: &scoring, Legal: "an object with the fields type, resources"},
+		strictjson.Field{Name: "allocator", Into: &allocator, Legal: "a text"},
+		strictjson.Field{Name: "disableDeviceNUMATopologyAlignment", Into: &disable, Legal: "true, false"},
+		strictjson.Field{Name: "gpuSharedResourceTemplatesConfig", Into: &templates, Legal: "an object with the fields configMapNamespace, configMapName, matchedResources"},
+	)
+	resources, packed, wrong := decodeScoring(scoring)
+	if err = errors.Join(err, wrong, checkTemplates(templates)); err != nil {
+		return DeviceArgs{}, err
+	}
+	a.Packed = packed
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"scoringStrategy.resources", resources},
+		{"allocator", allocator != ""},
+		{"disableDeviceNUMATopologyAlignment", disable},
+		{"gpuSharedResourceTemplatesConfig", templates != nil},
+	} {
+		if f.given {
+			a.Idle = append(a.Idle, f.name)
+		}
+	}
+	return a, nil
+}
+
+// decodeScoring reads scoringStrategy; nil is none.
+func decodeScoring(data json.RawMessage) (resources, packed bool, err error) {
+	if data == nil {
+		return false, false, nil
+	}
+	const least, most = "LeastAllocated", "MostAllocated"
+	path := devicesKind + ".scoringStrategy"
+	strategy := least
+	var list []json.RawMessage
+	err = strictjson.Object(path, data,
+		strictjson.Field{
+			Name: "type", Into: &strategy, Legal: least + ", " + most,
+			Check: func() bool { return slices.Contains([]string{least, most}, strategy) },
+		},
+		strictjson.Field{Name: "resources", Into: &list, Legal: "a list of objects with the fields name, weight"},
+	)
+	for i, one := range list {
+		name, weight := "", 1
+		err = errors.Join(err, strictjson.Object(fmt.Sprintf("%s.resources[%d]", path, i), one,
+			strictjson.Field{Name: "name", Into: &name, Legal: "a resource", Required: true, Check: func() bool { return name != "" }},
+			strictjson.Field{Name: "weight", Into: &weight, Legal: "an integer ≥ 1", Check: func() bool { return weight >= 1 }},
+		))
+	}
+	return len(list) > 0, strategy == most, err
+}
+
+// checkTemplates reads gpuSharedResourceTemplatesConfig; nil is none.
+func checkTemplates(data json.RawMessage) error {
+	if data == nil {
+		return nil
+	}
+	var namespace, name string
+	var resources []string
+	return strictjson.Object(devicesKind+".gpuSharedResourceTemplatesConfig", data,
+		strictjson.Field{Name: "configMapNamespace", Into: &namespace, Legal: "a namespace"},
+		strictjson.Field{Name: "configMapName", Into: &name, Legal: "a name"},
+		strictjson.Field{Name: "matchedResources", Into: &resources, Legal: "a list of resources"},
+	)
+}

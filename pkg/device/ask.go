@@ -1,0 +1,362 @@
+package device
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The resources by which pods ask for devices.
+const (
+	NvidiaGPU  = "nvidia.com/gpu"
+	AMDGPU     = "amd.com/gpu"
+	HygonDCU   = "dcu.com/gpu"
+	WholeGPU   = "koordinator.sh/gpu"
+	SharedGPU  = "koordinator.sh/gpu.shared"
+	GPUCore    = "koordinator.sh/gpu-core"
+	GPUMemory  = "koordinator.sh/gpu-memory"
+	GPURatio   = "koordinator.sh/gpu-memory-ratio"
+	RDMAUnits  = "koordinator.sh/rdma"
+	FPGAUnits  = "koordinator.sh/fpga"
+	npuPrefix  = "huawei.com/npu-"
+	maxMemory  = 1 << 46
+	maxPercent = 1 << 20
+)
+
+// The annotations in which pods say more.
+const (
+	HintField      = "scheduling.koordinator.sh/device-allocate-hint"
+	JointField     = "scheduling.koordinator.sh/device-joint-allocate"
+	PartitionField = "scheduling.koordinator.sh/gpu-partition-spec"
+)
+
+// Ask is what a pod says of devices, in its own words: Request reads them.
+type Ask struct {
+	Resources []Resource // others than those of devices are left alone
+	Hints     []Hint     // one for a type
+	Joint     *JointAsk
+	Partition *PartitionAsk
+	Isolation string // gpu-isolation-provider
+}
+
+// Resource is so much of a resource: percent or a number of devices, memory in bytes.
+type Resource struct {
+	Name  string
+	Value int64
+}
+
+// Hint is what device-allocate-hint says of a type.
+type Hint struct {
+	Type      Type
+	Selector  *Selector
+	VFs       *Selector // of VFs; nil if none are wanted
+	Strategy  string    // ApplyForAll, RequestsAsCount or ""
+	Scope     string    // Device, PCIe, NUMANode, Node or ""
+	Exclusive string    // DeviceLevel, PCIeLevel or ""
+}
+
+// JointAsk is what device-joint-allocate says.
+type JointAsk struct {
+	Types []Type
+	Scope string // SamePCIe or ""
+}
+
+// PartitionAsk is what gpu-partition-spec says.
+type PartitionAsk struct {
+	Policy    string // Restricted, BestEffort or ""
+	Bandwidth int64  // ringBusBandwidth, at least; 0 for any
+}
+
+// Request is what one member wants of a node's devices. It never changes.
+type Request struct {
+	key   string
+	wants []want // of one type each; the first of a joint request before its others
+
+	joint     int  // how many of the wants are chosen beside the first, with it; 0 if none
+	samePCIe  bool // on the very switches of the first
+	partition *PartitionAsk
+	isolation string
+	vendor    bool // asks by a vendor's resource, and for nothing else
+}
+
+// want is what a member wants of one type.
+type want struct {
+	of       Type
+	resource string // by which it asks, the first
+	each     Amount // of each device
+	count    int    // of devices; 0 for all that match
+	shared   bool   // GPUs: less than a whole card
+	scope    Scope
+	alone    Exclusive
+	selector *Selector
+	vfs      *Selector
+}
+
+// Types lists the types that are wanted.
+func (r *Request) Types() (types []Type) {
+	for i := range r.wants {
+		types = append(types, r.wants[i].of)
+	}
+	return types
+}
+
+// Vendor says that a member asks for a vendor's GPUs and nothing else: on a node without a Device
+// object somebody else counts them.
+func (r *Request) Vendor() bool { return r.vendor }
+
+// Alone says whom the member does not share devices of a type with. A nil request shares.
+func (r *Request) Alone(t Type) Exclusive {
+	if r == nil {
+		return Sharing
+	}
+	for i := range r.wants {
+		if r.wants[i].of == t {
+			return r.wants[i].alone
+		}
+	}
+	return Sharing
+}
+
+// Key names what is wanted: members whose requests have equal keys are alike.
+func (r *Request) Key() string { return r.key }
+
+// name names what is wanted.
+func (r *Request) name() string {
+	var b strings.Builder
+	for _, w := range r.wants {
+		fmt.Fprintf(&b, "%q %v %d %v %d %d %s vf %s;", w.of, w.each, w.count, w.shared, w.scope, w.alone, w.selector, w.vfs)
+	}
+	fmt.Fprintf(&b, "%d %v %q", r.joint, r.samePCIe, r.isolation)
+	if r.partition != nil {
+		fmt.Fprintf(&b, " %+v", *r.partition)
+	}
+	return b.String()
+}
+
+// Request reads what a pod says. It returns nil if the pod asks for no devices.
+func (a Ask) Request() (*Request, *Invalid) {
+	sums := map[string]int64{}
+	for _, r := range a.Resources {
+		if strings.HasPrefix(r.Name, npuPrefix) && r.Value != 0 {
+			return nil, &Invalid{Resources: []string{r.Name}, Field: r.Name, Value: strconv.FormatInt(r.Value, 10), Legal: "left out: templates of NPUs are not supported"}
+		}
+		sums[r.Name] += r.Value
+	}
+	gpus, bad := gpuWant(sums)
+	if bad != nil {
+		return nil, bad
+	}
+	wants := gpus
+	for _, other := range []struct {
+		of       Type
+		resource string
+	}{{RDMA, RDMAUnits}, {FPGA, FPGAUnits}} {
+		if sums[other.resource] == 0 {
+			continue
+		}
+		w, bad := unitWant(other.of, other.resource, sums[other.resource], a.strategy(other.of))
+		if bad != nil {
+			return nil, bad
+		}
+		wants = append(wants, w)
+	}
+	if len(wants) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(wants, func(x, y want) int { return cmp.Compare(x.of, y.of) })
+	r := &Request{wants: wants, isolation: a.Isolation}
+	r.vendor = len(wants) == 1 && (wants[0].resource == NvidiaGPU || wants[0].resource == AMDGPU || wants[0].resource == HygonDCU)
+	for _, read := range []func(*Request) *Invalid{a.readHints, a.readJoint, a.readPartition} {
+		if bad := read(r); bad != nil {
+			return nil, bad
+		}
+	}
+	r.key = r.name()
+	return r, nil
+}
+
+// strategy returns the hint of a type, an empty one if there is none.
+func (a Ask) strategy(t Type) Hint {
+	for _, h := range a.Hints {
+		if h.Type == t {
+			return h
+		}
+	}
+	return Hint{}
+}
+
+// combinations lists the resources that may stand together for GPUs; the first of each is said.
+var combinations = [][]string{
+	{NvidiaGPU},
+	{AMDGPU},
+	{HygonDCU},
+	{WholeGPU},
+	{GPUMemory},
+	{GPURatio},
+	{GPUCore, GPUMemory},
+	{GPUCore, GPURatio},
+	{SharedGPU, GPUMemory},
+	{SharedGPU, GPURatio},
+	{SharedGPU, GPUCore, GPUMemory},
+	{SharedGPU, GPUCore, GPURatio},
+}
+
+var gpuResources = []string{NvidiaGPU, AMDGPU, HygonDCU, WholeGPU, SharedGPU, GPUCore, GPUMemory, GPURatio}
+
+// gpuWant reads the resources of GPUs.
+func gpuWant(sums map[string]int64) ([]want, *Invalid) {
+	var asked []string
+	for _, name := range gpuResources {
+		if v := sums[name]; v < 0 || v > maxPercent && name != GPUMemory || v > maxMemory {
+			return nil, invalid([]string{name}, name, v, "a number that a node may have")
+		} else if v > 0 {
+			asked = append(asked, name)
+		}
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	if !slices.ContainsFunc(combinations, func(c []string) bool { return slices.Equal(c, asked) }) {
+		return nil, &Invalid{Resources: slices.Sorted(slices.Values(asked)), Legal: "one of " + combinationText()}
+	}
+	if whole := sums[asked[0]]; len(asked) == 1 && asked[0] != GPUMemory && asked[0] != GPURatio {
+		percent := whole
+		if asked[0] != WholeGPU {
+			percent *= 100
+		} else if percent > 100 && percent%100 != 0 {
+			return nil, &Invalid{Unit: true, Field: WholeGPU, Value: strconv.FormatInt(whole, 10), Legal: percentText}
+		}
+		sums = map[string]int64{GPUCore: percent, GPURatio: percent}
+	}
+	for _, name := range []string{GPUCore, GPURatio} {
+		if v := sums[name]; sums[SharedGPU] == 0 && v > 100 && v%100 != 0 {
+			return nil, invalid(asked, name, v, percentText)
+		}
+		if v := sums[name]; sums[SharedGPU] > 0 && (v%sums[SharedGPU] != 0 || v/sums[SharedGPU] > 100) {
+			return nil, invalid(asked, name, v, fmt.Sprintf("the same for each of %d GPUs, at most 100", sums[SharedGPU]))
+		}
+	}
+	count := max(sums[SharedGPU], sums[GPURatio]/100*int64(b2i(sums[SharedGPU] == 0)), 1)
+	w := want{of: GPU, resource: asked[0], count: int(count), each: Amount{Core: sums[GPUCore] / count, Memory: sums[GPUMemory] / count, Ratio: sums[GPURatio] / count}}
+	w.shared = w.each.Ratio < 100
+	if w.each.Core > 100 {
+		return nil, invalid(asked, GPUCore, sums[GPUCore], fmt.Sprintf("at most 100 for each GPU, and memory is asked of %d", count))
+	}
+	if w.each.Memory == 0 && w.each.Ratio == 0 {
+		return nil, invalid(asked, GPUMemory, sums[GPUMemory], fmt.Sprintf("at least 1 byte for each of %d GPUs", count))
+	}
+	return []want{w}, nil
+}
+
+const percentText = "up to 100, or a multiple of 100"
+
+func combinationText() string {
+	var list []string
+	for _, c := range combinations {
+		list = append(list, strings.ReplaceAll(strings.Join(c, "+"), "koordinator.sh/", ""))
+	}
+	return strings.Join(list, ", ")
+}
+
+// unitWant reads a resource that is percent of one device.
+func unitWant(t Type, resource string, v int64, h Hint) (want, *Invalid) {
+	w := want{of: t, resource: resource, count: 1, each: Amount{Core: v}}
+	switch {
+	case v < 0 || v > maxPercent:
+		return w, invalid([]string{resource}, resource, v, "a number that a node may have")
+	case v > 100 && v%100 != 0:
+		return w, &Invalid{Unit: true, Field: resource, Value: strconv.FormatInt(v, 10), Legal: percentText}
+	case v > 100:
+		w.count, w.each.Core = int(v/100), 100
+	case h.Strategy == "ApplyForAll":
+		w.count = 0
+	case h.Strategy == "RequestsAsCount":
+		w.count, w.each.Core = int(v), 1
+		if h.Exclusive == "DeviceLevel" {
+			w.each.Core = 100
+		}
+	}
+	return w, nil
+}
+
+// readHints reads what is said of the types that are wanted. What is said of others is checked, too.
+func (a Ask) readHints(r *Request) *Invalid {
+	for _, h := range a.Hints {
+		path := HintField + ": " + string(h.Type)
+		scope, ok := map[string]Scope{"": AnyScope, "Node": NodeScope, "NUMANode": NUMAScope, "PCIe": PCIeScope, "Device": DeviceScope}[h.Scope]
+		if !ok {
+			return &Invalid{Field: path + ".requiredTopologyScope", Value: h.Scope, Legal: "Device, PCIe, NUMANode or Node"}
+		}
+		alone, ok := map[string]Exclusive{"": Sharing, "DeviceLevel": DeviceLevel, "PCIeLevel": PCIeLevel}[h.Exclusive]
+		if !ok {
+			return &Invalid{Field: path + ".exclusivePolicy", Value: h.Exclusive, Legal: "DeviceLevel or PCIeLevel"}
+		}
+		switch {
+		case !slices.Contains([]string{"", "ApplyForAll", "RequestsAsCount"}, h.Strategy):
+			return &Invalid{Field: path + ".allocateStrategy", Value: h.Strategy, Legal: "ApplyForAll or RequestsAsCount"}
+		case h.Strategy != "" && h.Type == GPU:
+			return &Invalid{Field: path + ".allocateStrategy", Value: h.Strategy, Legal: "left out: GPUs are counted by their resources"}
+		}
+		for _, s := range []struct {
+			name string
+			*Selector
+		}{{".selector", h.Selector}, {".vfSelector", h.VFs}} {
+			if bad := s.check(path + s.name); bad != nil {
+				return bad
+			}
+		}
+		for i := range r.wants {
+			if w := &r.wants[i]; w.of == h.Type {
+				w.scope, w.alone, w.selector, w.vfs = scope, alone, h.Selector, h.VFs
+			}
+		}
+	}
+	return nil
+}
+
+// readJoint puts the types that are chosen together first. Types that nobody asks for are left out; a
+// request of one type is chosen by its own rules.
+func (a Ask) readJoint(r *Request) *Invalid {
+	j := a.Joint
+	if j == nil {
+		return nil
+	}
+	if j.Scope != "" && j.Scope != "SamePCIe" {
+		return &Invalid{Field: JointField + ": requiredScope", Value: j.Scope, Legal: "SamePCIe"}
+	}
+	if len(j.Types) == 0 || len(r.wants) == 1 {
+		return nil
+	}
+	rank := func(w want) int {
+		if i := slices.Index(j.Types, w.of); i >= 0 {
+			return i
+		}
+		return len(j.Types)
+	}
+	slices.SortStableFunc(r.wants, func(x, y want) int { return cmp.Compare(rank(x), rank(y)) })
+	if r.wants[0].of != j.Types[0] {
+		return &Invalid{Field: JointField + ": deviceTypes[0]", Value: string(j.Types[0]), Legal: "a type of which the pod requests devices"}
+	}
+	for _, w := range r.wants[1:] {
+		r.joint += b2i(rank(w) < len(j.Types))
+	}
+	r.samePCIe = r.joint > 0 && j.Scope == "SamePCIe"
+	return nil
+}
+
+func (a Ask) readPartition(r *Request) *Invalid {
+	if a.Partition == nil {
+		return nil
+	}
+	if p := a.Partition.Policy; !slices.Contains([]string{"", "Restricted", "BestEffort"}, p) {
+		return &Invalid{Field: PartitionField + ": allocatePolicy", Value: p, Legal: "Restricted or BestEffort"}
+	}
+	r.partition = a.Partition
+	return nil
+}
+
+func invalid(asked []string, field string, v int64, legal string) *Invalid {
+	return &Invalid{Resources: slices.Sorted(slices.Values(asked)), Field: field, Value: strconv.FormatInt(v, 10), Legal: legal}
+}

@@ -1,0 +1,349 @@
+package device
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// most is how many devices of one type, and how many switches, a node may have.
+const most = 64
+
+// set is a set of the devices of one type, by their order on the node; or of switches.
+type set uint64
+
+func only(i int) set                 { return 1 << i }
+func (s set) has(i int) bool         { return s>>i&1 == 1 }
+func (s set) len() int               { return bits.OnesCount64(uint64(s)) }
+func (s set) first() int             { return bits.TrailingZeros64(uint64(s)) }
+func (s set) within(o set) bool      { return s&^o == 0 }
+func (s set) without(i int) set      { return s &^ (1 << i) }
+func (s set) next() (int, set)       { i := s.first(); return i, s.without(i) }
+func (d domain) contains(s set) bool { return s.within(d.devices) }
+
+// Node is what a node has, made ready to be asked. It never changes.
+type Node struct {
+	devices  []unit // by type, then by minor
+	kinds    []kind // by type
+	switches []string
+	groups   []vfGroup
+
+	table     map[int][]partition // by number of GPUs; nil if there is none
+	sizes     []int               // of the table's partitions, the largest first
+	honor     bool
+	isolation string
+
+	names    [][]byte // of devices, for keys by position
+	static   string   // what nodes must have in common to be equal; see State.Key
+	branches [][]int  // devices by switch and NUMA node, and
+	roots    [][]int  // the branches of each NUMA node: the tree without names; nil if it is no tree
+}
+
+// unit is a device as the node keeps it.
+type unit struct {
+	Device
+	class  int    // of devices that differ in minor, ID and place at most
+	at     int    // switch, -1 if unknown
+	groups [2]int // its groups of VFs, from and to
+}
+
+// vfGroup is a group of VFs of a device.
+type vfGroup struct {
+	labels map[string]string
+	vfs    [2]int // from and to, among those of all groups
+	list   []VF
+}
+
+// kind holds the devices of one type.
+type kind struct {
+	of      Type
+	first   int // of its devices among those of the node
+	n       int
+	healthy set
+	tree    bool     // each device says where it is
+	pcie    []domain // switches of each NUMA node, and
+	numa    []domain // NUMA nodes, in order
+	at      []set    // devices by switch of the node
+}
+
+func (k *kind) all() set { return 1<<k.n - 1 }
+
+// domain is a part of the node's tree, for devices of one type.
+type domain struct {
+	devices set
+	numa    int // the NUMA node it is in
+}
+
+// partition is a Partition as the node keeps it.
+type partition struct {
+	gpus      set
+	score     int
+	bandwidth int64
+}
+
+// New makes a node of what it has. An error names what cannot be: minors that are there twice,
+// more devices than can be counted, partitions of another number than the table says.
+func New(inv Inventory) (*Node, error) {
+	n := &Node{honor: inv.Honor, isolation: inv.Isolation}
+	list := slices.Clone(inv.Devices)
+	slices.SortStableFunc(list, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Minor, b.Minor))
+	})
+	for i, d := range list {
+		switch {
+		case d.Type == "":
+			return nil, fmt.Errorf("device %d has no type", d.Minor)
+		case d.Minor < 0:
+			return nil, fmt.Errorf("%s: minor %d is below 0", d.Type, d.Minor)
+		case i > 0 && list[i-1].Type == d.Type && list[i-1].Minor == d.Minor:
+			return nil, fmt.Errorf("%s: minor %d is there twice", d.Type, d.Minor)
+		}
+		if err := d.Has.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.name(), err)
+		}
+		n.add(d)
+	}
+	if err := n.index(); err != nil {
+		return nil, err
+	}
+	table := inv.Table
+	if table == nil {
+		table = builtin(inv.Vendor, inv.Model)
+	}
+	if err := n.partitions(table); err != nil {
+		return nil, err
+	}
+	n.classify()
+	n.grow()
+	for i := range n.devices {
+		n.names = append(n.names, n.name(i))
+	}
+	return n, nil
+}
+
+func (n *Node) add(d Device) {
+	u := unit{Device: d, at: -1}
+	u.groups[0] = len(n.groups)
+	vfs := 0
+	if len(n.groups) > 0 {
+		vfs = n.groups[len(n.groups)-1].vfs[1]
+	}
+	for _, g := range d.VFs {
+		list := slices.Clone(g.VFs)
+		slices.SortFunc(list, func(a, b VF) int { return cmp.Or(cmp.Compare(a.Minor, b.Minor), cmp.Compare(a.BusID, b.BusID)) })
+		n.groups = append(n.groups, vfGroup{labels: g.Labels, vfs: [2]int{vfs, vfs + len(list)}, list: list})
+		vfs += len(list)
+	}
+	u.groups[1] = len(n.groups)
+	n.devices = append(n.devices, u)
+}
+
+// index finds the devices of each type, and where they are.
+func (n *Node) index() error {
+	names := map[string]bool{}
+	for _, u := range n.devices {
+		if u.Place.Known && u.Place.Switch != "" {
+			names[u.Place.Switch] = true
+		}
+	}
+	n.switches = slices.Sorted(maps.Keys(names))
+	if len(n.switches) > most {
+		return fmt.Errorf("%d PCIe switches: at most %d can be counted", len(n.switches), most)
+	}
+	for i := range n.devices {
+		u := &n.devices[i]
+		if i == 0 || n.devices[i-1].Type != u.Type {
+			n.kinds = append(n.kinds, kind{of: u.Type, first: i, tree: true, at: make([]set, len(n.switches))})
+		}
+		k := &n.kinds[len(n.kinds)-1]
+		if k.n == most {
+			return fmt.Errorf("more than %d devices of type %s", most, u.Type)
+		}
+		if u.Healthy {
+			k.healthy |= only(k.n)
+		}
+		if u.Place.Known && u.Place.Switch != "" {
+			u.at, _ = slices.BinarySearch(n.switches, u.Place.Switch)
+			k.at[u.at] |= only(k.n)
+		} else {
+			k.tree = false
+		}
+		k.n++
+	}
+	for i := range n.kinds {
+		n.domains(&n.kinds[i])
+	}
+	return nil
+}
+
+// domains lists the parts of the tree in which a type has devices.
+func (n *Node) domains(k *kind) {
+	type part struct {
+		numa int
+		at   int
+	}
+	where := map[part]set{}
+	numas := map[int]set{}
+	for i := range k.n {
+		u := n.devices[k.first+i]
+		if !u.Place.Known {
+			continue
+		}
+		numas[u.Place.NUMA] |= only(i)
+		if u.at >= 0 {
+			where[part{u.Place.NUMA, u.at}] |= only(i)
+		}
+	}
+	order := slices.Sorted(maps.Keys(numas))
+	for i, numa := range order {
+		k.numa = append(k.numa, domain{devices: numas[numa], numa: i})
+		for at := range n.switches {
+			if s := where[part{numa, at}]; s != 0 {
+				k.pcie = append(k.pcie, domain{devices: s, numa: i})
+			}
+		}
+	}
+}
+
+// partitions reads the table of partitions. One with a GPU that the node does not have is never
+// free, and left out; its number stays legal.
+func (n *Node) partitions(table map[int][]Partition) error {
+	if table == nil {
+		return nil
+	}
+	n.table = map[int][]partition{}
+	gpus := n.kind(GPU)
+	for _, number := range slices.Sorted(maps.Keys(table)) {
+		n.table[number] = nil
+		for i, p := range table[number] {
+			minors := slices.Clone(p.Minors)
+			slices.Sort(minors)
+			if minors = slices.Compact(minors); len(minors) != number || len(p.Minors) != number {
+				return fmt.Errorf("partition %d of those of %d GPUs has the minors %v", i, number, p.Minors)
+			}
+			part := partition{score: p.Score, bandwidth: p.Bandwidth}
+			for _, minor := range minors {
+				if at := n.find(GPU, minor); at >= 0 {
+					part.gpus |= only(at - n.kinds[gpus].first)
+				}
+			}
+			if part.gpus.len() < number {
+				part.gpus = 0 // never free
+			}
+			n.table[number] = append(n.table[number], part)
+		}
+		n.sizes = append(n.sizes, number)
+	}
+	slices.Reverse(n.sizes)
+	return nil
+}
+
+// kind returns the index of a type, -1 if the node has none of it.
+func (n *Node) kind(t Type) int {
+	for i := range n.kinds {
+		if n.kinds[i].of == t {
+			return i
+		}
+	}
+	return -1
+}
+
+// find returns the index of a device, -1 if there is none.
+func (n *Node) find(t Type, minor int) int {
+	k := n.kind(t)
+	if k < 0 {
+		return -1
+	}
+	list := n.devices[n.kinds[k].first:][:n.kinds[k].n]
+	i, found := slices.BinarySearchFunc(list, minor, func(u unit, minor int) int { return cmp.Compare(u.Minor, minor) })
+	if !found {
+		return -1
+	}
+	return n.kinds[k].first + i
+}
+
+// classify numbers devices by what they are, whatever they are called and wherever they are, in an
+// order that depends on nothing else. What it writes of them belongs to the key of the node.
+func (n *Node) classify() {
+	texts := make([]string, len(n.devices))
+	for i, u := range n.devices {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%q %v %v %s", u.Type, u.Healthy, u.Has, labelText(u.Labels))
+		for _, g := range n.groups[u.groups[0]:u.groups[1]] {
+			fmt.Fprintf(&b, " %d×%s", len(g.list), labelText(g.labels))
+		}
+		texts[i] = b.String()
+	}
+	classes := slices.Compact(slices.Sorted(slices.Values(texts)))
+	for i := range n.devices {
+		n.devices[i].class, _ = slices.BinarySearch(classes, texts[i])
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q", classes, n.isolation)
+	if n.table != nil {
+		fmt.Fprintf(&b, " %v", n.honor)
+		for _, size := range n.sizes {
+			fmt.Fprintf(&b, " %d%v", size, n.table[size])
+		}
+	} else if n.honor {
+		b.WriteString(" no table")
+	}
+	n.static = b.String()
+}
+
+func labelText(labels map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		b.WriteString(strconv.Quote(k) + strconv.Quote(labels[k]))
+	}
+	return "{" + b.String() + "}"
+}
+
+// grow makes the tree without names: branches are the devices of a switch and of a NUMA node.
+// There is none where a switch is in two NUMA nodes.
+func (n *Node) grow() {
+	type part struct {
+		known    bool
+		numa, at int
+	}
+	inside := map[part][]int{}
+	home := map[int]int{}
+	for i, u := range n.devices {
+		p := part{u.Place.Known, u.Place.NUMA, u.at}
+		if !p.known {
+			p.numa = 0
+		}
+		inside[p] = append(inside[p], i)
+		if u.at < 0 {
+			continue
+		}
+		if numa, ok := home[u.at]; ok && numa != u.Place.NUMA {
+			return // no tree
+		}
+		home[u.at] = u.Place.NUMA
+	}
+	roots := map[[2]int][]int{}
+	parts := slices.SortedFunc(maps.Keys(inside), func(a, b part) int {
+		return cmp.Or(cmp.Compare(b2i(a.known), b2i(b.known)), cmp.Compare(a.numa, b.numa), cmp.Compare(a.at, b.at))
+	})
+	for _, p := range parts {
+		r := [2]int{b2i(p.known), p.numa}
+		roots[r] = append(roots[r], len(n.branches))
+		n.branches = append(n.branches, inside[p])
+	}
+	n.roots = [][]int{}
+	for _, r := range slices.SortedFunc(maps.Keys(roots), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) {
+		n.roots = append(n.roots, roots[r])
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,224 @@
+package device
+
+import "slices"
+
+// State is what is taken of a node's devices. It belongs to whoever asks.
+type State struct {
+	node   *Node
+	used   []use // by device
+	vfs    []int // who has each VF: 0 or 1, more only where somebody else gave it twice
+	vfUsed []int // VFs in use, by group
+}
+
+// use is what is taken of one device, and by how many.
+type use struct {
+	Amount
+	users int
+	alone int // of whom share the device with nobody
+	fence int // of whom share the type's devices on this switch with nobody
+}
+
+// NewState returns the state of a node of which nothing is taken.
+func NewState(n *Node) *State {
+	s := &State{node: n, used: make([]use, len(n.devices)), vfUsed: make([]int, len(n.groups))}
+	if len(n.groups) > 0 {
+		s.vfs = make([]int, n.groups[len(n.groups)-1].vfs[1])
+	}
+	return s
+}
+
+// Node returns the node.
+func (s *State) Node() *Node { return s.node }
+
+// Clone returns a copy that can be changed.
+func (s *State) Clone() *State {
+	return &State{node: s.node, used: slices.Clone(s.used), vfs: slices.Clone(s.vfs), vfUsed: slices.Clone(s.vfUsed)}
+}
+
+// Take counts what a member holds. What the node does not have, or no longer, is not counted. More
+// than the node has is counted, too: then nobody gets any of it before somebody leaves.
+func (s *State) Take(a Allocation) { s.count(a, 1) }
+
+// Free is the inverse of Take: the member has left, or has never come.
+func (s *State) Free(a Allocation) { s.count(a, -1) }
+
+func (s *State) count(a Allocation, sign int) {
+	for i := range a {
+		h := &a[i]
+		at := s.node.find(h.Type, h.Minor)
+		if at < 0 {
+			continue
+		}
+		amount := h.Amount
+		if amount.Memory == 0 || amount.Ratio == 0 { // some write one of them only
+			amount = amount.of(s.node.devices[at].Has)
+		}
+		s.use(at, amount, h.Alone, sign)
+		for _, vf := range h.VFs {
+			if g, k := s.node.vf(at, vf); g >= 0 {
+				s.useVF(g, k, sign)
+			}
+		}
+	}
+}
+
+func (s *State) use(at int, a Amount, alone Exclusive, sign int) {
+	u := &s.used[at]
+	if sign > 0 {
+		u.Amount = u.plus(a)
+	} else {
+		u.Amount = u.minus(a)
+	}
+	u.users += sign
+	switch alone {
+	case DeviceLevel:
+		u.alone += sign
+	case PCIeLevel:
+		u.fence += sign
+	}
+}
+
+func (s *State) useVF(group, vf, sign int) {
+	was := s.vfs[vf]
+	s.vfs[vf] += sign
+	s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(was > 0)
+}
+
+// vf finds a VF of a device by its bus ID, or by its minor if nobody wrote one.
+func (n *Node) vf(at int, v VF) (group, vf int) {
+	for g := n.devices[at].groups[0]; g < n.devices[at].groups[1]; g++ {
+		for k, have := range n.groups[g].list {
+			if v.BusID != "" && have.BusID == v.BusID || v.BusID == "" && have.Minor == v.Minor {
+				return g, n.groups[g].vfs[0] + k
+			}
+		}
+	}
+	return -1, -1
+}
+
+func (s *State) free(at int) Amount { return s.node.devices[at].Has.minus(s.used[at].Amount) }
+
+// vfFree counts the VFs of a group that nobody has.
+func (s *State) vfFree(group int) int { return len(s.node.groups[group].list) - s.vfUsed[group] }
+
+// Key names a state so that nodes with equal keys have room for the same members, whatever their
+// devices are called and in which order they are plugged in.
+func (s *State) Key() string {
+	var c canon
+	return s.node.static + "\n" + string(c.key(s, s.node.table != nil))
+}
+
+// canon makes keys, in memory that it keeps: texts of devices, of branches made of them, of roots made of these.
+type canon struct {
+	devices, branches, roots texts
+	out                      []byte
+}
+
+// texts is a list of texts.
+type texts struct {
+	all   []byte
+	spans [][2]int
+}
+
+func (t *texts) reset() { t.all, t.spans = t.all[:0], t.spans[:0] }
+
+// end ends a text that began there.
+func (t *texts) end(from int) { t.spans = append(t.spans, [2]int{from, len(t.all)}) }
+
+func (t *texts) sort(spans [][2]int) {
+	slices.SortFunc(spans, func(a, b [2]int) int { return slices.Compare(t.all[a[0]:a[1]], t.all[b[0]:b[1]]) })
+}
+
+// key returns what is taken of a node. By position, each device has a text of its own, in order; else like devices
+// of a switch may be exchanged, and like switches, and NUMA nodes. The bytes are those of the next key as well.
+func (c *canon) key(s *State, byPosition bool) []byte {
+	n := s.node
+	c.out = c.out[:0]
+	if byPosition || n.roots == nil {
+		for i := range n.devices {
+			c.out = append(c.out, n.names[i]...)
+			c.out = c.device(c.out, s, i)
+		}
+		return append(c.out, 'p')
+	}
+	c.roots.reset()
+	for _, root := range n.roots {
+		c.branches.reset()
+		for _, branch := range root {
+			c.branch(s, n.branches[branch])
+		}
+		c.branches.sort(c.branches.spans)
+		from := len(c.roots.all)
+		for _, b := range c.branches.spans {
+			c.roots.all = append(c.roots.all, c.branches.all[b[0]:b[1]]...)
+		}
+		c.roots.all = append(c.roots.all, ')')
+		c.roots.end(from)
+	}
+	c.roots.sort(c.roots.spans)
+	for _, r := range c.roots.spans {
+		c.out = append(c.out, c.roots.all[r[0]:r[1]]...)
+	}
+	return c.out
+}
+
+// branch writes the devices of one switch. No text of a device begins as a branch or ends as a root does, since
+// numbers of classes are written as even ones.
+func (c *canon) branch(s *State, devices []int) {
+	c.devices.reset()
+	for _, i := range devices {
+		from := len(c.devices.all)
+		c.devices.all = c.device(c.devices.all, s, i)
+		c.devices.end(from)
+	}
+	c.devices.sort(c.devices.spans)
+	from := len(c.branches.all)
+	mark := byte('!')
+	if s.node.devices[devices[0]].at < 0 {
+		mark = '?'
+	}
+	c.branches.all = append(c.branches.all, mark)
+	for _, d := range c.devices.spans {
+		c.branches.all = append(c.branches.all, c.devices.all[d[0]:d[1]]...)
+	}
+	c.branches.end(from)
+}
+
+// name says which device it is: its minor, and the first device that is in the same place, on the same switch, in the
+// same NUMA node.
+func (n *Node) name(i int) (out []byte) {
+	u := n.devices[i]
+	out = number(out, int64(u.Minor))
+	for _, same := range []func(v *unit) bool{
+		func(v *unit) bool { return v.at == u.at },
+		func(v *unit) bool { return v.Place.Known == u.Place.Known && v.Place.NUMA == u.Place.NUMA },
+	} {
+		j := 0
+		for !same(&n.devices[j]) {
+			j++
+		}
+		out = number(out, int64(j))
+	}
+	return number(out, int64(b2i(u.Place.Known)+2*b2i(u.at >= 0)))
+}
+
+func (c *canon) device(out []byte, s *State, i int) []byte {
+	u, d := s.used[i], s.node.devices[i]
+	out = number(out, int64(d.class))
+	out = number(number(number(out, u.Core), u.Memory), u.Ratio)
+	out = append(out, byte(b2i(u.users > 0)|b2i(u.alone > 0)<<1|b2i(u.fence > 0)<<2))
+	for g := d.groups[0]; g < d.groups[1]; g++ {
+		out = number(out, int64(s.vfUsed[g]))
+	}
+	return out
+}
+
+// number appends a number so that what follows cannot be taken for a part of it.
+func number(out []byte, v int64) []byte {
+	u := uint64(v)<<1 ^ uint64(v>>63)
+	for u >= 0x80 {
+		out = append(out, byte(u)|0x80)
+		u >>= 7
+	}
+	return append(out, byte(u))
+}

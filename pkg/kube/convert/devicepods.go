@@ -1,0 +1,110 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/device"
+)
+
+// OtherDevices says whether labels of a node say something else of its devices than others did.
+func OtherDevices(was, is map[string]string) bool {
+	return slices.ContainsFunc([]string{gpuPartitionPolicy, gpuVendor, gpuModel, gpuIsolation}, func(key string) bool { return was[key] != is[key] })
+}
+
+// deviceResources are the names of which WantsDevices looks for one.
+var deviceResources = map[v1.ResourceName]bool{
+	device.NvidiaGPU: true, device.AMDGPU: true, device.HygonDCU: true, device.WholeGPU: true, device.SharedGPU: true,
+	device.GPUCore: true, device.GPUMemory: true, device.GPURatio: true, device.RDMAUnits: true, device.FPGAUnits: true,
+}
+
+// WantsDevices says whether a pod may want devices: a glance at what it requests, for the many that do not.
+func WantsDevices(pod *v1.Pod) bool {
+	return asksFor(pod, func(name v1.ResourceName) bool {
+		return deviceResources[name] || strings.HasPrefix(string(name), npuPrefix)
+	})
+}
+
+// NamesKoordinator says whether a pod asks for devices by Koordinator's own resources, and so for DeviceShare.
+func NamesKoordinator(pod *v1.Pod) bool {
+	return asksFor(pod, func(name v1.ResourceName) bool {
+		return deviceResources[name] && strings.HasPrefix(string(name), "koordinator.sh/")
+	})
+}
+
+func asksFor(pod *v1.Pod, which func(v1.ResourceName) bool) bool {
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Requests {
+				if which(name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// npuPrefix is that of resources which are refused by name.
+const npuPrefix = "huawei.com/npu-"
+
+// deviceKey names what a pod wants of devices, "" if nothing.
+func deviceKey(pod *v1.Pod) string {
+	if !WantsDevices(pod) {
+		return ""
+	}
+	r, err := DeviceRequest(pod)
+	switch {
+	case err != nil:
+		return err.Error()
+	case r == nil:
+		return ""
+	}
+	return r.Key()
+}
+
+// DevicesHeld names which devices a pod holds of its node, so that pods with equal names leave the same room when they
+// go; "" if it holds none. Of a pod that nothing is written of it is what it wants.
+func DevicesHeld(pod *v1.Pod) string {
+	a, err := DeviceAllocation(pod)
+	if err != nil || a == nil {
+		return deviceKey(pod)
+	}
+	for i := range a {
+		a[i].ID = "" // minors say it, in fewer words
+	}
+	return DeviceAnnotation(a)
+}
+
+// DevicesText says to people what a pod holds of its node, such as "gpu 0,1 rdma 0:1%"; "" if nothing is written.
+func DevicesText(pod *v1.Pod) string {
+	a, err := DeviceAllocation(pod)
+	if err != nil || pod.Spec.NodeName == "" {
+		return ""
+	}
+	var out []string
+	last := device.Type("")
+	for _, s := range a {
+		one := fmt.Sprint(s.Minor)
+		part := s.Amount.Core
+		if s.Type == device.GPU {
+			part = s.Amount.Ratio
+		}
+		if part < 100 {
+			one += fmt.Sprintf(":%d%%", part)
+		}
+		for _, vf := range s.VFs {
+			one += "@" + vf.BusID
+		}
+		if s.Type == last {
+			out[len(out)-1] += "," + one
+			continue
+		}
+		last = s.Type
+		out = append(out, string(s.Type)+" "+one)
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,111 @@
+package deviceshare
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// EventsToRegister implements fwk.EnqueueExtensions. It is asked when the profile is complete. Device objects are not among them: the scheduler waits at its start
+// for whatever is registered, and clusters need not serve them. Room.Changed tells of them.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	if err := p.bindsFirst(); err != nil {
+		return nil, err
+	}
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.givenBack},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, QueueingHintFn: p.otherNode},
+	}, nil
+}
+
+// bindsFirst returns an error if somebody else would bind pods with devices, and nobody write which they have.
+func (p *Plugin) bindsFirst() error {
+	profile, ok := p.handle.(framework.Framework)
+	if !ok {
+		return nil
+	}
+	of := profile.ListPlugins()
+	named := func(name string) func(schedulerconfig.Plugin) bool {
+		return func(pl schedulerconfig.Plugin) bool { return pl.Name == name }
+	}
+	if !slices.ContainsFunc(of.Filter.Enabled, named(Name)) {
+		return nil
+	}
+	own, stock := slices.IndexFunc(of.Bind.Enabled, named(Name)), slices.IndexFunc(of.Bind.Enabled, named(names.DefaultBinder))
+	if own < 0 || stock >= 0 && stock < own || !slices.ContainsFunc(of.Reserve.Enabled, named(Name)) {
+		return fmt.Errorf("profile %s: plugin %s must be enabled at reserve, and at bind before %s: pods with devices would be bound without them", profile.ProfileName(), Name, names.DefaultBinder)
+	}
+	return nil
+}
+
+// givenBack: somebody has left who had devices.
+func (p *Plugin) givenBack(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.QueueingHint, error) {
+	if gone, ok := before.(*v1.Pod); ok && !convert.WantsDevices(gone) && gone.Annotations[convert.DeviceAllocated] == "" {
+		return fwk.QueueSkip, nil
+	}
+	return p.mayFit(pod)
+}
+
+// otherNode: a node has come, or its labels say another partition policy, model or provider of isolation.
+func (p *Plugin) otherNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+	was, _ := before.(*v1.Node)
+	is, _ := now.(*v1.Node)
+	if was != nil && is != nil && !convert.OtherDevices(was.Labels, is.Labels) {
+		return fwk.QueueSkip, nil
+	}
+	return p.mayFit(pod)
+}
+
+// mayFit says whether anything helps a pod: what cannot be meant is refused whatever happens.
+func (p *Plugin) mayFit(pod *v1.Pod) (fwk.QueueingHint, error) {
+	if p.Hopeless(pod) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// waiting are pods that were tried and have no node yet.
+type waiting struct {
+	mu   sync.Mutex
+	pods map[string]*v1.Pod
+}
+
+func (w *waiting) add(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pods == nil {
+		w.pods = map[string]*v1.Pod{}
+	}
+	w.pods[convert.PodKey(pod)] = pod
+}
+
+func (w *waiting) drop(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pods, convert.PodKey(pod))
+}
+
+// Hopeless says that a pod asks for devices in a way that cannot be meant.
+func (r *Room) Hopeless(pod *v1.Pod) bool {
+	w := r.wants.of(pod)
+	return w != nil && w.bad != nil
+}
+
+// Waiting are the pods with devices that were tried and have no node yet; they are to be tried again when Changed is
+// called.
+func (r *Room) Waiting() map[string]*v1.Pod {
+	r.waiting.mu.Lock()
+	defer r.waiting.mu.Unlock()
+	return maps.Clone(r.waiting.pods)
+}

@@ -1,0 +1,205 @@
+package deviceshare
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/device"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// ledger answers for several members as Filter does for one: the Filter would be right, too, if it were asked with each
+// member more that is put there, but what it would say is said here at once.
+type ledger struct {
+	*Room
+	profile framework.Framework
+}
+
+// Ledger is the room as planners of a profile read it. A profile that does not run the plugin has nothing in it.
+func (r *Room) Ledger(profile framework.Framework) fit.Ledger { return &ledger{r, profile} }
+
+// Plugins implements fit.Ledger.
+func (*ledger) Plugins() []string { return []string{Name} }
+
+// Frees implements fit.Ledger: Filter sees who has left.
+func (*ledger) Frees() bool { return false }
+
+// Open implements fit.Ledger.
+func (l *ledger) Open(_ context.Context, members []fit.Demand) (fit.Page, error) {
+	wants := func(d fit.Demand) bool { return l.request(d.Pod) != nil }
+	if l.devices.none() || !slices.ContainsFunc(members, wants) || !l.runs() {
+		return nil, nil
+	}
+	return page{l.Room}, nil
+}
+
+// runs says whether the profile asks the plugin where pods may go.
+func (l *ledger) runs() bool {
+	for _, p := range l.profile.ListPlugins().Filter.Enabled {
+		if p.Name == Name {
+			return true
+		}
+	}
+	return false
+}
+
+// request is what a pod wants, nil if nothing, or nothing that can be meant.
+func (r *Room) request(pod *v1.Pod) *device.Request {
+	if w := r.wants.of(pod); w != nil {
+		return w.request
+	}
+	return nil
+}
+
+// page is what nodes have and pods hold now. What is written of a node changes with Device objects only, beside the
+// pods on it.
+type page struct{ *Room }
+
+// Entry implements fit.Page.
+func (p page) Entry(pod *v1.Pod) string {
+	if r := p.request(pod); r != nil {
+		return Name + " " + r.Key()
+	}
+	return ""
+}
+
+// Far implements fit.Page: a node's devices are its own.
+func (page) Far(*v1.Pod) bool { return false }
+
+// State implements fit.Page.
+func (p page) State(node fwk.NodeInfo) string {
+	_, number := p.devices.of(node.Node())
+	return fmt.Sprint(number, " ", p.holdings.on(node.Node().Name))
+}
+
+// Rehearse implements fit.Page.
+func (p page) Rehearse() fit.Rehearsal {
+	return &rehearsal{Room: p.Room, gone: map[types.UID]bool{}, nodes: map[string]*crowd{}}
+}
+
+// rehearsal is the room when pods come and go.
+type rehearsal struct {
+	*Room
+	gone  map[types.UID]bool
+	nodes map[string]*crowd
+	log   []*crowd // where those who have taken are; nil for who needs nothing
+}
+
+// crowd is one node and who chooses there.
+type crowd struct {
+	state   *device.State // nil if nobody says what it has
+	members []*device.Request
+	open    int // of whom were there before
+}
+
+// Leave implements fit.Rehearsal.
+func (r *rehearsal) Leave(pod *v1.Pod) { r.gone[pod.UID] = true }
+
+// on is the crowd of a node. Those who take are not among its pods when it is asked about first.
+func (r *rehearsal) on(node fwk.NodeInfo) *crowd {
+	name := node.Node().Name
+	if c := r.nodes[name]; c != nil {
+		return c
+	}
+	v := r.view(node)
+	if v.state != nil && len(r.gone) > 0 {
+		v = r.without(node, v)
+	}
+	c := &crowd{members: slices.Clone(v.open), open: len(v.open)}
+	if v.state != nil {
+		c.state = v.state.Clone()
+	}
+	r.nodes[name] = c
+	return c
+}
+
+// without is the view of a node that some have left.
+func (r *rehearsal) without(node fwk.NodeInfo, is *view) *view {
+	v := &view{state: device.NewState(is.state.Node()), pods: map[types.UID]bool{}}
+	for _, info := range node.GetPods() {
+		if pod := info.GetPod(); !r.gone[pod.UID] {
+			r.look(v, pod, node.Node().Name)
+		}
+	}
+	return v
+}
+
+// Take implements fit.Rehearsal.
+func (r *rehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) (s *fwk.Status) {
+	want := r.request(pod)
+	if want == nil {
+		r.log = append(r.log, nil)
+		return nil
+	}
+	c := r.on(node)
+	if c.state == nil {
+		if why := device.Missing(want); why != nil {
+			return refused(why)
+		}
+		r.log = append(r.log, nil)
+		return nil
+	}
+	c.members = append(c.members, want)
+	r.solve(func(solver *device.Solver) {
+		if !fits(solver, c.state, c.members) {
+			s = refused(whyNot(solver, c.state, c.members))
+		}
+	})
+	if s != nil {
+		c.members = c.members[:len(c.members)-1]
+		return s
+	}
+	r.log = append(r.log, c)
+	return nil
+}
+
+// Undo implements fit.Rehearsal.
+func (r *rehearsal) Undo() {
+	last := len(r.log) - 1
+	if c := r.log[last]; c != nil {
+		c.members = c.members[:len(c.members)-1]
+	}
+	r.log = r.log[:last]
+}
+
+// Count says how many members like a pod fit on a node, at most so many. Where nobody else chooses there that is one
+// question to the solver instead of one for each member.
+func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, most int) (n int, s *fwk.Status) {
+	want := r.request(pod)
+	if want == nil {
+		return most, nil
+	}
+	c := r.on(node)
+	if c.state == nil {
+		if why := device.Missing(want); why != nil {
+			return 0, refused(why)
+		}
+		return most, nil
+	}
+	if len(c.members) == 0 {
+		r.solve(func(solver *device.Solver) {
+			switch n = solver.Slots(c.state, want, most).Slots; {
+			case n == 0:
+				s = refused(whyNot(solver, c.state, []*device.Request{want}))
+			case n < most:
+				s = fwk.NewStatus(fwk.Unschedulable).WithPlugin(Name) // why not more nobody asks
+			}
+		})
+		return n, s
+	}
+	for n < most && s == nil {
+		if s = r.Take(ctx, pod, node); s == nil {
+			n++
+		}
+	}
+	for range n {
+		r.Undo()
+	}
+	return n, s
+}

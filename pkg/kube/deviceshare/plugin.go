@@ -1,0 +1,189 @@
+package deviceshare
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/device"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// Plugin is the plugin of one profile.
+type Plugin struct {
+	*Room
+	handle fwk.Handle
+}
+
+// Koordinator's plugin has these extension points, at which configurations may name it, and PreBind and Score; it
+// binds, too, so that a pod gets its devices in the write that gives it its node.
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.PreBindPlugin     = (*Plugin)(nil)
+	_ fwk.BindPlugin        = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
+	_ fwk.PreScorePlugin    = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
+)
+
+// New makes the plugin of a profile.
+func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := config.DecodeDevices(raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(args.Idle) > 0 {
+		klog.FromContext(ctx).Info("Arguments of DeviceShare have no effect here", "profile", h.ProfileName(), "arguments", strings.Join(args.Idle, ", "))
+	}
+	if err := r.begin(args, h); err != nil {
+		return nil, err
+	}
+	return &Plugin{Room: r, handle: h}, nil
+}
+
+// begin has the room hear of pods that are deleted, once, and choose as all profiles say.
+func (r *Room) begin(args config.DeviceArgs, h fwk.Handle) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.begun {
+		if r.packed != args.Packed {
+			return errors.New("DeviceShareArgs.scoringStrategy.type: it must be the same in all profiles, which share the devices of a node")
+		}
+		return nil
+	}
+	r.begun, r.packed = true, args.Packed
+	_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
+		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		if pod, ok := o.(*v1.Pod); ok {
+			r.gone(pod)
+		}
+	}})
+	return err
+}
+
+// Name implements fwk.Plugin.
+func (*Plugin) Name() string { return Name }
+
+// stateKey is where PreFilter leaves what the pod wants.
+const stateKey fwk.StateKey = "muster.sh/" + Name
+
+// ask is a *device.Request in a cycle state.
+type ask struct{ *device.Request }
+
+// Clone implements fwk.StateData. A request never changes.
+func (a ask) Clone() fwk.StateData { return a }
+
+// PreFilter reads what the pod wants. What cannot be meant only another pod cures. What does not bear
+// Koordinator's name is others' to count as long as nobody says which devices there are.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	w := p.wants.of(pod)
+	if w == nil || p.devices.none() && !convert.NamesKoordinator(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	switch {
+	case w.bad != nil:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.bad.Error())
+	case w.request != nil:
+		if !fit.Asking(ctx) {
+			p.waiting.add(pod)
+		}
+		state.Write(stateKey, ask{w.request})
+		return nil, nil
+	}
+	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// PreFilterExtensions implements fwk.PreFilterPlugin: none are needed, since Filter looks at the pods of the node that
+// it is given, whoever has been added or taken away.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter says whether the node has devices for the pod beside all who are on it: those who have theirs, and those who
+// have chosen none yet, for whom there must be enough as well.
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	r := data.(ask).Request
+	v := p.view(node)
+	if v.state == nil {
+		if why := device.Missing(r); why != nil {
+			return refused(why)
+		}
+		return nil
+	}
+	var why *device.Refusal
+	p.solve(func(s *device.Solver) {
+		members := append(slices.Clone(v.open), r)
+		st := v.state.Clone() // others may search the same view
+		if !fits(s, st, members) {
+			why = whyNot(s, st, members)
+		}
+	})
+	if why != nil {
+		return refused(why)
+	}
+	return nil
+}
+
+// fits says whether members fit together. For many that are alike it is one count; a search that gives up says no.
+func fits(s *device.Solver, st *device.State, members []*device.Request) bool {
+	first := members[0]
+	if !slices.ContainsFunc(members, func(r *device.Request) bool { return r != first && r.Key() != first.Key() }) {
+		if n := s.Slots(st, first, len(members)); n.Exact || n.Slots == len(members) {
+			return n.Slots == len(members)
+		}
+	}
+	ok, _ := s.Fits(st, members)
+	return ok
+}
+
+// fewMembers is for how many it is found out what exactly the last of them lacks: that takes a search for each.
+const fewMembers = 4
+
+// whyNot says why the last of some members does not fit with the others, also where nobody could find that out.
+func whyNot(s *device.Solver, st *device.State, members []*device.Request) *device.Refusal {
+	last := members[len(members)-1:]
+	if len(members) <= fewMembers {
+		last = members
+	}
+	if why := s.Why(st, last); why != nil {
+		return why
+	}
+	return &device.Refusal{Reason: device.TogetherWithOthers, Type: members[len(members)-1].Types()[0]}
+}
+
+// PreScore and Score are there for configurations that name the plugin at Score: which node is best other plugins say.
+func (*Plugin) PreScore(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) *fwk.Status {
+	return fwk.NewStatus(fwk.Skip)
+}
+
+// Score implements fwk.ScorePlugin.
+func (*Plugin) Score(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) (int64, *fwk.Status) {
+	return 0, nil
+}
+
+// ScoreExtensions implements fwk.ScorePlugin.
+func (*Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// SignPod implements fwk.SignPlugin: a pod with devices leaves its node another than the next one like it finds it.
+func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if convert.WantsDevices(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with devices are placed one by one")
+	}
+	return nil, nil
+}

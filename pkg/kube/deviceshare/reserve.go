@@ -1,0 +1,124 @@
+package deviceshare
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/muster-scheduler/muster/pkg/device"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// Reserve chooses the pod's devices. The choice is made for all members of its gang that are planned on the node and
+// have none yet, in the order of the plan; the pod keeps its own. The next one finds the same choice for itself, since
+// what the others were to get is still free, and if it is not, another one without what is taken.
+func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	p.waiting.drop(pod)
+	w := p.wants.of(pod)
+	if w == nil || w.request == nil {
+		return nil
+	}
+	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(node)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	v := p.view(info)
+	if v.state == nil {
+		return nil // a vendor's GPU that somebody else counts, or Filter would have said so
+	}
+	a, why := p.choose(pod, w.request, v, node)
+	if why != nil {
+		return refused(why)
+	}
+	p.holdings.put(pod, node, a)
+	return nil
+}
+
+// choose returns what a pod gets of a node. If there is not enough for all who are expected there, those do without who
+// came last.
+func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string) (a device.Allocation, why *device.Refusal) {
+	own, others := []*v1.Pod{pod}, []*v1.Pod(nil)
+	if r.Expected != nil {
+		own, others = r.Expected(pod, node)
+	}
+	st := v.state.Clone()
+	for _, held := range r.holdings.others(node, v.pods) {
+		st.Take(held) // whoever has left the scheduler's sight may still be on the way
+	}
+	before, siblings, at := v.open, []*device.Request(nil), 0
+	for _, p := range own {
+		if p.UID == pod.UID {
+			at = len(siblings)
+		}
+		siblings = r.with(siblings, p, v)
+	}
+	all := siblings
+	for _, p := range others {
+		all = r.with(slices.Clip(all), p, v)
+	}
+	r.solve(func(s *device.Solver) {
+		for _, members := range [][]*device.Request{all, siblings} {
+			if got, ok, _ := s.Choose(st, slices.Concat(before, members)); ok {
+				a = got[len(before)+at]
+				return
+			}
+		}
+		alone := append(slices.Clone(before), request)
+		if got, ok, _ := s.Choose(st, alone); ok {
+			a = got[len(before)]
+			return
+		}
+		why = whyNot(s, st, alone)
+	})
+	return a, why
+}
+
+// with adds what a pod wants, if it wants something and has not got it.
+func (r *Room) with(all []*device.Request, pod *v1.Pod, v *view) []*device.Request {
+	if w := r.wants.of(pod); w != nil && w.request != nil && !v.pods[pod.UID] {
+		return append(all, w.request)
+	}
+	return all
+}
+
+// Unreserve gives the choice up.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+	p.holdings.drop(pod.UID)
+}
+
+// PreBindPreFlight says that there is nothing to do before Bind; configurations of Koordinator name the plugin there.
+func (*Plugin) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// PreBind implements fwk.PreBindPlugin.
+func (*Plugin) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
+
+// Bind gives a pod its node and its devices in one write. Pods without devices are others' to bind.
+func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	h := p.holdings.of(pod, node)
+	if h == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	binding := &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Annotations: map[string]string{convert.DeviceAllocated: convert.DeviceAnnotation(h.allocation)},
+		},
+		Target: v1.ObjectReference{Kind: "Node", Name: node},
+	}
+	if c := p.handle.APICacher(); c != nil {
+		done, err := c.BindPod(binding)
+		if err == nil {
+			err = c.WaitOnFinish(ctx, done)
+		}
+		return fwk.AsStatus(err)
+	}
+	klog.FromContext(ctx).V(3).Info("Attempting to bind pod to node", "pod", klog.KObj(pod), "node", klog.KRef("", node))
+	return fwk.AsStatus(schedutil.BindPod(ctx, p.handle.ClientSet(), binding))
+}

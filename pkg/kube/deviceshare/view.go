@@ -1,0 +1,145 @@
+package deviceshare
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/device"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// view is a node as those who are on it leave it. It is shared, and not to be changed.
+type view struct {
+	state *device.State     // nil if nobody says what the node has
+	open  []*device.Request // of those who have chosen nothing yet: hypothetical, nominated, bound by others
+	pods  map[types.UID]bool
+}
+
+// views are the last that were asked for, by node. The scheduler gives each state of each node a number of its own.
+type views struct {
+	mu    sync.Mutex
+	known map[string]known
+}
+
+type known struct {
+	generation, devices, holdings int64
+	node                          *device.Node
+	view                          *view
+}
+
+// view is how pods leave a node.
+func (r *Room) view(node fwk.NodeInfo) *view {
+	name := node.Node().Name
+	has, number := r.devices.of(node.Node())
+	now := known{generation: node.GetGeneration(), devices: number, holdings: r.holdings.on(name), node: has}
+	if v := r.views.get(name, now); v != nil {
+		return v
+	}
+	v := &view{pods: map[types.UID]bool{}}
+	if has != nil {
+		v.state = device.NewState(has)
+		for _, info := range node.GetPods() {
+			r.look(v, info.GetPod(), name)
+		}
+	}
+	now.view = v
+	r.views.put(name, now)
+	return v
+}
+
+// look counts one pod of a node.
+func (r *Room) look(v *view, pod *v1.Pod, node string) {
+	w := r.wants.of(pod)
+	if w == nil {
+		return
+	}
+	switch h := r.holdings.of(pod, node); {
+	case h != nil:
+		v.state.Take(h.allocation)
+	case pod.Spec.NodeName != "" && w.holds != nil:
+		v.state.Take(w.holds)
+	case w.request != nil:
+		v.open = append(v.open, w.request)
+		return
+	}
+	v.pods[pod.UID] = true
+}
+
+func (v *views) get(node string, now known) *view {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	is := v.known[node]
+	now.view = is.view
+	if is != now || now.generation == 0 {
+		return nil
+	}
+	return is.view
+}
+
+func (v *views) put(node string, now known) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known == nil {
+		v.known = map[string]known{}
+	}
+	v.known[node] = now
+}
+
+func (v *views) drop(node string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.known, node)
+}
+
+// wanted is what is written in a pod.
+type wanted struct {
+	pod     *v1.Pod
+	request *device.Request // nil if it wants none, or what cannot be meant
+	bad     error           // which is that
+	holds   device.Allocation
+}
+
+// wants are what is written in pods with devices, so that it is read once.
+type wants struct {
+	mu    sync.Mutex
+	known map[types.UID]*wanted
+}
+
+// of reads a pod; nil if it has nothing to do with devices.
+func (w *wants) of(pod *v1.Pod) *wanted {
+	_, holds := pod.Annotations[convert.DeviceAllocated]
+	if !holds && !convert.WantsDevices(pod) {
+		return nil
+	}
+	w.mu.Lock()
+	is := w.known[pod.UID]
+	w.mu.Unlock()
+	if is != nil && is.pod == pod {
+		return is
+	}
+	is = &wanted{pod: pod}
+	is.request, is.bad = convert.DeviceRequest(pod)
+	if holds {
+		var err error
+		if is.holds, err = convert.DeviceAllocation(pod); err != nil {
+			klog.Background().Error(err, "Cannot read which devices a pod has: some that it might want are kept for it", "pod", klog.KObj(pod))
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known == nil {
+		w.known = map[types.UID]*wanted{}
+	}
+	w.known[pod.UID] = is
+	return is
+}
+
+func (w *wants) drop(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.known, uid)
+}
