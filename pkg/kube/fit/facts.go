@@ -50,6 +50,8 @@ var facts = map[string]fact{
 	names.VolumeBinding:    {scope: ledgered},
 	names.NodeVolumeLimits: {scope: ledgered},
 	names.DynamicResources: {scope: ledgered},
+
+	"DeviceShare": {scope: local}, // it chooses for all who are on the node; its ledger counts
 }
 
 // Limits says what a plugin's refusal of a node tells, where a member came to it in a cycle

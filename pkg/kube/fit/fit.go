@@ -47,6 +47,7 @@ type Counter struct {
 	profile framework.Framework
 	plugins *config.Plugins
 	member  fwk.PodInfo
+	asked   *v1.Pod // the member as the plugins can be asked about it
 	need    fwk.Resource
 	scalars []scalar
 	state   fwk.CycleState
@@ -54,24 +55,28 @@ type Counter struct {
 	onlyBy  []string         // whose PreFilters leave no others
 	refused *fwk.Status      // PreFilter refuses the template everywhere
 	reads   reads
-	fills   *fills    // nil if it is not only resources that decide
-	by      *refusers // who has refused it somewhere
+	fills   *fills         // nil if it is not only resources that decide
+	by      *refusers      // who has refused it somewhere
+	pages   Pages          // that have something to say of the template
+	rest    fwk.CycleState // in which plugins are not asked that the pages stand for
+	left    fwk.CycleState // in which those are not asked that do not know what is given back
 }
 
 // NewCounter runs the profile's PreFilter plugins once for a template. The error is
-// a plugin's failure, not its refusal: that makes every count zero.
-func NewCounter(ctx context.Context, profile framework.Framework, template *v1.Pod) (*Counter, error) {
+// a plugin's failure, not its refusal: that makes every count zero. Pages are what the
+// ledgers say of members like this one.
+func NewCounter(ctx context.Context, profile framework.Framework, template *v1.Pod, pages ...opened) (*Counter, error) {
 	info, err := framework.NewPodInfo(template)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", klog.KObj(template), err)
 	}
 	c := &Counter{
-		profile: profile, plugins: profile.ListPlugins(), member: info,
+		profile: profile, plugins: profile.ListPlugins(), member: info, asked: Pages(pages).asked(template),
 		need: info.CalculateResource().Resource, state: framework.NewCycleState(), by: &refusers{},
 	}
 	c.scalars = scalarsOf(c.need)
 	ctx = context.WithValue(ctx, asking{}, true)
-	result, status, with := profile.RunPreFilterPlugins(ctx, c.state, template)
+	result, status, with := profile.RunPreFilterPlugins(ctx, c.state, c.asked)
 	switch {
 	case status.IsRejected():
 		c.refused = status
@@ -81,6 +86,8 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	case !result.AllNodes():
 		c.only, c.onlyBy = result.NodeNames, sets.List(with)
 	}
+	c.pages = Pages(pages).about(template)
+	c.rest, c.left = c.pages.without(c.state), c.pages.afterLeaving(c.state)
 	c.reads = c.readsOf()
 	if c.reads.resources {
 		c.fills = &fills{}
@@ -88,10 +95,30 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 	return c, nil
 }
 
+// Alone is a counter that asks no others than the Filters of which it is known what they read of a pod,
+// and that beside it they look at nothing but the node. What it counts nobody exceeds, whatever ledgers
+// have and pods on other nodes bring: all Filters together let no more pass.
+func (c *Counter) Alone() *Counter {
+	var others []string
+	for _, p := range slices.Concat(c.plugins.PreFilter.Enabled, c.plugins.Filter.Enabled) {
+		if !facts[p.Name].keyed {
+			others = append(others, p.Name)
+		}
+	}
+	alone := *c
+	alone.state = skipping(c.state, others)
+	alone.rest, alone.left = alone.state, alone.state
+	alone.only, alone.onlyBy, alone.pages, alone.by, alone.fills = nil, nil, nil, &refusers{}, nil
+	if alone.reads = alone.readsOf(); alone.reads.resources {
+		alone.fills = &fills{}
+	}
+	return &alone
+}
+
 // filter runs the Filters for a node as it is.
 func (c *Counter) filter(ctx context.Context, state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
 	runs.Add(1)
-	s := c.profile.RunFilterPlugins(ctx, state, c.member.GetPod(), node)
+	s := c.profile.RunFilterPlugins(ctx, state, c.asked, node)
 	if !s.IsSuccess() {
 		c.by.add(s.Plugin())
 	}
@@ -113,7 +140,7 @@ func (c *Counter) Key() string {
 
 // Local says that the Filters look at nothing but the node, with the pods on it, and the labels
 // of the member and of its namespace.
-func (c *Counter) Local() bool { return c.reads.key != "" }
+func (c *Counter) Local() bool { return c.reads.key != "" && len(c.pages) == 0 }
 
 // Everywhere says whether a PreFilter refuses the template on all nodes.
 func (c *Counter) Everywhere() bool { return c.refused != nil }
@@ -172,7 +199,12 @@ func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Po
 	if !status.IsSuccess() {
 		return 0, status.Reasons()
 	}
-	return w.fill(ctx), nil
+	w.forMore()
+	slots, status := c.take(ctx, node, others, gone, w.fill(ctx))
+	if slots == 0 {
+		return 0, status.Reasons()
+	}
+	return slots, nil
 }
 
 // Fits says whether the member itself passes the Filters on the node beside others.
@@ -193,7 +225,11 @@ func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pod
 	if !status.IsSuccess() {
 		return status
 	}
-	return c.filter(ctx, w.state, w.node)
+	if status = c.filter(ctx, w.state, w.node); !status.IsSuccess() {
+		return status
+	}
+	_, status = c.take(ctx, node, others, gone, 1)
+	return status
 }
 
 // world is one node as it would be, with the plugins' state to match. Neither is
@@ -207,6 +243,9 @@ type world struct {
 
 func (c *Counter) world(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) (*world, *fwk.Status) {
 	w := &world{Counter: c, node: node, state: c.state}
+	if len(gone) > 0 || c.pages.ahead() {
+		w.state = c.left
+	}
 	for _, p := range gone {
 		w.copy()
 		if err := w.node.RemovePod(klog.FromContext(ctx), p); err != nil {
@@ -216,7 +255,7 @@ func (c *Counter) world(ctx context.Context, node fwk.NodeInfo, others Pods, gon
 		if err != nil {
 			return w, fwk.AsStatus(err)
 		}
-		if s := c.profile.RunPreFilterExtensionRemovePod(ctx, w.state, c.member.GetPod(), info, w.node); !s.IsSuccess() {
+		if s := c.profile.RunPreFilterExtensionRemovePod(ctx, w.state, c.asked, info, w.node); !s.IsSuccess() {
 			return w, s
 		}
 	}
@@ -234,10 +273,19 @@ func (w *world) copy() {
 	}
 }
 
+// forMore has the world answer for members after the first.
+func (w *world) forMore() {
+	if w.own {
+		w.state = w.pages.without(w.state)
+	} else {
+		w.state = w.rest
+	}
+}
+
 func (w *world) add(ctx context.Context, p fwk.PodInfo) *fwk.Status {
 	w.copy()
 	w.node.AddPodInfo(p)
-	s := w.profile.RunPreFilterExtensionAddPod(ctx, w.state, w.member.GetPod(), p, w.node)
+	s := w.profile.RunPreFilterExtensionAddPod(ctx, w.state, w.asked, p, w.node)
 	if !s.IsSuccess() {
 		w.by.add(s.Plugin())
 	}
@@ -304,7 +352,7 @@ func Beside(ctx context.Context, profile framework.Framework, state fwk.CycleSta
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	c := &Counter{profile: profile, member: info, state: state, by: &refusers{}}
+	c := &Counter{profile: profile, member: info, asked: q.Pod, state: state, by: &refusers{}}
 	return c.Fits(context.WithValue(ctx, asking{}, true), q.Node, q.absent())
 }
 

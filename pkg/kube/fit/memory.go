@@ -79,6 +79,11 @@ func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, be
 	for i, pods := range beside {
 		keys[i] = pods.Key()
 	}
+	for i, n := range nodes {
+		if len(c.pages) > 0 && n != nil {
+			keys[i] += c.pages.state(n)
+		}
+	}
 	todo := t.changed(nodes, keys)
 	if len(todo) > len(nodes)/16 && t.move(nodes) {
 		todo = t.changed(nodes, keys)

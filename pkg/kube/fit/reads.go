@@ -32,7 +32,7 @@ type reads struct {
 func (c *Counter) readsOf() reads {
 	r := reads{resources: true}
 	for _, p := range c.plugins.Filter.Enabled {
-		if c.state.GetSkipFilterPlugins().Has(p.Name) {
+		if c.state.GetSkipFilterPlugins().Has(p.Name) || c.pages.cover(p.Name) {
 			continue
 		}
 		f := facts[p.Name]
@@ -46,7 +46,7 @@ func (c *Counter) readsOf() reads {
 		}
 	}
 	if c.only == nil && c.refused == nil {
-		r.key = nodeKey(c.member.GetPod())
+		r.key = nodeKey(c.member.GetPod()) + c.pages.entry(c.member.GetPod())
 	}
 	return r
 }

@@ -29,6 +29,8 @@ type Trial struct {
 	puts    []put
 	err     error
 	by      refusers
+	pages   Pages
+	ledgers rehearsals
 }
 
 // Refusers are the plugins that have refused a member on some node, sorted.
@@ -46,31 +48,43 @@ type seen struct {
 type put struct {
 	pod  *v1.Pod
 	node string
+	took bool // of the ledgers
 }
 
-// NewTrial begins one with one member of each kind, on nodes by index. It must be
-// closed.
-func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod, nodes []string) (*Trial, error) {
+// NewTrial begins one with one member of each kind, on nodes by index, and with what the
+// ledgers say of them. It must be closed.
+func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod, nodes []string, pages ...opened) (*Trial, error) {
 	pods := profile.MutableSnapshotSharedLister()
 	if err := pods.StartMutations(); err != nil {
 		return nil, err
 	}
 	return &Trial{
 		ctx: context.WithValue(ctx, asking{}, true), profile: profile, pods: pods,
-		kinds: kinds, nodes: nodes, seen: make([]seen, len(kinds)),
+		kinds: kinds, nodes: nodes, seen: make([]seen, len(kinds)), pages: pages, ledgers: Pages(pages).rehearse(),
 	}, nil
 }
 
 // Close restores the snapshot. The error is that of any call.
 func (s *Trial) Close() error { return errors.Join(s.err, s.pods.EndMutations()) }
 
-// Add puts a pod there that counts besides the snapshot.
+// Add puts a pod there that counts besides the snapshot. Those who leave do so before.
 func (s *Trial) Add(node string, pod fwk.PodInfo) {
+	s.take(pod.GetPod(), node)
 	s.note(s.pods.AddPod(pod, node))
+}
+
+// take has a pod take of the ledgers what it needs there, and says whether it has.
+func (s *Trial) take(pod *v1.Pod, node string) bool {
+	if len(s.ledgers) == 0 {
+		return false
+	}
+	n, err := s.pods.NodeInfos().Get(node)
+	return err == nil && s.ledgers.Take(s.ctx, pod, n).IsSuccess()
 }
 
 // Remove has a pod leave.
 func (s *Trial) Remove(pod *v1.Pod) {
+	s.ledgers.Leave(pod)
 	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), pod, pod.Spec.NodeName))
 }
 
@@ -89,7 +103,12 @@ func (s *Trial) Fits(kind, node int) bool {
 		return false
 	}
 	runs.Add(1)
-	status := s.profile.RunFilterPlugins(s.ctx, look.state, s.kinds[kind], n)
+	status := s.profile.RunFilterPlugins(s.ctx, look.state, s.pages.asked(s.kinds[kind]), n)
+	if status.IsSuccess() && len(s.ledgers) > 0 {
+		if status = s.ledgers.Take(s.ctx, s.kinds[kind], n); status.IsSuccess() {
+			s.ledgers.Undo()
+		}
+	}
 	if !status.IsSuccess() {
 		s.by.add(status.Plugin())
 	}
@@ -102,7 +121,7 @@ func (s *Trial) look(kind int) seen {
 		return s.seen[kind]
 	}
 	look := seen{done: true, state: framework.NewCycleState()}
-	result, status, with := s.profile.RunPreFilterPlugins(s.ctx, look.state, s.kinds[kind])
+	result, status, with := s.profile.RunPreFilterPlugins(s.ctx, look.state, s.pages.asked(s.kinds[kind]))
 	look.result, look.with, look.refused = result, sets.List(with), !status.IsSuccess()
 	if look.refused {
 		s.by.add(append(look.with, status.Plugin())...)
@@ -110,12 +129,14 @@ func (s *Trial) look(kind int) seen {
 	if look.refused && !status.IsRejected() {
 		s.note(status.AsError())
 	}
+	look.state = s.pages.without(look.state)
 	s.seen[kind] = look
 	return look
 }
 
 // Put puts a member of a kind on a node.
 func (s *Trial) Put(kind, node int) {
+	took := s.take(s.kinds[kind], s.nodes[node])
 	pod := *s.kinds[kind]
 	pod.UID = types.UID(fmt.Sprintf("%s-%d", pod.UID, len(s.puts)))
 	pod.Spec.NodeName = s.nodes[node]
@@ -124,7 +145,7 @@ func (s *Trial) Put(kind, node int) {
 		err = s.pods.AddPod(info, s.nodes[node])
 	}
 	s.note(err)
-	s.puts = append(s.puts, put{&pod, s.nodes[node]})
+	s.puts = append(s.puts, put{&pod, s.nodes[node], took})
 }
 
 // Undo takes the last member that was put back.
@@ -132,6 +153,9 @@ func (s *Trial) Undo() {
 	last := s.puts[len(s.puts)-1]
 	s.puts = s.puts[:len(s.puts)-1]
 	s.note(s.pods.RemovePod(klog.FromContext(s.ctx), last.pod, last.node))
+	if last.took {
+		s.ledgers.Undo()
+	}
 }
 
 // note remembers the first error, and that what was seen is no longer true.
@@ -154,13 +178,13 @@ func (c *Counter) Dependent(alone bool) bool {
 	skipped := c.state.GetSkipFilterPlugins()
 	for _, p := range c.plugins.PreFilter.Enabled {
 		switch scope := facts[p.Name].scope; {
-		case scope == local || scope == ledgered || skipped.Has(p.Name):
+		case scope == local || scope == ledgered || skipped.Has(p.Name): // ledgers say so below
 		case p.Name == names.InterPodAffinity && (hasNoTerms(c.member) || alone && onlyApartOnHosts(c.member)):
 		default:
 			return true
 		}
 	}
-	return false
+	return c.pages.far(c.member.GetPod())
 }
 
 // onlyApartOnHosts says that a pod's own terms only keep others like it off its node:

@@ -1,0 +1,47 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// BenchmarkClaims counts members with a claim for one device on 1,000 nodes with eight each: when nothing is
+// known, and when nothing has changed since.
+func BenchmarkClaims(b *testing.B) {
+	const nodes = 1000
+	members, objects := claiming(2, asks("gpu", "gpu", 1))
+	objects = append(objects, deviceClass("gpu"))
+	for i := range nodes {
+		name := fmt.Sprint("n-", i)
+		objects = append(objects, []runtime.Object{node(name), slice(name, name, gpus(8)...)}...)
+	}
+	w := newCluster(b, objects...)
+	var list []fwk.NodeInfo
+	for _, n := range w.nodes() {
+		list = append(list, n)
+	}
+	slices.SortFunc(list, func(x, y fwk.NodeInfo) int { return int(x.GetGeneration() - y.GetGeneration()) })
+	count := func(memory *fit.Memory) {
+		slots := memory.Count(b.Context(), w.counter(members...), list, nil).Slots
+		require.EqualValues(b, 8, slots[0])
+	}
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			count(fit.NewMemory(w.profile))
+		}
+	})
+	b.Run("none changed", func(b *testing.B) {
+		memory := fit.NewMemory(w.profile)
+		count(memory)
+		for b.Loop() {
+			count(memory)
+		}
+	})
+}

@@ -1,0 +1,297 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+	fwk "k8s.io/kube-scheduler/framework"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// volumesTaken is who has what, beside what objects say.
+type volumesTaken struct {
+	pvs    map[string]*v1.PersistentVolume // by name
+	bytes  map[types.UID]int64             // by storage capacity
+	claims map[string]heldClaim            // by claim
+}
+
+// heldClaim is a claim that somebody has taken.
+type heldClaim struct {
+	by   types.UID
+	pv   *v1.PersistentVolume // that will be its own, or
+	node string               // where one will be made
+}
+
+func newVolumesTaken() volumesTaken {
+	return volumesTaken{pvs: map[string]*v1.PersistentVolume{}, bytes: map[types.UID]int64{}, claims: map[string]heldClaim{}}
+}
+
+// volumeRehearsal is volumePage when pods come and go.
+type volumeRehearsal struct {
+	page  *volumePage
+	taken volumesTaken
+	gone  map[types.UID]bool
+	nodes map[string]*attachments
+	log   []volumeTurn
+}
+
+// volumeTurn is what one pod has taken, to be given back.
+type volumeTurn struct {
+	pvs      []string
+	bytes    map[types.UID]int64
+	claims   []string
+	at       *attachments
+	attached []string
+}
+
+// attachments are the volumes that a node has attached, by driver, where it has a limit.
+type attachments struct {
+	limits map[string]int64
+	count  map[string]int64
+	known  map[string]bool // by driver and handle
+	copies int
+}
+
+// Rehearse implements fit.Page.
+func (p *volumePage) Rehearse() fit.Rehearsal {
+	return &volumeRehearsal{
+		page: p, taken: volumesTaken{maps.Clone(p.base.pvs), maps.Clone(p.base.bytes), maps.Clone(p.base.claims)},
+		gone: map[types.UID]bool{}, nodes: map[string]*attachments{},
+	}
+}
+
+// Leave implements fit.Rehearsal: what is attached for a pod is detached, and its claims stay.
+func (r *volumeRehearsal) Leave(pod *v1.Pod) { r.gone[pod.UID] = true }
+
+// Undo implements fit.Rehearsal.
+func (r *volumeRehearsal) Undo() {
+	last := r.log[len(r.log)-1]
+	r.log = r.log[:len(r.log)-1]
+	r.giveBack(last)
+}
+
+func (r *volumeRehearsal) giveBack(t volumeTurn) {
+	for _, pv := range t.pvs {
+		delete(r.taken.pvs, pv)
+	}
+	for uid, n := range t.bytes {
+		r.taken.bytes[uid] -= n
+	}
+	for _, c := range t.claims {
+		delete(r.taken.claims, c)
+	}
+	for _, id := range t.attached {
+		delete(t.at.known, id)
+		t.at.count[driverOf(id)]--
+	}
+}
+
+// Take implements fit.Rehearsal.
+func (r *volumeRehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if !hasClaims(pod) {
+		r.log = append(r.log, volumeTurn{})
+		return nil
+	}
+	turn, why := r.bind(pod, node.Node())
+	if why != "" {
+		return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(names.VolumeBinding)
+	}
+	if !r.attach(&turn, pod, node) {
+		r.giveBack(turn)
+		return fwk.NewStatus(fwk.Unschedulable, nodevolumelimits.ErrReasonMaxVolumeCountExceeded).WithPlugin(names.NodeVolumeLimits)
+	}
+	r.log = append(r.log, turn)
+	return nil
+}
+
+// bind finds volumes, or capacity for new ones, for a pod's claims that are not bound. If there is not
+// enough nothing is taken.
+func (r *volumeRehearsal) bind(pod *v1.Pod, node *v1.Node) (turn volumeTurn, why string) {
+	turn.bytes = map[types.UID]int64{}
+	for _, c := range r.page.claimsOf(pod) {
+		if c.bound {
+			continue
+		}
+		if why = r.bindOne(&turn, pod, c.PersistentVolumeClaim, node); why != "" {
+			r.giveBack(turn)
+			return volumeTurn{}, why
+		}
+	}
+	return turn, ""
+}
+
+func (r *volumeRehearsal) bindOne(turn *volumeTurn, pod *v1.Pod, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
+	key := claimKey(pvc)
+	held, taken := r.taken.claims[key]
+	if taken && (held.by != pod.UID || r.page.shared(pvc)) { // it is the same claim
+		return elsewhere(held, node)
+	}
+	selected, ok := pvc.Annotations[volume.AnnSelectedNode]
+	if ok && selected != node.Name {
+		return string(volumebinding.ErrReasonBindConflict)
+	}
+	hold := heldClaim{by: pod.UID, node: node.Name}
+	if !ok {
+		class := volume.GetPersistentVolumeClaimClass(pvc)
+		pv, err := volume.FindMatchingVolume(pvc, r.page.at(class, node), node, r.taken.pvs, true, r.page.vac)
+		if err != nil {
+			return err.Error()
+		}
+		hold.pv = pv
+	}
+	if hold.pv == nil {
+		if why := r.provision(turn, pvc, node); why != "" {
+			return why
+		}
+	} else {
+		r.taken.pvs[hold.pv.Name] = hold.pv
+		turn.pvs = append(turn.pvs, hold.pv.Name)
+	}
+	if !taken {
+		r.taken.claims[key] = hold
+		turn.claims = append(turn.claims, key)
+	}
+	return ""
+}
+
+// elsewhere says why a claim that somebody has taken cannot be used on a node.
+func elsewhere(held heldClaim, node *v1.Node) string {
+	if held.pv != nil && volume.CheckNodeAffinity(held.pv, node.Labels) == nil || held.pv == nil && held.node == node.Name {
+		return ""
+	}
+	return string(volumebinding.ErrReasonBindConflict)
+}
+
+// provision finds the capacity for a new volume.
+func (r *volumeRehearsal) provision(turn *volumeTurn, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
+	class, err := r.page.classes.Get(volume.GetPersistentVolumeClaimClass(pvc))
+	switch {
+	case err != nil:
+		return err.Error()
+	case class.Provisioner == "", class.Provisioner == volume.NotSupportedProvisioner,
+		!v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels)):
+		return string(volumebinding.ErrReasonBindConflict)
+	}
+	driver, err := r.page.drivers.Get(class.Provisioner)
+	if err != nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err.Error()
+		}
+		return "" // nobody says how much there is
+	}
+	need := size(pvc)
+	if need == 0 {
+		return ""
+	}
+	for _, c := range r.page.stock {
+		if c.StorageClassName == class.Name && accessible(c, node) && r.has(c, need) {
+			r.taken.bytes[c.UID] += need
+			turn.bytes[c.UID] += need
+			return ""
+		}
+	}
+	return volumebinding.ErrReasonNotEnoughSpace
+}
+
+// has says whether a storage capacity is enough for one volume more.
+func (r *volumeRehearsal) has(c *storagev1.CSIStorageCapacity, need int64) bool {
+	if most := c.MaximumVolumeSize; most != nil && most.Value() < need {
+		return false
+	}
+	if c.Capacity == nil {
+		return c.MaximumVolumeSize != nil
+	}
+	return c.Capacity.Value()-r.taken.bytes[c.UID] >= need
+}
+
+func accessible(c *storagev1.CSIStorageCapacity, node *v1.Node) bool {
+	if c.NodeTopology == nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(c.NodeTopology)
+	return err == nil && selector.Matches(labels.Set(node.Labels))
+}
+
+// attach attaches a pod's volumes to a node, and says whether it can.
+func (r *volumeRehearsal) attach(turn *volumeTurn, pod *v1.Pod, node fwk.NodeInfo) bool {
+	at := r.attachments(node)
+	if len(at.limits) == 0 {
+		return true
+	}
+	turn.at = at
+	for _, c := range r.page.claimsOf(pod) {
+		id := r.page.attachmentOf(c.PersistentVolumeClaim)
+		driver := driverOf(id)
+		limit, limited := at.limits[driver]
+		if !limited {
+			continue
+		}
+		if own := !c.bound && !r.page.shared(c.PersistentVolumeClaim); at.known[id] && own && r.taken.claims[claimKey(c.PersistentVolumeClaim)].by == pod.UID {
+			at.copies++ // another member like it has another claim
+			id = fmt.Sprint(id, "#", at.copies)
+		}
+		if at.known[id] {
+			continue
+		}
+		if at.count[driver]++; at.count[driver] > limit {
+			at.count[driver]--
+			return false
+		}
+		at.known[id] = true
+		turn.attached = append(turn.attached, id)
+	}
+	return true
+}
+
+// attachments are what a node has attached for the pods that are on it, and what is attached to it for others.
+func (r *volumeRehearsal) attachments(node fwk.NodeInfo) *attachments {
+	name := node.Node().Name
+	if at := r.nodes[name]; at != nil {
+		return at
+	}
+	at := &attachments{limits: map[string]int64{}, count: map[string]int64{}, known: map[string]bool{}}
+	r.nodes[name] = at
+	csiNode, err := r.page.nodes.Get(name)
+	if err != nil {
+		return at
+	}
+	for _, d := range csiNode.Spec.Drivers {
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			at.limits[d.Name] = int64(*d.Allocatable.Count)
+		}
+	}
+	if len(at.limits) == 0 {
+		return at
+	}
+	for _, info := range node.GetPods() {
+		if pod := info.GetPod(); !r.gone[pod.UID] && hasClaims(pod) {
+			for _, c := range r.page.claimsOf(pod) {
+				at.add(r.page.attachmentOf(c.PersistentVolumeClaim))
+			}
+		}
+	}
+	for _, id := range r.page.attachedTo(name) {
+		at.add(id)
+	}
+	return at
+}
+
+func (at *attachments) add(id string) {
+	if id != "" && !at.known[id] {
+		at.known[id] = true
+		at.count[driverOf(id)]++
+	}
+}

@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+)
+
+// wanted is what members want of a class, in whole devices.
+type wanted struct {
+	need int64
+	any  []*resourceapi.ExactDeviceRequest // each device meets one of them
+}
+
+// Short says of which classes members want more devices than nodes have free. Where devices are shared,
+// partitioned or one of several would do, numbers say nothing.
+func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []fit.Shortage) {
+	classes := map[string]*wanted{}
+	for _, d := range members {
+		if !p.want(classes, d) {
+			return nil
+		}
+	}
+	var some []*resourceapi.ResourceSlice
+	for _, n := range nodes {
+		some = append(some, p.byNode[n.Node().Name]...)
+	}
+	some = append(some, p.reached...)
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		class, err := p.manager.DeviceClasses().Get(name)
+		if err != nil {
+			continue
+		}
+		if free, ok := p.freeOf(class, classes[name].any, some); ok && free < classes[name].need {
+			short = append(short, fit.Shortage{What: name, Need: classes[name].need, Free: free})
+		}
+	}
+	return short
+}
+
+// want adds up what members want; it says false if that cannot be said in numbers.
+func (p *claimPage) want(classes map[string]*wanted, d fit.Demand) bool {
+	var all []resourceapi.DeviceRequest
+	for _, c := range p.claimsOf(d.Pod) {
+		if c.Status.Allocation != nil || p.shared(c) {
+			return false
+		}
+		all = append(all, c.Spec.Devices.Requests...)
+	}
+	all = append(all, requestsFor(d.Pod, p.extended(d.Pod))...)
+	for i := range all {
+		r := all[i].Exactly
+		if r == nil || r.AllocationMode != resourceapi.DeviceAllocationModeExactCount || r.AdminAccess != nil && *r.AdminAccess || r.Capacity != nil {
+			return false
+		}
+		w := classes[r.DeviceClassName]
+		if w == nil {
+			w = &wanted{}
+			classes[r.DeviceClassName] = w
+		}
+		w.need += int64(d.Members) * max(1, r.Count)
+		w.any = append(w.any, r)
+	}
+	return true
+}
+
+// freeOf counts the devices of a class that are free and do for some request.
+func (p *claimPage) freeOf(class *resourceapi.DeviceClass, requests []*resourceapi.ExactDeviceRequest, some []*resourceapi.ResourceSlice) (free int64, ok bool) {
+	for _, s := range some {
+		pool := p.taken[poolOf(s)]
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			if len(d.ConsumesCounters) > 0 || d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
+				return 0, false
+			}
+			id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)
+			if pool != nil && slices.Contains(pool.devices, id) || !p.match(s.Spec.Driver, d, class.Spec.Selectors) {
+				continue
+			}
+			if slices.ContainsFunc(requests, func(r *resourceapi.ExactDeviceRequest) bool {
+				return tolerates(r, d) && p.match(s.Spec.Driver, d, r.Selectors)
+			}) {
+				free++
+			}
+		}
+	}
+	return free, true
+}
+
+func tolerates(r *resourceapi.ExactDeviceRequest, d *resourceapi.Device) bool {
+	return !slices.ContainsFunc(d.Taints, func(taint resourceapi.DeviceTaint) bool {
+		return taint.Effect != resourceapi.DeviceTaintEffectNone && !slices.ContainsFunc(r.Tolerations, func(t resourceapi.DeviceToleration) bool {
+			return resourceclaim.ToleratesTaint(t, taint)
+		})
+	})
+}
+
+// match says whether a device meets all selectors.
+func (p *claimPage) match(driver string, d *resourceapi.Device, selectors []resourceapi.DeviceSelector) bool {
+	return !slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
+		if s.CEL == nil {
+			return true
+		}
+		expression := p.cel.GetOrCompile(s.CEL.Expression)
+		if expression.Error != nil {
+			return true
+		}
+		ok, _, err := expression.DeviceMatches(context.Background(), cel.Device{
+			Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
+		})
+		return err != nil || !ok
+	})
+}
