@@ -45,6 +45,7 @@ type Rule = plan.Rule
 const (
 	ByBudgets Rule = "budgets"         // fewest violated disruption budgets
 	ByPods    Rule = "pods"            // fewest pods evicted
+	ByBack    Rule = "sentBack"        // fewest that only go back to the queue
 	ByHighest Rule = "highestPriority" // lowest highest victim priority
 	BySum     Rule = "sum"             // lowest sum of priorities
 

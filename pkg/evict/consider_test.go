@@ -93,6 +93,8 @@ func (w world) rule(a, b twin) evict.Rule {
 		return evict.ByBudgets
 	case a.Cost.Pods != b.Cost.Pods:
 		return evict.ByPods
+	case a.Cost.Back != b.Cost.Back:
+		return evict.ByBack
 	case a.Cost.Highest != b.Cost.Highest:
 		return evict.ByHighest
 	case a.Cost.Sum != b.Cost.Sum:
@@ -230,7 +232,7 @@ func (w gangWorld) checkCosts(t *rapid.T, y worlds.Tally, cost evict.Cost, got e
 		if i == 1 && c.Outcome == evict.Possible {
 			y.Count("two possible", true)
 			alike := compareCosts(won.Cost, c.Cost) == 0
-			if compareCosts(won.Cost, c.Cost) > 0 || alike == slices.Contains([]evict.Rule{evict.ByBudgets, evict.ByPods, evict.ByHighest, evict.BySum}, got.Rule) {
+			if compareCosts(won.Cost, c.Cost) > 0 || alike == slices.Contains([]evict.Rule{evict.ByBudgets, evict.ByPods, evict.ByBack, evict.ByHighest, evict.BySum}, got.Rule) {
 				t.Fatalf("%+v won over %+v by %s\n%s", won, c, got.Rule, w)
 			}
 			y.Count("decided by the plan", alike)

@@ -9,7 +9,8 @@ import (
 // Cost is what a set of victims costs. The zero Cost evicts nobody.
 type Cost struct {
 	Violations int
-	Pods       int
+	Pods       int   // that are evicted
+	Back       int   // that do not run yet, and go back to the queue
 	Highest    int32 // the highest victim priority; 0 without victims
 	Sum        int64 // of victim priorities
 }
@@ -22,6 +23,7 @@ var costRules = []struct {
 }{
 	{ByBudgets, func(a, b Cost) int { return cmp.Compare(a.Violations, b.Violations) }},
 	{ByPods, func(a, b Cost) int { return cmp.Compare(a.Pods, b.Pods) }},
+	{ByBack, func(a, b Cost) int { return cmp.Compare(a.Back, b.Back) }},
 	{ByHighest, func(a, b Cost) int { return cmp.Compare(a.Highest, b.Highest) }},
 	{BySum, func(a, b Cost) int { return cmp.Compare(a.Sum, b.Sum) }},
 }
@@ -43,7 +45,7 @@ func (c Cost) decide(o Cost) (Rule, int) {
 }
 
 func (c Cost) compareCount(o Cost) int {
-	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Pods, o.Pods))
+	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Pods, o.Pods), cmp.Compare(c.Back, o.Back))
 }
 
 // comparePrice orders costs under a ceiling.
@@ -51,25 +53,29 @@ func (c Cost) comparePrice(o Cost) int {
 	return cmp.Or(c.compareCount(o), cmp.Compare(c.Sum, o.Sum))
 }
 
+// victims is how many lose their places.
+func (c Cost) victims() int { return c.Pods + c.Back }
+
 // under says that no victim is above the ceiling.
-func (c Cost) under(ceiling int32) bool { return c.Pods == 0 || c.Highest <= ceiling }
+func (c Cost) under(ceiling int32) bool { return c.victims() == 0 || c.Highest <= ceiling }
 
 // Add returns the cost of both.
 func (c Cost) Add(o Cost) Cost {
-	sum := Cost{c.Violations + o.Violations, c.Pods + o.Pods, max(c.Highest, o.Highest), c.Sum + o.Sum}
+	sum := Cost{c.Violations + o.Violations, c.Pods + o.Pods, c.Back + o.Back, max(c.Highest, o.Highest), c.Sum + o.Sum}
 	switch {
-	case c.Pods == 0:
+	case c.victims() == 0:
 		sum.Highest = o.Highest
-	case o.Pods == 0:
+	case o.victims() == 0:
 		sum.Highest = c.Highest
 	}
 	return sum
 }
 
 // price is the cost under a ceiling, where the highest priority no longer matters:
-// violations, pods and the sum of priorities.
+// violations, pods and the sum of priorities. Who goes back counts as so little of a pod that
+// all of them together are none.
 func (c Cost) price() offer.Price {
-	return offer.Price{int64(c.Violations), int64(c.Pods), c.Sum}
+	return offer.Price{int64(c.Violations), int64(c.Pods)<<32 + int64(c.Back), c.Sum}
 }
 
 const priceWidth = 3
@@ -79,6 +85,10 @@ func counts(p offer.Price) offer.Price { return p[:2] }
 
 func (v Victim) cost() Cost {
 	c := Cost{Pods: 1, Highest: v.Priority, Sum: int64(v.Priority)}
+	if v.Waits {
+		c.Pods, c.Back = 0, 1
+		return c // it is not running, so no budget counts it
+	}
 	if v.Violates {
 		c.Violations = 1
 	}

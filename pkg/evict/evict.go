@@ -28,6 +28,9 @@ type Victim struct {
 	Priority int32
 	Started  int64 // Unix nanoseconds; the larger, the younger
 	Violates bool  // a disruption budget forbids it, whoever else leaves
+	// Waits says that it does not run yet, and only goes back to the queue: it counts as no pod
+	// and towards no budget. A gang of which nobody runs can spare none of those who wait.
+	Waits bool
 	// Shape says what the pod takes up. Victims of one shape on a node free the same
 	// room; "" is like no other.
 	Shape string

@@ -31,6 +31,16 @@ type Gang struct {
 	Budgets []Budget
 }
 
+// Spare is how many members a gang can spare of which so many run, so many wait for the others
+// at their places, and so many are needed. Where too few run yet nobody who waits does without the
+// others: if one goes back all do.
+func Spare(run, wait, least int) int {
+	if run < least || run == 0 {
+		return 0
+	}
+	return run + wait - least
+}
+
 // RawNode is a node before anybody asked what it would take.
 type RawNode struct {
 	Victims []Victim

@@ -21,6 +21,7 @@ import (
 type gangWorld struct {
 	world
 	gangs     []evict.Gang
+	waits     []int            // by gang: all run, all wait, or any do
 	elsewhere []evict.Cost     // by gang, of members that run on none of the nodes
 	away      [][]evict.Budget // by gang, what those count towards
 	budgets   []evict.Budget
@@ -64,6 +65,7 @@ func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 		}
 	}
 	w.budgets = budgets
+	w.drawWaits(t)
 	w.hosts = make([]host, n)
 	shaped, uniform := rapid.Bool().Draw(t, "shaped"), rapid.Bool().Draw(t, "gangs have one priority")
 	total := 0
@@ -119,6 +121,33 @@ func (w *gangWorld) drawTree(t *rapid.T) {
 	}
 }
 
+// Who of a gang waits.
+const (
+	nobodyWaits = iota
+	allWait
+	anyMayWait
+)
+
+// drawWaits has some gangs wait for their others: those of which nobody runs can spare nobody.
+func (w *gangWorld) drawWaits(t *rapid.T) {
+	w.waits = make([]int, len(w.gangs))
+	if !worlds.Chance(t, 3, "some wait") {
+		return
+	}
+	for i := range w.gangs {
+		if w.waits[i] = worlds.Even(t, 3, "who waits"); w.waits[i] == allWait {
+			w.gangs[i].Spare = 0
+		}
+	}
+}
+
+// wait has a victim wait where it may.
+func (w gangWorld) wait(t *rapid.T, v *evict.Victim, gang int) {
+	if w.waits[gang-1] == allWait || w.waits[gang-1] == anyMayWait && rapid.Bool().Draw(t, "waits") {
+		v.Waits, v.Violates, v.Budgets = true, false, nil
+	}
+}
+
 var gangPriorities = []int32{1, 5, 9}
 
 // drawGangRequest draws a request that is mostly all but as large as can be.
@@ -147,17 +176,21 @@ func (w gangWorld) drawVictim(t *rapid.T, uniform bool) evict.Victim {
 		Violates: worlds.Chance(t, 5, "violates"),
 		Budgets:  w.drawBudgets(t),
 	}
-	if v.Gang == 0 || w.gangs[v.Gang-1].Cost.Pods == 4 {
+	if v.Gang == 0 || pods(&w.gangs[v.Gang-1]) == 4 {
 		v.Gang = 0
 		return v
 	}
 	g := &w.gangs[v.Gang-1]
-	if uniform && g.Cost.Pods > 0 {
+	w.wait(t, &v, v.Gang)
+	if uniform && pods(g) > 0 {
 		v.Priority = g.Cost.Highest
 	}
 	g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 	return v
 }
+
+// pods is how many members of a gang there are.
+func pods(g *evict.Gang) int { return g.Cost.Pods + g.Cost.Back }
 
 // drawBudgets draws the budgets of one victim.
 func (w gangWorld) drawBudgets(t *rapid.T) (out []evict.Budget) {
@@ -175,12 +208,13 @@ func (w *gangWorld) drawElsewhere(t *rapid.T, uniform bool) {
 	for i := range w.gangs {
 		g := &w.gangs[i]
 		some := 0
-		if g.Cost.Pods < 4 && worlds.Chance(t, 3, "elsewhere") {
-			some = 1 + worlds.Even(t, 4-g.Cost.Pods, "members elsewhere")
+		if pods(g) < 4 && worlds.Chance(t, 3, "elsewhere") {
+			some = 1 + worlds.Even(t, 4-pods(g), "members elsewhere")
 		}
-		for range max(some, 2-g.Cost.Pods) {
+		for range max(some, 2-pods(g)) {
 			v := evict.Victim{Priority: gangPriorities[worlds.Even(t, 3, "priority")], Violates: worlds.Chance(t, 5, "violates"), Budgets: w.drawBudgets(t)}
-			if uniform && g.Cost.Pods > 0 {
+			w.wait(t, &v, i+1)
+			if uniform && pods(g) > 0 {
 				v.Priority = g.Cost.Highest
 			}
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
@@ -464,6 +498,7 @@ func (w gangWorld) here() gangWorld {
 var gangKinds = []string{
 	"impossible", "refused", "nobody leaves", "only pods without gangs leave", "a gang leaves whole", "several gangs leave whole",
 	"gangs leave whole and in part", "a gang spares members", "a gang is avoided at a higher count", "members elsewhere decide", "with violations",
+	"a gang is sent back", "evicted and sent back",
 	"equal costs", "a gang leaves for its group alone", "a gang leaves that others can do without", "levels between decide", "a group decides", "a shared budget decides", "a shared budget is exceeded", "members elsewhere exceed a budget",
 }
 
@@ -494,7 +529,9 @@ func (w gangWorld) count(y worlds.Tally, e, alone *evict.Eviction, choose choose
 			spared++
 		}
 	}
-	y.Count("nobody leaves", e.Cost.Pods == 0)
+	y.Count("nobody leaves", len(e.Victims) == 0)
+	y.Count("a gang is sent back", e.Cost.Pods == 0 && e.Cost.Back > 0)
+	y.Count("evicted and sent back", e.Cost.Pods > 0 && e.Cost.Back > 0)
 	y.Count("only pods without gangs leave", e.Cost.Pods > 0 && whole+spared == 0)
 	y.Count("a gang leaves whole", whole > 0)
 	y.Count("several gangs leave whole", whole > 1)

@@ -94,10 +94,14 @@ func (w world) cost(gone []evict.Pick) (c evict.Cost) {
 		if v.Violates {
 			c.Violations++
 		}
-		if c.Pods == 0 || v.Priority > c.Highest {
+		if c.Pods+c.Back == 0 || v.Priority > c.Highest {
 			c.Highest = v.Priority
 		}
-		c.Pods++
+		if v.Waits {
+			c.Back++
+		} else {
+			c.Pods++
+		}
 		c.Sum += int64(v.Priority)
 	}
 	return c
@@ -131,6 +135,7 @@ func compareCosts(a, b evict.Cost) int {
 	return cmp.Or(
 		cmp.Compare(a.Violations, b.Violations),
 		cmp.Compare(a.Pods, b.Pods),
+		cmp.Compare(a.Back, b.Back),
 		cmp.Compare(a.Highest, b.Highest),
 		cmp.Compare(a.Sum, b.Sum),
 	)
@@ -171,7 +176,7 @@ func drawWorld(t *rapid.T, net worlds.Network) world {
 	}
 	w.hosts = make([]host, n)
 	priorities := rapid.SampledFrom([][]int32{{1000}, {1, 500, 1000}, {-7, 0, 3, 9}, {1, 2, 9, 9}}).Draw(t, "priorities")
-	shaped := rapid.Bool().Draw(t, "shaped")
+	shaped, waits := rapid.Bool().Draw(t, "shaped"), rapid.IntRange(0, 3).Draw(t, "some wait") == 0
 	total := 0
 	for i := range w.hosts {
 		h := &w.hosts[i]
@@ -184,6 +189,7 @@ func drawWorld(t *rapid.T, net worlds.Network) world {
 				Violates: rapid.IntRange(0, 4).Draw(t, "violates") == 0,
 			}
 			size := rapid.IntRange(1, 3).Draw(t, "size")
+			v.Waits = waits && !v.Violates && rapid.Bool().Draw(t, "waits")
 			if shaped {
 				v.Shape = fmt.Sprint("size ", size)
 			}
@@ -220,7 +226,7 @@ func TestChoose(t *testing.T) {
 	kinds := []string{
 		"impossible", "nobody", "one victim", "several victims", "with multiples", "with bound members", "in part",
 		"with violations", "decided by the highest", "decided by the sum", "decided by the plan", "decided by age",
-		"with multiples beyond any count",
+		"with multiples beyond any count", "sent back only", "evicted and sent back",
 	}
 	worlds.Check(t, 6000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawWorld(t, worlds.Draw(t, rapid.SampledFrom([]int{1, 3, 5, 8}).Draw(t, "most")))
@@ -325,7 +331,9 @@ func younger(a, b evict.Victim) int {
 
 // count says what the world was good for.
 func (w world) count(y worlds.Tally, e *evict.Eviction) {
-	y.Count("nobody", e.Cost.Pods == 0)
+	y.Count("nobody", len(e.Victims) == 0)
+	y.Count("sent back only", e.Cost.Pods == 0 && e.Cost.Back > 0)
+	y.Count("evicted and sent back", e.Cost.Pods > 0 && e.Cost.Back > 0)
 	y.Count("one victim", e.Cost.Pods == 1)
 	y.Count("several victims", e.Cost.Pods > 1)
 	y.Count("with multiples", slices.Max(w.Multiple) > 1 && e.Cost.Pods > 0)

@@ -343,7 +343,7 @@ func (s *branches[P]) allBroken(r *result[P]) map[int][]Pick {
 	}
 	all := func(i int) bool {
 		g := i + 1
-		return r.whole[g] || s.gangs[i].Whole && len(by[g]) >= s.gangs[i].Cost.Pods
+		return r.whole[g] || s.gangs[i].Whole && len(by[g]) >= s.gangs[i].Cost.victims()
 	}
 	closed := map[*family]bool{} // whether all leave who must when those do of whom all are named
 	broken := map[int][]Pick{}

@@ -27,11 +27,12 @@ import (
 type candidates struct {
 	*place.Attempt
 	cache *cache.Cache
-	waits func(types.UID) bool // at Permit, so that it can be sent back to the queue
-	here  []onNode             // by node index
+	waits map[types.UID]bool // at Permit, so that it can be sent back to the queue
+	here  []onNode           // by node index
 	gangs []evict.Gang
-	whole [][]*v1.Pod        // by gang, all that run
-	joins map[types.UID]bool // who can be sent back and takes nobody along
+	whole [][]*v1.Pod            // by gang, all that run
+	joins map[types.UID]bool     // who can be sent back and takes nobody along
+	parts map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
 	any   bool
 	late  bool // somebody would take longer than that to leave, and stays therefore
 
@@ -70,7 +71,7 @@ func (n onNode) without(out []int) []*v1.Pod {
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: make([]onNode, len(a.Nodes)), limits: p.listBudgets(),
-		waits: func(uid types.UID) bool { return p.Profile.GetWaitingPod(uid) != nil },
+		waits: p.waiting(),
 	}
 	c.joins = map[types.UID]bool{}
 	ceiling := convert.Priority(a.Lowest())
@@ -87,6 +88,9 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 		for _, info := range n.GetPods() {
 			pod := info.GetPod()
 			name := source.Of(pod)
+			if part, ok := c.parts[pod.UID]; ok {
+				name = part
+			}
 			late[i] = late[i] || takes(pod, now) > grace
 			switch g, known := gangs[name]; {
 			case pod.DeletionTimestamp != nil && takes(pod, now) > grace:
@@ -105,6 +109,13 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 	})
 	c.any, c.late = slices.Contains(found, true), slices.Contains(late, true)
 	return c
+}
+
+// waiting are those who wait at Permit.
+func (p *Preemptor) waiting() map[types.UID]bool {
+	waits := map[types.UID]bool{}
+	p.Profile.IterateOverWaitingPods(func(w fwk.WaitingPod) { waits[w.GetPod().UID] = true })
+	return waits
 }
 
 // forEver is as long as anybody may take.
@@ -170,12 +181,20 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 			running = slices.DeleteFunc(slices.Clone(all), func(p *v1.Pod) bool { return joins[p.UID] })
 			maps.Copy(c.joins, joins)
 		}
-		g := evict.Gang{
-			Group: group, Spare: max(0, len(running)-least), Above: c.cache.Above(of), Short: len(running) < least,
-			Whole: !slices.ContainsFunc(all, func(p *v1.Pod) bool { return !mayEvict(p) }),
+		for _, is := range crewsOf(c.cache, of, running, least) {
+			if len(joins) > 0 {
+				is.pods = all
+			}
+			g := evict.Gang{
+				Group: group, Spare: is.spare, Above: is.above, Short: is.short,
+				Whole: !slices.ContainsFunc(is.pods, func(p *v1.Pod) bool { return !mayEvict(p) }),
+			}
+			whole, some = whole && g.Whole, some || g.Spare > 0 || g.Whole && len(g.Above) > 0
+			gangs, names, runs = append(gangs, g), append(names, is.ref), append(runs, is.pods)
+			if is.ref != of {
+				c.split(is)
+			}
 		}
-		whole, some = whole && g.Whole, some || g.Spare > 0 || g.Whole && len(g.Above) > 0
-		gangs, names, runs = append(gangs, g), append(names, of), append(runs, all)
 	}
 	if !whole && !some {
 		return
@@ -189,6 +208,16 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 		if whole || g.Spare > 0 || g.Whole && len(g.Above) > 0 {
 			numbers[names[i]] = len(c.gangs)
 		}
+	}
+}
+
+// split notes that some members of a gang are victims by themselves.
+func (c *candidates) split(part crew) {
+	if c.parts == nil {
+		c.parts = map[types.UID]gang.Ref{}
+	}
+	for _, p := range part.pods {
+		c.parts[p.UID] = part.ref
 	}
 }
 
@@ -220,9 +249,20 @@ func joining(known *cache.Cache, of gang.Ref, placed []*v1.Pod, least int) map[t
 	return joins
 }
 
+// spare is how many a gang can spare of members that run or are about to.
+func spare(placed []*v1.Pod, least int) int {
+	run := 0
+	for _, p := range placed {
+		if p.Spec.NodeName != "" {
+			run++
+		}
+	}
+	return evict.Spare(run, len(placed)-run, least)
+}
+
 // placed says whether a member runs, or waits at Permit for others.
 func (c *candidates) placed(pod *v1.Pod) bool {
-	return c.cache.Bound(pod) || c.waits(pod.UID)
+	return c.waits[pod.UID] || c.cache.Bound(pod)
 }
 
 // raw is what each node takes without some of its victims.
@@ -314,11 +354,17 @@ func (c *candidates) translate(to *candidates, picks []evict.Pick) []evict.Pick 
 	return out
 }
 
+// victim is a pod as package evict sees it. Who waits at Permit is not healthy yet: no budget counts
+// on it.
 func (c *candidates) victim(pod *v1.Pod) evict.Victim {
-	return evict.Victim{
-		Name: convert.PodKey(pod), Priority: convert.Priority(pod),
-		Started: convert.Started(pod), Budgets: c.budgetsOf(pod), Shape: convert.Template(pod),
+	v := evict.Victim{
+		Name: convert.PodKey(pod), Priority: convert.Priority(pod), Waits: c.waits[pod.UID],
+		Started: convert.Started(pod), Shape: convert.Template(pod) + convert.DevicesHeld(pod),
 	}
+	if !v.Waits {
+		v.Budgets = c.budgetsOf(pod)
+	}
+	return v
 }
 
 // listBudgets lists the disruption budgets by namespace. One without a selector selects

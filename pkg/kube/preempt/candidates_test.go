@@ -131,6 +131,45 @@ func TestWhoMayLeave(t *testing.T) {
 	}
 }
 
+// TestWhoWaits: members that wait at Permit only go back to the queue, and of a gang of which nobody runs
+// none is one that it can spare. No budget counts them.
+func TestWhoWaits(t *testing.T) {
+	all := func() *policy.PodDisruptionBudget {
+		b := budget("all", 0, "")
+		b.Spec.Selector = &metav1.LabelSelector{}
+		return b
+	}
+	for name, test := range map[string]struct {
+		given       func(c *testcluster.Cluster)
+		held        []string
+		who, evicts string
+	}{
+		"a gang of which nobody runs": {func(c *testcluster.Cluster) {
+			c.Gang("g", 1, testcluster.Held(a("", 10, "4", ""), "inside"), testcluster.Held(a("", 10, "4", ""), "inside"))
+			c.Pod(a("x", 1, "4", "n2"))
+		}, []string{"g-0", "g-1"}, "n0: g-0[1] waits\nn1: g-1[1] waits\nn2: x+all=0\n[1]: spare 0, whole 0 pods and 2 back up to 10", "g-0 g-1 for want-0=n0"},
+		"one that runs, and one that joins it": {func(c *testcluster.Cluster) {
+			c.Gang("g", 1, a("", 10, "4", "n0"), testcluster.Held(a("", 10, "4", ""), "inside"))
+			c.Pod(a("x", 1, "4", "n2"))
+		}, []string{"g-1"}, "n0: g-0[1]+all=0\nn1: g-1[1] waits\nn2: x+all=0\n[1]: spare 1, whole 1 pods and 1 back up to 10", "g-1 for want-0=n1"},
+		"one that runs, and is not enough": {func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "4", "n0"), testcluster.Held(a("", 10, "4", ""), "inside"), testcluster.Held(a("", 10, "4", ""), "inside"))
+		}, []string{"g-1", "g-2"}, "n0: g-0[1]+all=0\nn1: g-1[1] waits\nn2: g-2[1] waits\n[1]: spare 0, whole 1 pods and 2 back up to 10", "g-0 g-1 g-2 for want-0=n0"},
+		"a pod without a gang": {func(c *testcluster.Cluster) {
+			c.Pod(testcluster.Held(a("y", 10, "4", ""), "inside"))
+			c.Pod(a("x", 1, "4", "n1"))
+			c.Pod(a("z", 1, "4", "n2"))
+		}, []string{"y"}, "n0: y waits\nn1: x+all=0\nn2: z+all=0", "y for want-0=n0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := wanting(t, "s/b/n0=4 s/b/n1=4 s/b/n2=4", 1, pending(1, 100, "4"), test.given, all())
+			s.WaitHeld(test.held...)
+			s.Wait(test.who, s.who)
+			s.Wait(test.evicts, func() string { return s.evicts() })
+		})
+	}
+}
+
 // unlike are pods that need so many thousandths of a CPU, each one more than the one before.
 func unlike(n, cpu int) (out []*v1.Pod) {
 	for i := range n {

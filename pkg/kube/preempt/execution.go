@@ -103,7 +103,34 @@ func (e *execution) evict(ctx context.Context, left []*v1.Pod) {
 		if left = e.stillNeeded(ctx, left); len(left) == 0 {
 			return
 		}
+		if e.outdated(left) {
+			left = e.chooseAnew(left)
+		}
 	}
+}
+
+// outdated says whether somebody who was to leave alone cannot any more: its gang has lost others since,
+// and would be left in part.
+func (e *execution) outdated(left []*v1.Pod) bool {
+	return slices.ContainsFunc(left, func(victim *v1.Pod) bool {
+		of := source.Of(victim)
+		if of.IsZero() || e.departure.groups.has(victim) {
+			return false
+		}
+		stay, least := e.Cache.Placed(of)
+		return len(stay) < least && slices.ContainsFunc(e.Cache.Asked(of), func(p *v1.Pod) bool { return p.UID == victim.UID })
+	})
+}
+
+// chooseAnew ends the reservation, so that the next plan sees who is there now. It returns who leaves in any
+// case.
+func (e *execution) chooseAnew(left []*v1.Pod) []*v1.Pod {
+	stands := e.stands()
+	left = e.onlyBroken(left)
+	if stands {
+		e.Cache.Handle(gang.Kept{Group: e.group.Key, Why: "a gang that was to lose a member can spare none any more"})
+	}
+	return left
 }
 
 // wake has the speaker tried.

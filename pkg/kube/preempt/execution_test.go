@@ -3,9 +3,11 @@ package preempt_test
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,6 +95,32 @@ func TestEvictionTriedAgain(t *testing.T) {
 	c.Release()
 	c.Wait("g-0=n0 g-1=n1 g-2=n2", func() string { return c.Where("g-0", "g-1", "g-2") })
 	require.Len(t, strings.Fields(c.Evicted()), 3)
+}
+
+// TestASpareMemberIsNeeded: the API server does not take an eviction, and the gang whose spare member that was
+// loses another one meanwhile. It is not left in part: it leaves whole.
+func TestASpareMemberIsNeeded(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=16")
+	var low []*v1.Pod
+	for i := range 3 {
+		low = append(low, testcluster.A(fmt.Sprint("low-", i), 10, "8", fmt.Sprint("n", i)))
+	}
+	c.Gang("low", 2, low...)
+	c.Run()
+	var well atomic.Bool
+	c.Refusing(func(string) error {
+		if !well.Load() {
+			return apierrors.NewInternalError(errors.New("etcd is slow"))
+		}
+		return nil
+	})
+	c.Gang("g", 1, testcluster.Pending(1, 100, "16")...)
+	c.WaitSaid(1, "PodGroup/g Warning EvictionFailed: cannot evict default/low-2 on n2: ")
+	c.Remove("low-0")
+	c.Wait("2 of 2", func() string { r, _ := c.Plugin.Cache.Placed(source.Of(low[0])); return fmt.Sprint(len(r)+1, " of 2") })
+	well.Store(true)
+	c.Wait("g-0=n2", func() string { return c.Where("g-0") })
+	require.Equal(t, "low-1 low-2", c.Evicted(), c.Describe())
 }
 
 // TestPlacesAreWrittenAgain: the places of a gang that evicts nobody, since whoever is there

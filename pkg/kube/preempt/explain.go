@@ -53,7 +53,7 @@ func explanation(tree *topology.Tree, choice evict.Choice) status.Explanation {
 	for _, c := range choice.Considered {
 		d := status.ConsideredDomain{Domain: domainName(tree, c.Domain), Possible: c.Outcome == evict.Possible, Untried: c.Outcome == evict.Untried}
 		if d.Possible {
-			d.EvictionCost = &status.EvictionCost{Violations: c.Cost.Violations, Pods: c.Cost.Pods, HighestPriority: c.Cost.Highest, Sum: c.Cost.Sum}
+			d.EvictionCost = &status.EvictionCost{Violations: c.Cost.Violations, Pods: c.Cost.Pods, SentBack: c.Cost.Back, HighestPriority: c.Cost.Highest, Sum: c.Cost.Sum}
 		}
 		out.Considered = append(out.Considered, d)
 	}

@@ -22,18 +22,23 @@ func TestExplanation(t *testing.T) {
 	got := explanation(tree, evict.Choice{Rule: evict.BySum, Considered: []evict.Considered{
 		{Domain: topology.Root, Cost: evict.Cost{Violations: 2, Pods: 3, Highest: 7, Sum: 9}},
 		{Domain: 1, Cost: evict.Cost{Violations: 1, Pods: 1, Highest: -7, Sum: -7}},
+		{Domain: 1, Cost: evict.Cost{Back: 2, Highest: 7, Sum: 14}},
+		{Domain: 1, Cost: evict.Cost{Pods: 1, Back: 2, Highest: 7, Sum: 14}},
 		{Domain: 3},
 		{Domain: 5, Outcome: evict.Untried},
 		{Domain: 5, Outcome: evict.Impossible},
 	}})
 	require.Equal(t, "evicts in the cluster: lowest sum of priorities. the cluster: 3 pods of priority up to 7, 9 in sum, 2 against a budget; "+
-		"s1: 1 pod of priority -7, 1 against a budget; s2: nobody; (unnamed, with n3): not all ways were tried; (unnamed, with n3): impossible",
+		"s1: 1 pod of priority -7, 1 against a budget; s1: nobody, but 2 that wait go back, of priority up to 7; s1: 1 pod, and 2 that wait go back, of priority up to 7; "+
+		"s2: nobody; and 2 more",
 		got.String())
 	data, err := json.Marshal(got)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"won": "", "rule": "sum", "considered": [
 		{"domain": "", "possible": true, "violations": 2, "pods": 3, "highestPriority": 7, "sum": 9},
 		{"domain": "s1", "possible": true, "violations": 1, "pods": 1, "highestPriority": -7, "sum": -7},
+		{"domain": "s1", "possible": true, "violations": 0, "pods": 0, "sentBack": 2, "highestPriority": 7, "sum": 14},
+		{"domain": "s1", "possible": true, "violations": 0, "pods": 1, "sentBack": 2, "highestPriority": 7, "sum": 14},
 		{"domain": "s2", "possible": true, "violations": 0, "pods": 0, "highestPriority": 0, "sum": 0},
 		{"domain": "(unnamed, with n3)", "possible": false, "untried": true},
 		{"domain": "(unnamed, with n3)", "possible": false}]}`, string(data))

@@ -25,6 +25,9 @@ func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) 
 			if v.Gang > 0 {
 				word += fmt.Sprintf("[%d]", v.Gang)
 			}
+			if v.Waits {
+				word += " waits"
+			}
 			for _, b := range v.Budgets {
 				word += fmt.Sprintf("+%s=%d", name(b.Name), b.Allowed)
 			}
@@ -40,7 +43,11 @@ func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) 
 	for i, g := range c.gangs {
 		line := fmt.Sprintf("[%d]: spare %d", i+1, g.Spare)
 		if g.Whole {
-			line += fmt.Sprintf(", whole %d pods up to %d", g.Cost.Pods, g.Cost.Highest)
+			line += fmt.Sprintf(", whole %d pods", g.Cost.Pods)
+			if g.Cost.Back > 0 {
+				line += fmt.Sprintf(" and %d back", g.Cost.Back)
+			}
+			line += fmt.Sprintf(" up to %d", g.Cost.Highest)
 		}
 		for other, h := range c.gangs {
 			if other != i && h.Group == g.Group {

@@ -54,6 +54,8 @@ func (p *Preemptor) gently(evict PreemptPod) PreemptPod {
 			return true, nil
 		}
 		back := false
+		p.Victims.looks.Add(1)
+		defer p.Victims.looks.Add(-1)
 		_ = wait.PollUntilContextTimeout(ctx, lookEvery, lookFor, true, func(context.Context) (bool, error) {
 			back = !p.Cache.Counted(victim)
 			return back || p.Cache.Bound(victim) || p.Profile.GetPodInPreBind(victim.UID) != nil, nil

@@ -20,7 +20,6 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -37,10 +36,11 @@ type PodPreemption struct {
 
 	mu     sync.Mutex // nodes are looked at in parallel
 	gangs  map[gang.Ref]*runningGang
-	shared map[string]*leavers  // where nobody but whole gangs leave, by those
-	chosen map[string][]*v1.Pod // victims, by node
-	parts  map[string]int       // parts of groups that leave whole, by node, if any do
-	barred map[types.UID]bool   // pods that may not be evicted, as the API server has said
+	split  map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
+	shared map[string]*leavers    // where nobody but whole gangs leave, by those
+	chosen map[string][]*v1.Pod   // victims, by node
+	parts  map[string]int         // parts of groups that leave whole, by node, if any do
+	barred map[types.UID]bool     // pods that may not be evicted, as the API server has said
 }
 
 // NewPodPreemption puts itself between a profile's DefaultPreemption and its rules. It is
@@ -84,7 +84,7 @@ func (o *PodPreemption) PostFilter(ctx context.Context, state fwk.CycleState, po
 func (o *PodPreemption) begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.gangs, o.shared = map[gang.Ref]*runningGang{}, map[string]*leavers{}
+	o.gangs, o.split, o.shared = map[gang.Ref]*runningGang{}, map[types.UID]gang.Ref{}, map[string]*leavers{}
 	o.chosen, o.parts = map[string][]*v1.Pod{}, map[string]int{}
 	o.barred, _ = o.preemptor.Victims.barred(o.preemptor.Clock.Now())
 }
@@ -113,7 +113,7 @@ func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 	now := o.preemptor.Clock.Now()
 	for _, v := range all {
 		pod := v.Pods()[0].GetPod()
-		name := source.Of(pod)
+		name := o.gangOf(pod)
 		switch {
 		case pod.DeletionTimestamp != nil || len(v.Pods()) > 1:
 			out.single = append(out.single, v)

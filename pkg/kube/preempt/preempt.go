@@ -3,6 +3,7 @@
 //
 //	preempt.go        a Preemptor evicts for the gangs of one profile
 //	candidates.go     who may be evicted
+//	crews.go          which of a gang leave together
 //	choose.go         who is, and the plan that follows
 //	vain.go           where nobody was found, and need not be looked for again
 //	explain.go        why there
@@ -24,6 +25,7 @@ package preempt
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -162,11 +164,10 @@ func (p *Preemptor) find(ctx context.Context, a *place.Attempt) (best *place.Att
 			verdict = p.may(a)
 		}
 		if verdict == Evicts {
+			var of *place.Attempt
 			var s *solution
-			a = needed(a).Modest()
-			p.Victims.Depart(ctx, a, p.Clock.Now())
-			if s, verdict = p.search(ctx, a); s != nil && (found == nil || s.before(found)) {
-				best, found = a, s
+			if of, s, verdict = p.modestly(ctx, needed(a).Modest()); s != nil && (found == nil || s.before(found)) {
+				best, found = of, s
 			}
 		}
 		if i == 0 || verdict == LeftOut {
@@ -177,6 +178,22 @@ func (p *Preemptor) find(ctx context.Context, a *place.Attempt) (best *place.Att
 		return best, found, Evicts
 	}
 	return a, nil, came
+}
+
+// modestly is the first of some attempts for which victims are found. If there is none, the verdict is the first
+// one's.
+func (p *Preemptor) modestly(ctx context.Context, some []*place.Attempt) (a *place.Attempt, found *solution, came Verdict) {
+	for i, a := range some {
+		p.Victims.Depart(ctx, a, p.Clock.Now())
+		found, verdict := p.search(ctx, a)
+		if found != nil {
+			return a, found, verdict
+		}
+		if i == 0 {
+			came = verdict
+		}
+	}
+	return nil, nil, came
 }
 
 // may says whether victims are looked for at all.
@@ -200,16 +217,19 @@ func (p *Preemptor) may(a *place.Attempt) Verdict {
 
 // needed is the attempt for those members for whom others may be evicted: nobody's whose
 // gang has its minMember, whatever its match policy asks of those who wait. It is nil if
-// there are none.
+// there are none. Of a gang that has started and lost some, whoever fits may take the place of one.
 func needed(a *place.Attempt) *place.Attempt {
 	switch needed := a.Group.Needed(); {
 	case len(needed) == 0:
 		return nil
 	case len(needed) == len(a.Group.Pending), a.Group.Need() > 0: // whom that means is known
 		return a
-	default:
-		return a.For(needed)
 	}
+	short := map[gang.Ref]bool{}
+	for _, g := range a.Group.Gangs {
+		short[g.Ref] = !g.Reached()
+	}
+	return a.For(slices.DeleteFunc(slices.Clone(a.Group.Pending), func(m gang.Member) bool { return !short[m.Gang] }))
 }
 
 // longestGrace is the longest time that a victim may take to leave.

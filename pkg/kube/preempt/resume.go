@@ -49,9 +49,22 @@ func (p *Preemptor) Resume() {
 		}
 		for _, part := range p.markedParts(together) { // which the group may run on without
 			pods := slices.DeleteFunc(slices.Clone(marked[key]), func(pod *v1.Pod) bool { return !slices.Contains(part, source.Of(pod)) })
-			if len(pods) > 0 {
+			if len(pods) > 0 && p.allMarked(part) {
 				p.resume(part[0], part, pods, waits)
 			}
+		}
+		p.resumeSubGroups(together, waits)
+	}
+}
+
+// resumeSubGroups has the rest of sub-groups leave that their gangs run on without.
+func (p *Preemptor) resumeSubGroups(together []gang.Ref, waits map[string]*v1.Pod) {
+	for _, is := range crewsIn(p.Cache, together) {
+		if is.ref == is.ref.Whole() || !is.short || slices.ContainsFunc(is.pods, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
+			continue
+		}
+		if by := p.awaits(is.pods, waits); by != nil {
+			p.finish(is.ref, is.pods, by)
 		}
 	}
 }
@@ -68,7 +81,7 @@ func (p *Preemptor) markedParts(together []gang.Ref) [][]gang.Ref {
 			}
 		}
 	}
-	return parts(p.Cache, together, marked)
+	return parts(gangsIn(p.Cache, together), marked)
 }
 
 // resume has the rest of some gangs leave, if some have left and somebody waits for them.

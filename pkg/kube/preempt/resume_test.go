@@ -1,6 +1,8 @@
 package preempt_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,6 +68,79 @@ func TestResume(t *testing.T) {
 			} else {
 				c.Gang("g", 1, waits)
 			}
+			c.Run()
+			c.Wait("g-0="+test.goes, func() string { return c.Where("g-0") })
+			require.Equal(t, test.evicted, c.Evicted(), c.Describe())
+		})
+	}
+}
+
+// TestResumeOfAGroup: of a group of which not all are marked nobody has left, though a gang of it that
+// has nobody left to mark is short.
+func TestResumeOfAGroup(t *testing.T) {
+	for name, test := range map[string]struct {
+		all           bool // are marked
+		evicted, goes string
+	}{
+		"one is not marked": {false, "", "n3"},
+		"all are marked":    {true, "low-0 low-1", "n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := testcluster.New(t, "s/b/n1=8 s/b/n2=8 s/b/n3=8")
+			group := map[string]string{"gang.scheduling.koordinator.sh/groups": `["default/low","default/empty"]`}
+			low0, low1 := testcluster.A("", 10, "8", "n1"), testcluster.A("", 10, "8", "n2")
+			for _, pod := range []*v1.Pod{low0, low1}[:map[bool]int{false: 1, true: 2}[test.all]] {
+				pod.Status.Conditions = []v1.PodCondition{{
+					Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+					Message: "muster-scheduler: preempting to accommodate a higher priority gang",
+				}}
+			}
+			c.GangWith(group, "low", 2, low0, low1)
+			c.GangWith(group, "empty", 1)
+			waits := testcluster.A("g-0", 100, "8", "")
+			waits.Status.NominatedNodeName = "n1"
+			c.Gang("g", 1, waits)
+			c.Run()
+			c.Wait("g-0="+test.goes, func() string { return c.Where("g-0") })
+			require.Equal(t, test.evicted, c.Evicted(), c.Describe())
+		})
+	}
+}
+
+// TestResumeOfASubGroup: a process before this one has begun to evict a sub-group of two, of which one is left, on n4.
+// Its gang runs on with another sub-group. The rest leaves if it was marked.
+func TestResumeOfASubGroup(t *testing.T) {
+	for name, test := range map[string]struct {
+		marked        []int // members that are
+		evicted, goes string
+	}{
+		"the rest is marked": {[]int{4}, "low-4", "n4"},
+		"nobody is marked":   {nil, "", "n5"},
+		"of another sub-group some are, but it is whole": {[]int{2, 3}, "", "n5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8 s/b/n4=8 s/b/n5=8")
+			var low []*v1.Pod
+			for i := range 5 {
+				pod := testcluster.A("", 10, "8", fmt.Sprint("n", i))
+				pod.Labels = map[string]string{"app": "low", "part": fmt.Sprint(i / 2)}
+				if slices.Contains(test.marked, i) {
+					pod.Status.Conditions = []v1.PodCondition{{
+						Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+						Message: "muster-scheduler: preempting to accommodate a higher priority gang",
+					}}
+				}
+				low = append(low, pod)
+			}
+			c.VolcanoGang("low", map[string]any{"minMember": int64(2), "subGroupPolicy": []any{map[string]any{
+				"name": "part", "subGroupSize": int64(2), "minSubGroups": int64(1),
+				"labelSelector": map[string]any{"matchLabels": map[string]any{"app": "low"}}, "matchLabelKeys": []any{"part"},
+			}}}, low...)
+			waits := testcluster.A("g-0", 100, "8", "")
+			waits.Status.NominatedNodeName = "n4"
+			c.Gang("g", 1, waits)
 			c.Run()
 			c.Wait("g-0="+test.goes, func() string { return c.Where("g-0") })
 			require.Equal(t, test.evicted, c.Evicted(), c.Describe())

@@ -86,6 +86,9 @@ func (s *still) infos() []fwk.NodeInfo {
 	require.NoError(s.t, err)
 	var placed []*v1.Pod
 	for i := range pods.Items {
+		if w := s.Profile().GetWaitingPod(pods.Items[i].UID); w != nil { // the scheduler counts it at its place
+			pods.Items[i].Spec.NodeName = w.GetPod().Spec.NodeName
+		}
 		if pods.Items[i].Spec.NodeName != "" {
 			placed = append(placed, &pods.Items[i])
 		}

@@ -60,25 +60,44 @@ func (o *PodPreemption) gang(name gang.Ref) *runningGang {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.gangs == nil {
-		o.gangs = map[gang.Ref]*runningGang{}
+		o.gangs, o.split = map[gang.Ref]*runningGang{}, map[types.UID]gang.Ref{}
 	}
 	if g := o.gangs[name]; g != nil {
 		return g
 	}
 	group := &runningGroup{units: map[string]*unit{}, after: map[string]*unit{}}
-	for i, of := range o.preemptor.Cache.Together(name) {
+	for _, of := range o.preemptor.Cache.Together(name) {
 		pods, least := o.preemptor.Cache.Placed(of)
 		joins := joining(o.preemptor.Cache, of, pods, least)
-		g := &runningGang{name: of, pods: pods, is: map[types.UID]bool{}, joins: joins, spare: max(0, len(pods)-len(joins)-least), at: i, group: group}
-		for _, p := range pods {
-			g.is[p.UID] = !joins[p.UID]
+		for _, is := range crewsOf(o.preemptor.Cache, of, pods, least) {
+			g := &runningGang{name: is.ref, pods: is.pods, is: map[types.UID]bool{}, joins: joins, at: len(group.gangs), spare: is.spare, group: group}
+			for _, p := range is.pods {
+				g.is[p.UID] = !joins[p.UID]
+				if is.ref != of {
+					o.split[p.UID] = is.ref
+				}
+			}
+			group.gangs, group.some = append(group.gangs, g), group.some || len(is.above) > 0
+			group.is = append(group.is, evict.Gang{Group: 1, Spare: g.spare, Above: is.above, Short: is.short})
+			o.gangs[is.ref], o.gangs[of] = g, g
 		}
-		above := o.preemptor.Cache.Above(of)
-		group.gangs, group.some = append(group.gangs, g), group.some || len(above) > 0
-		group.is = append(group.is, evict.Gang{Group: 1, Spare: g.spare, Above: above, Short: len(pods) < least})
-		o.gangs[of] = g
 	}
 	return o.gangs[name]
+}
+
+// gangOf is the gang of a pod, or the part of it that may leave by itself; zero if it is in none.
+func (o *PodPreemption) gangOf(pod *v1.Pod) gang.Ref {
+	name := source.Of(pod)
+	if name.IsZero() {
+		return name
+	}
+	o.gang(name) // so that it is known who is in a part
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if part, ok := o.split[pod.UID]; ok {
+		return part
+	}
+	return name
 }
 
 // unit is who leaves when some gangs of a group lose more members than they can spare: these, and who
@@ -250,7 +269,7 @@ func (o *PodPreemption) asksExtenders() bool {
 func (o *PodPreemption) lost(victims []*v1.Pod) (lost []*runningGang) {
 	leave := map[gang.Ref]int{}
 	for _, p := range victims {
-		if name := source.Of(p); !name.IsZero() && p.DeletionTimestamp == nil && !o.gang(name).joins[p.UID] {
+		if name := o.gangOf(p); !name.IsZero() && p.DeletionTimestamp == nil && !o.gang(name).joins[p.UID] {
 			leave[name]++
 		}
 	}
@@ -301,7 +320,7 @@ func (o *PodPreemption) whole(victims []*v1.Pod, budgets []*policy.PodDisruption
 	}
 	var others []*v1.Pod
 	for _, p := range victims {
-		if name := source.Of(p); !name.IsZero() && p.DeletionTimestamp == nil {
+		if name := o.gangOf(p); !name.IsZero() && p.DeletionTimestamp == nil {
 			if g := o.gang(name); of[g.group] != nil && of[g.group].has(g) && (g.is[p.UID] || g.joins[p.UID]) {
 				continue
 			}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -240,14 +239,14 @@ func (n *onNodeNow) look(node fwk.NodeInfo) {
 // evicted for an attempt. Time makes no difference: where members would take long to leave,
 // those are asked for last, but asked for.
 func (p *Preemptor) gangStates(a *place.Attempt) func(gang.Ref) string {
-	known := map[gang.Ref]string{}
+	known, waits := map[gang.Ref]string{}, p.waiting()
 	ceiling := convert.Priority(a.Lowest())
 	mayEvict := func(pod *v1.Pod) bool { return convert.Priority(pod) < ceiling && !convert.Protected(pod) }
 	return func(name gang.Ref) string {
 		if s, ok := known[name]; ok {
 			return s
 		}
-		c := &candidates{Attempt: a, cache: p.Cache, waits: func(uid types.UID) bool { return p.Profile.GetWaitingPod(uid) != nil }}
+		c := &candidates{Attempt: a, cache: p.Cache, waits: waits}
 		together := p.Cache.Together(name)
 		var b strings.Builder
 		for _, of := range together {
@@ -259,7 +258,12 @@ func (p *Preemptor) gangStates(a *place.Attempt) func(gang.Ref) string {
 					may++
 				}
 			}
-			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", may, p.Cache.Above(of))
+			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", spare(running, least), " ", may, p.Cache.Above(of))
+			if crews := crewsOf(p.Cache, of, running, least); len(crews) > 1 {
+				for _, is := range crews {
+					fmt.Fprint(&b, " ", is.ref, " ", len(is.pods), " ", is.spare, is.above, slices.ContainsFunc(is.pods, func(pod *v1.Pod) bool { return !mayEvict(pod) }))
+				}
+			}
 			for _, pod := range placed {
 				if !c.placed(pod) {
 					fmt.Fprint(&b, " ", pod.UID)

@@ -3,6 +3,7 @@ package preempt
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,7 +29,12 @@ type Victims struct {
 
 	vetoes    map[types.UID]veto
 	vetoCount int // of all that ever came
+
+	looks atomic.Int32 // how many members on their way are being waited for
 }
+
+// Looks says whether an eviction waits to see how far a member on its way is, by the clock on the wall.
+func (v *Victims) Looks() bool { return v.looks.Load() > 0 }
 
 // eviction is who is asked to leave for one reservation.
 type eviction struct {

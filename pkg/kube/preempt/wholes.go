@@ -1,6 +1,7 @@
 package preempt
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -45,7 +46,11 @@ func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
 		}
 	}
 	for _, of := range sortedRefs(whole) {
-		for _, pod := range p.Cache.Asked(of) {
+		asked := p.Cache.Asked(of.Whole())
+		if of != of.Whole() {
+			asked = p.Cache.InPart(of, asked)
+		}
+		for _, pod := range asked {
 			if !w.has(pod) {
 				w.of[pod.UID], w.also = whole[of], append(w.also, pod)
 			}
@@ -55,12 +60,20 @@ func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
 }
 
 // Whole are the gangs that leave whole if these pods do.
-func Whole(c *cache.Cache, pods []*v1.Pod) []gang.Ref {
+func Whole(c *cache.Cache, pods []*v1.Pod) (out []gang.Ref) {
 	_, whole := leaveWhole(c, pods)
-	return sortedRefs(whole)
+	for _, of := range sortedRefs(whole) {
+		all := crewsIn(c, []gang.Ref{of.Whole()})
+		stays := func(is crew) bool { _, leaves := whole[is.ref]; return !leaves }
+		if of == of.Whole() || !slices.Contains(out, of.Whole()) && !slices.ContainsFunc(all, stays) {
+			out = append(out, of.Whole())
+		}
+	}
+	return out
 }
 
-// leaveWhole sorts victims by gang, and says of the gangs that leave whole with which one they do.
+// leaveWhole sorts victims by gang, or part of a gang, and says of those that leave whole with which one
+// they do.
 func leaveWhole(c *cache.Cache, victims []*v1.Pod) (leave map[gang.Ref]map[types.UID]bool, whole map[gang.Ref]gang.Ref) {
 	leave = map[gang.Ref]map[types.UID]bool{}
 	for _, v := range victims {
@@ -71,15 +84,21 @@ func leaveWhole(c *cache.Cache, victims []*v1.Pod) (leave map[gang.Ref]map[types
 			leave[of][v.UID] = true
 		}
 	}
-	whole = map[gang.Ref]gang.Ref{} // by gang, the first of those with whom it leaves
+	whole = map[gang.Ref]gang.Ref{} // by gang or part, the first of those with whom it leaves
 	looked := map[gang.Ref]bool{}
-	for of := range leave {
+	for of := range maps.Clone(leave) {
 		together := c.Together(of)
 		if looked[together[0]] {
 			continue
 		}
 		looked[together[0]] = true
-		for _, part := range parts(c, together, leave) {
+		crews := crewsIn(c, together)
+		for _, is := range crews {
+			if is.ref != is.ref.Whole() {
+				move(leave, is)
+			}
+		}
+		for _, part := range parts(crews, leave) {
 			for _, of := range part {
 				whole[of] = part[0]
 			}
@@ -88,34 +107,55 @@ func leaveWhole(c *cache.Cache, victims []*v1.Pod) (leave map[gang.Ref]map[types
 	return leave, whole
 }
 
-// parts are the gangs of a group that leave whole when some members leave, those together that
-// cannot run without one another.
-func parts(c *cache.Cache, together []gang.Ref, leave map[gang.Ref]map[types.UID]bool) (parts [][]gang.Ref) {
-	gangs, gone := make([]evict.Gang, len(together)), make([]int, len(together))
-	for i, of := range together {
-		placed, least := c.Placed(of) // without those who count as leaving already
-		joins := joining(c, of, placed, least)
-		stay, lost := 0, false
-		for _, pod := range placed {
-			if !leave[of][pod.UID] {
-				stay++
-			} else if !joins[pod.UID] {
-				lost = true
+// move sorts those who leave of a part of a gang under the part.
+func move(leave map[gang.Ref]map[types.UID]bool, part crew) {
+	all := leave[part.ref.Whole()]
+	for _, p := range part.pods {
+		if all[p.UID] {
+			if leave[part.ref] == nil {
+				leave[part.ref] = map[types.UID]bool{}
 			}
+			leave[part.ref][p.UID] = true
+			delete(all, p.UID)
 		}
-		gangs[i] = evict.Gang{Group: 1, Above: c.Above(of), Short: stay < least}
-		if (lost || len(joins) == 0 && len(leave[of]) > 0) && stay < least {
-			gone[i] = 1
-		}
+	}
+}
+
+// parts are the crews of a group that leave whole when some members leave, those together that
+// cannot run without one another.
+func parts(crews []crew, leave map[gang.Ref]map[types.UID]bool) (parts [][]gang.Ref) {
+	gangs, gone := make([]evict.Gang, len(crews)), make([]int, len(crews))
+	for i, is := range crews {
+		gangs[i] = evict.Gang{Group: 1, Above: is.above}
+		gangs[i].Short, gone[i] = is.without(leave[is.ref])
 	}
 	for _, part := range evict.Apart(gangs, evict.Leave(gangs, gone)) {
 		var refs []gang.Ref
 		for _, i := range part {
-			refs = append(refs, together[i])
+			refs = append(refs, crews[i].ref)
 		}
 		parts = append(parts, refs)
 	}
 	return parts
+}
+
+// without says whether a crew has too few members when some leave, and whether more leave than it can spare.
+func (c *crew) without(leave map[types.UID]bool) (short bool, gone int) {
+	stay, lost := 0, 0
+	for _, pod := range c.pods {
+		if !leave[pod.UID] {
+			stay++
+		} else if !c.joins[pod.UID] {
+			lost++
+		}
+	}
+	if c.ref != c.ref.Whole() {
+		return c.short, max(0, lost-c.spare)
+	}
+	if (lost > 0 || len(c.joins) == 0 && len(leave) > 0) && (stay < c.least || lost > 0 && c.spare == 0) {
+		gone = 1
+	}
+	return stay < c.least, gone
 }
 
 // has says whether a victim leaves with its group.
