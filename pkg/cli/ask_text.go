@@ -60,7 +60,26 @@ func explainText(e *ask.Explanation, wide bool) string {
 		}
 		writeRows(&out, rows, make([]string, len(rows)))
 	}
+	writeTold(&out, e, wide)
 	return out.String()
+}
+
+// writeTold lists the latest events.
+func writeTold(out *strings.Builder, e *ask.Explanation, wide bool) {
+	if len(e.Told) == 0 {
+		return
+	}
+	rows, notes := [][]string{{"AGO", "EVENT", "TIMES"}}, []string{""}
+	told := e.Told
+	if !wide {
+		told = told[max(0, len(told)-mostRows):]
+	}
+	for _, t := range told {
+		rows = append(rows, []string{age(t.At, e.At()), t.Reason, strconv.Itoa(t.Times)})
+		notes = append(notes, indented(t.Message, 2))
+	}
+	out.WriteByte('\n')
+	writeRows(out, rows, notes)
 }
 
 // finished says how many members have ended.
@@ -118,10 +137,15 @@ func evictionText(e *ask.Eviction) string {
 		return fmt.Sprintf("at most %d", e.Slots)
 	case e.Untried:
 		return "not all ways were tried"
-	case e.Possible && e.Pods == 0:
+	case e.Possible && e.Pods == 0 && e.SentBack == 0:
 		return "nobody"
+	case e.Possible && e.Pods == 0:
+		return fmt.Sprintf("nobody, but %d that wait go back", e.SentBack)
 	case e.Possible:
 		text := fmt.Sprintf("%s of priority up to %d", countPods(e.Pods), e.HighestPriority)
+		if e.SentBack > 0 {
+			text += fmt.Sprintf(", and %d that wait go back", e.SentBack)
+		}
 		if e.Violations > 0 {
 			text += fmt.Sprintf(", %d against a budget", e.Violations)
 		}
@@ -137,14 +161,14 @@ func queueText(all []ask.Waiter, now time.Time, wide bool) string {
 	}
 	var out strings.Builder
 	rows, notes := [][]string{{"", "GANG", "PRIORITY", "AGE", "BOUND", "STATE", "RESERVED", "START"}}, []string{""}
-	for i, w := range all {
+	for _, w := range all {
 		reserved := "-"
 		if r := w.Reservation; r != nil {
 			reserved = fmt.Sprintf("%d in %s", r.Places, orCluster(r.Domain[strings.LastIndexByte(r.Domain, '/')+1:]))
 		}
-		position := strconv.Itoa(i + 1)
-		if w.State == ask.Waiting || w.State == ask.Rejected {
-			position = "-"
+		position := "-"
+		if w.Position > 0 {
+			position = strconv.Itoa(w.Position)
 		}
 		rows = append(rows, []string{
 			position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now), w.Members.String(), string(w.State), reserved, startText(w.EstimatedStart, now),

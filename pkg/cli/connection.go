@@ -31,8 +31,8 @@ func (c *connection) client() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
 }
 
-// list reads a cluster as it is now. What may not be read is named on standard error.
-func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Set, error) {
+// rest is how the cluster is reached.
+func (c *connection) rest() (*rest.Config, error) {
 	config, err := c.client().ClientConfig()
 	if err != nil {
 		return nil, err
@@ -40,6 +40,28 @@ func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Se
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = c.as
 	config.QPS = -1 // one list of each kind: there is nothing to hold back
+	return config, nil
+}
+
+// history reads what a cluster was told of a gang. If that may not be read, standard error says so.
+func (c *connection) history(ctx context.Context, cmd *cobra.Command, v *ask.View, of ask.Target) ([]ask.Told, error) {
+	config, err := c.rest()
+	if err != nil {
+		return nil, err
+	}
+	told, note, err := v.History(ctx, config, of)
+	if note != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)
+	}
+	return told, err
+}
+
+// list reads a cluster as it is now. What may not be read is named on standard error.
+func (c *connection) list(ctx context.Context, cmd *cobra.Command) (*simulate.Set, error) {
+	config, err := c.rest()
+	if err != nil {
+		return nil, err
+	}
 	set, notes, err := ask.List(ctx, config)
 	for _, note := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note)

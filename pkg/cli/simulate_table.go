@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -39,6 +40,10 @@ func simulateTable(r *simulate.Result) string {
 		out.WriteByte('\n')
 	}
 	rows := [][]string{{"POD", "STATE", "NODE"}}
+	devices := slices.ContainsFunc(r.Pods, func(p simulate.Pod) bool { return p.Devices != "" && !p.Ran })
+	if devices {
+		rows[0] = append(rows[0], "DEVICES")
+	}
 	notes := []string{""}
 	for _, p := range r.Pods {
 		if p.Ran && p.State == simulate.Bound {
@@ -48,8 +53,11 @@ func simulateTable(r *simulate.Result) string {
 		if p.NominatedNode != "" {
 			node = p.NominatedNode + " (nominated)"
 		}
-		rows = append(rows, []string{p.Namespace + "/" + p.Name, string(p.State), node})
-		notes = append(notes, indented(p.Message, 3))
+		row := []string{p.Namespace + "/" + p.Name, string(p.State), node}
+		if devices {
+			row = append(row, p.Devices)
+		}
+		rows, notes = append(rows, row), append(notes, indented(p.Message, 3))
 	}
 	if len(rows) > 1 {
 		writeRows(&out, rows, notes)

@@ -6,10 +6,12 @@
 //	ask.go      a View of a cluster
 //	explain.go  why a gang waits, or where it is
 //	reserve.go  whose places are reserved, and who leaves for it
+//	takers.go   who may take these places first
 //	cure.go     what would have a gang tried again
 //	look.go     what an attempt of the scheduler's says of domains
 //	since.go    since when
 //	where.go    where a gang runs, and how near
+//	history.go  what a live cluster was told of a gang
 //	queue.go    who is tried in which order
 //	tree.go     the network with what is free and used
 //	present.go  who is on which node
@@ -51,6 +53,7 @@ type View struct {
 	*simulate.World
 	at     time.Time
 	listed map[gang.Ref]cache.Report // as the cluster was found
+	held   map[gang.Ref]bool         // gangs with members for whom places were reserved then
 	told   told
 	queue  []gang.Ref // that wait, in the order in which they will be tried
 
@@ -65,7 +68,7 @@ func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
 
 // open lets victims stay for their grace period, or leave at once.
 func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, error) {
-	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, looks: map[gang.Ref]look{}}
+	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, held: map[gang.Ref]bool{}, looks: map[gang.Ref]look{}}
 	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, VictimsStay: stay, Tried: v.see}, set)
 	if err != nil {
 		return nil, err
@@ -75,6 +78,7 @@ func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, 
 		if r, ok := w.Shared().Cache.Report(ref); ok {
 			v.listed[ref] = r
 		}
+		v.held[ref] = slices.ContainsFunc(w.Shared().Cache.Pending(ref), func(p *v1.Pod) bool { return p.Status.NominatedNodeName != "" })
 	}
 	v.queue = v.order()
 	return v, nil

@@ -19,8 +19,8 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look) *Cure {
 	switch {
 	case l.refusal.Plan.Split:
 		c.Words = "members that run made anew, all of them or those in the wrong domain; more room does not help"
-	case l.shortage.Pinned != nil:
-		c.Words = "room in " + l.shortage.In + ": pods that leave, or nodes that come; or all its members made anew"
+	case l.shortage.Pin != nil:
+		c.Words = "room in " + l.shortage.Pin.In + ": pods that leave, or nodes that come; or all its members made anew"
 	case l.shortage.Never != nil:
 		c.Words = l.ever()
 	case l.refusal.Everywhere:

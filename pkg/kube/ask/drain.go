@@ -15,6 +15,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -313,7 +314,7 @@ func (v *View) arrived(ctx context.Context, m *Move) error {
 	}
 	trial, err := v.try(ctx, m.ref) // it goes on with those that stay
 	if err == nil && trial != nil && trial.Refusal != nil {
-		m.Reason = cmp.Or(v.lookAt(ctx, *trial, true).shortage.Sentence(), m.Reason)
+		m.Reason = cmp.Or(status.Sentence(v.lookAt(ctx, *trial, true).shortage), m.Reason)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ const (
 	Starts        State = "Starts"        // it waits, and the scheduler would start it now
 	Preempting    State = "Preempting"    // its places are reserved until victims have left
 	Evicts        State = "Evicts"        // it waits, and the scheduler would evict for it now
-	Waiting       State = "Waiting"       // for members, or other gangs
+	Waiting       State = "Waiting"       // for members, or other gangs, such as those of its group that have places
 	Unschedulable State = "Unschedulable" // there is no room
 	NeverFits     State = "NeverFits"     // there would be none with every pod gone
 	Rejected      State = "Rejected"      // what its users wrote cannot be carried out
@@ -52,7 +52,9 @@ type Explanation struct {
 	Queue   *Place   `json:"queue,omitempty"`
 	Holders []Holder `json:"holders,omitempty"` // of places that it must respect
 	Where   *Where   `json:"where,omitempty"`
-	at      time.Time
+	// Told is what a live cluster was told of it earlier, the latest last.
+	Told []Told `json:"told,omitempty"`
+	at   time.Time
 }
 
 // At is when the cluster was as it is explained.
@@ -71,11 +73,13 @@ func (m Members) String() string { return fmt.Sprintf("%d/%d", m.Bound, m.Min) }
 // Next is what would happen.
 type Next struct {
 	Domain string   `json:"domain"` // where the gang starts; "" is the whole cluster
-	Nodes  []string `json:"nodes"`
+	Nodes  []string `json:"nodes"`  // of its own members, not of its group's
 	// Evicts are, as namespace/name on node, who leaves: first those whose places it takes, then who goes
 	// with them.
 	Evicts []string `json:"evicts,omitempty"`
 	Leave  []string `json:"leave,omitempty"` // who is on its places too, and leaves for others, or by itself
+	// Takers are the gangs of which members may take its places before it starts.
+	Takers []string `json:"takers,omitempty"`
 	// Why says why they; nil if they leave already, or nobody does.
 	Why *status.Explanation `json:"why,omitempty"`
 
@@ -166,8 +170,8 @@ func (v *View) decided(ref gang.Ref) bool {
 	switch {
 	case !ok:
 		return true
-	case r.Reserved:
-		return tried // a reservation that was found may yet be given up
+	case r.Reserved: // a reservation that was found may yet be given up, or lost to somebody more important
+		return tried && !v.robbers(ref)
 	case whole(r):
 		// Of one that was whole when it was found the others that wait are asked about.
 		return len(v.cache().Pending(ref)) == 0 || r.Planned == 0 && (tried || !whole(v.listed[ref]))
@@ -176,6 +180,16 @@ func (v *View) decided(ref gang.Ref) bool {
 	}
 	// Who was refused since some node is left out for a while is tried once more when the while is over.
 	return last.refusal != nil && len(last.refusal.Avoided) == 0 && (r.Refusal.By == gang.Plan || r.Refusal.By == gang.Template)
+}
+
+// robbers says whether somebody comes after a gang who may take places that are reserved for it: one that was
+// bound in part when the scheduler began is tried before those who are more important.
+func (v *View) robbers(ref gang.Ref) bool {
+	mine := v.members(ref)
+	return len(mine) > 0 && slices.ContainsFunc(v.queue[slices.Index(v.queue, ref)+1:], func(other gang.Ref) bool {
+		theirs := v.members(other)
+		return len(theirs) > 0 && !v.listed[other].Refusal.Waits() && convert.Priority(theirs[0]) > convert.Priority(mine[0])
+	})
 }
 
 func (e *Explanation) fill(r cache.Report) {
@@ -206,6 +220,9 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	e.Domains, e.Layer, e.Unlike = l.domains, l.layer, l.unlike
 	condition := status.Condition(status.State(r), r.Domain)
 	e.Reason = condition.Message
+	if r.Refusal.Says != "" {
+		e.Reason = status.Clip(r.Refusal.String()) // the sentence is what it waits for
+	}
 	switch {
 	case whole(r) && !whole(was):
 		e.State, e.Reason = Starts, ""
@@ -220,9 +237,9 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 	case whole(r):
 		e.State, e.WaitsFor = Scheduled, "It runs; "+further(was, r)
 	case r.Reserved:
-		e.State = Unschedulable
-		e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; there is none for this gang."
-		e.Cure = &Cure{Words: "pods that leave, or nodes that come, once the others have started"}
+		if err := v.leftOut(ctx, e, ref); err != nil {
+			return err
+		}
 	case r.Refusal.By == gang.Declaration:
 		e.State, e.WaitsFor = Rejected, sentence(r.Refusal.Words)
 		e.Cure = &Cure{Words: "what its users wrote must be changed"}
@@ -238,7 +255,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		if l.shortage.Never != nil {
 			e.State = NeverFits
 		}
-		e.WaitsFor = l.shortage.Sentence()
+		e.WaitsFor = status.Sentence(l.shortage)
 		e.Cure = v.cure(ctx, ref, l)
 	default:
 		e.State, e.WaitsFor = Waiting, sentence(condition.Message)

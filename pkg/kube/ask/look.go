@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
@@ -18,7 +17,7 @@ type look struct {
 	refusal *place.Refusal // nil if there is a plan, or a plugin has failed
 
 	// All below only if it was looked at closely.
-	shortage status.Shortage
+	shortage place.Shortage
 	domains  []Domain
 	unlike   bool // the members that wait differ in what they need
 	layer    string
@@ -51,37 +50,13 @@ type Eviction struct {
 func (v *View) lookAt(ctx context.Context, t plugin.Trial, closely bool) look {
 	a := t.Attempt
 	l := look{refusal: t.Refusal}
-	if t.Refusal != nil && closely { // whether it ever fits is a question to each node
-		l.shortage = status.ShortageOf(t.Refusal)
-		l.shortage.Fresh = len(a.Group.Bound) == 0
-		if !t.Refusal.Plan.Split {
-			l.shortage.Pinned, l.shortage.In = pinned(a)
-		}
-		if l.shortage.Pinned == nil && !t.Refusal.Plan.Split {
-			if l.shortage.Never = a.Never(ctx); l.shortage.Never != nil {
-				l.shortage.Lacks = nil // what nodes are short of now is not in the way
-			}
-		}
+	if t.Refusal != nil && closely { // what it comes to is a question to each node
+		l.shortage = t.Shortage(ctx)
 	}
 	if closely && a.Counted() {
 		v.close(ctx, t, &l)
 	}
 	return l
-}
-
-// pinned are the members that run of a gang that must gather, and the domain that they bind the others to.
-func pinned(a *place.Attempt) (names []string, domain string) {
-	if a.All.Must == 0 {
-		return nil, ""
-	}
-	tree := a.Net.Tree
-	for _, m := range a.Group.Bound {
-		if i, ok := tree.NodeIndex(m.Node); ok {
-			_, name := convert.SplitKey(m.Pod)
-			names, domain = append(names, name), tree.Path(tree.Ancestor(tree.Node(i), a.All.Must))
-		}
-	}
-	return names, domain
 }
 
 // close looks at each domain.
@@ -95,24 +70,20 @@ func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
 		}
 	}
 	l.unlike = len(a.OneOfEach(a.Group.Pods[a.Group.Pending[0].Pod])) > 0
-	if l.shortage.Never != nil {
-		l.useless(a.Empty(ctx), lacks)
-	}
 	var then []offer.Slots
 	if l.may = t.Preemptor.May(a); l.may == preempt.Evicts && l.refusal != nil && !l.refusal.Plan.Split {
 		gone, nobody := t.Preemptor.Leavers(ctx, a)
 		l.nobody = nobody
-		without := a.FreeWithout(ctx, gone)
-		then = offer.Sum(tree, without)
-		if l.shortage.Never == nil {
-			l.staying(ctx, a, without, lacks)
-		}
+		then = offer.Sum(tree, a.FreeWithout(ctx, gone))
 	}
 	could := l.offers()
-	layer := shown(tree, a.All.Must)
+	layer, pin := shown(tree, a.All.Must), l.shortage.Pin
+	if pin != nil {
+		layer = pin.At
+	}
 	l.layer = tree.LayerNames()[layer]
 	for d := topology.Root; int(d) < tree.Len(); d++ {
-		if tree.Layer(d) != layer || !tree.Named(d) || l.shortage.Pinned != nil && tree.Path(d) != l.shortage.In {
+		if tree.Layer(d) != layer || !tree.Named(d) || pin != nil && tree.Path(d) != pin.In {
 			continue
 		}
 		lo, hi := tree.Nodes(d)
@@ -147,34 +118,6 @@ func (l *look) offers() map[string]int {
 		out[d.Path] = int(d.Slots)
 	}
 	return out
-}
-
-// useless counts the nodes that would take nobody with every pod gone, by what they lack.
-func (l *look) useless(empty []offer.Slots, lacks [][]string) {
-	l.shortage.Lacks = map[string]int{}
-	for i, reasons := range lacks {
-		for _, r := range reasons {
-			if empty[i] == 0 {
-				l.shortage.Lacks[r]++
-			}
-		}
-	}
-}
-
-// staying counts apart the nodes that would have room if pods left that may not be evicted.
-func (l *look) staying(ctx context.Context, a *place.Attempt, without []offer.Slots, lacks [][]string) {
-	empty := a.Empty(ctx)
-	counted := map[string]int{}
-	for i, reasons := range lacks {
-		if len(reasons) > 0 && without[i] == 0 && empty[i] > 0 {
-			l.shortage.Stay++
-			continue
-		}
-		for _, r := range reasons {
-			counted[r]++
-		}
-	}
-	l.shortage.Lacks = counted
 }
 
 // shown is the layer whose domains are listed for a gang that must gather in one: it, or the first

@@ -15,6 +15,7 @@ import (
 // Waiter is a gang that waits, or of which members do.
 type Waiter struct {
 	Gang     string    `json:"gang"`
+	Position int       `json:"position"` // as Place's
 	Priority int32     `json:"priority"`
 	Since    time.Time `json:"since,omitzero"`
 	Members  Members   `json:"members"`
@@ -67,6 +68,9 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 	}
 	w := &Waiter{
 		Gang: e.Gang, Since: e.Since, Priority: convert.Priority(pending[0]), Members: e.Members, State: e.State, Reason: e.WaitsFor,
+	}
+	if p := v.placeOf(ref); p != nil {
+		w.Position = p.Position
 	}
 	if e.Next != nil && (e.State == Preempting || e.State == Evicts) {
 		w.Reservation = &Reservation{Places: len(e.Next.Nodes), Domain: e.Next.Domain, Leaving: slices.Concat(e.Next.Evicts, e.Next.Leave)}

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -18,10 +19,7 @@ import (
 
 // hasPlaces says whether places are reserved for a gang itself, and not only for others of its group.
 func (v *View) hasPlaces(ref gang.Ref) bool {
-	return slices.ContainsFunc(v.cache().Pending(ref), func(pod *v1.Pod) bool {
-		node, _ := v.cache().Place(pod)
-		return node != ""
-	})
+	return slices.ContainsFunc(v.cache().Pending(ref), v.hasPlace)
 }
 
 // reserved is what a gang waits for whose places are reserved: victims that are leaving, or such as
@@ -33,21 +31,100 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was c
 	if err != nil || trial == nil {
 		return err
 	}
-	var places []gang.Place
-	for _, m := range trial.Attempt.Group.Pending {
-		if node := trial.Attempt.Group.Places[m.Pod]; node != "" {
+	var on []string
+	for _, m := range trial.Attempt.Group.Pending { // of the gang alone, all its sub-groups, as of one that starts
+		if node := trial.Attempt.Group.Places[m.Pod]; node != "" && m.Gang.Whole() == ref {
 			e.Next.Nodes = append(e.Next.Nodes, node)
-			places = append(places, gang.Place{Pod: m.Pod, Node: node})
 		}
 	}
-	e.Next.Domain = trial.Attempt.Domain(places)
+	for _, m := range trial.Attempt.Group.Bound {
+		if m.Gang.Whole() == ref {
+			on = append(on, m.Node)
+		}
+	}
+	e.Next.Domain = enclosing(v.cache().Topology().Tree, slices.Concat(e.Next.Nodes, on))
 	if e.Next.Why = v.Eviction(ref); e.Next.Why != nil {
 		e.State = Evicts
 	}
 	v.makeRoom(e.Next, trial)
+	if e.Next.Takers, err = v.takers(ctx, ref, trial, e.Next.Nodes); err != nil {
+		return err
+	}
 	e.WaitsFor = e.Next.sentence()
 	v.costs(e, ref)
 	return nil
+}
+
+// leftOut is what a gang waits for that has no places while they are reserved for others of its group. Once these
+// start the group is planned anew, and with all who leave there may be room for this one, which is kept from
+// nobody: so no more is said.
+func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error {
+	trial, err := v.try(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if trial != nil {
+		nodes, err := v.whenGone(ctx, trial, ref)
+		if err != nil {
+			return err
+		}
+		if len(nodes) > 0 {
+			e.State = Waiting
+			e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; when they start there may be room for this gang in " +
+				in(enclosing(v.cache().Topology().Tree, nodes)) + ", too."
+			return nil
+		}
+	}
+	e.State = Unschedulable
+	e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; there is none for this gang."
+	e.Cure = &Cure{Words: "pods that leave, or nodes that come, once the others have started"}
+	return nil
+}
+
+// whenGone are the nodes that an attempt would choose for the members of a gang that wait, in their order, if all had
+// left who leave; nil if it would choose none for them.
+func (v *View) whenGone(ctx context.Context, t *plugin.Trial, ref gang.Ref) (nodes []string, err error) {
+	a := t.Attempt
+	if !a.Counted() {
+		return nil, nil
+	}
+	gone := make([][]*v1.Pod, len(a.Nodes))
+	for i, n := range a.Nodes {
+		if n != nil {
+			gone[i] = v.leavers(t, n)
+		}
+	}
+	found, refusal, err := a.Choose(ctx, gone)
+	if err != nil || refusal != nil {
+		return nil, err
+	}
+	of := map[string]bool{}
+	for _, m := range a.Group.Pending {
+		of[m.Pod] = m.Gang.Whole() == ref
+	}
+	for _, p := range found.Places {
+		if of[p.Pod] {
+			nodes = append(nodes, p.Node)
+		}
+	}
+	return nodes, nil
+}
+
+// leavers are who leaves a node.
+func (v *View) leavers(t *plugin.Trial, n fwk.NodeInfo) []*v1.Pod {
+	return slices.DeleteFunc(podsOn(n), func(p *v1.Pod) bool { return !t.Preemptor.Victims.Leaves(p, v.Now()) })
+}
+
+// enclosing is the path of the deepest domain that holds some nodes.
+func enclosing(tree *topology.Tree, nodes []string) string {
+	var on []int
+	for _, node := range nodes {
+		if i, ok := tree.NodeIndex(node); ok {
+			on = append(on, i)
+		}
+	}
+	domain, _ := tree.Enclosing(slices.Values(on))
+	return tree.Path(domain)
 }
 
 // makeRoom notes who leaves for a reservation.
@@ -83,13 +160,17 @@ func (n *Next) sentence() string {
 	if len(n.Leave) > 0 {
 		out = append(out, fmt.Sprintf("%s %s anyway", several(n.Leave), map[bool]string{true: "leaves", false: "leave"}[len(n.Leave) == 1]))
 	}
+	unless := ""
+	if len(n.Takers) > 0 {
+		unless = ", unless members of " + several(n.Takers) + " take its places first"
+	}
 	switch len(n.Evicts) + len(n.Leave) {
 	case 0:
-		return fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it.", in(n.Domain))
+		return fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it%s.", in(n.Domain), unless)
 	case 1:
-		return fmt.Sprintf("%s; it starts in %s when that pod has left.", strings.Join(out, "; "), in(n.Domain))
+		return fmt.Sprintf("%s; it starts in %s when that pod has left%s.", strings.Join(out, "; "), in(n.Domain), unless)
 	}
-	return fmt.Sprintf("%s; it starts in %s when these have left.", strings.Join(out, "; "), in(n.Domain))
+	return fmt.Sprintf("%s; it starts in %s when these have left%s.", strings.Join(out, "; "), in(n.Domain), unless)
 }
 
 func nameOn(p *v1.Pod) string { return convert.PodKey(p) + " on " + p.Spec.NodeName }

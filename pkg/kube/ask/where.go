@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -112,15 +113,20 @@ func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1
 			continue
 		}
 		known[template] = true
-		fresh := pod.DeepCopy()
-		fresh.Spec.NodeName, fresh.Status.NominatedNodeName = "", "" // else it fits nowhere else
-		c, err := fit.NewCounter(ctx, profile, fresh)
+		c, err := counter(ctx, profile, pod)
 		if err != nil {
 			return err
 		}
 		do(c, nodes)
 	}
 	return nil
+}
+
+// counter counts how many such pods nodes take, wherever this one is or was to go.
+func counter(ctx context.Context, profile framework.Framework, pod *v1.Pod) (*fit.Counter, error) {
+	fresh := pod.DeepCopy()
+	fresh.Spec.NodeName, fresh.Status.NominatedNodeName = "", "" // else it fits nowhere else
+	return fit.NewCounter(ctx, profile, fresh)
 }
 
 func (v *View) onEach(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo, do func(int, fwk.NodeInfo)) {

@@ -32,6 +32,7 @@ type ConsideredDomain struct {
 type EvictionCost struct {
 	Violations      int   `json:"violations"` // pods that leave against a PodDisruptionBudget
 	Pods            int   `json:"pods"`
+	SentBack        int   `json:"sentBack,omitempty"` // members that wait at their places, and go back to the queue
 	HighestPriority int32 `json:"highestPriority"`
 	Sum             int64 `json:"sum"` // of priorities
 }
@@ -41,6 +42,7 @@ var rules = map[evict.Rule]string{
 	evict.Alone:         "no other domain is possible",
 	evict.ByBudgets:     "fewest violated PodDisruptionBudgets",
 	evict.ByPods:        "fewest pods",
+	evict.ByBack:        "fewest members sent back to the queue",
 	evict.ByHighest:     "lowest highest priority",
 	evict.BySum:         "lowest sum of priorities",
 	evict.ByMembers:     "most members placed",
@@ -99,13 +101,24 @@ func (c ConsideredDomain) cost() string {
 		return "not all ways were tried"
 	case !c.Possible:
 		return "impossible"
-	case c.Pods == 0:
+	case c.Pods == 0 && c.SentBack == 0:
 		return "nobody"
 	}
-	text := fmt.Sprintf("%d pods of priority up to %d", c.Pods, c.HighestPriority)
+	text := fmt.Sprintf("%d pods", c.Pods)
 	if c.Pods == 1 {
-		text = fmt.Sprintf("1 pod of priority %d", c.HighestPriority)
-	} else if c.Sum != int64(c.Pods)*int64(c.HighestPriority) {
+		text = "1 pod"
+	}
+	switch {
+	case c.Pods == 0:
+		text = fmt.Sprintf("nobody, but %d that wait go back, of priority up to %d", c.SentBack, c.HighestPriority)
+	case c.SentBack > 0:
+		text = fmt.Sprintf("%s, and %d that wait go back, of priority up to %d", text, c.SentBack, c.HighestPriority)
+	case c.Pods == 1:
+		text += fmt.Sprintf(" of priority %d", c.HighestPriority)
+	default:
+		text += fmt.Sprintf(" of priority up to %d", c.HighestPriority)
+	}
+	if c.SentBack == 0 && c.Sum != int64(c.Pods)*int64(c.HighestPriority) {
 		text += fmt.Sprintf(", %d in sum", c.Sum)
 	}
 	if c.Violations > 0 { // pods, however few budgets protect them

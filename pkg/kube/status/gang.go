@@ -23,24 +23,30 @@ const (
 	ReasonBinding        = "Binding"              // places are planned and being taken
 	ReasonPreempting     = "Preempting"           // places are reserved until victims have left
 	ReasonUnschedulable  = "Unschedulable"        // there is no plan
+	ReasonNeverFits      = "NeverFits"            // there would be none with every pod gone
 	ReasonRejected       = "Rejected"             // what the users wrote cannot be carried out
 	ReasonConflict       = "TopologySpecConflict" // gangs of one group want different things
 	ReasonWaiting        = "Waiting"              // members or gangs are missing
 	ReasonReady          = "Ready"                // whole, and not tried yet
 	ReasonTimeout        = "ScheduleTimeout"      // the members were returned to the queue
 	ReasonEvictionFailed = "EvictionFailed"       // a victim could not be asked to leave
+	ReasonReserved       = "Reserved"             // of an event: places are kept until victims have left
+	ReasonGaveUp         = "ReservationGivenUp"   // of an event: they are not kept any longer
 )
 
 // Limit is the longest message, in bytes.
 const Limit = 1024
 
 // Clip shortens a message to Limit.
-func Clip(message string) string {
+func Clip(message string) string { return clip(message, Limit) }
+
+// clip shortens a message to so many bytes.
+func clip(message string, most int) string {
 	const more = " ..."
-	if len(message) <= Limit {
+	if len(message) <= most {
 		return message
 	}
-	return strings.ToValidUTF8(message[:Limit-len(more)], "") + more
+	return strings.ToValidUTF8(message[:max(0, most-len(more))], "") + more
 }
 
 // Condition says how far a gang is; domain is where its bound members are, if known.
@@ -65,7 +71,10 @@ func Condition(s gang.State, domain string) metav1.Condition {
 	case s.Refusal.By == gang.Conflict:
 		c.Reason, c.Message = ReasonConflict, s.Refusal.String()
 	case s.Refusal.Is():
-		c.Reason, c.Message = ReasonUnschedulable, s.Refusal.String()
+		c.Reason, c.Message = ReasonUnschedulable, Of(s.Refusal).String()
+		if s.Refusal.Never {
+			c.Reason = ReasonNeverFits
+		}
 	case s.Started:
 		c.Reason, c.Message = ReasonReady, fmt.Sprintf("the gang was bound; %d of %d members run now", s.Bound, s.Min)
 	default:
@@ -89,6 +98,7 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 	out.OccupiedBy = strings.Join(n.Owners, ",")
 	out.Scheduled = int32(n.Bound + n.Succeeded + n.Failed)
 	out.Running, out.Succeeded, out.Failed = int32(n.Running), int32(n.Succeeded), int32(n.Failed)
+	out.Domain = n.Domain
 	if out.ScheduleStartTime == nil && (s.Planned > 0 || n.Bound > 0) {
 		out.ScheduleStartTime = &now
 	}

@@ -25,7 +25,7 @@ func Initially(old Conditions, condition string, is metav1.Condition, once bool,
 	case is.Reason == ReasonWaiting || is.Reason == ReasonReady || is.Reason == ReasonBinding:
 		return old
 	default:
-		c.Reason = ReasonUnschedulable
+		c.Reason = ReasonUnschedulable // of the reasons that the API knows; the message says whether it ever fits
 	}
 	out := Conditions{slices.Clone(old.Conditions)}
 	meta.SetStatusCondition(&out.Conditions, c)

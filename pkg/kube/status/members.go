@@ -27,20 +27,23 @@ type members struct {
 }
 
 // saidToAll is why a gang was refused when its members were told.
-type saidToAll struct{ reason, words string }
+type saidToAll struct {
+	reason string
+	said   Said
+}
 
-// words returns what to tell members of a gang that is refused for a reason: what others were told.
-func (m *members) words(name, reason, words string) string {
+// said returns what to tell members of a gang that is refused for a reason: what others were told.
+func (m *members) said(name, reason string, said Said) Said {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if said, known := m.told[name]; known && said.reason == reason {
-		return said.words
+	if told, known := m.told[name]; known && told.reason == reason {
+		return told.said
 	}
 	if m.told == nil {
 		m.told = map[string]saidToAll{}
 	}
-	m.told[name] = saidToAll{reason, words}
-	return words
+	m.told[name] = saidToAll{reason, said}
+	return said
 }
 
 // forget is for a gang that has what it needs, or is gone.
@@ -62,8 +65,8 @@ func (t *Teller) tellRefused(r cache.Report) {
 	if speaker == nil {
 		return
 	}
-	words := t.members.words(r.Gang.ID(), Condition(r.State, "").Reason, r.Refusal.String())
-	say := Waiting{Message: Sibling(r.Gang, speaker, words, "", 0)}
+	said := t.members.said(r.Gang.ID(), Condition(r.State, "").Reason, Of(r.Refusal))
+	say := Waiting{Message: Sibling(r.Gang, speaker, said, "", 0)}
 	for _, pod := range t.cache.Pending(r.Gang) {
 		if pod.UID == speaker.UID || len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) {
 			continue

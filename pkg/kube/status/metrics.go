@@ -63,7 +63,7 @@ type waitingGang struct {
 	started bool      // it had, and has lost members since
 	cycles  int
 	runs    int64
-	beyond  []place.InLayer
+	spread  []place.Spread
 }
 
 // freed are nodes, with how many pods have left them to make room.
@@ -95,7 +95,7 @@ const NoPlugin = "none"
 
 // reasons are those of a gang that waits.
 var reasons = []string{
-	ReasonBinding, ReasonConflict, ReasonPreempting, ReasonReady, ReasonRejected, ReasonUnschedulable, ReasonWaiting,
+	ReasonBinding, ReasonConflict, ReasonNeverFits, ReasonPreempting, ReasonReady, ReasonRejected, ReasonUnschedulable, ReasonWaiting,
 }
 
 // sizes are classes of gangs, by the most members that they need.
@@ -366,8 +366,8 @@ func (m *Meter) started(ref gang.Ref, t cache.Tally, w *waitingGang) {
 	}
 	m.cycles.WithLabelValues(size).Observe(float64(w.cycles))
 	m.gangRuns.WithLabelValues(size).Observe(float64(w.runs))
-	for _, at := range w.beyond {
-		m.beyond.WithLabelValues(at.Layer).Observe(float64(at.N))
+	for _, at := range w.spread {
+		m.beyond.WithLabelValues(at.Layer).Observe(float64(at.Touched - at.Least))
 	}
 }
 
@@ -403,11 +403,10 @@ func (m *Meter) Ran(group gang.Ref, before int64) {
 }
 
 // Placed is for an attempt that has found places: how near they are, and what fits beside them.
-func (m *Meter) Placed(a *place.Attempt, places []gang.Place) {
-	beyond := a.Beyond(places)
+func (m *Meter) Placed(a *place.Attempt, places []gang.Place, spread []place.Spread) {
 	m.mu.Lock()
 	if w := m.waits[a.Group.Key]; w != nil {
-		w.beyond = beyond
+		w.spread = spread
 	}
 	m.mu.Unlock()
 	m.fits(a, places)
@@ -440,7 +439,7 @@ func (m *Meter) fits(a *place.Attempt, places []gang.Place) {
 	m.largest, m.looked = largest, now
 }
 
-// TriedAgain is for a group that was refused before, and was tried again.
+// TriedAgain is for a group that was refused before, and was tried again since something has changed.
 func (m *Meter) TriedAgain(helped bool) {
 	result := wakeVain
 	if helped {

@@ -11,43 +11,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Shortage is what one plain sentence says of a gang without a plan.
-type Shortage struct {
-	Plan *plan.Refusal
-	// Lacks counts nodes by what they lack, in the Filters' words: with Never, those that would take nobody
-	// with every pod gone.
-	Lacks map[string]int
-	// Stay are further nodes that would have room if pods left that may not be evicted.
-	Stay int
-	// Never is what stands in the way when every pod has gone; nil if nothing does.
-	Never *plan.Refusal
-	// Pinned are the names of members that run, and so bind the others to the domain In; nil if
-	// none do.
-	Pinned []string
-	In     string
-	// Fresh says that no member runs: those that wait make up all multiples.
-	Fresh bool
-}
-
-// Odd are the multiples that as many members cannot make up, wherever they are.
-func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
-	for _, m := range r.Multiple {
-		if s.Fresh && r.Want%m.Count != 0 {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// ShortageOf is what is known of a refusal alone.
-func ShortageOf(r *place.Refusal) Shortage { return Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks} }
-
 // Sentence says in one plain sentence what a gang needs, what the best domain has, and what the
-// nodes are short of. It is shorter than Limit.
-func (s Shortage) Sentence() string {
+// nodes are short of; where members that run bind the others, who they are and what would help. It is
+// shorter than Limit.
+func Sentence(s place.Shortage) string {
 	r := s.Plan
-	if len(s.Pinned) > 0 && !r.Split {
-		return Clip(fmt.Sprintf("%s in %s, which has no room for %d more; the gang moves only as a whole.", run(s.Pinned), clipped(s.In), r.Want))
+	if s.Pin != nil && !r.Split {
+		return Clip(pinned(s.Pin))
 	}
 	if s.Never != nil {
 		r = s.Never
@@ -63,15 +33,19 @@ func (s Shortage) Sentence() string {
 	} else {
 		fmt.Fprintf(&out, " in one %s domain", r.Layer)
 	}
+	could := "could take"
+	if s.AtMost {
+		could += " at most"
+	}
 	switch {
 	case len(r.Domains) == 0:
 		out.WriteString("; no node is in one")
 	case s.Never != nil && r.Domains[0].Slots == 0:
 		out.WriteString("; no node could take a single member, even with every pod gone")
 	case s.Never != nil && whole:
-		fmt.Fprintf(&out, "; it could take %d with every pod gone", r.Domains[0].Slots)
+		fmt.Fprintf(&out, "; it %s %d with every pod gone", could, r.Domains[0].Slots)
 	case s.Never != nil:
-		fmt.Fprintf(&out, "; the largest, %s, could take %d with every pod gone", clipped(r.Domains[0].Path), r.Domains[0].Slots)
+		fmt.Fprintf(&out, "; the largest, %s, %s %d with every pod gone", clipped(r.Domains[0].Path), could, r.Domains[0].Slots)
 	case whole:
 		fmt.Fprintf(&out, "; there is room for %d", r.Domains[0].Slots)
 	case r.Domains[0].Slots == 0:
@@ -79,12 +53,37 @@ func (s Shortage) Sentence() string {
 	default:
 		fmt.Fprintf(&out, "; best is %s with %d", clipped(r.Domains[0].Path), r.Domains[0].Slots)
 	}
-	out.WriteString(s.nodes())
+	out.WriteString(nodes(s))
+	for _, s := range s.Short {
+		fmt.Fprintf(&out, "; %d × %s are needed, %d are free", s.Need, s.What, s.Free)
+	}
 	for _, m := range s.Odd(r) {
 		fmt.Fprintf(&out, "; %d is no multiple of %d", r.Want, m.Count)
 	}
 	out.WriteString(besides(r))
 	return Clip(out.String() + ".")
+}
+
+// pinned is said of members that have no room where others of their gang run. The words before the colon
+// are stable: people and tools match on them.
+func pinned(p *place.Pin) string {
+	places, where := fmt.Sprint(p.Want, " places"), ""
+	if p.Want == 1 {
+		places = "1 place"
+	}
+	if p.Layer != "" {
+		where = fmt.Sprintf(" in one %s domain", p.Layer)
+	}
+	switch {
+	case p.Room >= p.Want: // but not for all rules together
+		places, where = "more places", where+" there"
+	case p.Room > 0:
+		where += fmt.Sprintf(" there (%d now)", p.Room)
+	default:
+		where += " there"
+	}
+	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: %s%s would help, or all its members made anew.",
+		run(p.Who), clipped(p.In), places, where)
 }
 
 // run names members, and says that they run.
@@ -129,7 +128,7 @@ func besides(r *plan.Refusal) (out string) {
 const mostLacks = 4
 
 // nodes counts nodes by what they lack, in brackets; "" if nothing is known.
-func (s Shortage) nodes() string {
+func nodes(s place.Shortage) string {
 	type lack struct {
 		nodes int
 		words [2]string // of one node, of several

@@ -1,11 +1,15 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -17,60 +21,106 @@ func TestSentence(t *testing.T) {
 	cluster := &plan.Refusal{Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}}
 	for _, test := range []struct {
 		says string
-		of   Shortage
+		of   place.Shortage
 	}{
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 3 hold pods that may not be evicted).",
-			Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3}, Stay: 3},
+			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3}, Stay: 3},
 		},
-		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2.", Shortage{Plan: block}},
+		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2.", place.Shortage{Plan: block}},
 		{
 			"Needs 4 in the cluster; there is room for 3 (1 node is not ready, 1 lacks nvidia.com/gpu).",
-			Shortage{Plan: cluster, Lacks: map[string]int{"Insufficient nvidia.com/gpu": 1, "node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 1}},
+			place.Shortage{Plan: cluster, Lacks: map[string]int{"Insufficient nvidia.com/gpu": 1, "node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 1}},
 		},
 		{
 			"Needs 2 in one BlockLayer domain; none has room for a single member (2 nodes say: didn't have free devices).",
-			Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"node(s) didn't have free devices": 2}},
+			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"node(s) didn't have free devices": 2}},
 		},
-		{"Needs 2 in one BlockLayer domain; no node is in one.", Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
+		{"Needs 2 in one BlockLayer domain; no node is in one.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
 			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3.",
-			Shortage{Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
+			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
 		},
 		{
 			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3; 3 is no multiple of 2.",
-			Shortage{Fresh: true, Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
+			place.Shortage{Fresh: true, Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
 		},
 		{
 			"Needs 6 in one SpineLayer domain; the largest, spine-0, could take 5 with every pod gone (6 nodes are cordoned).",
-			Shortage{Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6}, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
+			place.Shortage{Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6}, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
+		},
+		{
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, could take at most 5 with every pod gone.",
+			place.Shortage{Plan: block, AtMost: true, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
 		},
 		{
 			"Needs 3 in one SpineLayer domain; no node could take a single member, even with every pod gone.",
-			Shortage{Plan: block, Never: &plan.Refusal{Want: 3, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0"}}}},
+			place.Shortage{Plan: block, Never: &plan.Refusal{Want: 3, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0"}}}},
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is b with 3; the members that run are in several domains of BlockLayer; not all ways were tried.",
-			Shortage{Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Cut: true}},
+			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 3}}, Split: true, Cut: true}},
 		},
 		{
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 7 lack c, 6 lack d, 2 more reasons).",
-			Shortage{Plan: block, Lacks: map[string]int{
+			place.Shortage{Plan: block, Lacks: map[string]int{
 				"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6, "Insufficient e": 5, "Too many pods": 4,
 			}},
 		},
 		{
-			"a-1 and a-2 run in spine-2/block-4, which has no room for 1 more; the gang moves only as a whole.",
-			Shortage{Plan: &plan.Refusal{Want: 1, Layer: "BlockLayer"}, Pinned: []string{"a-1", "a-2"}, In: "spine-2/block-4"},
+			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: 1 place there would help, or all its members made anew.",
+			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a-1", "a-2"}, In: "spine-2/block-4", Want: 1}},
 		},
 		{
-			"a, b, c and 2 more run in s, which has no room for 4 more; the gang moves only as a whole.",
-			Shortage{Plan: &plan.Refusal{Want: 4, Layer: "SpineLayer"}, Pinned: []string{"a", "b", "c", "d", "e"}, In: "s"},
+			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: 4 places there (1 now) would help, or all its members made anew.",
+			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a", "b", "c", "d", "e"}, In: "s", Want: 4, Room: 1}},
+		},
+		{
+			"a runs in s, which has no room; the gang moves only as a whole: 3 places in one BlockLayer domain there (2 now) would help, or all its members made anew.",
+			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 2, Layer: "BlockLayer"}},
+		},
+		{ // each fits by itself, and not all of them
+			"a runs in s, which has no room; the gang moves only as a whole: more places there would help, or all its members made anew.",
+			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 5}},
 		},
 	} {
-		require.Equal(t, test.says, test.of.Sentence())
+		require.Equal(t, test.says, Sentence(test.of))
+	}
+}
+
+// TestRefusedHasRoom: however much there is to say, the sentence stands first, what came of it last, and no
+// message is longer than the limit.
+func TestRefusedHasRoom(t *testing.T) {
+	speaker := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-0"}}
+	of := gang.Ref{Namespace: "ns", Name: "g"}
+	many := &plan.Refusal{Want: 9, Layer: "BlockLayer"}
+	for i := range 60 {
+		many.Domains = append(many.Domains, plan.Offer{Path: fmt.Sprintf("spine-%d/block-with-a-rather-long-name-%d", i/10, i), Slots: 8})
 	}
 	long := &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: strings.Repeat("x", 5000), Slots: 2}}}
-	says := ShortageOf(&place.Refusal{Plan: long, Diagnosis: place.Diagnosis{Lacks: map[string]int{strings.Repeat("y", 5000): 1}}}).Sentence()
-	require.LessOrEqual(t, len(says), Limit)
+	few := &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b", Slots: 2}}}
+	for name, r := range map[string]*place.Refusal{
+		"few":          {Plan: few},
+		"many":         {Plan: many, Diagnosis: place.Diagnosis{Nodes: 900, Lacks: map[string]int{"Insufficient cpu": 900}}},
+		"long names":   {Plan: long},
+		"long reasons": {Plan: few, Diagnosis: place.Diagnosis{Lacks: map[string]int{strings.Repeat("y", 5000): 1, strings.Repeat("z", 5000): 1}}},
+		"left out":     {Plan: many, Avoided: map[string]string{"n1": strings.Repeat("a", 400), "n2": "b"}},
+	} {
+		said := Refused(r, place.Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks}, Frame(speaker, of))
+		require.True(t, strings.HasPrefix(said.Sentence, "Needs "), name)
+		for _, message := range []string{
+			said.String(), said.ForSpeaker(PreemptionNobody, 0, 4), Sibling(of, speaker, said, PreemptionNobody.Says(0, 4), 0),
+			Sibling(of, speaker, Said{Sentence: said.Sentence, Text: PreemptionNobody.After(said.Text)}, "", 0),
+		} {
+			require.LessOrEqual(t, len(message), Limit, name)
+			require.True(t, strings.HasPrefix(message, said.Sentence[:50]), name)
+			require.Contains(t, message, "no candidate topology nodes can accommodate job, desiredOfferSlot: ", name)
+		}
+		require.True(t, strings.HasSuffix(said.ForSpeaker(PreemptionNobody, 0, 4), "preemption: no potential victims."), name)
+		if name == "many" { // as many domains as have room, and nothing cut
+			require.Contains(t, said.Text, "BlockLayer/spine-0/block-with-a-rather-long-name-5: 8;")
+			require.Contains(t, said.Text, "; and 5")
+			require.Contains(t, Sibling(of, speaker, said, "", 0), `"`+said.Text+`"`)
+		}
+	}
 }

@@ -67,11 +67,12 @@ func TestPodGroupPhases(t *testing.T) {
 }
 
 func TestPodGroupIsStable(t *testing.T) {
-	state, n := gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{Bound: 2, Running: 2, Owners: []string{"ns/a", "ns/b"}}
+	state, n := gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{Bound: 2, Running: 2, Owners: []string{"ns/a", "ns/b"}, Domain: "spine-1"}
 	first := status.PodGroup(scheduling.PodGroupStatus{}, state, n, metav1.NewTime(time.Unix(100, 0)))
 	again := status.PodGroup(first, state, n, metav1.NewTime(time.Unix(200, 0)))
 	require.Equal(t, first, again, "nothing changed, so nothing may be written")
 	require.Equal(t, "ns/a,ns/b", first.OccupiedBy)
+	require.Equal(t, "spine-1", first.Domain)
 	require.Equal(t, int64(100), again.ScheduleStartTime.Unix())
 }
 

@@ -2,6 +2,8 @@ package status
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
 // Teller tells people: it brings the status of objects up to date and records events,
@@ -30,6 +33,7 @@ type Teller struct {
 	options  TellerOptions
 	told     told
 	throttle throttle
+	near     near
 	members  members
 	voids    voids
 }
@@ -127,7 +131,7 @@ func (v *voids) of(key string) types.UID {
 
 // Siblings writes to the other pending members why they wait. Only a gang for which
 // victims leave costs a write for each member: they get a nominated node anyway.
-func (t *Teller) Siblings(speaker *v1.Pod, why string, came Preemption) {
+func (t *Teller) Siblings(speaker *v1.Pod, why Said, came Preemption) {
 	group, refusal := t.cache.Group(speaker)
 	if refusal.Is() || len(group.Places) == 0 {
 		return
@@ -142,15 +146,55 @@ func (t *Teller) Siblings(speaker *v1.Pod, why string, came Preemption) {
 
 // Refused returns what to say of a group that is refused: its words stay for a while. If
 // they are not why, later is when that may be said; nothing else need happen until then.
-func (t *Teller) Refused(group gang.Ref, why string) (words string, later time.Duration) {
+func (t *Teller) Refused(group gang.Ref, why Said) (words Said, later time.Duration) {
 	if t.options.Settle < 0 {
 		return why, 0
 	}
 	return t.throttle.words(group.ID(), why, t.options.Clock.Now())
 }
 
-// Placed is for a group that is refused no longer.
-func (t *Teller) Placed(group gang.Ref) { t.throttle.forget(group.ID()) }
+// Placed is for a group that is refused no longer, since there are places for it: how near they are is said
+// when it is bound. Of one whose members run already nothing is known anew.
+func (t *Teller) Placed(group gang.Ref, spread []place.Spread) {
+	t.throttle.forget(group.ID())
+	if spread != nil {
+		t.near.set(group, spread)
+	}
+}
+
+// near is how near the places of groups are, as of their plans.
+type near struct {
+	mu     sync.Mutex
+	groups map[gang.Ref][]place.Spread
+}
+
+func (n *near) set(group gang.Ref, spread []place.Spread) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.groups == nil {
+		n.groups = map[gang.Ref][]place.Spread{}
+	}
+	if n.groups[group] = spread; len(spread) == 0 {
+		delete(n.groups, group)
+	}
+}
+
+// words says of each layer in which there are several domains how many, in brackets; "" if nothing is
+// known, or all is in one.
+func (n *near) words(group gang.Ref) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var parts []string
+	for _, at := range n.groups[group] {
+		if at.Touched > 1 {
+			parts = append(parts, fmt.Sprintf("%d of %s, least possible %d", at.Touched, at.Layer, at.Least))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (domains touched: " + strings.Join(parts, "; ") + ")"
+}
 
 // told remembers what was said last about an object, so that it is said once.
 type told struct {
@@ -185,7 +229,8 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	if !ok {
 		t.told.forget(name)
 		t.told.forget("members of " + name)
-		t.throttle.forget(name)
+		t.throttle.gone(name)
+		t.near.set(ref, nil)
 		t.members.forget(name)
 		return nil
 	}
@@ -198,7 +243,11 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 		t.members.forget(name)
 	}
 	switch c.Reason {
-	case ReasonScheduled, ReasonBinding, ReasonReady, ReasonPreempting:
+	case ReasonScheduled:
+		t.Gang(ref, Normal, c.Reason, c.Message+t.near.words(t.cache.Together(ref)[0]))
+	case ReasonPreempting:
+		t.Gang(ref, Normal, ReasonReserved, c.Message)
+	case ReasonBinding, ReasonReady:
 		t.Gang(ref, Normal, c.Reason, c.Message)
 	default:
 		t.Gang(ref, Warning, c.Reason, c.Message)
@@ -264,10 +313,19 @@ func (t *Teller) Gang(ref gang.Ref, kind, reason, message string) {
 	if !t.told.news(name, string(uid)+reason+message) || reason == ReasonReady || reason == ReasonBinding {
 		return
 	}
-	if reason == ReasonUnschedulable && t.options.Settle >= 0 && t.throttle.heard(name, string(uid)+reason, t.options.Clock.Now()) {
+	if t.options.Settle >= 0 && t.throttle.heard(name, string(uid)+likeness(reason, message), t.options.Clock.Now()) {
 		return // the condition says it
 	}
 	t.Note(cache.Note{About: about, Warning: kind == Warning, Reason: reason, Message: message})
+}
+
+// likeness is equal for events of which one a minute is enough: of refusals, whose words change with each
+// pod that starts or ends, whatever they say.
+func likeness(reason, message string) string {
+	if reason == ReasonUnschedulable || reason == ReasonNeverFits {
+		return reason
+	}
+	return reason + " " + message
 }
 
 // PodGroup returns the PodGroup of a gang as events need it; nil if it has none.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -126,6 +127,39 @@ func TestRefusalsAreFewEvents(t *testing.T) {
 		w.pass(time.Minute)
 		w.teller.Expired(g, "waited too long")
 		require.Equal(t, []string{"g Warning ScheduleTimeout: waited too long"}, w.said())
+	})
+}
+
+// TestEventsAreNotRepeated: what was said of a gang is not said again within a minute, whatever was said between.
+func TestEventsAreNotRepeated(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := w.gang("g", 1)
+		w.pass(time.Second)
+		w.said()
+		for range 10 {
+			w.teller.Gang(g, status.Warning, status.ReasonTimeout, "waited too long")
+			w.teller.Gang(g, status.Warning, status.ReasonGaveUp, "the places are taken")
+		}
+		require.Equal(t, []string{"g Warning ScheduleTimeout: waited too long", "g Warning ReservationGivenUp: the places are taken"}, w.said())
+		w.pass(time.Minute)
+		w.teller.Gang(g, status.Warning, status.ReasonTimeout, "waited too long")
+		require.Equal(t, []string{"g Warning ScheduleTimeout: waited too long"}, w.said())
+	})
+}
+
+// TestWhereAndHowNear: that a gang is bound is an event, with how many domains it touches, and how many it would at
+// the least; once, although a later member knows nothing of that.
+func TestWhereAndHowNear(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := w.gang("g", 1)
+		w.teller.Placed(g, []place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 3, Least: 2}, {Layer: "NodeTopologyLayer", Touched: 4, Least: 4}})
+		w.pod("g", "g-0", "n")
+		w.pass(time.Minute)
+		require.Equal(t, []string{"g Normal Scheduled: the gang is bound (domains touched: 3 of BlockLayer, least possible 2; 4 of NodeTopologyLayer, least possible 4)"}, w.said())
+		w.teller.Placed(g, nil)
+		w.teller.Report(g)
+		w.pass(time.Minute)
+		require.Empty(t, w.said())
 	})
 }
 
@@ -248,12 +282,12 @@ func TestSiblings(t *testing.T) {
 		w.pod("g", "g-1", "")
 		w.pass(time.Minute)
 		w.written()
-		w.teller.Siblings(speaker, "no room", status.PreemptionNobody)
+		w.teller.Siblings(speaker, status.Said{Text: "no room"}, status.PreemptionNobody)
 		w.pass(time.Second)
 		require.Empty(t, w.written())
 
 		w.cache.Handle(gang.Planned{Group: g, Places: []gang.Place{{Pod: "ns/g-0", Node: "n0"}, {Pod: "ns/g-1", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Hour)})
-		w.teller.Siblings(speaker, "no room", status.PreemptionEvicts)
+		w.teller.Siblings(speaker, status.Said{Text: "no room"}, status.PreemptionEvicts)
 		w.pass(time.Second)
 		require.Equal(t, "g-1/status g/status", w.written())
 		require.Equal(t, `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0. `+
@@ -315,15 +349,15 @@ func TestAReplacedGangIsNews(t *testing.T) {
 func TestRefusedWordsStay(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := gang.Ref{Source: "podgroup", Namespace: "ns", Name: "g"}
-		words, later := w.teller.Refused(g, "3 of 8")
-		require.Equal(t, "3 of 8", words)
+		words, later := w.teller.Refused(g, status.Said{Text: "3 of 8"})
+		require.Equal(t, "3 of 8", words.Text)
 		require.Zero(t, later)
 		w.pass(time.Second)
-		words, later = w.teller.Refused(g, "4 of 8")
-		require.Equal(t, "3 of 8", words)
+		words, later = w.teller.Refused(g, status.Said{Text: "4 of 8"})
+		require.Equal(t, "3 of 8", words.Text)
 		require.Equal(t, 9*time.Second, later)
-		w.teller.Placed(g)
-		words, _ = w.teller.Refused(g, "5 of 8")
-		require.Equal(t, "5 of 8", words)
+		w.teller.Placed(g, nil)
+		words, _ = w.teller.Refused(g, status.Said{Text: "5 of 8"})
+		require.Equal(t, "5 of 8", words.Text)
 	})
 }

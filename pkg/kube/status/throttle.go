@@ -19,28 +19,28 @@ const (
 // throttle remembers what is said of groups that are refused, and when events were recorded.
 type throttle struct {
 	mu   sync.Mutex
-	said map[string]saying // by group
-	told map[string]saying // by what the event is about
-	past time.Time         // when what is long past was last forgotten
+	said map[string]saying               // by group
+	told map[string]map[string]time.Time // by what the event is about, and its reason
+	past time.Time                       // when what is long past was last forgotten
 }
 
 type saying struct {
-	words string
+	Said
 	since time.Time
 }
 
 // words returns what to say of a group that is refused for this reason: what was said
 // last, if that is not long ago. later is how long that is to be said, 0 if the reason is
-// news, or no other.
-func (t *throttle) words(group, why string, now time.Time) (words string, later time.Duration) {
+// news, or no other. Whether the group will ever fit is news at once.
+func (t *throttle) words(group string, why Said, now time.Time) (words Said, later time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last, known := t.said[group]
-	if until := last.since.Add(steadyFor); known && now.Before(until) {
-		if last.words != why {
+	if until := last.since.Add(steadyFor); known && now.Before(until) && last.Never == why.Never {
+		if last.Said != why {
 			later = until.Sub(now)
 		}
-		return last.words, later
+		return last.Said, later
 	}
 	if t.said == nil {
 		t.said = map[string]saying{}
@@ -50,18 +50,22 @@ func (t *throttle) words(group, why string, now time.Time) (words string, later 
 	return why, 0
 }
 
-// heard says whether an event with these words need not be recorded, since one like it
-// was. reason is what must be equal.
+// heard says whether an event about something, for that reason, need not be recorded, since one like it
+// was.
 func (t *throttle) heard(about, reason string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last, known := t.told[about]; known && last.words == reason && now.Before(last.since.Add(sayAgain)) {
+	if last, known := t.told[about][reason]; known && now.Before(last.Add(sayAgain)) {
 		return true
 	}
+	t.tidy(now)
 	if t.told == nil {
-		t.told = map[string]saying{}
+		t.told = map[string]map[string]time.Time{}
 	}
-	t.told[about] = saying{reason, now}
+	if t.told[about] == nil {
+		t.told[about] = map[string]time.Time{}
+	}
+	t.told[about][reason] = now
 	return false
 }
 
@@ -71,15 +75,25 @@ func (t *throttle) tidy(now time.Time) {
 		return
 	}
 	t.past = now
-	old := func(_ string, s saying) bool { return !now.Before(s.since.Add(sayAgain)) }
-	maps.DeleteFunc(t.said, old)
-	maps.DeleteFunc(t.told, old)
+	old := func(since time.Time) bool { return !now.Before(since.Add(sayAgain)) }
+	maps.DeleteFunc(t.said, func(_ string, s saying) bool { return old(s.since) })
+	maps.DeleteFunc(t.told, func(_ string, reasons map[string]time.Time) bool {
+		maps.DeleteFunc(reasons, func(_ string, since time.Time) bool { return old(since) })
+		return len(reasons) == 0
+	})
 }
 
-// forget is for when a group is refused no longer, or gone.
+// forget is for when a group is refused no longer.
 func (t *throttle) forget(group string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.said, group)
-	delete(t.told, group)
+}
+
+// gone is for when there is no such gang any more: one of its name is another one.
+func (t *throttle) gone(gang string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.said, gang)
+	delete(t.told, gang)
 }

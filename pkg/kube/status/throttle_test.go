@@ -23,23 +23,28 @@ func TestWordsStay(t *testing.T) {
 		{10 * time.Second, "6 of 8", "6 of 8", 0},
 		{11 * time.Second, "7 of 8", "6 of 8", 9 * time.Second},
 	} {
-		words, later := c.words("g", step.why, start.Add(step.at))
-		require.Equal(t, step.want, words, step)
+		words, later := c.words("g", Said{Text: step.why}, start.Add(step.at))
+		require.Equal(t, Said{Text: step.want}, words, step)
 		require.Equal(t, step.later, later, step)
 	}
-	words, _ := c.words("another", "1 of 8", start.Add(time.Second))
-	require.Equal(t, "1 of 8", words)
+	words, _ := c.words("another", Said{Text: "1 of 8"}, start.Add(time.Second))
+	require.Equal(t, "1 of 8", words.Text)
+	words, later := c.words("another", Said{Text: "1 of 8", Never: true}, start.Add(2*time.Second))
+	require.True(t, words.Never, "that it never fits is news")
+	require.Zero(t, later)
 	c.forget("g")
-	words, _ = c.words("g", "2 of 8", start.Add(12*time.Second))
-	require.Equal(t, "2 of 8", words, "a group that was placed meanwhile is news")
+	words, _ = c.words("g", Said{Text: "2 of 8"}, start.Add(12*time.Second))
+	require.Equal(t, "2 of 8", words.Text, "a group that was placed meanwhile is news")
 }
 
-func TestEventsOfRefusalsAreFew(t *testing.T) {
+// TestEventsAreFew: one a minute about one thing and for one reason.
+func TestEventsAreFew(t *testing.T) {
 	var c throttle
 	now := time.Unix(1000, 0)
 	require.False(t, c.heard("g", "Unschedulable", now))
 	require.True(t, c.heard("g", "Unschedulable", now.Add(59*time.Second)))
 	require.False(t, c.heard("h", "Unschedulable", now.Add(59*time.Second)))
 	require.False(t, c.heard("g", "Unschedulable", now.Add(time.Minute)))
-	require.False(t, c.heard("g", "another PodGroup's", now.Add(61*time.Second)))
+	require.False(t, c.heard("g", "Preempting", now.Add(61*time.Second)))
+	require.True(t, c.heard("g", "Unschedulable", now.Add(62*time.Second)), "another event between them makes no difference")
 }

@@ -68,23 +68,65 @@ func (p Preemption) After(why string) string {
 	return why + ". " + preemptPrefix + p.Says(0, 0)
 }
 
+// Said is what is said of a group that is refused: one plain sentence, and the text that people and
+// tools match on.
+type Said struct {
+	Sentence string // "" if there is none
+	Text     string
+	Never    bool // nobody who leaves helps
+}
+
+// Of is what is said of a refusal.
+func Of(r gang.Refusal) Said { return Said{Sentence: r.Says, Text: r.String(), Never: r.Never} }
+
+// String is the whole message, the sentence first, in at most Limit bytes.
+func (s Said) String() string { return s.Within(Limit) }
+
+// Within is String in at most so many bytes. Of the text the middle is left out if need be: it ends with
+// what came of it.
+func (s Said) Within(most int) string {
+	if s.Sentence == "" {
+		return squeeze(s.Text, most)
+	}
+	sentence := clip(s.Sentence, min(longestSentence, most/2))
+	return sentence + " " + squeeze(s.Text, most-len(sentence)-1)
+}
+
+// longestSentence is how much of a message a sentence may take, in bytes: a text follows.
+const longestSentence = 480
+
+// squeeze leaves the middle of a text out that is too long, so that its end stays.
+func squeeze(text string, most int) string {
+	const gap = " ... "
+	if len(text) <= most {
+		return text
+	}
+	tail := (most - len(gap)) / 3
+	head := most - len(gap) - tail
+	if tail < len(gap) {
+		return clip(text, most)
+	}
+	return strings.ToValidUTF8(text[:head], "") + gap + strings.ToValidUTF8(text[len(text)-tail:], "")
+}
+
 // NoPlan says why an attempt has found no plan: the best domains, what nodes lack, which
-// were left out.
-func NoPlan(r *place.Refusal) string {
-	return r.Plan.String() + lacks(r.Diagnosis) + avoided(r.Avoided)
+// were left out. Of the domains as many are named as have room in so many bytes.
+func NoPlan(r *place.Refusal, most int) string {
+	rest := lacks(r.Diagnosis) + avoided(r.Avoided)
+	return r.Plan.Within(most-len(rest)) + rest
 }
 
 // lacks is how kube-scheduler words it, after a comma; "" if nothing is lacking.
 func lacks(d place.Diagnosis) string {
 	if len(d.Lacks) == 0 {
-		return ""
+		return short(d)
 	}
 	var parts []string
 	for r, n := range d.Lacks {
 		parts = append(parts, fmt.Sprintf("%d %s", n, r))
 	}
 	slices.Sort(parts)
-	return fmt.Sprintf(", 0/%d nodes are available: %s", d.Nodes, strings.Join(parts, ", "))
+	return short(d) + fmt.Sprintf(", 0/%d nodes are available: %s", d.Nodes, strings.Join(parts, ", "))
 }
 
 // avoided says which nodes were left out since they refused a member before; "" if none
@@ -115,17 +157,43 @@ func Kept(many, needed int, where string) string {
 	return fmt.Sprintf(". Refused for so long that what is free%s is kept for it: %d of %d places", where, many, needed)
 }
 
+// ForSpeaker is what the member is told that was tried, when its cycle ends: what the scheduler puts
+// before it has room beside it.
+func (s Said) ForSpeaker(came Preemption, held, pending int) string {
+	s.Text += ". " + came.ForPod(held, pending)
+	return s.Within(Limit - len("0/1000000 nodes are available: "))
+}
+
 // Sibling is what a member is told of which another one was tried for the whole gang.
 // preemption is what was said of that; "" leaves it out.
-func Sibling(of gang.Ref, speaker *v1.Pod, why, preemption string, held int) string {
+func Sibling(of gang.Ref, speaker *v1.Pod, said Said, preemption string, held int) string {
 	key := convert.PodKey(speaker)
 	tail := fmt.Sprintf("\", alreadyWaitForBound: %d.", held)
 	if preemption != "" {
 		tail += fmt.Sprintf(" %spreemption already attempted by %s with message %s.", preemptPrefix, key, preemption)
 	}
 	head := fmt.Sprintf("GangGroup %q gets rejected due to member Pod %q is unschedulable with reason \"", of.String(), key)
-	if room := Limit - len(head) - len(tail); len(why) > room {
-		why = why[:max(0, room-4)] + " ..."
+	room := Limit - len(head) - len(tail)
+	if said.Sentence == "" {
+		return head + squeeze(said.Text, room) + tail
 	}
-	return head + why + tail
+	sentence := clip(said.Sentence, min(longestSentence, room/2)) + " "
+	return sentence + head + squeeze(said.Text, room-len(sentence)) + tail
+}
+
+// Frame is how many bytes the longest message for siblings has besides what was said.
+func Frame(speaker *v1.Pod, gangs ...gang.Ref) (most int) {
+	for _, of := range gangs {
+		most = max(most, len(Sibling(of, speaker, Said{}, "", 0)))
+	}
+	return most
+}
+
+// Refused is what is said of an attempt that was refused, such that it has room in all messages. frame is how
+// many bytes are besides it in the longest of them.
+func Refused(r *place.Refusal, s place.Shortage, frame int) Said {
+	const ends = 160 // what came of the search for victims, and what is kept
+	out := Said{Sentence: clip(Sentence(s), longestSentence), Never: s.Never != nil}
+	out.Text = NoPlan(r, Limit-frame-ends-len(out.Sentence)-1)
+	return out
 }

@@ -65,7 +65,7 @@ func TestNoPlanInWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.refusal.Plan = best
-			require.Equal(t, domains+c.says, status.NoPlan(&c.refusal))
+			require.Equal(t, domains+c.says, status.NoPlan(&c.refusal, status.Limit))
 		})
 	}
 }
@@ -75,17 +75,19 @@ func TestKeptInWords(t *testing.T) {
 	require.Equal(t, ". Refused for so long that what is free is kept for it: 2 of 4 places", status.Kept(2, 4, ""))
 }
 
-// TestSiblingInWords: whatever is cut off to keep it short, the ends stay.
+// TestSiblingInWords: the sentence stands first, and whatever is left out to keep it short, the ends stay.
 func TestSiblingInWords(t *testing.T) {
 	speaker := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g-0"}}
 	of := gang.Ref{Namespace: "ns", Name: "g"}
 	require.Equal(t, `GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
-		status.Sibling(of, speaker, "no room", "", 2))
+		status.Sibling(of, speaker, status.Said{Text: "no room"}, "", 2))
+	require.Equal(t, `Needs 3. GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`,
+		status.Sibling(of, speaker, status.Said{Sentence: "Needs 3.", Text: "no room"}, "", 0))
 	for _, n := range []int{1, 800, 900, 1024, 5000} {
-		says := status.Sibling(of, speaker, strings.Repeat("x", n), "no potential victims", 0)
+		says := status.Sibling(of, speaker, status.Said{Text: strings.Repeat("x", n) + " at the end"}, "no potential victims", 0)
 		require.LessOrEqual(t, len(says), status.Limit, n)
 		require.True(t, strings.HasPrefix(says, `GangGroup "ns/g" gets`), n)
-		require.True(t, strings.HasSuffix(says, `", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`), n)
-		require.Equal(t, n > 800, strings.Contains(says, `x ..."`), n)
+		require.True(t, strings.HasSuffix(says, ` at the end", alreadyWaitForBound: 0. preemption: preemption already attempted by ns/g-0 with message no potential victims.`), n)
+		require.Equal(t, n > 800, strings.Contains(says, "x ... x"), n)
 	}
 }

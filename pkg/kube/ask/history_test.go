@@ -1,0 +1,51 @@
+package ask
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestToldBy: events come in an old form and a new one, once or many times.
+func TestToldBy(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	about := v1.ObjectReference{Kind: "PodGroup", Namespace: "default", Name: "g"}
+	for name, test := range map[string]struct {
+		e    v1.Event
+		want Told
+	}{
+		"old form": {
+			v1.Event{LastTimestamp: metav1.NewTime(at), Count: 3, Reason: "Preempting", Message: "preempts p"},
+			Told{At: at, Reason: "Preempting", Message: "preempts p", Times: 3},
+		},
+		"new form, once": {
+			v1.Event{EventTime: metav1.NewMicroTime(at), Reason: "Preempting"},
+			Told{At: at, Reason: "Preempting", Times: 1},
+		},
+		"new form, a series": {
+			v1.Event{EventTime: metav1.NewMicroTime(at), Series: &v1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(at.Add(time.Minute))}},
+			Told{At: at.Add(time.Minute), Times: 7},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.e.InvolvedObject, test.want.Object = about, "PodGroup default/g"
+			require.Equal(t, test.want, toldBy(&test.e))
+		})
+	}
+}
+
+// TestInTurn: the latest comes last, and what is told of the object and of a member comes once.
+func TestInTurn(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+	require.Equal(t, []Told{
+		{At: at(1), Object: "PodGroup default/g", Reason: "Preempting", Message: "preempts p"},
+		{At: at(3), Object: "PodGroup default/g", Reason: "Scheduled", Message: "the gang is bound in s1"},
+	}, inTurn([]Told{
+		{At: at(3), Object: "PodGroup default/g", Reason: "Scheduled", Message: "the gang is bound in s1"},
+		{At: at(1), Object: "PodGroup default/g", Reason: "Preempting", Message: "preempts p"},
+		{At: at(1), Object: "Pod default/g-0", Reason: "Preempting", Message: "preempts p"},
+	}))
+}

@@ -1,0 +1,20 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// short says of what members need more than is free, after a comma; "" if that is not known of anything.
+func short(d place.Diagnosis) string {
+	var b strings.Builder
+	for _, s := range d.Short {
+		fmt.Fprintf(&b, ", needs %d × %s, %d free", s.Need, s.What, s.Free)
+		if d.In != "" {
+			fmt.Fprintf(&b, " in the best domain %s", d.In)
+		}
+	}
+	return b.String()
+}
