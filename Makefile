@@ -9,7 +9,7 @@ COMMIT    ?= $(shell git describe --always --abbrev=40 --match=- --dirty 2>/dev/
 TOOL       = $(GO) tool -modfile=tools/go.mod
 # The time in all files of a release: the commit's, so that they are the same whenever they are made.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/choice/... ./pkg/picture/... ./test/arch/... ./test/cases/...
+CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/choice/... ./pkg/device/... ./pkg/picture/... ./test/arch/... ./test/cases/...
 THREADS   := ./pkg/kube/... ./pkg/localcluster/... ./pkg/page/... ./pkg/cli/... ./cmd/...
 
 # Kubernetes says the version of the scheduler from these, and pkg/version which Muster it is.
@@ -85,11 +85,12 @@ sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… say
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200)) -sim.with="$(WITH)"
 
 # What takes longer than CI may. The seeds are drawn by lot, and printed.
-nightly: build control-plane image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, 200 crashes, the race detector, all versions, the image twice, vuln: hours
+nightly: build control-plane image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, 200 crashes, 200 worlds of which musterctl is asked, the race detector, all versions, the image twice, vuln: hours
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
 	E2E_CRASHES=200 $(GO) test -count=1 -timeout 2h -v -run '^TestCrashes$$' ./test/e2e
+	E2E_WORLDS=200 E2E_SEED=$(or $(SEED),$$RANDOM) $(GO) test -count=1 -timeout 2h -v -run '^TestAsked$$' ./test/e2e
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
 	$(MAKE) --no-print-directory e2e-versions VERSIONS="1.34 1.35 1.36"
 	$(MAKE) --no-print-directory vuln
@@ -122,7 +123,7 @@ bench-churn: build ## what 200 gangs cost that do not fit, while pods come and g
 	$(GO) run ./test/perf -churn 5m -json bench-churn.json
 
 bench-core: ## benchmarks of the core
-	$(GO) test -run '^$$' -bench . -benchmem ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/...
+	$(GO) test -run '^$$' -bench . -benchmem ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/device/...
 
 bench-scale: ## 15,000 nodes with 100 pods on each, 10,000 members, 8 layers: benchstat and growth; see docs/scale.md
 	@rm -f bench-scale.txt

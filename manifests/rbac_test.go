@@ -46,6 +46,7 @@ func TestClusterRole(t *testing.T) {
 	}
 	stock["scheduling.sigs.k8s.io/podgroups patch"] = true // where it has no status subresource
 	stock["authorization.k8s.io/selfsubjectaccessreviews create"] = true
+	stock["scheduling.koordinator.sh/devices list"], stock["scheduling.koordinator.sh/devices watch"] = true, true
 	require.Equal(t, sorted(stock), sorted(allowed))
 }
 

@@ -60,7 +60,11 @@ func newCommand() *cobra.Command {
 		leader.settled = true
 		watchConfiguration(ctx, opts.ConfigFile, cfg, sched, shared)
 	}
-	cmd := newSchedulerCommand(lane, made, app.WithPlugin(plugin.Name, ours[plugin.Name]), app.WithPlugin(plugin.GateName, ours[plugin.GateName]))
+	var plugins []app.Option
+	for name, factory := range ours {
+		plugins = append(plugins, app.WithPlugin(name, factory))
+	}
+	cmd := newSchedulerCommand(lane, made, plugins...)
 	leader.flag = cmd.Flags().Lookup("leader-elect")
 	cmd.Long = about
 

@@ -132,9 +132,12 @@ func (q *queue) Pop() any {
 }
 
 // Least lists sets of which nobody can be left out: those with the fewest members first, then
-// those that cost least, then those with the first gangs, no more than so many. Where there are too many to look at all,
-// it is one of them.
-func (c *Choice) Least(most, tries int) (out []Set) {
+// those that cost least, then those with the first gangs, no more than so many. Of those only that
+// may be; nil asks nothing. Where there are too many to look at all, it is one of them, or none.
+func (c *Choice) Least(most, tries int, may func(Set) bool) (out []Set) {
+	if may == nil {
+		may = func(Set) bool { return true }
+	}
 	s := &Sets{of: c, classes: c.classes()}
 	level := [][]int{make([]int, len(s.classes))}
 	seen := map[string]bool{}
@@ -142,13 +145,13 @@ func (c *Choice) Least(most, tries int) (out []Set) {
 		var next [][]int
 		for _, counts := range level {
 			if tries--; tries < 0 {
-				return c.reduce(c.All())
+				return c.reduce(c.All(), may)
 			}
 			set := s.set(counts)
 			if slices.ContainsFunc(out, func(less Set) bool { return less.within(set) }) {
 				continue
 			}
-			if c.holds(set) {
+			if c.holds(set) && may(set) {
 				out = append(out, set)
 				continue
 			}
@@ -213,9 +216,9 @@ func (s Set) within(o Set) bool {
 
 // reduce takes gangs out of a set, the largest first, and all below a level where none can be
 // missed, as long as the rest may run. There is none if not even all may.
-func (c *Choice) reduce(set Set) []Set {
+func (c *Choice) reduce(set Set, may func(Set) bool) []Set {
 	set = c.Lasting(set)
-	if !c.holds(set) {
+	if !c.holds(set) || !may(set) {
 		return nil
 	}
 	for _, without := range c.Units() {
@@ -223,7 +226,7 @@ func (c *Choice) reduce(set Set) []Set {
 		for _, i := range without {
 			less[i] = less[i] && !c.Gangs[i].Open
 		}
-		if c.holds(less) {
+		if c.holds(less) && may(less) {
 			set = less
 		}
 	}

@@ -6,16 +6,18 @@ package gang
 // Victim is a member that somebody has asked to leave.
 type Victim struct{ Pod, UID string }
 
-// evicted notes who leaves with its group, and gives up what was planned for the rest. Only
+// evicted notes who leaves with its group, and gives up what was planned for it: nobody joins them. Only
 // those are waited for that run: others are sent back to the queue, and not deleted.
 func (b *Book) evicted(pods []Victim) (out []Effect) {
 	done := map[Ref]bool{}
 	for _, v := range pods {
 		m := b.known(v.Pod, v.UID)
-		if m == nil || !m.runs() {
+		if m == nil || !m.runs() && !m.assumed {
 			continue
 		}
-		b.change(m, func(m *member) { m.evicted = true })
+		if m.runs() {
+			b.change(m, func(m *member) { m.evicted = true })
+		}
 		if key := b.groupKey(m.Gang); !done[key] {
 			done[key] = true
 			out = append(out, b.forget(key, "the gang is being evicted")...)

@@ -65,7 +65,7 @@ type Member struct {
 	Row  string
 	Rank int    // in its row; NoRank if it has none
 	Node string // where it is bound; "" while it waits
-	// Gated members exist for the API but not for the scheduler (scheduling gates).
+	// Gated members exist for the API but not for the scheduler (scheduling gates, claims that are not made yet).
 	Gated    bool
 	Priority int32
 	// Done says that it has finished on its node, well or not: it was there.
@@ -178,7 +178,8 @@ type (
 		Group Ref
 		Why   string
 	}
-	// Kept: a victim of the group's reservation stays on Node, since nobody may evict it.
+	// Kept: a victim of the group's reservation stays on Node, since nobody may evict it. Without a
+	// node others than these are to be looked for.
 	Kept struct {
 		Group     Ref
 		Node, Why string

@@ -45,12 +45,11 @@ func (b *Book) out(g *gang) bool {
 	return g.optional() && (!g.complete() || g.under() || !g.stays() && (g.spec.Lacks.Is() || b.lacking(g) != ""))
 }
 
-// goesOn says that members wait of a gang in a tree that has started. They need not wait for gangs of
-// it that are no more.
+// goesOn says that members wait of a gang in a tree that runs. They need not wait for gangs of it that are no more.
 func (b *Book) goesOn(key Ref) bool {
 	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
 		g := b.gangs[ref]
-		return g != nil && g.optional() && g.stays() && g.pending.first() != nil
+		return g != nil && g.optional() && g.stays() && g.started() > 0 && g.pending.first() != nil
 	})
 }
 
@@ -98,8 +97,8 @@ func (b *Book) counted(key Ref) (c counted) {
 	return c
 }
 
-// ran says that a gang counts as having started.
-func (g *gang) ran() bool { return g.stays() || g.started() >= g.spec.Min }
+// ran says that a gang counts as having started. One of which nobody is left begins anew, with its group.
+func (g *gang) ran() bool { return g.stays() && g.started() > 0 || g.started() >= g.spec.Min }
 
 // inPlan says whether members of a gang have a place, or hold one.
 func (g *gang) inPlan() bool { return g.counts.planned+g.counts.held > 0 }
@@ -163,7 +162,7 @@ func (b *Book) mayRun(key Ref) bool {
 	}
 	return !slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
 		g := b.gangs[ref]
-		return g != nil && g.inPlan() && !g.stays()
+		return g != nil && g.inPlan() && !g.ran()
 	})
 }
 
@@ -208,7 +207,7 @@ func (g *Group) least() *Group {
 	for i := range c.Gangs {
 		c.Gangs[i].Like = "as many" // nothing else matters here
 	}
-	for _, set := range c.Least(1, leastTries) {
+	for _, set := range c.Least(1, leastTries, nil) {
 		if only, ok := g.Only(set); ok {
 			return only
 		}

@@ -18,22 +18,26 @@ type some struct {
 	now time.Time
 }
 
-// newSome declares gangs; each is written with the levels above it: "a<p<root".
+// newSome is a book with gangs; each is written with the levels above it: "a<p<root".
 func newSome(least map[string]int, gangs ...string) *some {
 	s := &some{Book: gang.New(strings.Compare), now: time.Unix(0, 0)}
+	s.declare(least, gang.OnceSatisfied, gangs...)
+	return s
+}
+
+func (s *some) declare(least map[string]int, policy gang.MatchPolicy, gangs ...string) {
 	var names []string
 	for _, g := range gangs {
 		name, _, _ := strings.Cut(g, "<")
 		names = append(names, "ns/"+name)
 	}
 	for i, g := range gangs {
-		spec := gang.Spec{Ref: ref(names[i]), Min: 2, Policy: gang.OnceSatisfied, Wait: wait, Group: refs(names...)}
+		spec := gang.Spec{Ref: ref(names[i]), Min: 2, Policy: policy, Wait: wait, Group: refs(names...)}
 		for _, level := range strings.Split(g, "<")[1:] {
 			spec.Above = append(spec.Above, choice.Level{Name: level, Least: least[level]})
 		}
 		s.apply(gang.Declared{Spec: spec})
 	}
-	return s
 }
 
 func (s *some) apply(ev gang.Event) (out []string) {
@@ -167,4 +171,30 @@ func TestWhoSpeaksThen(t *testing.T) {
 	require.Contains(t, s.come("", "a1"), "wake a0")
 	s.apply(gang.Tried{Pod: "a0"})
 	require.Empty(t, s.come("", "a1"), "what it knows is nothing new")
+}
+
+// TestSomeGangsThatOnlyCountWhoWaits: a gang that has started has another member, and of its group too few could
+// start now, since who runs does not count for them. The member follows, as the plan says: the barrier opens.
+func TestSomeGangsThatOnlyCountWhoWaits(t *testing.T) {
+	s := newSome(map[string]int{"root": 2}, "a<root", "b<root", "c<root")
+	s.declare(map[string]int{"root": 2}, gang.OnlyWaiting, "a<root", "b<root", "c<root")
+	s.come("n", "a0", "b0", "b1")
+	s.come("", "a1", "b2", "b3")
+	require.Equal(t, []string{"a?2/0", "b2/2", "c?2/0"}, s.open(t), "one of a waits, and who runs does not count")
+	s.plan("b2", "b3")
+	require.Empty(t, s.arrive("b2"))
+	require.Equal(t, []string{"allow b2", "allow b3"}, s.arrive("b3"))
+}
+
+// TestSomeGangsBeginAnew: all who ran of a group have left. A gang of it that is whole waits for as many others as
+// the group needs, as before its first start.
+func TestSomeGangsBeginAnew(t *testing.T) {
+	s := newSome(map[string]int{"root": 2}, "a<root", "b<root")
+	s.come("n", "a0", "a1", "b0", "b1")
+	s.come("", "b2", "b3")
+	require.Empty(t, s.why("b2"), "b runs, and has more members")
+	for _, p := range []string{"a0", "a1", "b0", "b1"} {
+		s.apply(gang.Left{Pod: p, UID: p})
+	}
+	require.Equal(t, "0 of 2 members of gang ns/a exist", s.why("b2"))
 }

@@ -221,13 +221,15 @@ func (b *Book) broken(ev Broken, now time.Time) []Effect {
 }
 
 // kept gives a reservation up that waits for a victim that stays, and sends the
-// representative for a plan without that node.
+// representative for a plan without that node, if there is one.
 func (b *Book) kept(ev Kept, now time.Time) []Effect {
 	g := b.groups[ev.Group]
 	if g == nil || !g.waiting {
 		return nil
 	}
-	g.refusedBy(ev.Node, ev.Why, now)
+	if ev.Node != "" {
+		g.refusedBy(ev.Node, ev.Why, now)
+	}
 	out := b.forget(ev.Group, ev.Why)
 	if rep := b.representative(ev.Group); rep != nil && !b.waitsFor(ev.Group).Is() {
 		out = append(out, Effect{Verb: Wake, Pod: rep.Pod})

@@ -22,10 +22,14 @@ const (
 type Refusal struct {
 	By    Refuser
 	Words string // for people
+	// Says is one plain sentence for people who read no further; "" where the words are one.
+	Says string
 	// Plugins are those whose Filters refused nodes, sorted: their events may cure it.
 	Plugins []string
 	// Evictable says that more room would cure it, so that an eviction may.
 	Evictable bool
+	// Never says that nobody who leaves cures it: only other nodes, another topology, or another gang do.
+	Never bool
 }
 
 // Is says whether there is a refusal.
@@ -47,5 +51,5 @@ func (r Refusal) String() string {
 
 // Equal compares two refusals.
 func (r Refusal) Equal(o Refusal) bool {
-	return r.By == o.By && r.Words == o.Words && r.Evictable == o.Evictable && slices.Equal(r.Plugins, o.Plugins)
+	return r.By == o.By && r.Words == o.Words && r.Says == o.Says && r.Evictable == o.Evictable && r.Never == o.Never && slices.Equal(r.Plugins, o.Plugins)
 }

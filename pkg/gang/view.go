@@ -18,7 +18,7 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	case m.Node != "":
 		return false, "it is bound to " + m.Node
 	case m.Gated:
-		return false, "it has scheduling gates or another scheduler, as far as is known by now"
+		return false, "it has scheduling gates or another scheduler, or waits for claims to be made, as far as is known by now"
 	}
 	key := b.groupKey(m.Gang)
 	if why := b.waitsFor(key); why.Is() {
@@ -121,7 +121,7 @@ func (b *Book) incomplete(ref Ref) Refusal {
 	}
 	why := missing("%d of %d members%s exist", g.counts.exist+g.standIns(), g.spec.Min, of)
 	if gated := len(g.members) - g.counts.exist - g.counts.done; gated > 0 {
-		why.Words += fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler", gated)
+		why.Words += fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler, or wait for claims to be made", gated)
 	}
 	return why
 }

@@ -48,6 +48,9 @@ func (k Kind) String() string {
 	if k.Budget {
 		s += " pdb"
 	}
+	if k.Waits {
+		s += " waits"
+	}
 	if b := k.Share; b.Name != "" {
 		s += fmt.Sprintf(" pdb=%s:%d", b.Name, b.Allowed)
 	}

@@ -137,6 +137,8 @@ func (p *parser) kind(letter string, words []string) error {
 		switch {
 		case w == "pdb":
 			k.Budget = true
+		case w == "waits":
+			k.Waits = true
 		case key == "pdb":
 			k.Share.Name, k.Share.Allowed, err = named(value)
 		case key == "gang":

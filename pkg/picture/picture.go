@@ -27,7 +27,8 @@
 // above. Last come the letters that are not ordinary: an ordinary victim has priority
 // 1000, started at time 0, belongs to no gang, and no disruption budget protects it.
 // With gang=old:4 the letter's pods are members of the running gang old, which needs four;
-// with pdb they may not leave, with pdb=web:1 one of those under the budget web may.
+// with pdb they may not leave, with pdb=web:1 one of those under the budget web may; with
+// waits they do not run yet, and only go back to the queue.
 //
 // What is drawn can be read again. The package knows the core's types, and nothing of
 // pods or files.
@@ -72,6 +73,7 @@ type Kind struct {
 	// Share is a budget that allows some to leave; without a name there is none.
 	Share evict.Budget
 	Gang  Gang // that they run in; without a name there is none
+	Waits bool // they do not run yet: as victims they go back to the queue
 }
 
 // Gang is a running gang and how many members it needs.
@@ -122,7 +124,7 @@ func (c *Cluster) Victims(most offer.Slots) []evict.Node {
 // Running is what an eviction is made on that knows gangs, by node index.
 func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 	nodes = make([]evict.RawNode, len(c.Nodes))
-	numbers := map[string]int{}
+	numbers, least := map[string]int{}, []int(nil)
 	for i, marks := range c.Nodes {
 		letters := marks.letters()
 		nodes[i].Victims = make([]evict.Victim, len(letters))
@@ -130,12 +132,11 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 			victim := c.victim(marks, l)
 			if g := c.Kind(l).Gang; g.Name != "" {
 				if numbers[g.Name] == 0 {
-					gangs = append(gangs, evict.Gang{Spare: -g.Min, Whole: true})
+					gangs, least = append(gangs, evict.Gang{Whole: true}), append(least, g.Min)
 					numbers[g.Name] = len(gangs)
 				}
 				victim.Gang = numbers[g.Name]
 				gang := &gangs[victim.Gang-1]
-				gang.Spare++
 				gang.Cost, gang.Budgets = gang.Cost.Add(evict.CostOf(victim)), append(gang.Budgets, victim.Budgets...)
 			}
 			nodes[i].Victims[v] = victim
@@ -150,7 +151,7 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 		}
 	}
 	for i := range gangs {
-		gangs[i].Spare = max(gangs[i].Spare, 0)
+		gangs[i].Spare = evict.Spare(gangs[i].Cost.Pods, gangs[i].Cost.Back, least[i])
 	}
 	return nodes, gangs
 }
@@ -158,7 +159,7 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 func (c *Cluster) victim(marks Marks, letter string) evict.Victim {
 	k := c.Kind(letter)
 	v := evict.Victim{
-		Name: letter, Priority: k.Priority, Started: k.Started, Violates: k.Budget, Shape: marks.shape(letter),
+		Name: letter, Priority: k.Priority, Started: k.Started, Violates: k.Budget, Waits: k.Waits, Shape: marks.shape(letter),
 	}
 	if k.Share.Name != "" {
 		v.Budgets = []evict.Budget{k.Share}

@@ -55,7 +55,7 @@ type Multiple struct {
 }
 
 // A message names at most this many domains, and no more than have room in this many
-// bytes; the rest is counted. What follows the domains must fit in a KiB with them.
+// bytes; the rest is counted. What follows the domains has room in a KiB with them.
 const (
 	listed      = 10
 	listedBytes = 768
@@ -153,11 +153,20 @@ func (m *mixed) most(d topology.ID) (n offer.Slots) {
 	return n
 }
 
-// String is the message that people and tools match on.
-func (r *Refusal) String() string {
+// String is the message that people and tools match on, in a KiB.
+func (r *Refusal) String() string { return r.Within(1024) }
+
+// Within is String in at most so many bytes, as far as that goes: the best domain is always named.
+func (r *Refusal) Within(most int) string {
+	head := fmt.Sprintf("no candidate topology nodes can accommodate job, desiredOfferSlot: %d, ", r.Want)
+	tail := r.besides(most)
+	return head + r.domains(min(most-len(tail), listedBytes)-len(head)) + tail
+}
+
+// besides is what more is said than what each domain offers. Of the sets that are too large only those
+// are named that have room in so many bytes with all before them, but for the first.
+func (r *Refusal) besides(most int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "no candidate topology nodes can accommodate job, desiredOfferSlot: %d, ", r.Want)
-	r.writeDomains(&b)
 	for i, m := range r.Multiple {
 		if i == 0 {
 			b.WriteString("; podCountMultiple constraints: ")
@@ -170,7 +179,7 @@ func (r *Refusal) String() string {
 		fmt.Fprintf(&b, "; %s in one domain of %s", a.Who(), a.Layer)
 	}
 	for i, t := range r.TooLarge {
-		if one := "; " + t.String(); i == 0 || b.Len()+len(one) <= listedBytes {
+		if one := "; " + t.String(); i == 0 || b.Len()+len(one) <= most/2 {
 			b.WriteString(one)
 		}
 	}
@@ -209,19 +218,22 @@ func (a Deeper) Who() string {
 	return fmt.Sprintf("%d sets of %d gangs, each set", a.Sets, a.Gangs)
 }
 
-func (r *Refusal) writeDomains(b *strings.Builder) {
+// domains lists what domains offer, best first, in so many bytes.
+func (r *Refusal) domains(most int) string {
 	if len(r.Domains) == 0 {
-		fmt.Fprintf(b, "topology has no named domain of %s", r.Layer)
+		return "topology has no named domain of " + r.Layer
 	}
+	var b strings.Builder
 	for i, d := range r.Domains {
 		one := fmt.Sprintf("topology topologyNode %s/%s: %d", r.Layer, d.Path, d.Slots)
 		if i > 0 {
 			one = ";" + one
 		}
-		if i == listed || i > 0 && b.Len()+len(one) > listedBytes {
-			fmt.Fprintf(b, "; and %d more", len(r.Domains)-i)
-			return
+		if i == listed || i > 0 && b.Len()+len(one) > most {
+			fmt.Fprintf(&b, "; and %d more", len(r.Domains)-i)
+			break
 		}
 		b.WriteString(one)
 	}
+	return b.String()
 }

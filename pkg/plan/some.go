@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Where a job can do without some of its gangs (Job.Choice), each set of gangs that may run
@@ -21,6 +22,7 @@ const (
 	setsSearched = 64
 	vecsOfSet    = maxVecsSeen / 32
 	leastSets    = 16 // are told apart of those of which nobody can be left out
+	setsCounted  = 1 << 8
 )
 
 // Some says of a refusal that not all gangs were needed.
@@ -91,7 +93,7 @@ func (s *some) try(set choice.Set) *Refusal {
 // least one on.
 func (s *some) grow() {
 	s.price()
-	for _, set := range s.choice.Least(leastSets, setsLookedAt) {
+	for _, set := range s.choice.Least(leastSets, setsLookedAt, nil) {
 		if s.try(set); s.best != nil {
 			break
 		}
@@ -144,7 +146,7 @@ func (s *some) before(p *JobPlan, set choice.Set) bool {
 // refuse says why not even the least are placed; or they are, if not all sets were searched.
 func (s *some) refuse(cut bool) (*JobPlan, *Refusal) {
 	least := s.choice.All()
-	if fewest := s.choice.Least(1, setsLookedAt); len(fewest) > 0 {
+	if fewest := s.job.least(s.choice, s.world.Tree, 1); len(fewest) > 0 {
 		least = fewest[0]
 	}
 	r := s.try(s.orOne(least))
@@ -353,8 +355,31 @@ func (j Job) alike() *choice.Choice {
 	return c
 }
 
-// Least lists the sets of gangs of which none can be left out, as far as they differ.
-func (j Job) Least() []choice.Set { return j.alike().Least(leastSets, setsLookedAt) }
+// Least lists the sets of gangs of which none can be left out, as far as they differ. Sets whose
+// members are too many or too few for a podCountMultiple are none, unless all are.
+func (j Job) Least(t *topology.Tree) []choice.Set { return j.least(j.alike(), t, leastSets) }
+
+func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
+	every := common(j.All.Multiple, t.Depth())
+	for _, set := range j.Sets {
+		every = max(every, common(set.Multiple, t.Depth()))
+	}
+	if every == 1 {
+		return c.Least(most, setsLookedAt, nil)
+	}
+	legal := func(set choice.Set) bool {
+		sub, ok := j.only(c, set)
+		if !ok || len(sub.job.Classes) == 0 {
+			return ok
+		}
+		m := newOutline(JobWorld{World: World{Tree: t, Free: make([]offer.Slots, t.NumNodes())}}, sub.job)
+		return m.split || m.possible()
+	}
+	if sets := c.Least(most, setsCounted, legal); len(sets) > 0 {
+		return sets
+	}
+	return c.Least(most, setsLookedAt, nil)
+}
 
 // String says how many gangs were needed.
 func (s *Some) String() string {

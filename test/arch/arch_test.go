@@ -26,7 +26,7 @@ const (
 
 // core lists the packages that only compute: values in, values out.
 var core = []string{
-	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/picture",
+	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/device", "pkg/picture",
 }
 
 // std is the standard library of the core: no locks, logs, files, network or chance.
@@ -51,6 +51,7 @@ var arrows = map[string][]string{
 	"pkg/topology": {},
 	"pkg/offer":    {"pkg/topology"},
 	"pkg/choice":   {},
+	"pkg/device":   {},
 	"pkg/plan":     {"pkg/choice", "pkg/offer", "pkg/topology"},
 	"pkg/evict":    {"pkg/choice", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/gang":     {"pkg/choice"},
@@ -68,12 +69,14 @@ var arrows = map[string][]string{
 		"pkg/kube/convert", "pkg/kube/source", "pkg/topology",
 	},
 	"pkg/kube/convert": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/gang", "pkg/offer", "pkg/plan", "pkg/topology",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/gang", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
-	"pkg/kube/fit":  {"pkg/offer"},
-	"pkg/kube/pace": {},
+	"pkg/kube/fit":         {"pkg/offer"},
+	"pkg/kube/ledger":      {"pkg/kube/convert", "pkg/kube/fit"},
+	"pkg/kube/deviceshare": {"pkg/apis/config", "pkg/device", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit"},
+	"pkg/kube/pace":        {"pkg/apis/config"},
 	"pkg/kube/plugin": {
-		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/place",
+		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceshare", "pkg/kube/fit", "pkg/kube/ledger", "pkg/kube/place",
 		"pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/reload": {"pkg/apis/config"},
@@ -87,10 +90,10 @@ var arrows = map[string][]string{
 		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
-	"pkg/kube/connect": {"pkg/apis/config", "pkg/kube/cache", "pkg/kube/source"},
+	"pkg/kube/connect": {"pkg/apis/config", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source"},
 	"pkg/kube/place":   {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/preempt": {
-		"pkg/apis/config", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source",
+		"pkg/apis/config", "pkg/choice", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source",
 		"pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
 	"pkg/kube/source": {

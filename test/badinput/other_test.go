@@ -177,14 +177,15 @@ func TestPodGroup(t *testing.T) {
 func TestProtectedLabels(t *testing.T) {
 	const high = "\n---\n{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 100}\n"
 	const full = "no candidate topology nodes can accommodate job, desiredOfferSlot: 2, topology topologyNode ClusterTopologyLayer/: 0, 0/4 nodes are available: 4 Insufficient cpu. preemption: "
+	const short = "Needs 2 in the cluster; there is room for 0 (4 nodes hold pods that may not be evicted). "
 	const disable, quota = "scheduling.koordinator.sh/disable-preemptible", "quota.scheduling.koordinator.sh/preemptible"
 	stay := lines(
-		"pods g-0: unschedulable: 0/4 nodes are available: "+full+"no potential victims.",
-		`pods g-1: gated: GangGroup "default/g" gets rejected due to member Pod "default/g-0" is unschedulable with reason "`+full+`no potential victims", alreadyWaitForBound: 0.`,
+		"pods g-0: unschedulable: 0/4 nodes are available: "+short+full+"no potential victims.",
+		"pods g-1: gated: "+short+`GangGroup "default/g" gets rejected due to member Pod "default/g-0" is unschedulable with reason "`+full+`no potential victims", alreadyWaitForBound: 0.`,
 		"pods low-n0 low-n1 low-n2 low-n3: bound",
-		"PodGroup g: Unschedulable: "+full+"no potential victims",
-		"event Pod g-0: FailedScheduling: 0/4 nodes are available: "+full+"no potential victims.",
-		"event PodGroup g: Unschedulable: "+full+"no potential victims",
+		"PodGroup g: Unschedulable: "+short+full+"no potential victims",
+		"event Pod g-0: FailedScheduling: 0/4 nodes are available: "+short+full+"no potential victims.",
+		"event PodGroup g: Unschedulable: "+short+full+"no potential victims",
 	)
 	leave := lines(
 		"pods g-0 g-1: bound",

@@ -16,6 +16,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -184,6 +185,16 @@ spec:
 `, p.Resource, p.Group, p.Version)
 		}
 	}
+	fmt.Fprintf(&all, `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: devices.scheduling.koordinator.sh, annotations: {api-approved.kubernetes.io: "unapproved, for tests"}}
+spec:
+  group: scheduling.koordinator.sh
+  scope: Cluster
+  names: {plural: devices, kind: Device}
+  versions: [{name: %s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`, convert.Devices.Version)
 	file := s.ts.MkAbs("crds-of-sources.yaml")
 	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
 		return err

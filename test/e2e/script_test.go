@@ -256,18 +256,27 @@ func (s *script) kubectlCommand(ctx context.Context, args []string) error {
 	return err
 }
 
-// musterctl asks the cluster. It is built when it is first used: bin/musterctl may be an older one.
-func (s *script) musterctl(ctx context.Context, args []string) error {
-	if s.harness.ctlBinary == "" {
-		path := filepath.Join(s.home, "musterctl")
+// musterctlBinary is built when it is first used: bin/musterctl may be an older one.
+func (h *harness) musterctlBinary(ctx context.Context) (string, error) {
+	if h.ctlBinary == "" {
+		path := filepath.Join(h.home, "musterctl")
 		if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "../../cmd/musterctl").CombinedOutput(); err != nil {
-			return brokenError{fmt.Errorf("build musterctl: %w\n%s", err, out)}
+			return "", fmt.Errorf("build musterctl: %w\n%s", err, out)
 		}
-		s.harness.ctlBinary = path
+		h.ctlBinary = path
+	}
+	return h.ctlBinary, nil
+}
+
+// musterctl asks the cluster.
+func (s *script) musterctl(ctx context.Context, args []string) error {
+	program, err := s.musterctlBinary(ctx)
+	if err != nil {
+		return brokenError{err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.harness.ctlBinary, args...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.ts.MkAbs("."), s.ts.Stdout(), s.ts.Stderr()
 	cmd.Env = append(os.Environ(), "HOME="+s.home, "KUBECONFIG="+s.cluster.kubeconfig)
 	return cmd.Run()

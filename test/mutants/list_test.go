@@ -49,6 +49,13 @@ const (
 	leave      = "pkg/evict/leave.go"
 	known      = "pkg/kube/fit/memory.go"
 	reads      = "pkg/kube/fit/reads.go"
+	devAsk     = "pkg/device/ask.go"
+	devNode    = "pkg/device/node.go"
+	devState   = "pkg/device/state.go"
+	devSolver  = "pkg/device/solver.go"
+	devSearch  = "pkg/device/search.go"
+	devOptions = "pkg/device/options.go"
+	devTypes   = "pkg/device/device.go"
 )
 
 var all = []mutant{
@@ -335,15 +342,15 @@ func isDigit`, "TestCompareNames"},
 	{"nobody is put back", choose, `p.Domain] < s.need {`, `p.Domain] < 1<<30 {`, "TestPutBack"},
 	{"one too many is put back", choose, `p.Domain] < s.need {`, `p.Domain] < s.need-1 {`, "TestManyVictims"},
 
-	{"pods before budgets", cost, `cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Pods, o.Pods))`, `cmp.Compare(c.Pods, o.Pods), cmp.Compare(c.Violations, o.Violations))`, "TestChoose"},
-	{"prices of pods before budgets", cost, `offer.Price{int64(c.Violations), int64(c.Pods), c.Sum}`, `offer.Price{int64(c.Pods), int64(c.Violations), c.Sum}`, "TestChoose TestPictures"},
-	{"the highest sum", cost, `int64(c.Pods), c.Sum}`, `int64(c.Pods), -c.Sum}`, "TestChoose TestPictures"},
+	{"pods before budgets", cost, `cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Pods, o.Pods), `, `cmp.Compare(c.Pods, o.Pods), cmp.Compare(c.Violations, o.Violations), `, "TestChoose"},
+	{"prices of pods before budgets", cost, `offer.Price{int64(c.Violations), int64(c.Pods)<<32 + int64(c.Back), c.Sum}`, `offer.Price{int64(c.Pods)<<32 + int64(c.Back), int64(c.Violations), c.Sum}`, "TestChoose TestPictures"},
+	{"the highest sum", cost, `int64(c.Back), c.Sum}`, `int64(c.Back), -c.Sum}`, "TestChoose TestPictures"},
 	{"budgets are for nothing", cost, `	if v.Violates {
 		c.Violations = 1
 	}
 `, ``, "TestChoose TestPictures"},
 	{"the lowest is the highest", cost, `max(c.Highest, o.Highest), c.Sum`, `min(c.Highest, o.Highest), c.Sum`, "TestChoose TestPictures"},
-	{"negative priorities are zero", cost, `	case c.Pods == 0:
+	{"negative priorities are zero", cost, `	case c.victims() == 0:
 		sum.Highest = o.Highest
 `, ``, "TestChoose TestPictures"},
 
@@ -383,7 +390,7 @@ func isDigit`, "TestCompareNames"},
 	}
 	slices.SortFunc`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 	{"protected gangs leave whole", branches, `if !s.gangs[i].Whole || slices.ContainsFunc(`, `if slices.ContainsFunc(`, "TestChooseAmongGangs TestChooseJobAmongGangs TestNoGangLeaves"},
-	{"the rest of a gang runs on alone", branches, `len(by[g]) >= s.gangs[i].Cost.Pods`, `len(by[g]) >= s.gangs[i].Cost.Pods/2`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
+	{"the rest of a gang runs on alone", branches, `len(by[g]) >= s.gangs[i].Cost.victims()`, `len(by[g]) >= s.gangs[i].Cost.victims()/2`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 	{"the first set that holds", branches, `r.bound.Compare(s.best.cost) > 0 {
 			break`, `true {
 			break`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
@@ -601,4 +608,49 @@ func isDigit`, "TestCompareNames"},
 	{"the barrier waits for gangs without a place", barrier, `if some = true; !g.inPlan() {`, `if some = true; false {`, "TestSomeGangs"},
 	{"a plan goes on that is none for a gang in it", members, `b.waitsFor(key).Is() || b.falters(key)`, `b.waitsFor(key).Is()`, "TestOneOfSomeGangsLeft"},
 	{"a gang speaks that is not whole", pending, `g != nil && !b.out(g) {`, `g != nil {`, "TestSomeBranches"},
+	{"memory in bytes takes no percent of a card", devTypes, `a.Ratio = a.Memory * 100 / has.Memory`, `a.Ratio = 0`, "TestSlots TestFit"},
+	{"percent of memory take no bytes", devTypes, `a.Memory = a.Ratio * has.Memory / 100`, `a.Memory = 0`, "TestSlots TestFit"},
+	{"a member has a card twice", devSolver, `sum += min(caps[i], k)`, `sum += caps[i]`, "TestPictures"},
+	{"several partitions are counted by their GPUs", devSolver, `exact = !d.must
+	if`, `exact = true
+	if`, "TestSlots"},
+	{"switches are shared with who shares with nobody", devSolver, `case u.fence > 0 || u.users > 0 && d.alone == PCIeLevel:`, `case u.users > 0 && d.alone == PCIeLevel:`, "TestSlots TestFit TestPictures"},
+	{"who shares with nobody comes to others", devSolver, `case u.alone > 0 || u.users > 0 && d.alone == DeviceLevel:`, `case u.alone > 0:`, "TestSlots"},
+	{"the sick are used", devSolver, `s := d.match & d.kind.healthy`, `s := d.match`, "TestSlots TestPictures"},
+	{"restricted partitions are of the lowest score", devSolver, `if i == 0 || p.score > best {`, `if i == 0 || p.score < best {`, "TestPictures"},
+	{"partitions need not lie in the scope", devSolver, ` || !d.inScope(p.gpus):`, `:`, "TestSlots TestPictures"},
+	{"members on several switches are counted by switch", devSolver, `exact = first.count == 1 && n.roots != nil`, `exact = first.count > 0 && n.roots != nil`, "TestSlots"},
+	{"what a search promised is not tried again", devSolver, `return Count{Slots: k, Exact: exact}`, `return Count{Slots: k, Exact: true}`, "TestWork"},
+	{"why leaves members where they were tried", devSolver, `		defer x.forget()
+		if reason`, `		if reason`, "TestFit"},
+	{"a failed search leaves a VF behind", devSearch, `		if p.group >= 0 {
+			x.st.useVF(p.group, p.vf, sign)
+		}`, `		if p.group >= 0 && sign > 0 {
+			x.st.useVF(p.group, p.vf, sign)
+		}`, "TestSlots TestFit"},
+	{"a switch of its own is counted by its devices", devSolver, `upTo = min(upTo, d.kind.fences(can))`, `_ = d.kind.fences(can)`, "TestSlots"},
+	{"further NICs come before those of others", devSearch, `	for i := range x.taken {
+		x.more(i)
+	}
+	out`, `	out`, "TestPictures"},
+	{"alike are GPUs that differ in what is used", devOptions, `if p.Amount != q.Amount || (p.users`, `if (p.users`, "TestPictures"},
+	{"alike are GPUs of different partitions", devOptions, `if n.of == GPU && x.byPosition || u.class`, `if u.class`, "TestPictures"},
+	{"the largest partitions are broken first", devOptions, `slices.Compare(b.leaves, a.leaves)`, `slices.Compare(a.leaves, b.leaves)`, "TestPictures"},
+	{"the best partition comes last", devOptions, `cmp.Compare(b.score, a.score), slices`, `cmp.Compare(a.score, b.score), slices`, "TestSlots TestPictures"},
+	{"quiet switches first", devOptions, `return cmp.Compare(x.busy(n, b), x.busy(n, a)) })`, `return cmp.Compare(x.busy(n, a), x.busy(n, b)) })`, "TestPictures"},
+	{"shared GPUs are spread over switches", devOptions, `return cmp.Or(cmp.Compare(busy(b), busy(a)), `, `return cmp.Or(0*cmp.Compare(busy(b), busy(a)), `, "TestSlots TestFit"},
+	{"NICs need not be where GPUs are", devOptions, `order := x.ordered(n, can&there,`, `order := x.ordered(n, can,`, "TestSlots"},
+	{"a NIC for each GPU, though there are fewer switches", devOptions, `count = max(count, switches.len())`, `count = max(count, 2)`, "TestSlots TestPictures"},
+	{"full cards first", devOptions, `	if x.Packed {
+		return -sum`, `	if !x.Packed {
+		return -sum`, "TestPictures"},
+	{"switches do not matter for the key", devState, `	c.branches.all = append(c.branches.all, mark)`, `	_ = mark`, "TestKey"},
+	{"what is used of VFs does not matter for the key", devState, `		out = number(out, int64(s.vfUsed[g]))`, `		out = number(out, 0)`, "TestKey"},
+	{"who shares with nobody does not matter for the key", devState, `|b2i(u.alone > 0)<<1|`, `|`, "TestKey"},
+	{"VFs in use twice are free when one leaves", devState, `s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(was > 0)`, `s.vfUsed[group] += sign + 0*was`, "TestGivenTwice"},
+	{"selectors do not matter for alike devices", devNode, `u.Type, u.Healthy, u.Has, labelText(u.Labels))`, `u.Type, u.Healthy, u.Has, "")`, "TestKey"},
+	{"parts of GPUs may be any", devAsk, `(v%sums[SharedGPU] != 0 || v/sums[SharedGPU] > 100)`, `v/sums[SharedGPU] > 100`, "TestAsk"},
+	{"RequestsAsCount wants whole devices", devAsk, `w.count, w.each.Core = int(v), 1
+`, `w.count, w.each.Core = int(v), 100
+`, "TestAsk TestPictures"},
 }

@@ -132,8 +132,12 @@ func (s *scene) evict(r plan.Request, keep bool) string {
 	if len(names) == 0 {
 		names = []string{"nobody"}
 	}
-	head := fmt.Sprintf("evict %s (%d violations, %d pods, highest %d, sum %d)\n",
-		strings.Join(names, ", "), e.Cost.Violations, e.Cost.Pods, e.Cost.Highest, e.Cost.Sum)
+	pods := fmt.Sprintf("%d pods", e.Cost.Pods)
+	if e.Cost.Back > 0 {
+		pods += fmt.Sprintf(", %d sent back", e.Cost.Back)
+	}
+	head := fmt.Sprintf("evict %s (%d violations, %s, highest %d, sum %d)\n",
+		strings.Join(names, ", "), e.Cost.Violations, pods, e.Cost.Highest, e.Cost.Sum)
 	return head + s.show(s.Cluster.Evict(e.Victims), e.Plan, keep)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,24 @@ func (c *Cluster) GangWith(annotations map[string]string, name string, least int
 	for i, p := range members {
 		p.Name = fmt.Sprintf("%s-%d", name, i)
 		metav1.SetMetaDataLabel(&p.ObjectMeta, scheduling.LabelPodGroup, name)
+		c.Pod(p)
+	}
+}
+
+var volcano = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
+
+// VolcanoGang makes a PodGroup of Volcano with this spec, and its members, NAME-0 and so on, before the scheduler
+// runs.
+func (c *Cluster) VolcanoGang(name string, spec map[string]any, members ...*v1.Pod) {
+	c.t.Helper()
+	c.Serves = append(c.Serves, volcano)
+	c.create(volcano, "default", map[string]any{
+		"apiVersion": volcano.GroupVersion().String(), "kind": "PodGroup",
+		"metadata": map[string]any{"name": name, "namespace": "default"}, "spec": spec,
+	})
+	for i, p := range members {
+		p.Name = fmt.Sprintf("%s-%d", name, i)
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, "scheduling.k8s.io/group-name", name)
 		c.Pod(p)
 	}
 }
@@ -121,6 +140,52 @@ func (c *Cluster) Edit(name string, change func(*v1.Pod)) {
 		change(p)
 		return tracker.Update(Pods, p, "default")
 	})
+}
+
+// Node makes one more node, "spine/block/node=CPUs".
+func (c *Cluster) Node(word string) {
+	c.t.Helper()
+	c.alone(func(tracker clienttesting.ObjectTracker) error { return tracker.Add(nodeOf(word)) })
+}
+
+// EditNode has somebody change a node.
+func (c *Cluster) EditNode(name string, change func(*v1.Node)) {
+	c.t.Helper()
+	c.alone(func(tracker clienttesting.ObjectTracker) error {
+		o, err := tracker.Get(nodes, "", name)
+		if err != nil {
+			return err
+		}
+		n := o.(*v1.Node).DeepCopy()
+		n.ResourceVersion += "2"
+		change(n)
+		return tracker.Update(nodes, n, "")
+	})
+}
+
+// nodes names the resource to the client's tracker.
+var nodes = v1.SchemeGroupVersion.WithResource("nodes")
+
+// nodeOf reads "spine/block/node=CPUs".
+func nodeOf(word string) *v1.Node {
+	path, cpus, _ := strings.Cut(word, "=")
+	names := strings.Split(path, "/")
+	list := v1.ResourceList{"cpu": resource.MustParse(cpus), "pods": resource.MustParse("20")}
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: names[2], Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]}},
+		Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
+	}
+}
+
+// EditGang has somebody change a PodGroup's spec.
+func (c *Cluster) EditGang(name string, change func(spec map[string]any)) {
+	c.t.Helper()
+	client := c.Custom.Resource(sigs.PodGroups).Namespace("default")
+	group, err := client.Get(context.Background(), name, metav1.GetOptions{})
+	require.NoError(c.t, err)
+	change(group.Object["spec"].(map[string]any))
+	_, err = client.Update(context.Background(), group, metav1.UpdateOptions{})
+	require.NoError(c.t, err)
 }
 
 // alone changes objects while no request is under way: a patch reads an object and writes it

@@ -53,6 +53,9 @@ func (c *Cluster) bind(action clienttesting.Action) (bool, runtime.Object, error
 	}
 	p = p.DeepCopy()
 	p.Spec.NodeName, p.Status.NominatedNodeName, p.Status.Phase = b.Target.Name, "", v1.PodRunning
+	for key, value := range b.Annotations {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
+	}
 	return true, b, c.Client.Tracker().Update(Pods, p, "default")
 }
 

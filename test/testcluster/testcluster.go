@@ -21,7 +21,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,6 +40,8 @@ import (
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
@@ -54,6 +55,8 @@ type Cluster struct {
 	Plugin    *plugin.Plugin       // of the profile that was made last
 	// Plugins are further ones that Config may name.
 	Plugins frameworkruntime.Registry
+	// Serves are resources of other projects that are served, too.
+	Serves []schema.GroupVersionResource
 
 	t       testing.TB
 	mu      sync.Mutex
@@ -69,13 +72,7 @@ func New(t testing.TB, nodes string, objects ...runtime.Object) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, Config: Config}
 	for word := range strings.FieldsSeq(nodes) {
-		path, cpus, _ := strings.Cut(word, "=")
-		names := strings.Split(path, "/")
-		list := v1.ResourceList{"cpu": resource.MustParse(cpus), "pods": resource.MustParse("20")}
-		objects = append(objects, &v1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: names[2], Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]}},
-			Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
-		})
+		objects = append(objects, nodeOf(word))
 	}
 	objects = append(objects, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	c.Client = fake.NewClientset(objects...)
@@ -83,7 +80,8 @@ func New(t testing.TB, nodes string, objects ...runtime.Object) *Cluster {
 	c.Client.PrependReactor("delete", "pods", c.delete)
 	c.Client.PrependReactor("*", "pods", c.answer)
 	c.Custom = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", sigs.PodGroups: "PodGroupList", x.PodGroups: "PodGroupList",
+		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList", sigs.PodGroups: "PodGroupList", x.PodGroups: "PodGroupList",
+		volcano: "PodGroupList",
 	})
 	c.create(koordinator.ClusterNetworkTopologies, "", map[string]any{
 		"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{"name": "default"},
@@ -137,8 +135,8 @@ func (c *Cluster) Run() *Cluster {
 	informers := scheduler.NewInformerFactory(c.Client, 0, nil)
 	registry := frameworkruntime.Registry{"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}
 	require.NoError(c.t, registry.Merge(c.Plugins))
-	ours := plugin.Factories(plugin.Options{Connect: connect.Given(c.Custom), Settle: 10 * time.Millisecond})
-	registry[plugin.GateName] = ours[plugin.GateName]
+	ours := plugin.Factories(plugin.Options{Connect: connect.Given(c.Custom, c.Serves...), Settle: 10 * time.Millisecond})
+	registry[plugin.GateName], registry[deviceshare.Name] = ours[plugin.GateName], ours[deviceshare.Name]
 	registry[plugin.Name] = func(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p, err := ours[plugin.Name](ctx, raw, h)
 		if err == nil {

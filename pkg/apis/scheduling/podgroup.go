@@ -66,6 +66,11 @@ type PodGroupStatus struct {
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
+	// domain is the path of the deepest domain of the network that holds all members which have a node, such as
+	// spine-1/block-2. It is absent if that is the whole cluster, or none has a node.
+	// +optional
+	Domain string `json:"domain,omitempty"`
+
 	// scheduleStartTime is when the first member of this gang was given a node.
 	// +optional
 	ScheduleStartTime *metav1.Time `json:"scheduleStartTime,omitempty"`

@@ -44,7 +44,8 @@ func (r *record) standIns() (members []gang.Member, pods []*v1.Pod) {
 }
 
 // standIn is a pod that matters as much as the leader, and needs what the others will. It has no volumes
-// and claims that are made for one pod: those of one that does not exist cannot be asked for.
+// and claims that may be the leader's own: those of one that does not exist cannot be asked for. Of claims that are
+// made from a template it is known what they will be.
 func (r *record) standIn(leader *v1.Pod, number string) *v1.Pod {
 	pod := *leader
 	pod.Name, pod.UID = leader.Name+standsIn+number, leader.UID+types.UID(standsIn+number)
@@ -58,12 +59,7 @@ func (r *record) standIn(leader *v1.Pod, number string) *v1.Pod {
 		own = func(v v1.Volume) bool { return v.Ephemeral != nil }
 	}
 	pod.Spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), own)
-	if len(pod.Spec.ResourceClaims) > 0 {
-		pod.Spec.ResourceClaims, pod.Spec.Containers = nil, slices.Clone(pod.Spec.Containers)
-		for i := range pod.Spec.Containers {
-			pod.Spec.Containers[i].Resources.Claims = nil
-		}
-	}
+	convert.WithoutClaims(&pod.Spec, func(ref v1.PodResourceClaim) bool { return ref.ResourceClaimTemplateName == nil })
 	pod.Spec.NodeName, pod.Spec.SchedulingGates = "", nil
 	return &pod
 }

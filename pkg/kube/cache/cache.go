@@ -17,6 +17,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
@@ -48,6 +49,15 @@ type Options struct {
 	// Leaves says whether a pod was asked to leave, which need not be seen yet; nil means
 	// that nobody is. It must not call the cache.
 	Leaves func(*v1.Pod) bool
+	// Beside are resources that others read, through the same client, and as part of what must have
+	// been seen once.
+	Beside []Beside
+}
+
+// Beside is a resource that clusters need not serve, and who hears of its objects, as they are now.
+type Beside struct {
+	Resource  schema.GroupVersionResource
+	Set, Drop func(*unstructured.Unstructured)
 }
 
 // Note is an event to be.
@@ -372,6 +382,27 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 		}
 	}
 	return others
+}
+
+// SiblingsOn returns the members of a pod's own group that have a place on the node and are not counted
+// there yet, the pod itself among them, in the order in which they are tried.
+func (c *Cache) SiblingsOn(node string, pod *v1.Pod) []*v1.Pod {
+	self := convert.PodKey(pod)
+	all := []*v1.Pod{pod}
+	c.mu.RLock()
+	for _, key := range c.book.PlacesOn(node) {
+		if key == self || !c.book.SameGroup(key, self) {
+			continue
+		}
+		if p := c.placed(key); p != nil {
+			all = append(all, p)
+		}
+	}
+	c.mu.RUnlock()
+	if len(all) > 1 {
+		slices.SortStableFunc(all, func(a, b *v1.Pod) int { return c.Order(a).Compare(c.Order(b)) })
+	}
+	return all
 }
 
 // ReservedIn returns, by node index, the members of other groups for whose places victims have

@@ -159,12 +159,24 @@ func (p *parts) first(policies []source.SubGroups) (n int) {
 	return n
 }
 
+// follows says whether its members start one by one, and not all at once: they are in no sub-group,
+// or in one that runs.
+func (s *subGroup) follows(need int) bool {
+	return s.policy < 0 || s.placed >= s.size || s.placed > 0 && (need == 0 || s.exist < s.size)
+}
+
+// anyFollows says whether any of those who wait start one by one.
+func (p *parts) anyFollows(need int) bool {
+	return slices.ContainsFunc(p.all, func(s *subGroup) bool { return s.exist > s.placed && s.follows(need) })
+}
+
 // choose says which of a gang's parts are to be placed, and returns them in the shape of gangs. A
 // sub-group starts whole or not at all; who is in none, and whoever belongs to one that runs, starts
 // one by one. As long as the gang has yet to start, so many sub-groups of each policy must as it
 // asks for, and so many members in all as the gang needs: beyond those sub-groups who is in none
 // comes before more of them. If no policy asks for any, nobody comes first: those start of whom the most
-// find room. Then each starts when there is room.
+// find room. Then each starts when there is room; only what has been lost of what the gang needs may
+// others be evicted for: those who replace somebody, or if nobody does, a sub-group.
 func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out []gang.Gang) {
 	of := g.Gangs[at]
 	if g.Choice == nil {
@@ -173,7 +185,15 @@ func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out
 			g.Choice.Gangs = append(g.Choice.Gangs, choice.Gang{Need: gang.Need})
 		}
 	}
-	g.Choice.Totals = append(g.Choice.Totals, need)
+	lost := 0
+	if need == 0 {
+		lost = max(0, of.Min-of.Started)
+	}
+	if lost > 0 && !p.anyFollows(need) {
+		g.Choice.Totals = append(g.Choice.Totals, 1) // it is a sub-group, then, or nobody
+	} else {
+		g.Choice.Totals = append(g.Choice.Totals, need)
+	}
 	bare := 0
 	if slices.ContainsFunc(policies, func(s source.SubGroups) bool { return s.Least > 0 }) {
 		bare = max(0, need-p.first(policies))
@@ -190,14 +210,16 @@ func (g *Group) choose(p *parts, at, need int, policies []source.SubGroups) (out
 				part.Above[0].Least = policies[s.policy].Least
 			}
 		}
-		switch begun := s.placed > 0 && (need == 0 || s.exist < s.size); {
-		case s.policy < 0 || s.placed >= s.size || begun:
-		default:
+		follow := 0 // for whom others may be evicted though a plan may leave them out
+		if s.follows(need) {
+			follow = min(lost, s.exist-s.placed)
+			lost -= follow
+		} else {
 			part.Open, part.Need = s.placed == 0 || !g.Holding, s.size-s.placed
 		}
 		parts = append(parts, part)
 		is := of
-		is.Ref, is.Min, is.Need, is.Started = of.Ref.Part(s.name), s.placed+part.Need, part.Need, s.placed
+		is.Ref, is.Min, is.Need, is.Started = of.Ref.Part(s.name), s.placed+part.Need+follow, part.Need, s.placed
 		out = append(out, is)
 	}
 	g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:at], parts, g.Choice.Gangs[at+1:])

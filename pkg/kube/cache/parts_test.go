@@ -38,7 +38,11 @@ func TestSubGroups(t *testing.T) {
 		"more in one than its size":           {any, 3, "0 0 0", "p 0:2/2? 0 of all, 3"},
 		"too few in whole ones":               {any, 3, "0 0 1", "1 more members are needed than whole sub-groups have, and those who are in none"},
 		"some run":                            {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:1/2? 2 of all, 1"},
-		"a gang that was whole needs nobody":  {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
+		"was whole, and needs nobody":         {pairs, 3, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/1"},
+		"was whole, and may evict for one":    {pairs, 4, "0@n 0@n 1@n 1", "p 0:0/2 p 1:0/2"},
+		"was whole, and for those in none":    {any, 4, "0@n 0@n - - -", "p 0:0/2 :0/2"},
+		"was whole, and lacks a sub-group":    {any, 4, "0@n 0@n 1 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 1"},
+		"was whole, and first for who follow": {any, 4, "0@n 0@n 1@n 1 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
 		"nor does it start in part then":      {pairs, 4, "0@n 0@n 1@n 1@n 2 2", "p 0:0/2 p 1:0/2 p 2:2/2? 0 of all, 0"},
 		"who is not whole waits":              {pairs, 2, "0@n 0@n 1 2 2", "p 0:0/2 p 1:2/2? p 2:2/2? 0 of all, 0"},
 	} {
@@ -56,7 +60,7 @@ func TestSubGroups(t *testing.T) {
 					}
 				}))
 			}
-			if name == "a gang that was whole needs nobody" {
+			if strings.HasPrefix(name, "was whole") {
 				ca.Handle(gang.Reached{Gang: ref("a")})
 			}
 			g, refusal := ca.GroupOf(ref("a"))

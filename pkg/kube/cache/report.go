@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -186,6 +187,51 @@ func (c *Cache) Above(ref gang.Ref) []choice.Level {
 	defer c.mu.RUnlock()
 	if r := c.gangs[ref]; r != nil && r.declared != nil {
 		return r.declared.Above
+	}
+	return nil
+}
+
+// SubGroup is some members of a gang by the policies of its sub-groups.
+type SubGroup struct {
+	Part   gang.Ref // of the gang
+	Policy int      // -1 is none: they are in no sub-group
+	Size   int      // how many members it has when it is whole
+	Least  int      // so many sub-groups of its policy the gang needs
+	Pods   []*v1.Pod
+}
+
+// SubGroups sorts members of a gang by its sub-groups, in the order of the policies and the members; nil if
+// it has no policies. Last come those who are in none.
+func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) (out []SubGroup) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.gangs[ref]
+	if r == nil || r.declared == nil || len(r.declared.SubGroups) == 0 {
+		return nil
+	}
+	for _, p := range members {
+		name, policy := r.declared.SubGroupOf(p)
+		part := ref.Part(name)
+		at := slices.IndexFunc(out, func(s SubGroup) bool { return s.Part == part })
+		if at < 0 {
+			at = len(out)
+			out = append(out, SubGroup{Part: part, Policy: policy})
+			if policy >= 0 {
+				out[at].Size, out[at].Least = r.declared.SubGroups[policy].Size, r.declared.SubGroups[policy].Least
+			}
+		}
+		out[at].Pods = append(out[at].Pods, p)
+	}
+	slices.SortStableFunc(out, func(a, b SubGroup) int { return cmp.Compare(uint(a.Policy), uint(b.Policy)) })
+	return out
+}
+
+// InPart are those of some members that are in a part of a gang.
+func (c *Cache) InPart(part gang.Ref, members []*v1.Pod) []*v1.Pod {
+	for _, s := range c.SubGroups(part.Whole(), members) {
+		if s.Part == part {
+			return s.Pods
+		}
 	}
 	return nil
 }

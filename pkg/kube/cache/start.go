@@ -50,7 +50,7 @@ type custom struct {
 	set, drop func(*unstructured.Unstructured)
 }
 
-// customs are the topology and the objects of all sources of gangs.
+// customs are the topology, the objects of all sources of gangs, and what others read.
 func (c *Cache) customs(ctx context.Context) []custom {
 	set, drop := c.topologyHandlers(ctx)
 	all := []custom{{gvr: koordinator.ClusterNetworkTopologies, set: set, drop: drop}}
@@ -64,6 +64,9 @@ func (c *Cache) customs(ctx context.Context) []custom {
 	for _, o := range source.Owners {
 		set, drop := c.ownerHandlers(ctx, o)
 		all = append(all, custom{gvr: o.Resource, optional: true, owners: o.Kind, lazy: o.Lazy, set: set, drop: drop})
+	}
+	for _, b := range c.Beside {
+		all = append(all, custom{gvr: b.Resource, optional: true, set: b.Set, drop: b.Drop})
 	}
 	return all
 }

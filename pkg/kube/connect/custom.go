@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -48,8 +49,19 @@ func Served(d discovery.DiscoveryInterface) func(schema.GroupVersionResource) (b
 // are named.
 func Ours(others ...schema.GroupVersionResource) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
-		return !source.Foreign(r) || slices.Contains(others, r), nil
+		return !foreign(r) || slices.Contains(others, r), nil
 	}
+}
+
+// foreign says whether a resource is another project's: clusters need not serve it.
+func foreign(r schema.GroupVersionResource) bool { return r == convert.Devices || source.Foreign(r) }
+
+// unheard says what comes of it that a resource may not be read, and what helps.
+func unheard(r schema.GroupVersionResource) string {
+	if r == convert.Devices {
+		return "no node takes pods with devices of its objects; apply manifests/rbac/clusterrole.yaml"
+	}
+	return "what its objects say of gangs is not heard; apply manifests/" + source.RoleOf(r)
 }
 
 // Readable returns a function that asks whether the API server serves a resource now, and whether the
@@ -63,12 +75,12 @@ func Readable(ctx context.Context, client kubernetes.Interface) func(schema.Grou
 func permitted(ctx context.Context, client kubernetes.Interface, served func(schema.GroupVersionResource) (bool, error)) func(schema.GroupVersionResource) (bool, error) {
 	return func(r schema.GroupVersionResource) (bool, error) {
 		ok, err := served(r)
-		if !ok || err != nil || !source.Foreign(r) {
+		if !ok || err != nil || !foreign(r) {
 			return ok, err
 		}
 		for _, verb := range []string{"list", "watch"} {
 			if ok, err := mayDo(ctx, client, r.Group, r.Resource, verb); err == nil && !ok {
-				return false, fmt.Errorf("%w: %s %s (API group %q): what its objects say of gangs is not heard; apply manifests/%s", cache.ErrDenied, verb, r.Resource, r.Group, source.RoleOf(r))
+				return false, fmt.Errorf("%w: %s %s (API group %q): %s", cache.ErrDenied, verb, r.Resource, r.Group, unheard(r))
 			}
 		}
 		return true, nil

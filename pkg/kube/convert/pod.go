@@ -4,12 +4,14 @@ package convert
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -42,7 +44,7 @@ func ended(pod *v1.Pod) bool {
 func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	m := gang.Member{
 		Gang: of, Pod: PodKey(pod), UID: string(pod.UID),
-		Node: pod.Spec.NodeName, Gated: len(pod.Spec.SchedulingGates) > 0, Priority: Priority(pod),
+		Node: pod.Spec.NodeName, Gated: len(pod.Spec.SchedulingGates) > 0 || awaitsClaims(pod), Priority: Priority(pod),
 		Done: pod.Spec.NodeName != "" && ended(pod),
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
@@ -51,6 +53,18 @@ func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	var err error
 	m.Row, m.Rank, err = rank(pod)
 	return m, err
+}
+
+// awaitsClaims says that claims are still to be made for a pod from templates. Until then the scheduler keeps it out of
+// its queue: it cannot speak for its gang.
+func awaitsClaims(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.ResourceClaims, func(ref v1.PodResourceClaim) bool { return ClaimToCome(pod, ref) })
+}
+
+// ClaimToCome says that a claim of a pod is still to be made from its template.
+func ClaimToCome(pod *v1.Pod, ref v1.PodResourceClaim) bool {
+	_, _, err := resourceclaim.Name(pod, &ref)
+	return errors.Is(err, resourceclaim.ErrClaimNotFound)
 }
 
 // Priority returns a pod's priority, 0 if admission gave it none.
@@ -109,12 +123,14 @@ func Template(pod *v1.Pod) string {
 		Claims               []v1.PodResourceClaim
 		HostNetwork          bool
 		OS                   *v1.PodOS
+		Devices              string `json:",omitempty"`
 	}{
 		Namespace: pod.Namespace, Scheduler: spec.SchedulerName, Labels: sharedLabels(pod.Labels), Priority: Priority(pod),
 		Requests: resource.PodRequests(pod, resource.PodResourcesOptions{}), Overhead: spec.Overhead,
 		Selector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
 		Spread: spec.TopologySpreadConstraints, Ports: schedutil.GetHostPorts(pod), Volumes: boundVolumes(spec),
 		Claims: spec.ResourceClaims, HostNetwork: spec.HostNetwork, OS: spec.OS,
+		Devices: deviceKey(pod),
 	}
 	out, err := json.Marshal(key)
 	if err != nil {
@@ -160,4 +176,31 @@ func boundVolumes(spec *v1.PodSpec) (volumes []v1.Volume) {
 		}
 	}
 	return volumes
+}
+
+// WithoutClaims leaves some claims out of a pod's spec, and of its containers. The slices of the one that was given are
+// not changed.
+func WithoutClaims(spec *v1.PodSpec, drop func(v1.PodResourceClaim) bool) {
+	if !slices.ContainsFunc(spec.ResourceClaims, drop) {
+		return
+	}
+	stay := map[string]bool{}
+	spec.ResourceClaims = slices.DeleteFunc(slices.Clone(spec.ResourceClaims), drop)
+	for _, ref := range spec.ResourceClaims {
+		stay[ref.Name] = true
+	}
+	without := func(all []v1.Container) []v1.Container {
+		all = slices.Clone(all)
+		for i := range all {
+			var claims []v1.ResourceClaim
+			for _, c := range all[i].Resources.Claims {
+				if stay[c.Name] {
+					claims = append(claims, c)
+				}
+			}
+			all[i].Resources.Claims = claims
+		}
+		return all
+	}
+	spec.InitContainers, spec.Containers = without(spec.InitContainers), without(spec.Containers)
 }

@@ -24,6 +24,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
 )
 
 // Options are how fast requests may be. Zero values mean the defaults.
@@ -100,7 +102,7 @@ type profile struct {
 // server.
 func bindsItself(p framework.Framework) bool {
 	for _, plugin := range p.ListPlugins().Bind.Enabled {
-		if plugin.Name != names.DefaultBinder {
+		if plugin.Name != names.DefaultBinder && plugin.Name != config.DevicesName {
 			return true
 		}
 	}

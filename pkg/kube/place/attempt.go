@@ -29,7 +29,7 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	}
 	plugins, everywhere := a.refusedBy()
 	return Outcome{}, &Refusal{
-		Plan: refusal, Diagnosis: diagnose(a.Nodes, counts).with(a.limited, counts), Avoided: a.Group.Avoid,
+		Plan: refusal, Diagnosis: a.short(diagnose(a.Nodes, counts).with(a.limited, counts), refusal), Avoided: a.Group.Avoid,
 		Plugins: plugins, Everywhere: everywhere,
 	}, nil
 }
@@ -158,26 +158,48 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 		return nil
 	}
 	a.kindOf = make(map[string]int, len(a.Group.Pending))
-	known, alike := map[string]int{}, map[string]int{}
-	for _, m := range a.Group.Pending {
-		pod := a.Group.Pods[m.Pod]
-		template := convert.Template(pod)
-		k, ok := known[template]
-		if !ok {
-			c, err := fit.NewCounter(ctx, a.profile, pod)
-			if err != nil {
-				return err
-			}
-			// Templates may differ in what no Filter reads now: labels, for one.
-			if k, ok = alike[c.Key()]; !ok || c.Key() == "" {
-				k = len(a.kinds)
-				a.kinds = append(a.kinds, kind{pod: pod, counter: c})
-			}
-			known[template], alike[c.Key()] = k, k
+	of, demand := a.templates()
+	pages, err := fit.Open(ctx, a.planner.ledgers, demand)
+	if err != nil {
+		return err
+	}
+	a.pages = pages
+	kinds, alike := make([]int, len(demand)), map[string]int{}
+	for t, d := range demand {
+		c, err := fit.NewCounter(ctx, a.profile, d.Pod, a.pages...)
+		if err != nil {
+			return err
 		}
-		a.kindOf[m.Pod] = k
+		// Templates may differ in what no Filter reads now: labels, for one.
+		k, ok := alike[c.Key()]
+		if !ok || c.Key() == "" {
+			k = len(a.kinds)
+			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c})
+		}
+		kinds[t], alike[c.Key()] = k, k
+	}
+	for i, m := range a.Group.Pending {
+		a.kindOf[m.Pod] = kinds[of[i]]
 	}
 	return nil
+}
+
+// templates are those of the pending members, and which of them each member has.
+func (a *Attempt) templates() (of []int, demand []fit.Demand) {
+	of = make([]int, len(a.Group.Pending))
+	known := map[string]int{}
+	for i, m := range a.Group.Pending {
+		pod := a.Group.Pods[m.Pod]
+		template := convert.Template(pod)
+		t, ok := known[template]
+		if !ok {
+			t = len(demand)
+			known[template], demand = t, append(demand, fit.Demand{Pod: pod})
+		}
+		of[i] = t
+		demand[t].Members++
+	}
+	return of, demand
 }
 
 // OneOfEach lists one member of each kind but that of the speaker.

@@ -6,12 +6,18 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Diagnosis is what nodes are short of that take nobody.
 type Diagnosis struct {
 	Nodes int            // that were looked at
 	Lacks map[string]int // how many of them lack each thing, in the Filters' words
+	// Short is what the members need more of than is free in the domain In, which no NodeInfo shows; In is "" for
+	// the whole cluster.
+	Short []fit.Shortage
+	In    string
 }
 
 // diagnose reads the answers for each kind of members.
@@ -41,6 +47,25 @@ func diagnose(nodes []fwk.NodeInfo, counts []fit.Counts) Diagnosis {
 		for _, r := range reasons.All() {
 			d.Lacks[r] += n
 		}
+	}
+	return d
+}
+
+// short adds what the best domain of a refusal has too little of for all members.
+func (a *Attempt) short(d Diagnosis, r *plan.Refusal) Diagnosis {
+	if len(a.pages) == 0 || len(r.Domains) == 0 {
+		return d
+	}
+	tree := a.Net.Tree
+	for domain := topology.Root; int(domain) < tree.Len(); domain++ {
+		if tree.Layer(domain) != a.All.Must || tree.Path(domain) != r.Domains[0].Path {
+			continue
+		}
+		lo, hi := tree.Nodes(domain)
+		_, demand := a.For(a.Group.Pending[:min(len(a.Group.Pending), int(r.Want))]).templates() // those for whom it was sought
+		d.Short = a.pages.Short(demand, slices.DeleteFunc(slices.Clone(a.Nodes[lo:hi]), func(n fwk.NodeInfo) bool { return n == nil }))
+		d.In = tree.Path(domain)
+		break
 	}
 	return d
 }

@@ -237,9 +237,17 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 	for i := range names {
 		names[i] = a.Net.Tree.NodeName(i)
 	}
-	s, err := fit.NewTrial(ctx, a.profile, pods, names)
+	s, err := fit.NewTrial(ctx, a.profile, pods, names, a.pages...)
 	if err != nil {
 		return nil, err
+	}
+	for i, n := range a.Nodes {
+		if n == nil || gone == nil {
+			continue
+		}
+		for _, p := range gone[i] {
+			s.Remove(p)
+		}
 	}
 	for i, n := range a.Nodes {
 		if n == nil {
@@ -247,11 +255,6 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 		}
 		for _, p := range a.beside[i] {
 			s.Add(names[i], p)
-		}
-		if gone != nil {
-			for _, p := range gone[i] {
-				s.Remove(p)
-			}
 		}
 	}
 	return s, nil

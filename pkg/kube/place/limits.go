@@ -243,10 +243,15 @@ func (a *Attempt) Limited() bool { return len(a.limited.left) > 0 }
 
 // Hindered says whether nothing stands in the gang's way but what is remembered of nodes that
 // refused a member: there would be a plan with those that were left out, and with as many
-// members on each as its Filters let pass. Then the gang waits for these nodes, and nobody
-// else need leave.
+// members on each as its Filters let pass, or when all is given back that nobody has any more.
+// Then the gang waits for that, and nobody else need leave.
 func (a *Attempt) Hindered(ctx context.Context) bool {
-	if !a.counted || !a.leftOut && !a.Limited() {
+	switch {
+	case !a.counted:
+		return false
+	case a.settles(ctx):
+		return true
+	case !a.leftOut && !a.Limited():
 		return false
 	}
 	b := *a

@@ -37,10 +37,16 @@ func (a *Attempt) Largest(places []gang.Place) (out []InLayer) {
 	return out
 }
 
-// Beyond says, by layer from below the top, how many domains places touch beyond the fewest that
-// free slots allow in one domain of the layer that the members must not leave. nil if members run
-// already: what they touch was not chosen now. It is for attempts that have counted.
-func (a *Attempt) Beyond(places []gang.Place) (out []InLayer) {
+// Spread is how many domains of a layer places touch, and the fewest that free slots allowed.
+type Spread struct {
+	Layer          string
+	Touched, Least int
+}
+
+// Spread says, by layer from below the top, how many domains places touch, and the fewest that free slots
+// allow in one domain of the layer that the members must not leave. nil if members run already: what they
+// touch was not chosen now. It is for attempts that have counted.
+func (a *Attempt) Spread(places []gang.Place) (out []Spread) {
 	if len(a.Group.Bound) > 0 || len(places) == 0 || !a.counted {
 		return nil
 	}
@@ -54,11 +60,11 @@ func (a *Attempt) Beyond(places []gang.Place) (out []InLayer) {
 				touched[tree.Ancestor(tree.Node(i), layer)] = true
 			}
 		}
-		n := 0
-		if len(touched) > 1 { // else it is the least there is
-			n = max(0, len(touched)-fewest(tree, sum, a.All.Must, layer, want))
+		least := len(touched)
+		if least > 1 { // else it is the least there is
+			least = min(least, fewest(tree, sum, a.All.Must, layer, want))
 		}
-		out = append(out, InLayer{Layer: tree.LayerNames()[layer], N: n})
+		out = append(out, Spread{Layer: tree.LayerNames()[layer], Touched: len(touched), Least: least})
 	}
 	return out
 }

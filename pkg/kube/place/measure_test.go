@@ -92,13 +92,13 @@ func onNodes(a *Attempt, nodes ...string) (places []gang.Place) {
 func TestMeasures(t *testing.T) {
 	a := measured(2, 2, 2)
 	near := onNodes(a, "n-0-0-0", "n-0-0-0", "n-0-0-1", "n-0-0-1")
-	require.Equal(t, []InLayer{{"Spine", 0}, {"Block", 0}, {topology.NodeLayer, 0}}, a.Beyond(near))
+	require.Equal(t, []Spread{{"Spine", 1, 1}, {"Block", 1, 1}, {topology.NodeLayer, 2, 2}}, a.Spread(near))
 	require.Equal(t, []InLayer{{topology.RootLayer, 12}, {"Spine", 8}, {"Block", 4}}, a.Largest(near))
 	far := onNodes(a, "n-0-0-0", "n-0-1-0", "n-1-0-0", "n-1-1-0")
-	require.Equal(t, []InLayer{{"Spine", 1}, {"Block", 3}, {topology.NodeLayer, 2}}, a.Beyond(far))
+	require.Equal(t, []Spread{{"Spine", 2, 1}, {"Block", 4, 1}, {topology.NodeLayer, 4, 2}}, a.Spread(far))
 	require.Equal(t, []InLayer{{topology.RootLayer, 12}, {"Spine", 6}, {"Block", 3}}, a.Largest(far))
 	a.Group.Bound = []gang.Member{{Pod: "q", Node: "n-0-0-0"}}
-	require.Nil(t, a.Beyond(far), "it has started")
+	require.Nil(t, a.Spread(far), "it has started")
 }
 
 // BenchmarkMeasures is what is measured of a plan on 15,000 nodes: how near the places are each time,
@@ -112,7 +112,7 @@ func BenchmarkMeasures(b *testing.B) {
 	places := onNodes(a, nodes...)
 	b.Run("beyond", func(b *testing.B) {
 		for b.Loop() {
-			a.Beyond(places)
+			a.Spread(places)
 		}
 	})
 	b.Run("largest", func(b *testing.B) {

@@ -7,6 +7,7 @@
 //	reserved.go    whether places that were chosen before can be taken now
 //	capable.go     where a gang could be if others had finished
 //	limits.go      what refusals have told of nodes that were counted wrong
+//	settled.go     what is to be given back by those who have gone
 //	sees.go        whether a refusal is nothing new to the next attempt
 //	nominated.go   who counts on nodes besides the snapshot
 //	ahead.go       members that are still to be made
@@ -14,6 +15,9 @@
 //	holds.go       whether places still obey the rules
 //	attract.go     how near nodes are to pods that attract others
 //	diagnosis.go   what nodes lack that take nobody
+//	bare.go        what nodes take with nobody on them, and whether the group ever fits
+//	shortage.go    what a refusal comes to in one sentence
+//	pin.go         who runs where there is no room for the rest
 //	class.go       which groups ask for the same
 //	layout.go      where the nodes of a snapshot stand in the tree
 //
@@ -44,13 +48,16 @@ type Planner struct {
 	profile framework.Framework
 	cache   *cache.Cache
 	memory  *fit.Memory
+	ledgers []fit.Ledger
 	layouts layouts
 	limits  limits
+	bare    bare
+	stays   stays
 }
 
-// NewPlanner returns the planner of a profile.
-func NewPlanner(profile framework.Framework, c *cache.Cache) *Planner {
-	return &Planner{profile: profile, cache: c, memory: fit.NewMemory(profile)}
+// NewPlanner returns the planner of a profile. The ledgers are asked beside its Filters.
+func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledger) *Planner {
+	return &Planner{profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers, bare: bare{memory: fit.NewMemory(profile)}}
 }
 
 // Avoid says whether a gang must not go to a node.
@@ -91,6 +98,7 @@ type Attempt struct {
 	leftOut   bool           // some are
 	kinds     []kind
 	kindOf    map[string]int // by member
+	pages     fit.Pages      // what ledgers say of the members
 	counted   bool
 	counts    []fit.Counts // by kind
 	limited   limited

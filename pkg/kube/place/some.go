@@ -14,7 +14,7 @@ func (a *Attempt) Least(ctx context.Context) (out []*Attempt, err error) {
 		return []*Attempt{a}, nil
 	}
 	job, _ := a.Job()
-	for _, set := range job.Least() {
+	for _, set := range job.Least(a.Net.Tree) {
 		some, err := a.only(ctx, set)
 		if err != nil {
 			return nil, err

@@ -1,9 +1,12 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
 // Members beyond minMember take free places only: a place whose victims leave for somebody
@@ -32,8 +35,8 @@ func (a *Attempt) modestly(ctx context.Context, found Outcome) (Outcome, error) 
 		return Outcome{}, err
 	}
 	for _, least := range fewest {
-		if needed := least.Group.Needed(); len(needed) > 0 {
-			if few, refusal, err := least.For(needed).Choose(ctx, nil); refusal == nil || err != nil {
+		for _, needed := range least.fewest() {
+			if few, refusal, err := needed.Choose(ctx, nil); refusal == nil || err != nil {
 				return few, err
 			}
 		}
@@ -54,12 +57,51 @@ func (a *Attempt) takesFrom(found Outcome) bool {
 	return false
 }
 
-// Modest is the attempt for those members for whom places may be taken that are kept for
-// others, if there are such places; else it is the attempt itself.
-func (a *Attempt) Modest() *Attempt {
-	needed := a.Group.Needed()
-	if len(a.others) == 0 || len(needed) == 0 {
-		return a
+// Modest are the attempts for those members for whom places may be taken that are kept for
+// others, if there are such places; else it is the attempt itself. Where one finds nothing the next may.
+func (a *Attempt) Modest() []*Attempt {
+	if len(a.others) == 0 {
+		return []*Attempt{a}
 	}
-	return a.For(needed)
+	if few := a.fewest(); len(few) > 0 {
+		return few
+	}
+	return []*Attempt{a}
+}
+
+// mostFewest bounds the attempts for as many members as are needed.
+const mostFewest = 8
+
+// fewest are the attempts for no more members than are needed: the first by rank, and where members differ, of
+// each kind the first as far as there are as many. There is none if nobody is needed.
+func (a *Attempt) fewest() (out []*Attempt) {
+	tried := map[string]bool{}
+	for kind := -1; kind < min(len(a.kinds), mostFewest); kind++ {
+		group := a.Group.Group
+		group.Pending = slices.Clone(group.Pending)
+		slices.SortStableFunc(group.Pending, func(x, y gang.Member) int { return cmp.Compare(a.other(x, kind), a.other(y, kind)) })
+		needed, key := map[string]bool{}, ""
+		for _, m := range group.Needed() {
+			needed[m.Pod] = true
+		}
+		if len(needed) == 0 {
+			return nil
+		}
+		pending := slices.DeleteFunc(slices.Clone(a.Group.Pending), func(m gang.Member) bool { return !needed[m.Pod] })
+		for _, m := range pending {
+			key += m.Pod + " "
+		}
+		if !tried[key] {
+			tried[key], out = true, append(out, a.For(pending))
+		}
+	}
+	return out
+}
+
+// other is 1 for a member of another kind.
+func (a *Attempt) other(m gang.Member, kind int) int {
+	if kind >= 0 && a.kindOf[m.Pod] != kind {
+		return 1
+	}
+	return 0
 }

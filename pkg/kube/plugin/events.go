@@ -84,10 +84,13 @@ func (p *Plugin) listen(plugin string, e fwk.ClusterEventWithHint) error {
 // delegated asks a plugin's own hint whether the plugin, which has refused a group, may let it
 // pass now.
 func (p *Plugin) delegated(plugin string, e fwk.ClusterEventWithHint) fwk.QueueingHintFn {
+	ofPods := e.Event.Resource == fwk.Pod || e.Event.Resource == fwk.AssignedPod
 	beside := e.Event.Resource != fwk.Pod && e.Event.Resource != fwk.AssignedPod && e.Event.Resource != fwk.TargetPod && e.Event.Resource != fwk.Node
 	return func(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
-		if !p.refused.WaitsFor(convert.PodKey(pod), plugin) {
-			return fwk.QueueSkip, nil
+		// Whoever waits for victims waits for what they had to be given back, too.
+		waits := p.refused.WaitsFor(convert.PodKey(pod), plugin) && !(ofPods && !p.refused.Hopes(convert.PodKey(pod)))
+		if !waits && !(beside && fit.Limits(plugin) && p.reserved(pod)) {
+			return fwk.QueueSkip, nil // what becomes of the pod itself otherPod hears
 		}
 		if hint, err := p.hint(e.QueueingHintFn, logger, pod, before, now); err != nil || hint == fwk.QueueSkip {
 			return hint, err
@@ -117,10 +120,14 @@ func (p *Plugin) hint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.Pod
 	return hint, err
 }
 
-// worthTrying lets a group try again that leads its class, or whose places wait for victims to
-// leave. Pods without a gang wait for places that are held.
+// worthTrying lets a group try again that leads its class, unless nobody who leaves helps it, or whose
+// places wait for victims to leave. Pods without a gang wait for places that are held.
 func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	if source.Of(pod).IsZero() || p.refused.Leads(convert.PodKey(pod)) || p.unfiled(pod) || p.reserved(pod) {
+	return p.worth(pod, p.refused.Hopes)
+}
+
+func (p *Plugin) worth(pod *v1.Pod, leads func(pod string) bool) (fwk.QueueingHint, error) {
+	if source.Of(pod).IsZero() || leads(convert.PodKey(pod)) || p.unfiled(pod) || p.reserved(pod) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -154,11 +161,11 @@ func (p *Plugin) worthEvicting(logger klog.Logger, pod *v1.Pod, before, now any)
 // otherNode lets a group try again when a node comes, or stands elsewhere in the tree; and if
 // nobody knows which plugin has refused it, or if it waits for places on the node, when
 // anything about the node changes. The rest is for the plugins to know.
-func (p *Plugin) otherNode(logger klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+func (p *Plugin) otherNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	was, _ := before.(*v1.Node)
 	is, _ := now.(*v1.Node)
 	if source.Of(pod).IsZero() || was == nil || is == nil || !maps.Equal(was.Labels, is.Labels) {
-		return p.worthTrying(logger, pod, before, now)
+		return p.worth(pod, p.refused.Leads)
 	}
 	if p.refused.WaitsFor(convert.PodKey(pod), Name) || p.reserved(pod) && p.Cache.Reserves(is.Name, pod) {
 		return fwk.Queue, nil
@@ -192,7 +199,7 @@ func (p *Plugin) file(a *place.Attempt, speaker *v1.Pod, why gang.Refusal) {
 	f := wake.Filing{
 		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(speaker), UID: string(speaker.UID),
 		Created: p.Cache.Order(speaker).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
-		Kinds: a.OneOfEach(speaker),
+		Kinds: a.OneOfEach(speaker), Never: why.Never,
 	}
 	if f.Class == "" {
 		f.Plugins = nil // what is remembered of nodes ends with any change

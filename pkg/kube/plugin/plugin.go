@@ -10,6 +10,7 @@
 //	score.go       PreScore, Score: pods without a gang go where others attract them
 //	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
 //	effects.go     what the book of gangs wants done
+//	devices.go     what the plugin DeviceShare must know of gangs, and they of it
 //
 // It wires the rooms that do the work: plans (place), victims (preempt), what people are
 // told (status), what is known (cache). It decides nothing itself.
@@ -34,7 +35,9 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/ledger"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -88,13 +91,14 @@ type Shared struct {
 
 	profiles map[string]*Plugin // by name
 
-	options Options
-	handle  fwk.Handle // of the first profile: queue and waiting pods are the same for all
-	teller  *status.Teller
-	victims preempt.Victims
-	resumes delayed   // until gangs that were partially bound at the start were tried
-	keptOff delayed   // nodes, by places that are held
-	refused wake.Room // groups that wait for something to change
+	options  Options
+	handle   fwk.Handle // of the first profile: queue and waiting pods are the same for all
+	teller   *status.Teller
+	victims  preempt.Victims
+	resumes  delayed   // until gangs that were partially bound at the start were tried
+	keptOff  delayed   // nodes, by places that are held
+	refused  wake.Room // groups that wait for something to change
+	renewals renewals
 	// resume are called once, when everything was seen: with all profiles made.
 	resume  []func()
 	resumed sync.Once
@@ -131,15 +135,16 @@ var (
 func (p *Plugin) Name() string { return Name }
 
 // Factories returns the factories, by name, with which a scheduler makes the plugins of
-// each of its profiles: this one, and its Gate. Profiles of one call share the cache.
+// each of its profiles: this one, its Gate, and DeviceShare. Profiles of one call share the cache.
 func Factories(o Options) frameworkruntime.Registry {
-	f := &family{options: o, plugins: map[string]*Plugin{}}
-	return frameworkruntime.Registry{Name: f.newPlugin, GateName: f.newGate}
+	f := &family{options: o, plugins: map[string]*Plugin{}, devices: &deviceshare.Room{}}
+	return frameworkruntime.Registry{Name: f.newPlugin, GateName: f.newGate, deviceshare.Name: f.devices.New}
 }
 
 // family is the plugins of all profiles.
 type family struct {
 	options Options
+	devices *deviceshare.Room
 
 	mu      sync.Mutex
 	shared  *Shared
@@ -158,7 +163,7 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.shared == nil {
-		if f.shared, err = start(ctx, f.options, args, h); err != nil {
+		if f.shared, err = start(ctx, f.options, f.devices, args, h); err != nil {
 			return nil, err
 		}
 		if note := unasked(h.Extenders()); note != "" {
@@ -166,7 +171,8 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 		}
 	}
 	f.shared.Cache.Serve(h.ProfileName())
-	p := &Plugin{Shared: f.shared, first: len(f.plugins) == 0, profile: profile, planner: place.NewPlanner(profile, f.shared.Cache)}
+	ledgers := append(ledger.All(profile), f.devices.Ledger(profile))
+	p := &Plugin{Shared: f.shared, first: len(f.plugins) == 0, profile: profile, planner: place.NewPlanner(profile, f.shared.Cache, ledgers...)}
 	p.args.Store(&args)
 	p.Preemptor = preempt.New(preempt.Options{
 		Profile: profile, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
@@ -196,6 +202,9 @@ func unasked(extenders []fwk.Extender) string {
 // Profile returns the plugin of a profile, which is there once the scheduler is made; nil if no
 // profile has that name.
 func (s *Shared) Profile(name string) *Plugin { return s.profiles[name] }
+
+// Looks says whether an eviction waits to see how far a member is, by the clock on the wall.
+func (s *Shared) Looks() bool { return s.victims.Looks() }
 
 // Try makes an attempt to place a group on nodes as the group's own cycle would, and nothing comes
 // of it.
@@ -237,7 +246,7 @@ func (o *Options) defaults() {
 }
 
 // start makes what profiles share and sets it going.
-func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Shared, error) {
+func start(ctx context.Context, o Options, devices *deviceshare.Room, args config.Args, h fwk.Handle) (*Shared, error) {
 	o.defaults()
 	source, err := o.Connect(ctx, h)
 	if err != nil {
@@ -253,7 +262,9 @@ func start(ctx context.Context, o Options, args config.Args, h fwk.Handle) (*Sha
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Limits: limitsOf(args), Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
 		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
+		Beside: []cache.Beside{devices.Resource()},
 	})
+	s.shareDevices(devices)
 	s.teller.About(s.Cache)
 	s.Meter.About(s.Cache, fit.Runs, nodeOf(h.SharedInformerFactory().Core().V1().Pods().Lister()))
 	if err := s.Cache.Start(ctx, source); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -30,33 +31,57 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		p.dropPlan(pod, c.node, m.Get(c.node), func(g *cache.Group) bool { return p.planner.Sees(ctx, g, c.node) })
 	case waits:
 		p.Preemptor.Answer(ctx, c.attempt)
-		p.teller.Siblings(pod, c.why, status.PreemptionWaits)
+		p.teller.Siblings(pod, c.said, status.PreemptionWaits)
 		// Said again: a reservation given up just before may still be taken back in the API.
 		node, _ := p.Cache.Place(pod)
-		return answer(fwk.UnschedulableAndUnresolvable, node, status.PreemptionWaits, c.attempt)
+		return answer(fwk.UnschedulableAndUnresolvable, node, c.says(status.PreemptionWaits))
 	case refused:
 		a := c.attempt
 		ran := p.Meter.Runs()
 		node, came := p.Preemptor.Evict(ctx, a, pod)
 		p.Meter.Ran(a.Group.Key, ran)
 		p.Meter.Refused(a, c.refusal)
-		if p.refused.Filed(a.Group.Key) != "" {
+		if p.refused.Filed(a.Group.Key) != "" && (!c.renews || node != "") {
 			p.Meter.TriedAgain(node != "")
 		}
 		code := fwk.Success
 		if node == "" {
 			code = fwk.UnschedulableAndUnresolvable
 			why := because(c.refusal)
-			why.Words = came.After(c.why) + p.keepFree(ctx, a)
+			kept := p.keepFree(ctx, a)
+			c.said = p.explain(ctx, c, pod, &why)
+			why.Words, why.Says = came.After(c.said.Text)+kept, c.said.Sentence
 			p.refuse(a.Group.Key, why)
 			p.file(a, pod, why)
 		} else {
 			p.leave(a.Group.Key)
 		}
-		p.teller.Siblings(pod, c.why, came)
-		return answer(code, node, came, a)
+		p.teller.Siblings(pod, c.said, came)
+		return answer(code, node, c.says(came))
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
+// explain says in words why an attempt was refused, and notes in the refusal whether anybody who leaves
+// would help. What is said stays for a while.
+func (p *Plugin) explain(ctx context.Context, c *cycle, speaker *v1.Pod, why *gang.Refusal) status.Said {
+	said := c.said
+	if c.refusal != nil {
+		s := p.shortage(ctx, c.attempt, c.refusal)
+		why.Never, why.Plugins = s.Never != nil, s.Plugins
+		said = status.Refused(c.refusal, s, status.Frame(speaker, c.attempt.Group.Whole()...))
+	}
+	return p.steadily(c.attempt.Group.Key, said, speaker)
+}
+
+// shortage is what an attempt's refusal comes to.
+func (p *Plugin) shortage(ctx context.Context, a *place.Attempt, r *place.Refusal) place.Shortage {
+	return a.Shortage(ctx, r, p.Preemptor.May(a) == preempt.Evicts)
+}
+
+// Shortage is what the trial's refusal comes to, as people are told.
+func (t Trial) Shortage(ctx context.Context) place.Shortage {
+	return t.shortage(ctx, t.Attempt, t.Refusal)
 }
 
 // because is who refused an attempt.
@@ -71,12 +96,11 @@ func because(r *place.Refusal) gang.Refusal {
 }
 
 // answer is PostFilter's to the member that was tried; node is its place, if it has one.
-func answer(code fwk.Code, node string, came status.Preemption, a *place.Attempt) (*fwk.PostFilterResult, *fwk.Status) {
-	says := fwk.NewStatus(code, came.ForPod(a.Group.Held, len(a.Group.Pending)))
+func answer(code fwk.Code, node, says string) (*fwk.PostFilterResult, *fwk.Status) {
 	if node == "" {
-		return nil, says
+		return nil, fwk.NewStatus(code, says)
 	}
-	return framework.NewPostFilterResultWithNominatedNode(node), says
+	return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(code, says)
 }
 
 // dropPlan gives up a plan of which a member's own node refused it. If the next attempt sees why,

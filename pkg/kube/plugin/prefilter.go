@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,9 +36,16 @@ const (
 type cycle struct {
 	verdict verdict
 	node    string         // of its place, if it is sent there
-	why     string         // why it is not
+	why     string         // why it is kept out
 	attempt *place.Attempt // to plan the gang, if that was refused or waits
 	refusal *place.Refusal // of the attempt; nil if a plugin has failed
+	said    status.Said    // what is said of that as long as PostFilter knows no more
+	renews  bool           // it was tried again only to say newer words
+}
+
+// says is what PostFilter says to the member that was tried.
+func (c *cycle) says(came status.Preemption) string {
+	return c.said.ForSpeaker(came, c.attempt.Group.Held, len(c.attempt.Group.Pending))
 }
 
 // Clone implements fwk.StateData. A cycle is not changed after PreFilter.
@@ -72,7 +80,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	state.Write(stateKey, c)
 	if c.verdict != sent {
 		// Unresolvable: other PreFilters need not run, and DefaultPreemption must not
-		// evict for a single member. PostFilter is called all the same.
+		// evict for a single member. PostFilter is called all the same, and says all that there
+		// is to say of an attempt: only it knows what came of that.
+		if c.why == "" {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+		}
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Clip(c.why))
 	}
 	return &fwk.PreFilterResult{NodeNames: sets.New(c.node)}, nil
@@ -87,6 +99,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		return &cycle{why: "the pod was deleted and made again meanwhile"} // its place is the new one's
 	}
 	p.refused.Begin(p.Cache.GroupKey(pod), convert.PodKey(pod))
+	renews := p.renewals.take(p.Cache.GroupKey(pod))
 	p.Meter.Cycle(p.Cache.GroupKey(pod))
 	if node, confirmed := p.Cache.Place(pod); confirmed && node != "" {
 		return p.take(pod, "")
@@ -125,6 +138,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	if c == nil {
 		c = p.tryPlan(ctx, a, pod)
 	}
+	c.renews = renews
 	p.Meter.Attempt(group.Key, c.verdict == sent, time.Since(began), ran)
 	p.goOn()
 	return c
@@ -145,38 +159,64 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
 	if refusal != nil || err != nil {
 		// PostFilter files the refusal.
-		return &cycle{verdict: refused, why: p.steadily(a.Group.Key, why(refusal, err), pod), attempt: a, refusal: refusal}
+		return &cycle{verdict: refused, said: said(refusal, err), attempt: a, refusal: refusal}
 	}
-	p.teller.Placed(a.Group.Key)
+	spread := a.Spread(found.Places)
+	p.teller.Placed(a.Group.Key, spread)
 	if p.refused.Filed(a.Group.Key) != "" {
 		p.Meter.TriedAgain(true)
 	}
-	p.Meter.Placed(a, found.Places)
+	p.Meter.Placed(a, found.Places, spread)
 	own, ahead := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: own, Ahead: ahead, InOrder: found.InOrder})
 	p.leave(a.Group.Key)
 	return p.take(pod, "the gang is planned without this member: there is no room for it")
 }
 
-// why is a refusal in words, or the failure of a plugin.
-func why(refusal *place.Refusal, err error) string {
+// said is a refusal in the words of the documents, or the failure of a plugin.
+func said(refusal *place.Refusal, err error) status.Said {
 	if err != nil {
-		return err.Error()
+		return status.Said{Text: err.Error()}
 	}
-	return status.NoPlan(refusal)
+	return status.Said{Text: status.NoPlan(refusal, status.Limit)}
 }
 
 // steadily returns what to say of a refused group. If that is not why, the speaker is
 // tried once more when it may be said.
-func (p *Plugin) steadily(group gang.Ref, why string, speaker *v1.Pod) string {
+func (p *Plugin) steadily(group gang.Ref, why status.Said, speaker *v1.Pod) status.Said {
 	words, later := p.teller.Refused(group, why)
 	if later > 0 {
 		p.Writer.DoAfter("refusal of "+group.ID(), later, func(context.Context) error {
+			p.renewals.add(group)
 			p.handle.Activate(klog.Background(), map[string]*v1.Pod{convert.PodKey(speaker): speaker})
 			return nil
 		})
 	}
 	return words
+}
+
+// renewals are the groups that are to be tried again only to say newer words.
+type renewals struct {
+	mu     sync.Mutex
+	groups map[gang.Ref]bool
+}
+
+func (r *renewals) add(group gang.Ref) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.groups == nil {
+		r.groups = map[gang.Ref]bool{}
+	}
+	r.groups[group] = true
+}
+
+// take says whether a group is one of them, and forgets it.
+func (r *renewals) take(group gang.Ref) (is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	is = r.groups[group]
+	delete(r.groups, group)
+	return is
 }
 
 // take sends a member to its place in a plan that is being carried out. It may have
@@ -205,16 +245,22 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod)
 			p.Cache.Handle(gang.Confirmed{Group: a.Group.Key, Turn: turn})
 			return p.take(pod, "the gang's places are reserved for other members")
 		}
-		if gone, any := p.victims.Leaving(a, p.options.Clock.Now()); any {
-			_, still := a.PlacesFit(ctx, gone)
+		gone, any := p.victims.Leaving(a, p.options.Clock.Now())
+		then := a // when what they have is given back
+		if settled, err := a.Settled(ctx); settled != nil && err == nil {
+			then, any = settled, true
+		}
+		if any {
+			_, still := then.PlacesFit(ctx, gone)
 			if still == "" {
 				found, refusal, err := a.Plan(ctx)
 				p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
+				says := status.Said{Text: taken}
 				if refusal != nil || err != nil {
-					taken = why(refusal, err) // how the cluster looks to the gang without its reservation
+					says = said(refusal, err) // how the cluster looks to the gang without its reservation
 				}
 				p.Cache.Handle(gang.Waits{Group: a.Group.Key})
-				return &cycle{verdict: waits, why: taken, attempt: a}
+				return &cycle{verdict: waits, said: says, attempt: a}
 			}
 			taken = still // whoever leaves is not what is in the way
 		}
@@ -222,6 +268,9 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod)
 	}
 	p.victims.Abandon(a.Group.Key)
 	p.Cache.Forget(a.Group.Key, lost)
+	for _, ref := range a.Group.Whole() {
+		p.teller.Gang(ref, status.Warning, status.ReasonGaveUp, "the reservation is given up: "+lost)
+	}
 	if group, refusal := p.Cache.Group(pod); !refusal.Is() {
 		a.Group = group
 	}

@@ -12,6 +12,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -284,6 +285,15 @@ func (c *cluster) equipment(like, name string) (out step) {
 	if o, err := c.get(csiNodes, key{name: like}); err == nil {
 		is := o.(*storagev1.CSINode)
 		out = append(out, given(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *is.Spec.DeepCopy()}))
+	}
+	if o, err := c.get(convert.Devices, key{name: like}); err == nil {
+		is := o.(*unstructured.Unstructured)
+		fresh := &unstructured.Unstructured{Object: map[string]any{"spec": is.DeepCopy().Object["spec"]}}
+		fresh.SetGroupVersionKind(is.GroupVersionKind())
+		fresh.SetName(name)
+		fresh.SetLabels(is.GetLabels())
+		fresh.SetAnnotations(is.GetAnnotations())
+		out = append(out, object{fresh, kinds[is.GroupVersionKind().GroupKind()], Position{File: "a change"}})
 	}
 	devices, _ := c.list(resourceSlices, "", nil)
 	for _, o := range devices {

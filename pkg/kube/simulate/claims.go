@@ -60,12 +60,19 @@ func (a *api) unclaim(gone runtime.Object) error {
 	if !ok {
 		return nil
 	}
+	own := make([]string, 0, len(pod.Status.ResourceClaimStatuses)+1)
 	for _, s := range pod.Status.ResourceClaimStatuses {
 		if s.ResourceClaimName != nil {
-			gone := func(runtime.Object) (runtime.Object, error) { return nil, nil }
-			if _, err := a.change(resourceClaims, key{pod.Namespace, *s.ResourceClaimName}, gone); err != nil {
-				return err
-			}
+			own = append(own, *s.ResourceClaimName)
+		}
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		own = append(own, s.ResourceClaimName)
+	}
+	for _, name := range own {
+		gone := func(runtime.Object) (runtime.Object, error) { return nil, nil }
+		if _, err := a.change(resourceClaims, key{pod.Namespace, name}, gone); err != nil {
+			return err
 		}
 	}
 	for _, want := range pod.Spec.ResourceClaims {

@@ -37,6 +37,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -56,8 +57,8 @@ type api struct {
 	// between stands between this API and those who ask, if it is there: requests and
 	// answers may be lost on the way.
 	between func(clienttesting.Action, answer) (runtime.Object, error)
-	// refused counts the answers that were errors.
-	refused atomic.Int64
+	// refused counts the answers that were errors, and named the objects that were given a name.
+	refused, named atomic.Int64
 }
 
 // answer is how this API answers one request.
@@ -121,7 +122,7 @@ func (a *api) clients(ctx context.Context) (kubernetes.Interface, dynamic.Interf
 
 // listKinds are the lists of what is read as custom resources.
 func listKinds() map[schema.GroupVersionResource]string {
-	lists := map[schema.GroupVersionResource]string{koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList"}
+	lists := map[schema.GroupVersionResource]string{koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList"}
 	for i := range source.All {
 		if o := source.All[i].Object; o != nil {
 			for _, version := range o.Versions() {
@@ -280,6 +281,21 @@ func (a *api) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	return true, out, err
 }
 
+// named is an object that is made under a name, with a UID of its own if it has none: the scheduler makes
+// claims of which it gives neither.
+func named(o runtime.Object, name string) (runtime.Object, error) {
+	o = o.DeepCopyObject()
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return nil, err
+	}
+	if m.GetName() == "" {
+		m.SetName(name)
+		m.SetUID(types.UID(m.GetNamespace() + "/" + name))
+	}
+	return o, nil
+}
+
 func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 	gvr := action.GetResource()
 	at := func(name string) key { return key{action.GetNamespace(), name} }
@@ -297,11 +313,15 @@ func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		return a.write(gvr, at(m.GetName()), func(old runtime.Object) (runtime.Object, error) {
+		name := m.GetName()
+		if name == "" && m.GetGenerateName() != "" {
+			name = fmt.Sprint(m.GetGenerateName(), a.named.Add(1))
+		}
+		return a.write(gvr, at(name), func(old runtime.Object) (runtime.Object, error) {
 			if old != nil {
-				return nil, apierrors.NewAlreadyExists(gvr.GroupResource(), m.GetName())
+				return nil, apierrors.NewAlreadyExists(gvr.GroupResource(), name)
 			}
-			return action.Object.DeepCopyObject(), nil
+			return named(action.Object, name)
 		})
 	case clienttesting.UpdateActionImpl:
 		m, err := meta.Accessor(action.Object)
@@ -461,17 +481,15 @@ func (a *api) bind(gvr schema.GroupVersionResource, b *v1.Binding) error {
 	return err
 }
 
-// run is what the kubelet says of a pod that it has started. No two pods start at the
-// same time: the scheduler evicts the youngest, and between pods of one age it takes
-// either.
+// run is what the kubelet says of a pod that it has started. When that was, as far as it is said, stays: a
+// cluster tells seconds, and of victims of one age names decide. No two others start at the same time.
 func (a *api) run(pod *v1.Pod, now time.Time) {
 	if pod.Status.Phase == "" || pod.Status.Phase == v1.PodPending {
 		pod.Status.Phase = v1.PodRunning
 	}
-	if pod.Status.StartTime != nil {
-		now = pod.Status.StartTime.Time
+	if pod.Status.StartTime == nil {
+		pod.Status.StartTime = &metav1.Time{Time: now.Add(time.Duration(a.order[pod.UID]))}
 	}
-	pod.Status.StartTime = &metav1.Time{Time: now.Add(time.Duration(a.order[pod.UID]))}
 	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 }
 

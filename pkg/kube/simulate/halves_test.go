@@ -58,9 +58,10 @@ func (w *world) half(name string) bool {
 }
 
 // starts says whether a pod's group was being started: some of it are bound, and others have places
-// that are not seen here. It is one victim: to take back only these would leave it in part.
+// that are not seen here. It is one victim: to take back only these would leave it in part. So is one that
+// had started and lost members, where no object says that it had and the process that knew has ended.
 func (w *world) starts(name string) bool {
-	return w.members[name] != "" && slices.ContainsFunc(w.groupOf(w.members[name]), func(of string) bool { return w.gangs[of] != nil && !w.whole[of] })
+	return w.members[name] != "" && slices.ContainsFunc(w.groupOf(w.members[name]), func(of string) bool { return w.gangs[of] != nil && !(w.whole[of] && w.reached[of]) })
 }
 
 // judgeHalves: when nothing more happens, nothing is left of a gang that was evicted in part,

@@ -324,7 +324,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
-	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.onlyUnasked(last.unsaid(uids)) {
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
@@ -334,13 +334,31 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		}
 	}
 	if len(fresh) > 0 {
-		last := &eviction{change: w.change, gone: uids, lowest: lowest, nodes: map[string]bool{}, marked: w.marked()}
+		last := &eviction{change: w.change, gone: uids, lowest: lowest, nodes: map[string]bool{}, marked: w.marked(), bound: w.boundOf(group)}
 		for _, node := range places {
 			last.nodes[node] = true
 		}
 		w.last[groupKey(group)] = last
 	}
 	return nil
+}
+
+// followedAlone says whether the gangs of a tree that have started, some of which have lost members,
+// got places one after the other: those who wait now are others than those for whom it evicted last.
+func (w *world) followedAlone(group []string, last *eviction) bool {
+	return w.gangs[group[0]] != nil && w.gangs[group[0]].inTree() &&
+		slices.ContainsFunc(w.boundOf(group), func(name string) bool { return !slices.Contains(last.bound, name) })
+}
+
+// boundOf names the members of a group that are bound.
+func (w *world) boundOf(group []string) (names []string) {
+	for _, name := range group {
+		_, bound := w.membersOf(name)
+		for _, p := range bound {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // marked are those of whom objects say that they are to leave.

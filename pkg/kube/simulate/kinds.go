@@ -25,6 +25,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/workload"
 )
@@ -65,6 +66,7 @@ var kinds, kindOrder = kindTable(slices.Concat(gangOwners(), []namedKind{
 	{"CSIStorageCapacity", kind{resource: storagev1.SchemeGroupVersion.WithResource("csistoragecapacities"), namespaced: true}},
 	{"VolumeAttachment", kind{resource: storagev1.SchemeGroupVersion.WithResource("volumeattachments")}},
 	{"ResourceSlice", kind{resource: resourceSlices}},
+	{"Device", kind{resource: convert.Devices, custom: func() any { return &unstructured.Unstructured{} }}},
 	{"DeviceTaintRule", kind{resource: resourcev1.SchemeGroupVersion.WithResource("devicetaintrules")}},
 	{"PersistentVolume", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumes")}},
 	{"PersistentVolumeClaim", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), namespaced: true}},

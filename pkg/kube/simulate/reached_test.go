@@ -126,7 +126,13 @@ func (w *world) leave(e event) (bool, error) {
 
 // judgeLeaving (spec 6, case 50): if a gang falls below its minMember because some of its
 // members are evicted, it leaves whole, and all of its GangGroup.
+//
+// An eviction that waits to see how far a member on its way is goes on by itself.
 func (w *world) judgeLeaving() error {
+	if w.s.shared.Looks() {
+		w.seen = -1
+		return nil
+	}
 	fresh := map[types.UID]bool{}
 	groups := map[string][]string{}
 	for uid, p := range w.s.cluster.gone() {
@@ -158,6 +164,9 @@ func (w *world) judgeLeaving() error {
 			}
 		}
 		if broken == "" {
+			if err := w.judgeParted(groups[key], fresh); err != nil {
+				return err
+			}
 			continue
 		}
 		leave := w.leavesWith(groups[key], broken)

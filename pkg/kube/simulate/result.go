@@ -67,6 +67,8 @@ type Pod struct {
 	NominatedNode string `json:"nominatedNode"`
 	State         State  `json:"state"`
 	Message       string `json:"message"`
+	// Devices are those of its node that the pod got of DeviceShare, such as "gpu 0,1 rdma 0".
+	Devices string `json:"devices,omitempty"`
 	// Ran says that the pod had its node before the simulation began.
 	Ran bool `json:"-"`
 
@@ -165,7 +167,7 @@ func (s *simulation) result() *Result {
 }
 
 func (s *simulation) pod(pod *v1.Pod) Pod {
-	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound, Ran: s.cluster.ran[pod.UID], gang: source.Of(pod).Name}
+	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound, Devices: convert.DevicesText(pod), Ran: s.cluster.ran[pod.UID], gang: source.Of(pod).Name}
 	if p.Node == "" {
 		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, status.Clip(s.why(pod))
 	}
@@ -200,10 +202,10 @@ func (s *simulation) why(pod *v1.Pod) string {
 	if why := report.Refusal; why.Is() && !why.Waits() {
 		if group, refusal := s.shared.Cache.Group(pod); !refusal.Is() && len(group.Pending) > 0 {
 			if speaker := group.Pods[group.Pending[0].Pod]; speaker.UID != pod.UID {
-				return status.Sibling(ref, speaker, why.String(), "", group.Held)
+				return status.Sibling(ref, speaker, status.Of(why), "", group.Held)
 			}
 		}
-		return why.String()
+		return status.Of(why).String()
 	}
 	if ok, why := s.shared.Cache.Admit(pod); !ok {
 		return why + status.Hint(report)
@@ -231,7 +233,7 @@ func toldOf(ref gang.Ref, report cache.Report) Gang {
 	switch c.Reason {
 	case status.ReasonScheduled:
 		g.State = Scheduled
-	case status.ReasonUnschedulable, status.ReasonRejected, status.ReasonConflict:
+	case status.ReasonUnschedulable, status.ReasonNeverFits, status.ReasonRejected, status.ReasonConflict:
 		g.State = Unschedulable
 	default:
 		g.State = Waiting

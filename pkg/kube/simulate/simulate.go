@@ -40,6 +40,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -195,7 +196,7 @@ func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk
 	return func(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 		src, err := connect.Given(custom)(ctx, h)
 		src.Served = func(r schema.GroupVersionResource) (bool, error) {
-			return !source.Foreign(r) || s.served || s.cluster.any(r), nil
+			return !source.Foreign(r) && r != convert.Devices || s.served || s.cluster.any(r), nil
 		}
 		return src, err
 	}
@@ -349,8 +350,10 @@ func (s *simulation) work(ctx context.Context) bool {
 func (s *simulation) ready() bool { return s.shared.Cache.Open() }
 
 // busy says whether something goes on that waits for real time: a volume that is being
-// bound, a write that is tried again.
-func (s *simulation) busy() bool { return s.binding.Load() > 0 || !s.shared.Writer.Idle() }
+// bound, a write that is tried again, a member on its way for which an eviction waits.
+func (s *simulation) busy() bool {
+	return s.binding.Load() > 0 || !s.shared.Writer.Idle() || s.shared.Looks()
+}
 
 // quiet waits until the scheduler asks for its turn and nothing moves. What others do
 // while the scheduler has its turn reaches it afterwards: whether a pod is being tried

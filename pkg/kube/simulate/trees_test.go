@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Some GangGroups are declared as a tree of Kubernetes' own PodGroups: of the gangs so many start
@@ -18,6 +19,8 @@ const (
 	treesJoined = "gangs of a tree that have followed"
 	treesParted = "gangs of a tree evicted without the others"
 	partsWhole  = "members of sub-groups bound"
+	partsLeft   = "sub-groups evicted whole, of a gang that runs on"
+	partsSpare  = "sub-groups evicted in part, of a gang that could spare none"
 )
 
 // inTree says that the gang is one of a tree.
@@ -82,6 +85,9 @@ func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
 			if g == nil || g.part == 0 || w.excused([]string{g.name}) {
 				continue
 			}
+			if w.retried[p.UID] {
+				continue // the rest may have come and gone since its binding was lost
+			}
 			run, before := 0, 0
 			pending, bound := w.membersOf(g.name)
 			if slices.ContainsFunc(pending, func(o *v1.Pod) bool { return o.Labels["part"] == p.Labels["part"] && !w.since[o.UID].IsZero() }) {
@@ -97,6 +103,40 @@ func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
 			}
 			if w.counts[partsWhole]++; before == 0 && run < g.part {
 				return wrong("in part", "%s starts without the rest of its sub-group", p.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// judgeParted: of a gang that runs on without those who are evicted no sub-group is left in part that was whole, if
+// the gang could spare one.
+func (w *world) judgeParted(group []string, fresh map[types.UID]bool) error {
+	for _, name := range group {
+		g := w.gangs[name]
+		if g == nil || g.part == 0 {
+			continue
+		}
+		left, stay, ran := map[string]int{}, map[string][]string{}, len(w.finishedOf(name))
+		for _, p := range w.sorted() {
+			if w.members[p.Name] != name || p.Spec.NodeName == "" || done(p) {
+				continue
+			}
+			switch part := p.Labels["part"]; {
+			case fresh[p.UID]:
+				left[part], ran = left[part]+1, ran+1
+			case p.DeletionTimestamp == nil:
+				stay[part], ran = append(stay[part], p.Name), ran+1
+			}
+		}
+		for _, part := range sortedKeys(left) {
+			switch {
+			case len(stay[part]) == 0:
+				w.counts[partsLeft]++
+			case left[part]+len(stay[part]) < g.part || ran-g.min < g.part:
+				w.counts[partsSpare]++
+			case len(w.unasked) == 0 && on(leftInPart):
+				return wrong(leftInPart, "%v stay of a sub-group of %s, of which others were evicted", stay[part], name)
 			}
 		}
 	}
@@ -179,7 +219,11 @@ func (w *world) goesOn(name, without string, fresh map[string][]*v1.Pod) bool {
 	old := slices.DeleteFunc(bound, func(p *v1.Pod) bool {
 		return slices.ContainsFunc(fresh[p.Spec.NodeName], func(f *v1.Pod) bool { return f.UID == p.UID })
 	})
-	return len(old)+len(w.finishedOf(name)) >= g.min
+	need := g.min
+	if (g.policy == "" || g.policy == "once-satisfied") && w.reached[name] {
+		need = 1 // whoever replaces one follows those who run
+	}
+	return len(old)+len(w.finishedOf(name)) >= need
 }
 
 // leavesWith are the gangs that leave when one has too few members: it alone, if enough others

@@ -173,7 +173,7 @@ func (w *world) noteLost(lost []lostRequest) {
 			if w.since[pod.UID].IsZero() {
 				w.since[pod.UID] = w.s.clock.Now()
 			}
-			w.lost[pod.UID] = lostBinding{l.pod, l.node}
+			w.lost[pod.UID], w.retried[pod.UID] = lostBinding{l.pod, l.node}, true
 		}
 	}
 }

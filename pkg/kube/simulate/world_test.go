@@ -73,6 +73,7 @@ type world struct {
 	untold      map[types.UID]bool        // pods of whom what was written was ever lost
 	anew        map[string]int            // groups that had to be planned anew since places of theirs are taken, by the event
 	loose       bool                      // the binding of a pod without a gang was lost, since then
+	retried     map[types.UID]bool        // members whose binding was lost once
 	comesLate   map[types.UID]bool        // pods without a gang whose binding was lost, and that were not bound since
 	halfway     map[string]bool           // groups that may be bound in part: bindings were lost
 	uneven      map[string]bool           // groups of which bindings were lost since the first of them was bound
@@ -96,6 +97,7 @@ type eviction struct {
 	nodes  map[string]bool    // on which it evicted, or had places
 	robbed bool               // a more important pod has come to one of them: it is planned anew
 	marked map[types.UID]bool // of whom was said by then that they leave
+	bound  []string           // its members who were bound by then
 }
 
 // alone has one goroutine run at a time, and no garbage collected, until what it returns is called:
@@ -115,7 +117,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
 		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
 		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]*eviction{}, apiOf: map[string]string{}, held: map[types.UID]hold{},
-		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, theirs: map[string]string{},
+		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{}, theirs: map[string]string{},
 		specs: map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{}, gone: map[types.UID]bool{},
 		halves: map[types.UID]bool{},
 	}
@@ -158,8 +160,12 @@ func (w *world) happen(e event) (bool, error) {
 		w.wire.fail(e.fail)
 		return true, nil
 	case restarted:
+		unasked := maps.Clone(w.unasked) // what the process that ends has asked for may be seen after its end
 		w.settledGround()
-		return true, w.restart()
+		w.unasked = unasked
+		err := w.restart()
+		clear(w.unasked)
+		return true, err
 	}
 	w.settledGround()
 	done, err := w.write(e)

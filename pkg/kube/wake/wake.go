@@ -41,6 +41,8 @@ type Filing struct {
 	Plugins []string
 	Kinds   []string  // pods that need something else than the speaker, one of each kind
 	Since   time.Time // when it was refused
+	// Never says that nobody who leaves helps: it is tried again when nodes change, or it does.
+	Never bool
 
 	called bool // it is to be tried on its own account
 }
@@ -209,6 +211,14 @@ func (r *Room) Leads(pod string) bool {
 	return r.leaders[pod] != nil
 }
 
+// Hopes says whether a pod is that of a leader which pods that leave may help.
+func (r *Room) Hopes(pod string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	f := r.leaders[pod]
+	return f != nil && !f.Never
+}
+
 // Kinds are the pods beside a leader's that its group was refused for.
 func (r *Room) Kinds(leader string) []string {
 	r.mu.RLock()
@@ -232,10 +242,10 @@ func (f *Filing) waitsFor(plugin string) bool {
 	return found || f.Plugins == nil
 }
 
-// Leaders are the pods of all leaders, and the one that is being tried, which may have seen what
-// changes as it was before; sorted.
+// Leaders are the pods of all leaders which places that become free may help, and the one that is being
+// tried, which may have seen what changes as it was before; sorted.
 func (r *Room) Leaders() []string {
-	return r.leadersWhere(func(*Filing) bool { return true })
+	return r.leadersWhere(func(f *Filing) bool { return !f.Never })
 }
 
 // LeadersFor are the pods of the leaders which a plugin has refused, or may have, and the one

@@ -1,0 +1,192 @@
+package place
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+)
+
+// Shortage is what a refusal comes to: what one plain sentence says of a gang without a plan.
+type Shortage struct {
+	Plan *plan.Refusal
+	// Lacks counts nodes by what they lack, in the Filters' words: with Never, those that would take nobody
+	// with every pod gone.
+	Lacks map[string]int
+	// Stay are further nodes that would have room if pods left that may not be evicted.
+	Stay int
+	// Never is what stands in the way when every pod has gone; nil if nothing does, or nobody knows.
+	Never *plan.Refusal
+	// AtMost says that domains may take even fewer than Never has: members need more than room on nodes.
+	AtMost bool
+	// Pin is who runs where there is no room for those who must join them; nil if that is not what
+	// stands in the way, or nobody knows.
+	Pin *Pin
+	// Fresh says that no member runs: those that wait make up all multiples.
+	Fresh bool
+	// Short is what members need more of than is free in the best domain, which no node shows.
+	Short []fit.Shortage
+	// Plugins are those that refuse members, with Never on nodes with nobody on them, too; sorted.
+	Plugins []string
+}
+
+// Odd are the multiples that as many members cannot make up, wherever they are.
+func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
+	for _, m := range r.Multiple {
+		if s.Fresh && r.Want%m.Count != 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Shortage says what an attempt's refusal comes to. evicts says that others may be evicted for the
+// members. It costs no more than the attempt did: what is not read off the refusal is kept until nodes
+// change.
+func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortage {
+	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Fresh: len(a.Group.Bound) == 0, Plugins: r.Plugins}
+	if r.Plan.Split {
+		return s
+	}
+	if s.Pin = a.pin(r.Plan); s.Pin != nil {
+		return s
+	}
+	bare, changes := a.onBare(ctx)
+	most := bare
+	if bare == nil {
+		most, changes = a.atMost(ctx)
+	}
+	var is never
+	if most != nil && !a.tied() {
+		is = a.never(ctx, most, changes)
+	}
+	switch {
+	case is.refusal != nil:
+		s.Never, s.AtMost, s.Lacks, s.Plugins = is.refusal, bare == nil, is.lacks, is.plugins
+	case evicts && bare != nil:
+		s.Stay, s.Lacks = a.staying(ctx, bare.World.Free, s.Lacks)
+	}
+	return s
+}
+
+// stays remembers on which nodes those who may not be evicted are in the way, by what is asked for,
+// until the node changes.
+type stays struct {
+	mu    sync.Mutex
+	asked int64
+	known map[string]*staysFor
+}
+
+// staysFor is by node index.
+type staysFor struct {
+	asked      int64
+	generation []int64
+	stay       []bool
+}
+
+// mostStays bounds the memory: nine bytes for each node.
+const mostStays = 64
+
+// of is what is known for members of a priority that need the same.
+func (s *stays) of(key string, nodes int) *staysFor {
+	s.asked++
+	f := s.known[key]
+	if f == nil {
+		if s.known == nil || len(s.known) >= mostStays {
+			s.forget()
+		}
+		f = &staysFor{}
+		s.known[key] = f
+	}
+	if f.asked = s.asked; len(f.stay) != nodes {
+		f.generation, f.stay = make([]int64, nodes), make([]bool, nodes)
+	}
+	return f
+}
+
+// forget makes room for one more.
+func (s *stays) forget() {
+	oldest := ""
+	for key, f := range s.known {
+		if oldest == "" || f.asked < s.known[oldest].asked {
+			oldest = key
+		}
+	}
+	delete(s.known, oldest)
+	if s.known == nil {
+		s.known = map[string]*staysFor{}
+	}
+}
+
+// staying counts the nodes that take nobody, would if nobody were there, and would not if everybody
+// left who may be evicted; and takes them out of those that lack something. bare is what nodes take
+// with nobody on them.
+func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, lacks map[string]int) (many int, rest map[string]int) {
+	p := a.planner
+	p.stays.mu.Lock()
+	defer p.stays.mu.Unlock()
+	known := p.stays.of(a.need(), len(a.Nodes))
+	stay := slices.Clone(known.stay)
+	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
+		switch {
+		case a.World.Free[i] > 0 || bare[i] == 0:
+			stay[i] = false
+		case known.generation[i] != n.GetGeneration() || len(a.beside[i]) > 0:
+			stay[i] = a.stays(ctx, i, n)
+			if known.stay[i] = stay[i]; len(a.beside[i]) == 0 {
+				known.generation[i] = n.GetGeneration()
+			}
+		}
+	})
+	rest = maps.Clone(lacks)
+	for i, is := range stay {
+		if !is || a.Nodes[i] == nil {
+			continue
+		}
+		many++
+		for _, reason := range a.Lacks(i) {
+			if rest[reason]--; rest[reason] <= 0 {
+				delete(rest, reason)
+			}
+		}
+	}
+	return many, rest
+}
+
+// need tells apart members that need something else, or may evict others.
+func (a *Attempt) need() string {
+	key := strconv.Itoa(int(convert.Priority(a.Lowest())))
+	for _, k := range a.kinds {
+		key += "\n" + k.counter.Key()
+	}
+	return key
+}
+
+// stays says whether those who may not be evicted keep a node from taking anybody.
+func (a *Attempt) stays(ctx context.Context, node int, n fwk.NodeInfo) bool {
+	ceiling := convert.Priority(a.Lowest())
+	pods := n.GetPods()
+	var gone []*v1.Pod
+	for _, info := range pods {
+		pod := info.GetPod()
+		if pod.DeletionTimestamp != nil || convert.Priority(pod) < ceiling && !convert.Protected(pod) {
+			gone = append(gone, pod)
+		}
+	}
+	switch len(gone) {
+	case len(pods):
+		return false
+	case 0:
+		return true
+	}
+	return a.CountWithout(ctx, node, gone) == 0
+}
