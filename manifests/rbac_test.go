@@ -46,7 +46,9 @@ func TestClusterRole(t *testing.T) {
 	}
 	stock["scheduling.sigs.k8s.io/podgroups patch"] = true // where it has no status subresource
 	stock["authorization.k8s.io/selfsubjectaccessreviews create"] = true
-	stock["scheduling.koordinator.sh/devices list"], stock["scheduling.koordinator.sh/devices watch"] = true, true
+	for _, kind := range []string{"scheduling.koordinator.sh/devices", "resource.k8s.io/resourceclaimtemplates"} {
+		stock[kind+" list"], stock[kind+" watch"] = true, true
+	}
 	require.Equal(t, sorted(stock), sorted(allowed))
 }
 
