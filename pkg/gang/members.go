@@ -220,8 +220,10 @@ func (b *Book) gang(ref Ref) *gang {
 }
 
 // stays says that the gang was whole and that this is enough: members may follow one by
-// one.
-func (g *gang) stays() bool { return g.satisfied && g.spec.Policy == OnceSatisfied }
+// one. A gang that its group may do without begins anew when nobody of it is left.
+func (g *gang) stays() bool {
+	return g.satisfied && g.spec.Policy == OnceSatisfied && (!g.optional() || g.started() > 0)
+}
 
 func (g *gang) nonStrict() bool { return g.spec != nil && g.spec.NonStrict }
 

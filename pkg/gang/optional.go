@@ -49,7 +49,7 @@ func (b *Book) out(g *gang) bool {
 func (b *Book) goesOn(key Ref) bool {
 	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool {
 		g := b.gangs[ref]
-		return g != nil && g.optional() && g.stays() && g.started() > 0 && g.pending.first() != nil
+		return g != nil && g.optional() && g.stays() && g.pending.first() != nil
 	})
 }
 
@@ -97,8 +97,8 @@ func (b *Book) counted(key Ref) (c counted) {
 	return c
 }
 
-// ran says that a gang counts as having started. One of which nobody is left begins anew, with its group.
-func (g *gang) ran() bool { return g.stays() && g.started() > 0 || g.started() >= g.spec.Min }
+// ran says that a gang of those counts as having started.
+func (g *gang) ran() bool { return g.stays() || g.started() >= g.spec.Min }
 
 // inPlan says whether members of a gang have a place, or hold one.
 func (g *gang) inPlan() bool { return g.counts.planned+g.counts.held > 0 }

@@ -198,3 +198,17 @@ func TestSomeGangsBeginAnew(t *testing.T) {
 	}
 	require.Equal(t, "0 of 2 members of gang ns/a exist", s.why("b2"))
 }
+
+// TestSomeGangsBeginAnewTogether: of two gangs that run in part, one has failed and the other has lost its node. A
+// member of each waits, of whom the group needs both: one place alone is no plan.
+func TestSomeGangsBeginAnewTogether(t *testing.T) {
+	s := newSome(map[string]int{"root": 2}, "a<root", "b<root")
+	s.come("n", "a0", "a1", "b0", "b1")
+	s.come("", "b2", "b3", "a2", "a3")
+	for _, p := range []string{"a0", "a1", "b0", "b1"} {
+		s.apply(gang.Left{Pod: p, UID: p})
+	}
+	g, ok := s.Group("a2")
+	require.True(t, ok)
+	require.Equal(t, 4, g.Need())
+}
