@@ -194,6 +194,8 @@ func TestWhoFinishes(t *testing.T) {
 		require.Equal(t, "1 of 2 members exist", c.why(t, member("p3")))
 
 		c.setPod(member("p4"))
+		c.dropDone(member("p4"))
+		require.NotEqual(t, "1 of 2 members exist", c.why(t, member("p3")), "whoever has not finished is not gone for those who hear of the finished")
 		again := member("p4", succeeded)
 		again.UID = "another"
 		c.setDone(again)

@@ -63,10 +63,11 @@ func (c *Cache) setDone(pod *v1.Pod) {
 	c.do(effects)
 }
 
-// dropDone notes that a finished member is gone.
+// dropDone notes that a finished member is gone. Of all others the scheduler's own informer says so: what it
+// has still to tell of one would bring it back otherwise.
 func (c *Cache) dropDone(pod *v1.Pod) {
 	ref := source.Of(pod)
-	if ref.IsZero() {
+	if ref.IsZero() || !convert.Finished(pod) {
 		return
 	}
 	key := convert.PodKey(pod)
