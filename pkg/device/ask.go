@@ -241,6 +241,9 @@ func gpuWant(sums map[string]int64) ([]want, *Invalid) {
 	count := max(sums[SharedGPU], sums[GPURatio]/100*int64(b2i(sums[SharedGPU] == 0)), 1)
 	w := want{of: GPU, resource: asked[0], count: int(count), each: Amount{Core: sums[GPUCore] / count, Memory: sums[GPUMemory] / count, Ratio: sums[GPURatio] / count}}
 	w.shared = w.each.Ratio < 100
+	if sums[GPUCore]%count != 0 {
+		return nil, invalid(asked, GPUCore, sums[GPUCore], fmt.Sprintf("the same for each of %d GPUs", count))
+	}
 	if w.each.Core > 100 {
 		return nil, invalid(asked, GPUCore, sums[GPUCore], fmt.Sprintf("at most 100 for each GPU, and memory is asked of %d", count))
 	}
@@ -281,10 +284,21 @@ func unitWant(t Type, resource string, v int64, h Hint) (want, *Invalid) {
 	return w, nil
 }
 
+// check says that a type is none that a pod can ask for: a misspelt one would be a rule for nothing.
+func (t Type) check(field string) *Invalid {
+	if t == GPU || t == RDMA || t == FPGA {
+		return nil
+	}
+	return &Invalid{Field: field, Value: string(t), Legal: "gpu, rdma or fpga"}
+}
+
 // readHints reads what is said of the types that are wanted. What is said of others is checked, too.
 func (a Ask) readHints(r *Request) *Invalid {
 	for _, h := range a.Hints {
 		path := HintField + ": " + string(h.Type)
+		if bad := h.Type.check(HintField); bad != nil {
+			return bad
+		}
 		scope, ok := map[string]Scope{"": AnyScope, "Node": NodeScope, "NUMANode": NUMAScope, "PCIe": PCIeScope, "Device": DeviceScope}[h.Scope]
 		if !ok {
 			return &Invalid{Field: path + ".requiredTopologyScope", Value: h.Scope, Legal: "Device, PCIe, NUMANode or Node"}
@@ -325,6 +339,11 @@ func (a Ask) readJoint(r *Request) *Invalid {
 	}
 	if j.Scope != "" && j.Scope != "SamePCIe" {
 		return &Invalid{Field: JointField + ": requiredScope", Value: j.Scope, Legal: "SamePCIe"}
+	}
+	for _, t := range j.Types {
+		if bad := t.check(JointField + ": deviceTypes"); bad != nil {
+			return bad
+		}
 	}
 	if len(j.Types) == 0 || len(r.wants) == 1 {
 		return nil

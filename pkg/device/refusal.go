@@ -8,6 +8,8 @@ type Reason uint8
 // The reasons, most of them Koordinator's.
 const (
 	MissingDevice      Reason = iota + 1 // nobody says what the node has
+	UnreadableDevice                     // somebody does, and it cannot be
+	OfferedTwice                         // by somebody else, too, who counts for himself
 	OtherIsolation                       // the pod asks for another provider of isolation than the node has
 	TooFew                               // devices of the type
 	TooFewVFs                            // VFs of the type's devices
@@ -25,6 +27,8 @@ const (
 type Refusal struct {
 	Reason Reason
 	Type   Type
+	// Resource is what is offered twice.
+	Resource string
 	// Lasting says that the member would find no room if nobody else were there: nobody needs to
 	// leave for it.
 	Lasting bool
@@ -39,11 +43,26 @@ func Missing(r *Request) *Refusal {
 	return &Refusal{Reason: MissingDevice, Type: r.wants[0].of, Lasting: true}
 }
 
+// Unreadable says why a node has no room for a member, whatever it asks for: somebody counts devices there in
+// a way that cannot be.
+func Unreadable(r *Request) *Refusal {
+	return &Refusal{Reason: UnreadableDevice, Type: r.wants[0].of, Lasting: true}
+}
+
+// Twice says that somebody else gives away what a member asks for, who does not know what is taken here.
+func Twice(r *Request, resource string) *Refusal {
+	return &Refusal{Reason: OfferedTwice, Type: r.wants[0].of, Resource: resource, Lasting: true}
+}
+
 // Text says a refusal in Koordinator's words.
 func (r *Refusal) Text() string {
 	switch r.Reason {
 	case MissingDevice:
 		return "node(s) missing Device"
+	case UnreadableDevice:
+		return "node(s) have a Device that cannot be read"
+	case OfferedTwice:
+		return "node(s) offer " + r.Resource + " twice: by a Device and by a DeviceClass"
 	case OtherIsolation:
 		return "node(s) have another GPU isolation provider"
 	case TooFewVFs:

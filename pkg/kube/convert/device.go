@@ -3,7 +3,9 @@ package convert
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -156,11 +158,7 @@ func partitionTable(text string) (map[int][]device.Partition, error) {
 // DeviceRequest reads what a pod wants of a node's devices; nil if it wants none. The error says which field cannot
 // be meant, its value, and what is legal; only another pod cures it.
 func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
-	var ask device.Ask
-	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		ask.Resources = append(ask.Resources, device.Resource{Name: string(name), Value: number(requests[name])})
-	}
+	ask := deviceAsk(pod)
 	if r, bad := ask.Request(); bad != nil {
 		return nil, bad
 	} else if r == nil {
@@ -179,6 +177,21 @@ func DeviceRequest(pod *v1.Pod) (*device.Request, error) {
 	return r, nil
 }
 
+// DeviceResources reads what a pod wants by its resources alone: so much it takes where it is, whatever else it says.
+// nil if it wants nothing, or nothing that can be meant.
+func DeviceResources(pod *v1.Pod) *device.Request {
+	r, _ := deviceAsk(pod).Request()
+	return r
+}
+
+func deviceAsk(pod *v1.Pod) (ask device.Ask) {
+	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		ask.Resources = append(ask.Resources, device.Resource{Name: string(name), Value: number(requests[name])})
+	}
+	return ask
+}
+
 // annotation reads the JSON of an annotation; a field that nobody knows may be a rule that somebody misspelt, and
 // is no less wrong than a bad value.
 func annotation(pod *v1.Pod, key string, into any) (found bool, err error) {
@@ -188,7 +201,11 @@ func annotation(pod *v1.Pod, key string, into any) (found bool, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	err = d.Decode(into)
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return true, fmt.Errorf("%s: %q: must be JSON, and it ends too early", key, text)
+	case err != nil:
 		return true, fmt.Errorf("%s: %w", key, err)
 	}
 	if d.More() {

@@ -110,6 +110,10 @@ func TestDeviceRequest(t *testing.T) {
 		{map[string]string{"koordinator.sh/gpu-memory": "100000Ei"}, nil, "koordinator.sh/gpu-memory=9223372036854775807: must be a number that a node may have"},
 		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{"gpu": {"requiredTopologyScop": "PCIe"}}`}, `scheduling.koordinator.sh/device-allocate-hint: json: unknown field "requiredTopologyScop"`},
 		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{} {}`}, `scheduling.koordinator.sh/device-allocate-hint: more than one JSON value`},
+		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": ""}, `scheduling.koordinator.sh/device-allocate-hint: "": must be JSON, and it ends too early`},
+		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-allocate-hint": `{"GPU": {"requiredTopologyScope": "PCIe"}}`}, `scheduling.koordinator.sh/device-allocate-hint: "GPU": must be gpu, rdma or fpga`},
+		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-joint-allocate": `{"deviceTypes": ["gpu", "nic"]}`}, `scheduling.koordinator.sh/device-joint-allocate: deviceTypes: "nic": must be gpu, rdma or fpga`},
+		{map[string]string{"koordinator.sh/gpu-core": "30", "koordinator.sh/gpu-memory-ratio": "400"}, nil, `koordinator.sh/gpu-core=30: must be the same for each of 4 GPUs`},
 		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"gpu-partition-spec": `{"allocatePolicy": "Strict"}`}, `scheduling.koordinator.sh/gpu-partition-spec: allocatePolicy: "Strict": must be Restricted or BestEffort`},
 		{map[string]string{"koordinator.sh/gpu": "100"}, map[string]string{"device-joint-allocate": `["gpu"]`}, `scheduling.koordinator.sh/device-joint-allocate: json: cannot unmarshal array`},
 	} {

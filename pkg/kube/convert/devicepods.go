@@ -35,6 +35,18 @@ func NamesKoordinator(pod *v1.Pod) bool {
 	})
 }
 
+// DeviceNames are the names of the resources by which a pod asks for devices, in order.
+func DeviceNames(pod *v1.Pod) (names []v1.ResourceName) {
+	asksFor(pod, func(name v1.ResourceName) bool {
+		if deviceResources[name] {
+			names = append(names, name)
+		}
+		return false
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 func asksFor(pod *v1.Pod, which func(v1.ResourceName) bool) bool {
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {

@@ -28,6 +28,7 @@ type described struct {
 	number int64
 	labels map[string]string // of the node
 	node   *device.Node      // nil if the object cannot be read
+	bad    bool              // it cannot
 	read   bool
 }
 
@@ -68,21 +69,21 @@ func (d *devices) none() bool {
 	return len(d.known) == 0
 }
 
-// of returns what a node has, nil if nobody says so, or not so that it can be understood, and a number for what is
-// written of it: another one whenever that has changed.
-func (d *devices) of(node *v1.Node) (*device.Node, int64) {
+// of returns what a node has, nil if nobody says so, or not so that it can be understood, which is bad; and a number for
+// what is written of it: another one whenever that has changed.
+func (d *devices) of(node *v1.Node) (has *device.Node, number int64, bad bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	is := d.known[node.Name]
 	if is == nil {
-		return nil, 0
+		return nil, 0, false
 	}
 	if !is.read || convert.OtherDevices(is.labels, node.Labels) {
 		n, err := convert.DeviceNode(is.object, node.Labels)
 		if err != nil {
 			klog.Background().Error(err, "Cannot read a Device object: its node takes no pods with devices", "node", node.Name)
 		}
-		is.node, is.labels, is.read = n, node.Labels, true
+		is.node, is.labels, is.bad, is.read = n, node.Labels, err != nil, true
 	}
-	return is.node, is.number
+	return is.node, is.number, is.bad
 }

@@ -36,7 +36,6 @@ type Room struct {
 	Expected func(pod *v1.Pod, node string) (own, others []*v1.Pod)
 	// Changed is called when there may be more devices than before.
 	Changed func()
-
 	devices  devices
 	holdings holdings
 	views    views
@@ -47,6 +46,10 @@ type Room struct {
 	mu     sync.Mutex // of what follows
 	begun  bool
 	packed bool
+
+	// byClass says whether a DeviceClass offers a resource, on nodes that do not count it themselves; nil if none
+	// can. It is set before anybody asks.
+	byClass func(v1.ResourceName) bool
 }
 
 // Resource is what the room reads of the cluster.

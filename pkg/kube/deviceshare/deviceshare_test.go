@@ -94,6 +94,13 @@ func filter(p *Plugin, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 func TestFilter(t *testing.T) {
 	vendor := wanting("p", "nvidia.com/gpu=1", nil)
 	four, two := wanting("p", "koordinator.sh/gpu=400", nil), wanting("q", "koordinator.sh/gpu=200", nil)
+	bound := func(name, resources, hint string) *v1.Pod { // by somebody who does not say which devices it has
+		p := wanting(name, resources, map[string]string{device.HintField: hint})
+		p.Spec.NodeName = "n"
+		return p
+	}
+	misread := d8()
+	misread.Object["spec"].(map[string]any)["devices"].([]any)[0].(map[string]any)["minor"] = int64(1)
 	for name, c := range map[string]struct {
 		device object
 		on     []*v1.Pod
@@ -113,6 +120,11 @@ func TestFilter(t *testing.T) {
 		"too many others will":               {d8(), []*v1.Pod{has("a", 0, 1, 2), four}, two, fwk.Unschedulable, "Insufficient"},
 		"too few are healthy":                {d8(0, 1, 2, 3, 4), nil, four, fwk.UnschedulableAndUnresolvable, "Insufficient"},
 		"it cannot be meant":                 {d8(), nil, wanting("p", "koordinator.sh/gpu-memory-ratio=150", nil), fwk.UnschedulableAndUnresolvable, "invalid resource device requests"},
+		"two who may leave have not said":    {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=4", "{}"), bound("b", "nvidia.com/gpu=4", "{}")}, four, fwk.Unschedulable, "Insufficient GPU Devices"},
+		"who came needs more than there is":  {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")}, four, fwk.Unschedulable, "node(s) have devices for each of several pods, but not for all"},
+		"who came cannot be meant":           {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=5", "{")}, four, fwk.Unschedulable, "Insufficient GPU Devices"},
+		"nobody can read what there is":      {misread, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
+		"nor a vendor's":                     {misread, nil, vendor, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
 		"an annotation that nobody can read": {d8(), nil, wanting("p", "koordinator.sh/gpu=100", map[string]string{device.HintField: "{"}), fwk.UnschedulableAndUnresolvable, device.HintField},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,6 +135,54 @@ func TestFilter(t *testing.T) {
 			s := filter(p, c.pod, nodeWith(t, c.on...))
 			require.Equal(t, c.code, s.Code(), s.Message())
 			require.Contains(t, s.Message(), c.says)
+		})
+	}
+}
+
+// TestOfferedTwice: what a node's Device and a DeviceClass both offer is given by neither, since neither knows what the
+// other gave; a node that counts it itself, or of which there is no Device, is asked as ever. All that asks hears the same.
+func TestOfferedTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		resources string
+		counts    string // by the node itself
+		devices   bool
+		room      bool
+	}{
+		"by both":                  {"nvidia.com/gpu=1", "", true, false},
+		"counted by the node":      {"nvidia.com/gpu=1", "8", true, true},
+		"counted as none":          {"nvidia.com/gpu=1", "0", true, false},
+		"by the class alone":       {"nvidia.com/gpu=1", "", false, true},
+		"by the Device alone":      {"koordinator.sh/gpu=100", "", true, true},
+		"one of two by both":       {"nvidia.com/gpu=1 koordinator.sh/rdma=1", "", true, false},
+		"another vendor's, by one": {"amd.com/gpu=1", "", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &Plugin{Room: &Room{}}
+			p.byClass = func(name v1.ResourceName) bool { return name == device.NvidiaGPU }
+			if c.devices {
+				p.devices.set(d8())
+			} else {
+				other := d8()
+				other.SetName("other")
+				p.devices.set(other)
+			}
+			node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{}}}
+			if c.counts != "" {
+				node.Status.Allocatable[device.NvidiaGPU] = resource.MustParse(c.counts)
+			}
+			info := framework.NewNodeInfo()
+			info.SetNode(node)
+			pod := wanting("p", c.resources, nil)
+			r := page{p.Room}.Rehearse().(*rehearsal)
+			n, _ := r.Count(t.Context(), pod, info, 1)
+			require.Equal(t, c.room, n == 1)
+			require.Equal(t, c.room, r.Take(t.Context(), pod, info).IsSuccess())
+			s := filter(p, pod, info)
+			require.Equal(t, c.room, s.IsSuccess())
+			if !c.room {
+				require.Equal(t, fwk.UnschedulableAndUnresolvable, s.Code())
+				require.Equal(t, "node(s) offer nvidia.com/gpu twice: by a Device and by a DeviceClass", s.Message())
+			}
 		})
 	}
 }
@@ -174,7 +234,7 @@ func TestChoose(t *testing.T) {
 			r := &Room{Expected: func(*v1.Pod, string) (own, others []*v1.Pod) { return c.own, c.others }}
 			r.devices.set(d8())
 			v := r.view(nodeWith(t, has("used", 0, 1, 2)))
-			a, why := r.choose(c.who, r.request(c.who), v, "n")
+			a, why := r.choose(c.who, r.asks(c.who).request, v, "n")
 			require.Nil(t, why)
 			is := c.who.DeepCopy()
 			is.Spec.NodeName, is.Annotations = "n", map[string]string{convert.DeviceAllocated: convert.DeviceAnnotation(a)}

@@ -23,10 +23,16 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	if err := p.bindsFirst(); err != nil {
 		return nil, err
 	}
-	return []fwk.ClusterEventWithHint{
+	all := []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.givenBack},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, QueueingHintFn: p.otherNode},
-	}, nil
+	}
+	if p.byClass != nil { // then the scheduler reads them in any case
+		all = append(all,
+			fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, QueueingHintFn: p.countsItself},
+			fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Update | fwk.Delete}, QueueingHintFn: p.otherClass})
+	}
+	return all, nil
 }
 
 // bindsFirst returns an error if somebody else would bind pods with devices, and nobody write which they have.
@@ -62,6 +68,30 @@ func (p *Plugin) otherNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.Que
 	was, _ := before.(*v1.Node)
 	is, _ := now.(*v1.Node)
 	if was != nil && is != nil && !convert.OtherDevices(was.Labels, is.Labels) {
+		return fwk.QueueSkip, nil
+	}
+	return p.mayFit(pod)
+}
+
+// countsItself: a node counts a resource itself that may have been offered twice there.
+func (p *Plugin) countsItself(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+	was, _ := before.(*v1.Node)
+	is, _ := now.(*v1.Node)
+	if was == nil || is == nil {
+		return p.mayFit(pod)
+	}
+	for _, name := range convert.DeviceNames(pod) {
+		had, has := was.Status.Allocatable[name], is.Status.Allocatable[name]
+		if had.IsZero() && !has.IsZero() && p.byClass(name) {
+			return p.mayFit(pod)
+		}
+	}
+	return fwk.QueueSkip, nil
+}
+
+// otherClass: a DeviceClass may offer a resource no longer.
+func (p *Plugin) otherClass(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	if len(convert.DeviceNames(pod)) == 0 {
 		return fwk.QueueSkip, nil
 	}
 	return p.mayFit(pod)

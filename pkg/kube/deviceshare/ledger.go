@@ -32,7 +32,7 @@ func (*ledger) Frees() bool { return false }
 
 // Open implements fit.Ledger.
 func (l *ledger) Open(_ context.Context, members []fit.Demand) (fit.Page, error) {
-	wants := func(d fit.Demand) bool { return l.request(d.Pod) != nil }
+	wants := func(d fit.Demand) bool { return l.asks(d.Pod) != nil }
 	if l.devices.none() || !slices.ContainsFunc(members, wants) || !l.runs() {
 		return nil, nil
 	}
@@ -49,10 +49,10 @@ func (l *ledger) runs() bool {
 	return false
 }
 
-// request is what a pod wants, nil if nothing, or nothing that can be meant.
-func (r *Room) request(pod *v1.Pod) *device.Request {
-	if w := r.wants.of(pod); w != nil {
-		return w.request
+// asks is what a pod wants, nil if nothing, or nothing that can be meant.
+func (r *Room) asks(pod *v1.Pod) *wanted {
+	if w := r.wants.of(pod); w != nil && w.request != nil {
+		return w
 	}
 	return nil
 }
@@ -63,10 +63,17 @@ type page struct{ *Room }
 
 // Entry implements fit.Page.
 func (p page) Entry(pod *v1.Pod) string {
-	if r := p.request(pod); r != nil {
-		return Name + " " + r.Key()
+	w := p.asks(pod)
+	if w == nil {
+		return ""
 	}
-	return ""
+	entry := Name + " " + w.request.Key()
+	for _, name := range w.names {
+		if p.byClass != nil && p.byClass(name) {
+			entry += " " + string(name) // may be offered twice
+		}
+	}
+	return entry
 }
 
 // Far implements fit.Page: a node's devices are its own.
@@ -74,7 +81,7 @@ func (page) Far(*v1.Pod) bool { return false }
 
 // State implements fit.Page.
 func (p page) State(node fwk.NodeInfo) string {
-	_, number := p.devices.of(node.Node())
+	_, number, _ := p.devices.of(node.Node())
 	return fmt.Sprint(number, " ", p.holdings.on(node.Node().Name))
 }
 
@@ -93,6 +100,7 @@ type rehearsal struct {
 
 // crowd is one node and who chooses there.
 type crowd struct {
+	*view                 // as those leave it who were there before
 	state   *device.State // nil if nobody says what it has
 	members []*device.Request
 	open    int // of whom were there before
@@ -111,7 +119,7 @@ func (r *rehearsal) on(node fwk.NodeInfo) *crowd {
 	if v.state != nil && len(r.gone) > 0 {
 		v = r.without(node, v)
 	}
-	c := &crowd{members: slices.Clone(v.open), open: len(v.open)}
+	c := &crowd{view: v, members: slices.Clone(v.open), open: len(v.open)}
 	if v.state != nil {
 		c.state = v.state.Clone()
 	}
@@ -132,20 +140,20 @@ func (r *rehearsal) without(node fwk.NodeInfo, is *view) *view {
 
 // Take implements fit.Rehearsal.
 func (r *rehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) (s *fwk.Status) {
-	want := r.request(pod)
-	if want == nil {
+	w := r.asks(pod)
+	if w == nil {
 		r.log = append(r.log, nil)
 		return nil
 	}
 	c := r.on(node)
+	if why := r.never(w, c.view, node); why != nil {
+		return refused(why)
+	}
 	if c.state == nil {
-		if why := device.Missing(want); why != nil {
-			return refused(why)
-		}
 		r.log = append(r.log, nil)
 		return nil
 	}
-	c.members = append(c.members, want)
+	c.members = append(c.members, w.request)
 	r.solve(func(solver *device.Solver) {
 		if !fits(solver, c.state, c.members) {
 			s = refused(whyNot(solver, c.state, c.members))
@@ -171,17 +179,18 @@ func (r *rehearsal) Undo() {
 // Count says how many members like a pod fit on a node, at most so many. Where nobody else chooses there that is one
 // question to the solver instead of one for each member.
 func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, most int) (n int, s *fwk.Status) {
-	want := r.request(pod)
-	if want == nil {
+	w := r.asks(pod)
+	if w == nil {
 		return most, nil
 	}
 	c := r.on(node)
+	if why := r.never(w, c.view, node); why != nil {
+		return 0, refused(why)
+	}
 	if c.state == nil {
-		if why := device.Missing(want); why != nil {
-			return 0, refused(why)
-		}
 		return most, nil
 	}
+	want := w.request
 	if len(c.members) == 0 {
 		r.solve(func(solver *device.Solver) {
 			switch n = solver.Slots(c.state, want, most).Slots; {

@@ -64,6 +64,9 @@ func (r *Room) begin(args config.DeviceArgs, h fwk.Handle) error {
 		return nil
 	}
 	r.begun, r.packed = true, args.Packed
+	if m := h.SharedDRAManager(); m != nil {
+		r.byClass = func(name v1.ResourceName) bool { return m.DeviceClassResolver().GetDeviceClass(name) != nil }
+	}
 	_, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = gone.Obj
@@ -81,10 +84,10 @@ func (*Plugin) Name() string { return Name }
 // stateKey is where PreFilter leaves what the pod wants.
 const stateKey fwk.StateKey = "muster.sh/" + Name
 
-// ask is a *device.Request in a cycle state.
-type ask struct{ *device.Request }
+// ask is what a pod wants, in a cycle state.
+type ask struct{ *wanted }
 
-// Clone implements fwk.StateData. A request never changes.
+// Clone implements fwk.StateData. What a pod wants never changes.
 func (a ask) Clone() fwk.StateData { return a }
 
 // PreFilter reads what the pod wants. What cannot be meant only another pod cures. What does not bear
@@ -101,7 +104,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		if !fit.Asking(ctx) {
 			p.waiting.add(pod)
 		}
-		state.Write(stateKey, ask{w.request})
+		state.Write(stateKey, ask{w})
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
@@ -118,17 +121,17 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	r := data.(ask).Request
+	w := data.(ask).wanted
 	v := p.view(node)
+	if why := p.never(w, v, node); why != nil {
+		return refused(why)
+	}
 	if v.state == nil {
-		if why := device.Missing(r); why != nil {
-			return refused(why)
-		}
 		return nil
 	}
 	var why *device.Refusal
 	p.solve(func(s *device.Solver) {
-		members := append(slices.Clone(v.open), r)
+		members := append(slices.Clone(v.open), w.request)
 		st := v.state.Clone() // others may search the same view
 		if !fits(s, st, members) {
 			why = whyNot(s, st, members)
@@ -155,16 +158,20 @@ func fits(s *device.Solver, st *device.State, members []*device.Request) bool {
 // fewMembers is for how many it is found out what exactly the last of them lacks: that takes a search for each.
 const fewMembers = 4
 
-// whyNot says why the last of some members does not fit with the others, also where nobody could find that out.
+// whyNot says why the last of some members does not fit with the others, also where nobody could find that out. The
+// others may leave: it is lasting only if the last would not fit by itself.
 func whyNot(s *device.Solver, st *device.State, members []*device.Request) *device.Refusal {
-	last := members[len(members)-1:]
-	if len(members) <= fewMembers {
-		last = members
-	}
+	others, last := members[:len(members)-1], members[len(members)-1:]
 	if why := s.Why(st, last); why != nil {
 		return why
 	}
-	return &device.Refusal{Reason: device.TogetherWithOthers, Type: members[len(members)-1].Types()[0]}
+	why := &device.Refusal{Reason: device.TogetherWithOthers, Type: last[0].Types()[0]}
+	if fit, _ := s.Fits(st, others); fit && len(members) <= fewMembers {
+		if is := s.Why(st, members); is != nil {
+			why.Reason, why.Type = is.Reason, is.Type
+		}
+	}
+	return why
 }
 
 // PreScore and Score are there for configurations that name the plugin at Score: which node is best other plugins say.

@@ -28,8 +28,11 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node 
 		return fwk.AsStatus(err)
 	}
 	v := p.view(info)
+	if why := p.never(w, v, info); why != nil {
+		return refused(why) // the Device object is another than Filter knew
+	}
 	if v.state == nil {
-		return nil // a vendor's GPU that somebody else counts, or Filter would have said so
+		return nil // a vendor's GPU that somebody else counts
 	}
 	a, why := p.choose(pod, w.request, v, node)
 	if why != nil {

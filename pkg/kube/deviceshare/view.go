@@ -14,7 +14,8 @@ import (
 
 // view is a node as those who are on it leave it. It is shared, and not to be changed.
 type view struct {
-	state *device.State     // nil if nobody says what the node has
+	state *device.State     // nil if nobody says what the node has, or
+	bad   bool              // in a way that cannot be
 	open  []*device.Request // of those who have chosen nothing yet: hypothetical, nominated, bound by others
 	pods  map[types.UID]bool
 }
@@ -34,12 +35,12 @@ type known struct {
 // view is how pods leave a node.
 func (r *Room) view(node fwk.NodeInfo) *view {
 	name := node.Node().Name
-	has, number := r.devices.of(node.Node())
+	has, number, bad := r.devices.of(node.Node())
 	now := known{generation: node.GetGeneration(), devices: number, holdings: r.holdings.on(name), node: has}
 	if v := r.views.get(name, now); v != nil {
 		return v
 	}
-	v := &view{pods: map[types.UID]bool{}}
+	v := &view{bad: bad, pods: map[types.UID]bool{}}
 	if has != nil {
 		v.state = device.NewState(has)
 		for _, info := range node.GetPods() {
@@ -62,11 +63,30 @@ func (r *Room) look(v *view, pod *v1.Pod, node string) {
 		v.state.Take(h.allocation)
 	case pod.Spec.NodeName != "" && w.holds != nil:
 		v.state.Take(w.holds)
-	case w.request != nil:
-		v.open = append(v.open, w.request)
+	case w.least != nil:
+		v.open = append(v.open, w.least)
 		return
 	}
 	v.pods[pod.UID] = true
+}
+
+// never says why a node is none for a pod that wants something, whoever is there; nil if it may be one. Where nobody
+// says what the node has, somebody else counts it then.
+func (r *Room) never(w *wanted, v *view, node fwk.NodeInfo) *device.Refusal {
+	switch {
+	case v.bad:
+		return device.Unreadable(w.request)
+	case v.state == nil:
+		return device.Missing(w.request)
+	case r.byClass == nil:
+		return nil
+	}
+	for _, name := range w.names {
+		if node.GetAllocatable().GetScalarResources()[name] == 0 && r.byClass(name) {
+			return device.Twice(w.request, string(name))
+		}
+	}
+	return nil
 }
 
 func (v *views) get(node string, now known) *view {
@@ -100,6 +120,8 @@ type wanted struct {
 	pod     *v1.Pod
 	request *device.Request // nil if it wants none, or what cannot be meant
 	bad     error           // which is that
+	least   *device.Request // what it takes in any case where it is: the request, or that without what cannot be meant of it
+	names   []v1.ResourceName // by which it asks
 	holds   device.Allocation
 }
 
@@ -122,7 +144,11 @@ func (w *wants) of(pod *v1.Pod) *wanted {
 		return is
 	}
 	is = &wanted{pod: pod}
+	is.names = convert.DeviceNames(pod)
 	is.request, is.bad = convert.DeviceRequest(pod)
+	if is.least = is.request; is.bad != nil {
+		is.least = convert.DeviceResources(pod)
+	}
 	if holds {
 		var err error
 		if is.holds, err = convert.DeviceAllocation(pod); err != nil {
