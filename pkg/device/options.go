@@ -158,16 +158,16 @@ func (x *search) sharedInTree(n *need, can set, yield func(set) bool) bool {
 	for _, d := range x.busiest(n, n.kind.pcie) {
 		all = append(all, x.listed(can&d.devices)...)
 	}
-	busy := func(i int) int {
-		for _, d := range n.kind.pcie {
-			if d.devices.has(i) {
-				return x.busy(n, d)
-			}
+	var busy [most]int
+	var scores [most]int64
+	for _, d := range n.kind.pcie {
+		around := x.busy(n, d)
+		for _, i := range x.listed(can & d.devices) {
+			busy[i], scores[i] = around, x.score(n, i)
 		}
-		return 0
 	}
 	slices.SortStableFunc(all, func(a, b int) int {
-		return cmp.Or(cmp.Compare(busy(b), busy(a)), cmp.Compare(x.score(n, b), x.score(n, a)))
+		return cmp.Or(cmp.Compare(busy[b], busy[a]), cmp.Compare(scores[b], scores[a]))
 	})
 	return x.subsets(n, all, 1, yield)
 }
@@ -271,14 +271,16 @@ func (x *search) round(n *need, can set, dev int) (better int) {
 // ordered lists devices by tier, then by score, then in order.
 func (x *search) ordered(n *need, can set, tier func(dev int) [2]int) []int {
 	list := x.listed(can)
-	slices.SortStableFunc(list, func(a, b int) int {
+	var tiers [most][2]int
+	var scores [most]int64
+	for _, dev := range list {
+		scores[dev] = x.score(n, dev)
 		if tier != nil {
-			ta, tb := tier(a), tier(b)
-			if d := slices.Compare(ta[:], tb[:]); d != 0 {
-				return d
-			}
+			tiers[dev] = tier(dev)
 		}
-		return cmp.Compare(x.score(n, b), x.score(n, a))
+	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		return cmp.Or(cmp.Compare(tiers[a][0], tiers[b][0]), cmp.Compare(tiers[a][1], tiers[b][1]), cmp.Compare(scores[b], scores[a]))
 	})
 	return list
 }

@@ -762,3 +762,55 @@ func (w *twin) goneBack(solver *device.Solver, s *device.State, members []*wish)
 	}
 	return false
 }
+
+// TestCrowd: members that come one after the other, and go again, hear what those hear who are asked for all at once, and
+// as many more fit as come one by one. Those who are asked beside them are not moved.
+func TestCrowd(t *testing.T) {
+	kinds := []string{"no more", "some more", "as many as asked for", "one leaves", "those before do not fit"}
+	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
+		w := drawTwin(t)
+		s := w.state(t)
+		wishes := []*wish{drawWish(t), drawWish(t)}
+		one := func() *device.Request { return wishes[worlds.Even(t, 2, "which")].r }
+		var solver device.Solver
+		fits := func(members []*device.Request) bool {
+			ok, _ := solver.Fits(s, members)
+			return ok
+		}
+		var is []*device.Request
+		for range worlds.Even(t, 3, "open") {
+			is = append(is, one())
+		}
+		before, full := s.Key(), len(is) > 0 && !fits(is)
+		c := solver.NewCrowd(s, is)
+		open := len(is)
+		for range 5 {
+			if len(is) > open && worlds.Even(t, 4, "leaves") == 0 {
+				c.Drop()
+				is = is[:len(is)-1]
+				y.Count("one leaves", true)
+			}
+			r := one()
+			more := 0
+			for more < 3 && fits(append(slices.Clone(is), slices.Repeat([]*device.Request{r}, more+1)...)) {
+				more++
+			}
+			if got := c.Count(&solver, r, 3); got != more {
+				t.Fatalf("%s%s | %s: beside %d there are %d more, not %d", w, wishes[0].text, wishes[1].text, len(is), more, got)
+			}
+			if c.Add(&solver, r) != (more > 0) {
+				t.Fatalf("%s%s | %s: beside %d, %d more", w, wishes[0].text, wishes[1].text, len(is), more)
+			}
+			if more > 0 {
+				is = append(is, r)
+			}
+			y.Count("no more", more == 0 && !full)
+			y.Count("some more", more > 0 && more < 3)
+			y.Count("as many as asked for", more == 3)
+		}
+		if !slices.Equal(c.Members(), is) || s.Key() != before {
+			t.Fatalf("%d are there, not %d; the state has changed: %v", len(c.Members()), len(is), s.Key() != before)
+		}
+		y.Count("those before do not fit", full)
+	})
+}

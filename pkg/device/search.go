@@ -243,12 +243,8 @@ func (x *search) give(picks []pick, sign int) {
 	}
 }
 
-// allocations says what members get of whom all found something, with what there is beyond: where NICs
-// go with GPUs, one on each of a member's switches that nobody else of them needs.
+// allocations says what members get of whom all found something.
 func (x *search) allocations() []Allocation {
-	for i := range x.taken {
-		x.more(i)
-	}
 	out := make([]Allocation, len(x.taken))
 	for i, picks := range x.taken {
 		for _, p := range picks {
@@ -270,6 +266,14 @@ func (x *search) allocations() []Allocation {
 		})
 	}
 	return out
+}
+
+// beyond gives members what there is beyond: where NICs go with GPUs, one on each of a member's switches that nobody else
+// of them needs.
+func (x *search) beyond() {
+	for i := range x.taken {
+		x.more(i)
+	}
 }
 
 // more gives a member further devices of the types that go with its first.

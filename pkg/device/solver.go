@@ -392,6 +392,7 @@ func (s *Solver) Choose(st *State, members []*Request) (all []Allocation, ok, ex
 	}
 	x := s.search(st, demands)
 	if ok, exact = x.somehow(kinds); ok {
+		x.beyond()
 		all = x.allocations()
 	}
 	x.forget()

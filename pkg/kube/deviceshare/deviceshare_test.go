@@ -282,7 +282,7 @@ func TestLedgerAgreesWithFilter(t *testing.T) {
 		for range inTurn {
 			rehearsal.Undo()
 		}
-		require.Equal(t, rehearsal.nodes["n"].open, len(rehearsal.nodes["n"].members))
+		require.Len(t, rehearsal.nodes["n"].members.Members(), len(rehearsal.nodes["n"].open))
 	})
 }
 

@@ -102,8 +102,7 @@ type rehearsal struct {
 type crowd struct {
 	*view                 // as those leave it who were there before
 	state   *device.State // nil if nobody says what it has
-	members []*device.Request
-	open    int // of whom were there before
+	members *device.Crowd
 }
 
 // Leave implements fit.Rehearsal.
@@ -119,9 +118,10 @@ func (r *rehearsal) on(node fwk.NodeInfo) *crowd {
 	if v.state != nil && len(r.gone) > 0 {
 		v = r.without(node, v)
 	}
-	c := &crowd{view: v, members: slices.Clone(v.open), open: len(v.open)}
+	c := &crowd{view: v}
 	if v.state != nil {
 		c.state = v.state.Clone()
+		r.solve(func(s *device.Solver) { c.members = s.NewCrowd(c.state, v.open) })
 	}
 	r.nodes[name] = c
 	return c
@@ -153,31 +153,27 @@ func (r *rehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) (s *
 		r.log = append(r.log, nil)
 		return nil
 	}
-	c.members = append(c.members, w.request)
 	r.solve(func(solver *device.Solver) {
-		if !fits(solver, c.state, c.members) {
-			s = refused(whyNot(solver, c.state, c.members))
+		if !c.members.Add(solver, w.request) {
+			s = refused(whyNot(solver, c.state, append(slices.Clone(c.members.Members()), w.request)))
 		}
 	})
-	if s != nil {
-		c.members = c.members[:len(c.members)-1]
-		return s
+	if s == nil {
+		r.log = append(r.log, c)
 	}
-	r.log = append(r.log, c)
-	return nil
+	return s
 }
 
 // Undo implements fit.Rehearsal.
 func (r *rehearsal) Undo() {
 	last := len(r.log) - 1
 	if c := r.log[last]; c != nil {
-		c.members = c.members[:len(c.members)-1]
+		c.members.Drop()
 	}
 	r.log = r.log[:last]
 }
 
-// Count says how many members like a pod fit on a node, at most so many. Where nobody else chooses there that is one
-// question to the solver instead of one for each member.
+// Count says how many members like a pod fit on a node, at most so many: one question to the solver, not one for each member.
 func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, most int) (n int, s *fwk.Status) {
 	w := r.asks(pod)
 	if w == nil {
@@ -190,25 +186,13 @@ func (r *rehearsal) Count(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, m
 	if c.state == nil {
 		return most, nil
 	}
-	want := w.request
-	if len(c.members) == 0 {
-		r.solve(func(solver *device.Solver) {
-			switch n = solver.Slots(c.state, want, most).Slots; {
-			case n == 0:
-				s = refused(whyNot(solver, c.state, []*device.Request{want}))
-			case n < most:
-				s = fwk.NewStatus(fwk.Unschedulable).WithPlugin(Name) // why not more nobody asks
-			}
-		})
-		return n, s
-	}
-	for n < most && s == nil {
-		if s = r.Take(ctx, pod, node); s == nil {
-			n++
+	r.solve(func(solver *device.Solver) {
+		switch n = c.members.Count(solver, w.request, most); {
+		case n == 0:
+			s = refused(whyNot(solver, c.state, append(slices.Clone(c.members.Members()), w.request)))
+		case n < most:
+			s = fwk.NewStatus(fwk.Unschedulable).WithPlugin(Name) // why not more nobody asks
 		}
-	}
-	for range n {
-		r.Undo()
-	}
+	})
 	return n, s
 }
