@@ -13,22 +13,68 @@ type Crowd struct {
 	st, with *State
 	members  []*Request
 	gets     []Allocation // without what there is beyond
-	full     bool         // those who were there do not fit themselves
+	lost     []*Request   // who were there and do not fit themselves: of their types nobody gets any
 }
 
 // NewCrowd puts on a node those who have chosen nothing yet. The state is not changed, and must not be while the crowd is asked.
 func (s *Solver) NewCrowd(st *State, open []*Request) *Crowd {
-	c := &Crowd{st: st, with: st.Clone(), members: slices.Clone(open)}
-	c.full = len(open) > 0 && !c.anew(s, c.members)
+	c := &Crowd{st: st, with: st.Clone()}
+	for rest := open; len(rest) > 0; {
+		part := Concerned(rest, rest[:1])
+		rest = slices.DeleteFunc(slices.Clone(rest), func(r *Request) bool { return slices.Contains(part, r) })
+		gets, ok := s.place(c.with, part)
+		if !ok {
+			c.lost = append(c.lost, part...)
+			continue
+		}
+		for _, a := range gets {
+			c.with.Take(a)
+		}
+		c.members, c.gets = append(c.members, part...), append(c.gets, gets...)
+	}
 	return c
 }
 
 // Members are those who are there.
-func (c *Crowd) Members() []*Request { return c.members }
+func (c *Crowd) Members() []*Request { return slices.Concat(c.lost, c.members) }
+
+// Concerned are those of some members on whom it depends whether others fit, in order: who want something of the types that
+// those want, or that such want. Who wants nothing but other types is in nobody's way, and if there is not enough for him it
+// is nobody else's want.
+func Concerned(some, others []*Request) (all []*Request) {
+	types := map[Type]bool{}
+	for _, r := range others {
+		for i := range r.wants {
+			types[r.wants[i].of] = true
+		}
+	}
+	in := make([]bool, len(some))
+	for more := true; more; {
+		more = false
+		for i, r := range some {
+			if in[i] || !slices.ContainsFunc(r.wants, func(w want) bool { return types[w.of] }) {
+				continue
+			}
+			in[i], more = true, true
+			for j := range r.wants {
+				types[r.wants[j].of] = true
+			}
+		}
+	}
+	for i, r := range some {
+		if in[i] {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// barred says that a member wants something of which there is not even enough for those who were there.
+func (c *Crowd) barred(r *Request) bool { return len(Concerned(c.lost, []*Request{r})) > 0 }
 
 // Add puts one member more there, and says whether it fits: if not, nothing changes.
 func (c *Crowd) Add(s *Solver, r *Request) bool {
-	if c.full {
+	if c.barred(r) {
 		return false
 	}
 	if got, ok := s.place(c.with, []*Request{r}); ok {
@@ -67,7 +113,7 @@ func (c *Crowd) anew(s *Solver, members []*Request) bool {
 
 // Count says how many members like one more fit, at most so many. The crowd stays as it is.
 func (c *Crowd) Count(s *Solver, r *Request, most int) (n int) {
-	if c.full {
+	if c.barred(r) {
 		return 0
 	}
 	if alike(c.and(r)) {

@@ -764,9 +764,10 @@ func (w *twin) goneBack(solver *device.Solver, s *device.State, members []*wish)
 }
 
 // TestCrowd: members that come one after the other, and go again, hear what those hear who are asked for all at once, and
-// as many more fit as come one by one. Those who are asked beside them are not moved.
+// as many more fit as come one by one. Those who were there and do not fit are in the way of those only who want something
+// of the same types.
 func TestCrowd(t *testing.T) {
-	kinds := []string{"no more", "some more", "as many as asked for", "one leaves", "those before do not fit"}
+	kinds := []string{"no more", "some more", "as many as asked for", "one leaves", "those before do not fit", "enough of other types"}
 	worlds.Check(t, 1000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawTwin(t)
 		s := w.state(t)
@@ -792,7 +793,8 @@ func TestCrowd(t *testing.T) {
 			}
 			r := one()
 			more := 0
-			for more < 3 && fits(append(slices.Clone(is), slices.Repeat([]*device.Request{r}, more+1)...)) {
+			beside := device.Concerned(is, []*device.Request{r})
+			for more < 3 && fits(slices.Concat(beside, slices.Repeat([]*device.Request{r}, more+1))) {
 				more++
 			}
 			if got := c.Count(&solver, r, 3); got != more {
@@ -807,8 +809,9 @@ func TestCrowd(t *testing.T) {
 			y.Count("no more", more == 0 && !full)
 			y.Count("some more", more > 0 && more < 3)
 			y.Count("as many as asked for", more == 3)
+			y.Count("enough of other types", full && more > 0)
 		}
-		if !slices.Equal(c.Members(), is) || s.Key() != before {
+		if len(c.Members()) != len(is) || s.Key() != before {
 			t.Fatalf("%d are there, not %d; the state has changed: %v", len(c.Members()), len(is), s.Key() != before)
 		}
 		y.Count("those before do not fit", full)

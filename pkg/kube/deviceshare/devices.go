@@ -62,11 +62,11 @@ func (d *devices) drop(name string) bool {
 	return was
 }
 
-// none says that no Device object is known.
-func (d *devices) none() bool {
+// never says that no Device object has been there so far.
+func (d *devices) never() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.known) == 0
+	return d.last == 0
 }
 
 // of returns what a node has, nil if nobody says so, or not so that it can be understood, which is bad; and a number for

@@ -35,7 +35,7 @@ type Room struct {
 	// of their plan, and those of others. nil means nobody else.
 	Expected func(pod *v1.Pod, node string) (own, others []*v1.Pod)
 	// Changed is called when there may be more devices than before.
-	Changed func()
+	Changed  func()
 	devices  devices
 	holdings holdings
 	views    views

@@ -121,7 +121,9 @@ func TestFilter(t *testing.T) {
 		"too few are healthy":                {d8(0, 1, 2, 3, 4), nil, four, fwk.UnschedulableAndUnresolvable, "Insufficient"},
 		"it cannot be meant":                 {d8(), nil, wanting("p", "koordinator.sh/gpu-memory-ratio=150", nil), fwk.UnschedulableAndUnresolvable, "invalid resource device requests"},
 		"two who may leave have not said":    {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=4", "{}"), bound("b", "nvidia.com/gpu=4", "{}")}, four, fwk.Unschedulable, "Insufficient GPU Devices"},
-		"who came needs more than there is":  {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")}, four, fwk.Unschedulable, "node(s) have devices for each of several pods, but not for all"},
+		"who came needs more than there is":  {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")}, four, fwk.Unschedulable, "Insufficient GPU Devices"},
+		"but of GPUs only":                   {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}")}, wanting("p", "koordinator.sh/rdma=50", nil), fwk.Success, ""},
+		"unless somebody wants both":         {d8(0), []*v1.Pod{bound("a", "nvidia.com/gpu=8", "{}"), bound("b", "nvidia.com/gpu=1 koordinator.sh/rdma=1", "{}")}, wanting("p", "koordinator.sh/rdma=50", nil), fwk.Unschedulable, "node(s) have devices for each of several pods, but not for all"},
 		"who came cannot be meant":           {d8(), []*v1.Pod{bound("a", "nvidia.com/gpu=5", "{")}, four, fwk.Unschedulable, "Insufficient GPU Devices"},
 		"nobody can read what there is":      {misread, nil, four, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
 		"nor a vendor's":                     {misread, nil, vendor, fwk.UnschedulableAndUnresolvable, "node(s) have a Device that cannot be read"},
@@ -137,6 +139,25 @@ func TestFilter(t *testing.T) {
 			require.Contains(t, s.Message(), c.says)
 		})
 	}
+}
+
+// TestDeviceIsGone: without its Device object a node takes no pods with a vendor's GPUs as long as somebody is there who
+// holds GPUs that nobody else counts.
+func TestDeviceIsGone(t *testing.T) {
+	p := &Plugin{Room: &Room{}}
+	p.devices.set(d8())
+	require.True(t, p.devices.drop("n"))
+	vendor := wanting("p", "nvidia.com/gpu=1", nil)
+	s := filter(p, vendor, nodeWith(t, has("a", 0)))
+	require.Equal(t, fwk.UnschedulableAndUnresolvable, s.Code())
+	require.Equal(t, "node(s) missing Device", s.Message())
+	n, _ := page{p.Room}.Rehearse().(*rehearsal).Count(t.Context(), vendor, nodeWith(t, has("a", 0)), 1)
+	require.Zero(t, n)
+
+	require.True(t, filter(p, vendor, nodeWith(t)).IsSuccess())
+	counted := has("b", 0)
+	counted.Spec.Containers[0].Resources.Requests = vendor.Spec.Containers[0].Resources.Requests
+	require.True(t, filter(p, vendor, nodeWith(t, counted)).IsSuccess(), "the node itself counts it")
 }
 
 // TestOfferedTwice: what a node's Device and a DeviceClass both offer is given by neither, since neither knows what the
@@ -253,8 +274,8 @@ func TestLedgerAgreesWithFilter(t *testing.T) {
 		for i, m := range rapid.SliceOfNDistinct(rapid.IntRange(0, 7), 0, 4, rapid.ID).Draw(t, "used") {
 			on = append(on, has(fmt.Sprint("used-", i), m))
 		}
-		if rapid.Bool().Draw(t, "somebody will choose") {
-			on = append(on, drawPod(t, "open"))
+		for i := range rapid.IntRange(0, 2).Draw(t, "some will choose") {
+			on = append(on, drawPod(t, fmt.Sprint("open-", i)))
 		}
 		pod := drawPod(t, "p")
 		node := nodeWith(t, on...)

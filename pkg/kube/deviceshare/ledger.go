@@ -33,7 +33,7 @@ func (*ledger) Frees() bool { return false }
 // Open implements fit.Ledger.
 func (l *ledger) Open(_ context.Context, members []fit.Demand) (fit.Page, error) {
 	wants := func(d fit.Demand) bool { return l.asks(d.Pod) != nil }
-	if l.devices.none() || !slices.ContainsFunc(members, wants) || !l.runs() {
+	if l.devices.never() || !slices.ContainsFunc(members, wants) || !l.runs() {
 		return nil, nil
 	}
 	return page{l.Room}, nil

@@ -94,7 +94,7 @@ func (a ask) Clone() fwk.StateData { return a }
 // Koordinator's name is others' to count as long as nobody says which devices there are.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	w := p.wants.of(pod)
-	if w == nil || p.devices.none() && !convert.NamesKoordinator(pod) {
+	if w == nil || p.devices.never() && !convert.NamesKoordinator(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	switch {
@@ -131,7 +131,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 	}
 	var why *device.Refusal
 	p.solve(func(s *device.Solver) {
-		members := append(slices.Clone(v.open), w.request)
+		last := []*device.Request{w.request}
+		members := append(device.Concerned(v.open, last), w.request)
 		st := v.state.Clone() // others may search the same view
 		if !fits(s, st, members) {
 			why = whyNot(s, st, members)
@@ -161,15 +162,21 @@ const fewMembers = 4
 // whyNot says why the last of some members does not fit with the others, also where nobody could find that out. The
 // others may leave: it is lasting only if the last would not fit by itself.
 func whyNot(s *device.Solver, st *device.State, members []*device.Request) *device.Refusal {
-	others, last := members[:len(members)-1], members[len(members)-1:]
+	last := members[len(members)-1:]
+	others := device.Concerned(members[:len(members)-1], last)
 	if why := s.Why(st, last); why != nil {
 		return why
 	}
 	why := &device.Refusal{Reason: device.TogetherWithOthers, Type: last[0].Types()[0]}
-	if fit, _ := s.Fits(st, others); fit && len(members) <= fewMembers {
-		if is := s.Why(st, members); is != nil {
-			why.Reason, why.Type = is.Reason, is.Type
-		}
+	if len(others) >= fewMembers {
+		return why
+	}
+	is := s.Why(st, others)
+	if is == nil {
+		is = s.Why(st, slices.Concat(others, last))
+	}
+	if is != nil && slices.Contains(last[0].Types(), is.Type) {
+		why.Reason, why.Type = is.Reason, is.Type
 	}
 	return why
 }

@@ -53,7 +53,7 @@ func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string
 	for _, held := range r.holdings.others(node, v.pods) {
 		st.Take(held) // whoever has left the scheduler's sight may still be on the way
 	}
-	before, siblings, at := v.open, []*device.Request(nil), 0
+	siblings, at := []*device.Request(nil), 0
 	for _, p := range own {
 		if p.UID == pod.UID {
 			at = len(siblings)
@@ -66,14 +66,15 @@ func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string
 	}
 	r.solve(func(s *device.Solver) {
 		for _, members := range [][]*device.Request{all, siblings} {
+			before := device.Concerned(v.open, members)
 			if got, ok, _ := s.Choose(st, slices.Concat(before, members)); ok {
 				a = got[len(before)+at]
 				return
 			}
 		}
-		alone := append(slices.Clone(before), request)
+		alone := append(device.Concerned(v.open, []*device.Request{request}), request)
 		if got, ok, _ := s.Choose(st, alone); ok {
-			a = got[len(before)]
+			a = got[len(alone)-1]
 			return
 		}
 		why = whyNot(s, st, alone)

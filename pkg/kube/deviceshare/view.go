@@ -16,6 +16,7 @@ import (
 type view struct {
 	state *device.State     // nil if nobody says what the node has, or
 	bad   bool              // in a way that cannot be
+	lost  bool              // nobody says it, though somebody holds some of it that only this plugin counts
 	open  []*device.Request // of those who have chosen nothing yet: hypothetical, nominated, bound by others
 	pods  map[types.UID]bool
 }
@@ -43,8 +44,13 @@ func (r *Room) view(node fwk.NodeInfo) *view {
 	v := &view{bad: bad, pods: map[types.UID]bool{}}
 	if has != nil {
 		v.state = device.NewState(has)
-		for _, info := range node.GetPods() {
-			r.look(v, info.GetPod(), name)
+	}
+	for _, info := range node.GetPods() {
+		switch pod := info.GetPod(); {
+		case has != nil:
+			r.look(v, pod, name)
+		case pod.Annotations[convert.DeviceAllocated] != "" && convert.NamesKoordinator(pod):
+			v.lost = true
 		}
 	}
 	now.view = v
@@ -76,6 +82,8 @@ func (r *Room) never(w *wanted, v *view, node fwk.NodeInfo) *device.Refusal {
 	switch {
 	case v.bad:
 		return device.Unreadable(w.request)
+	case v.lost:
+		return &device.Refusal{Reason: device.MissingDevice, Type: w.request.Types()[0], Lasting: true}
 	case v.state == nil:
 		return device.Missing(w.request)
 	case r.byClass == nil:
@@ -118,9 +126,9 @@ func (v *views) drop(node string) {
 // wanted is what is written in a pod.
 type wanted struct {
 	pod     *v1.Pod
-	request *device.Request // nil if it wants none, or what cannot be meant
-	bad     error           // which is that
-	least   *device.Request // what it takes in any case where it is: the request, or that without what cannot be meant of it
+	request *device.Request   // nil if it wants none, or what cannot be meant
+	bad     error             // which is that
+	least   *device.Request   // what it takes in any case where it is: the request, or that without what cannot be meant of it
 	names   []v1.ResourceName // by which it asks
 	holds   device.Allocation
 }
