@@ -146,6 +146,10 @@ func TestDeviceAllocation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, device.Allocation{{Type: device.RDMA, Minor: 1, Amount: device.Amount{Core: 1}, Alone: device.PCIeLevel}}, alone)
 
+	wrong, err := convert.DeviceAllocation(asks(map[string]string{"koordinator.sh/gpu": "150"}, map[string]string{"device-allocated": `{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"100"}}]}`}))
+	require.NoError(t, err, "it holds what it holds, whatever it asks for")
+	require.Len(t, wrong, 1)
+
 	nothing, err := convert.DeviceAllocation(asks(nil, nil))
 	require.NoError(t, err)
 	require.Nil(t, nothing)
