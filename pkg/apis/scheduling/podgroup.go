@@ -71,6 +71,11 @@ type PodGroupStatus struct {
 	// +optional
 	Domain string `json:"domain,omitempty"`
 
+	// position is the gang's place in the queue, from 1, as it was not longer than half a minute ago. It is absent of
+	// a gang that has started or that nobody tries yet, and beyond the first 100.
+	// +optional
+	Position int32 `json:"position,omitempty"`
+
 	// scheduleStartTime is when the first member of this gang was given a node.
 	// +optional
 	ScheduleStartTime *metav1.Time `json:"scheduleStartTime,omitempty"`

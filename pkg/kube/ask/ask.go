@@ -40,7 +40,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
-	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Options say how the scheduler is configured.
@@ -55,7 +54,7 @@ type View struct {
 	listed map[gang.Ref]cache.Report // as the cluster was found
 	held   map[gang.Ref]bool         // gangs with members for whom places were reserved then
 	told   told
-	queue  []gang.Ref // that wait, in the order in which they will be tried
+	queue  []gang.Ref // that wait, in the order in which they will be tried; last those that nobody tries
 
 	about gang.Ref          // the group that is looked at closely; zero is none
 	looks map[gang.Ref]look // by group, what its last attempt said
@@ -80,7 +79,8 @@ func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, 
 		}
 		v.held[ref] = slices.ContainsFunc(w.Shared().Cache.Pending(ref), func(p *v1.Pod) bool { return p.Status.NominatedNodeName != "" })
 	}
-	v.queue = v.order()
+	tried, waits := w.Shared().Cache.Queue()
+	v.queue = slices.Concat(tried, waits)
 	return v, nil
 }
 
@@ -103,42 +103,6 @@ func (v *View) group(ref gang.Ref) gang.Ref {
 		}
 	}
 	return ref
-}
-
-// order lists the gangs of which members wait.
-func (v *View) order() (all []gang.Ref) {
-	first := map[gang.Ref]*v1.Pod{}
-	for ref, r := range v.listed {
-		if !r.Served {
-			continue
-		}
-		for _, pod := range v.cache().Pending(ref) {
-			if v.Profile(pod.Spec.SchedulerName) != nil && (first[ref] == nil || v.Less(pod, first[ref])) {
-				first[ref] = pod
-			}
-		}
-		if first[ref] != nil {
-			all = append(all, ref)
-		}
-	}
-	waits := func(ref gang.Ref) int {
-		if v.listed[ref].Refusal.Waits() {
-			return 1 // nobody tries it
-		}
-		return 0
-	}
-	slices.SortFunc(all, func(a, b gang.Ref) int {
-		switch x, y := waits(a), waits(b); {
-		case x != y:
-			return x - y
-		case v.Less(first[a], first[b]):
-			return -1
-		case v.Less(first[b], first[a]):
-			return 1
-		}
-		return a.Compare(b, topology.CompareNames)
-	})
-	return all
 }
 
 // Target is what somebody asks about.

@@ -1,11 +1,9 @@
 package cache
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
-	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Group is a gang group with the objects that a planner needs.
@@ -139,36 +136,4 @@ func (g *Group) takeOwn(r *record) *scheduling.GatherSpec {
 
 func unknown(ref gang.Ref) gang.Refusal {
 	return gang.Refusal{By: gang.Missing, Words: "gang " + ref.String() + " is not known"}
-}
-
-// Order is a member's place in the queue: its gang's creation, the gang and the rank;
-// before them all, gangs that were partially bound when this process began.
-type Order struct {
-	Resumed bool
-	Created time.Time
-	Member  gang.Member
-}
-
-// Order returns the place of a gang's member in the queue.
-func (c *Cache) Order(pod *v1.Pod) Order {
-	ref := source.Of(pod)
-	m, _ := convert.Member(pod, ref)
-	o := Order{Created: pod.CreationTimestamp.Time, Member: m}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	o.Resumed = c.book.Resumed(ref)
-	if r := c.gangs[ref]; r != nil && r.Object != nil {
-		o.Created = r.Object.CreationTimestamp.Time
-	}
-	return o
-}
-
-// Compare says who is tried first of pods of one priority.
-func (o Order) Compare(p Order) int {
-	return cmp.Or(
-		o.Created.Compare(p.Created),
-		o.Member.Gang.Compare(p.Member.Gang, topology.CompareNames),
-		o.Member.CompareRanks(&p.Member, topology.CompareNames),
-		topology.CompareNames(o.Member.Pod, p.Member.Pod),
-	)
 }

@@ -150,6 +150,16 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 	return out, true
 }
 
+// Object is what declares a gang; nil if nothing does. It must not be changed.
+func (c *Cache) Object(ref gang.Ref) *sigs.PodGroup {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if r := c.gangs[ref]; r != nil {
+		return r.Object
+	}
+	return nil
+}
+
 // Gangs lists the gangs that are known.
 func (c *Cache) Gangs() []gang.Ref {
 	c.mu.RLock()

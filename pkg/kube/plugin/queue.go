@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"cmp"
 	"context"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,19 +14,15 @@ import (
 // Less implements QueueSort: priority, then the first creation of the gang (for other
 // pods the time they entered the queue), then gang and rank, so that members stand
 // together.
-func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
-	x, y := p.order(a), p.order(b)
-	if x.Resumed != y.Resumed {
-		return x.Resumed
-	}
-	return cmp.Or(cmp.Compare(b.GetPriority(), a.GetPriority()), x.Compare(y)) < 0
-}
+func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool { return p.order(a).Before(p.order(b)) }
 
 func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
+	o := cache.Order{Created: e.GetTimestamp()}
 	if q, ok := e.(*framework.QueuedPodInfo); ok && !source.Of(q.Pod).IsZero() {
-		return p.Cache.Order(q.Pod)
+		o = p.Cache.Order(q.Pod)
 	}
-	return cache.Order{Created: e.GetTimestamp()}
+	o.Priority = e.GetPriority()
+	return o
 }
 
 // SignPod makes members unsignable: a node hint for one of them would fight the plan.

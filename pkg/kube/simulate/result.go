@@ -91,10 +91,12 @@ type Gang struct {
 	Name      string `json:"name"`
 	State     State  `json:"state"`
 	// Bound and Min count members.
-	Bound   int    `json:"bound"`
-	Min     int    `json:"min"`
-	Domain  string `json:"domain"`
-	Message string `json:"message"`
+	Bound  int    `json:"bound"`
+	Min    int    `json:"min"`
+	Domain string `json:"domain"`
+	// Position is the gang's place in the queue, as its PodGroup would be told.
+	Position int32  `json:"position,omitempty"`
+	Message  string `json:"message"`
 	// Eviction says why the gang has evicted where it has; if more than once, the last time.
 	Eviction *status.Explanation `json:"eviction,omitempty"`
 	// Status is what stands in the PodGroup, if there is one.
@@ -123,9 +125,10 @@ func (s *simulation) result() *Result {
 		r.Pods = append(r.Pods, p)
 		r.Evicted = append(r.Evicted, convert.PodKey(victim))
 	}
+	positions := status.Positions(s.shared.Cache)
 	for _, ref := range s.shared.Cache.Gangs() {
 		if report, ok := s.shared.Cache.Report(ref); ok {
-			g := toldOf(ref, report)
+			g := toldOf(ref, report, positions[ref])
 			g.Eviction = s.recorder.eviction(ref)
 			r.Gangs = append(r.Gangs, g)
 		}
@@ -222,14 +225,14 @@ func (s *simulation) topologyCondition() *metav1.Condition {
 	return meta.FindStatusCondition(t.Object.Status.Conditions, status.Ready)
 }
 
-func toldOf(ref gang.Ref, report cache.Report) Gang {
+func toldOf(ref gang.Ref, report cache.Report, position int32) Gang {
 	g := Gang{Bound: report.Bound, Min: report.Min, Domain: report.Domain}
 	g.Namespace, g.Name = ref.Namespace, ref.Name
 	if report.PodGroup != nil {
 		g.Status = &report.PodGroup.Status
 	}
 	c := status.Condition(status.State(report), report.Domain)
-	g.Message = c.Message
+	g.Message, g.Position = c.Message, status.Position(c.Reason, position)
 	switch c.Reason {
 	case status.ReasonScheduled:
 		g.State = Scheduled

@@ -78,22 +78,6 @@ func (w *World) Shared() *plugin.Shared { return w.shared }
 // Now is the time in this world.
 func (w *World) Now() time.Time { return w.clock.Now() }
 
-// Less is the order in which the scheduler takes two pods from its queue. Both must have a profile of it.
-func (w *World) Less(x, y *v1.Pod) bool {
-	p, ok := w.scheduler.Profiles[x.Spec.SchedulerName]
-	if !ok {
-		return false
-	}
-	queued := func(pod *v1.Pod) fwk.QueuedEntityInfo {
-		info, err := framework.NewPodInfo(pod)
-		if err != nil {
-			return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}}
-		}
-		return &framework.QueuedPodInfo{PodInfo: info}
-	}
-	return p.QueueSortFunc()(queued(x), queued(y))
-}
-
 // Profile is the profile that serves a pod; nil if none does.
 func (w *World) Profile(schedulerName string) framework.Framework {
 	return w.scheduler.Profiles[schedulerName]

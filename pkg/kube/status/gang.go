@@ -89,6 +89,7 @@ type Counts struct {
 	Bound, Running, Succeeded, Failed int
 	Owners                            []string
 	Domain                            string // of the bound members
+	Position                          int32  // in the queue; 0 is that it is not told
 }
 
 // PodGroup returns the status of a gang, given the one that is written.
@@ -106,6 +107,7 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 	if n.Succeeded+n.Failed > 0 && n.Bound+n.Succeeded+n.Failed >= s.Min {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang was bound"
 	}
+	out.Position = Position(c.Reason, n.Position)
 	c.LastTransitionTime = now
 	meta.SetStatusCondition(&out.Conditions, c)
 	if s.Started {

@@ -36,6 +36,7 @@ type Teller struct {
 	near     near
 	members  members
 	voids    voids
+	line     line
 }
 
 // TellerOptions are what the process decides.
@@ -68,7 +69,10 @@ const (
 const longestBusy = 5 * time.Second
 
 // Report has a gang's status written when no bindings are under way, or after a while.
-func (t *Teller) Report(ref gang.Ref) { t.report(ref, t.options.Clock.Now().Add(longestBusy)) }
+func (t *Teller) Report(ref gang.Ref) {
+	t.report(ref, t.options.Clock.Now().Add(longestBusy))
+	t.moved()
+}
 
 func (t *Teller) report(ref gang.Ref, by time.Time) {
 	t.Writer.DoAfter("gang "+ref.ID(), t.options.Settle, func(ctx context.Context) error {
@@ -232,6 +236,7 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 		t.throttle.gone(name)
 		t.near.set(ref, nil)
 		t.members.forget(name)
+		t.line.forget(ref)
 		return nil
 	}
 	if !t.cache.Open() || !r.Served {
@@ -263,6 +268,7 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 		return nil
 	}
 	n := Counts{Bound: r.Bound, Running: r.Running, Succeeded: r.Succeeded, Failed: r.Failed, Owners: r.Owners, Domain: r.Domain}
+	n.Position = t.line.of(ref, r.PodGroup.Status.Position)
 	now := metav1.NewTime(t.options.Clock.Now())
 	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, is, n, now))
 }

@@ -37,6 +37,7 @@ func AddToScheme(s *runtime.Scheme) error {
 // +kubebuilder:printcolumn:name=Running,type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name=Reason,type=string,JSONPath=`.status.conditions[?(@.type=="Scheduled")].reason`
+// +kubebuilder:printcolumn:name=Position,type=integer,JSONPath=`.status.position`
 // +kubebuilder:printcolumn:name=Domain,type=string,JSONPath=`.status.domain`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 type PodGroup struct {

@@ -1,0 +1,104 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Order is a pod's place in the queue: gangs that were partially bound when this process began come
+// first, then counts the priority, its gang's creation, the gang and the rank.
+type Order struct {
+	Resumed  bool
+	Priority int32
+	Created  time.Time
+	Member   gang.Member
+}
+
+// Order returns the place of a gang's member in the queue.
+func (c *Cache) Order(pod *v1.Pod) Order {
+	ref := source.Of(pod)
+	m, _ := convert.Member(pod, ref)
+	o := Order{Priority: convert.Priority(pod), Created: pod.CreationTimestamp.Time, Member: m}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	o.Resumed = c.book.Resumed(ref)
+	if r := c.gangs[ref]; r != nil && r.Object != nil {
+		o.Created = r.Object.CreationTimestamp.Time
+	}
+	return o
+}
+
+// Before says who of two pods is tried first.
+func (o Order) Before(p Order) bool {
+	if o.Resumed != p.Resumed {
+		return o.Resumed
+	}
+	return cmp.Or(cmp.Compare(p.Priority, o.Priority), o.Compare(p)) < 0
+}
+
+// Compare says who is tried first of pods of one priority.
+func (o Order) Compare(p Order) int {
+	return cmp.Or(
+		o.Created.Compare(p.Created),
+		o.Member.Gang.Compare(p.Member.Gang, topology.CompareNames),
+		o.Member.CompareRanks(&p.Member, topology.CompareNames),
+		topology.CompareNames(o.Member.Pod, p.Member.Pod),
+	)
+}
+
+// Queue lists the gangs of which members wait that this process serves, in the order in which they will
+// be tried: a gang stands where the first of its members does. In a list of their own are those that
+// nobody tries, since their users must act first, or whoever makes their members.
+//
+// One gang after the other is looked at, so that nobody waits for the lock meanwhile.
+func (c *Cache) Queue() (tried, waits []gang.Ref) {
+	first := map[gang.Ref]Order{}
+	for _, ref := range c.Gangs() {
+		for i, pod := range c.inLine(ref) {
+			if o := c.Order(pod); i == 0 || o.Before(first[ref]) {
+				first[ref] = o
+			}
+		}
+		switch _, any := first[ref]; {
+		case !any:
+		case c.State(ref).Refusal.Waits():
+			waits = append(waits, ref)
+		default:
+			tried = append(tried, ref)
+		}
+	}
+	for _, line := range [][]gang.Ref{tried, waits} {
+		slices.SortFunc(line, func(a, b gang.Ref) int {
+			switch {
+			case first[a].Before(first[b]):
+				return -1
+			case first[b].Before(first[a]):
+				return 1
+			}
+			return a.Compare(b, topology.CompareNames)
+		})
+	}
+	return tried, waits
+}
+
+// inLine are the members of a gang that wait for a node of one of our profiles.
+func (c *Cache) inLine(ref gang.Ref) (pods []*v1.Pod) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if r := c.gangs[ref]; r != nil {
+		for _, p := range r.Pods {
+			if p.Spec.NodeName == "" && !convert.Finished(p) && c.serves[p.Spec.SchedulerName] {
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods
+}
