@@ -318,35 +318,16 @@ func (w *watched) Fits(ctx context.Context, domain string) (fits []page.Fit, err
 	err = w.view(ctx, w.options, w.set, func(v *ask.View) error {
 		for _, waits := range w.queue[:min(len(w.queue), mostRows)] {
 			namespace, name, _ := strings.Cut(waits.Gang, "/")
-			t, err := v.Topology(ctx, ask.Wanted{Gang: &ask.Target{Kind: "podgroup", Namespace: namespace, Name: name}})
+			room, err := v.Room(ctx, ask.Target{Kind: "podgroup", Namespace: namespace, Name: name}, domain)
 			if err != nil {
 				return err
 			}
-			b := find(&t.Branch, domain)
-			if b == nil {
+			if room == nil {
 				return fmt.Errorf("domain %s: %w", domain, page.ErrUnknown)
 			}
-			m := waits.Members
-			needs := m.Min - m.Bound
-			if needs <= 0 {
-				needs = m.Exist - m.Bound
-			}
-			fits = append(fits, page.Fit{Gang: waits.Gang, Needs: needs, Slots: b.Free})
+			fits = append(fits, page.Fit{Gang: waits.Gang, Needs: room.Needs, Slots: room.Slots, Fits: room.Fits})
 		}
 		return nil
 	})
 	return fits, err
-}
-
-// find is the domain of a path; nil if there is none.
-func find(b *ask.Branch, path string) *ask.Branch {
-	if b.Path == path {
-		return b
-	}
-	for i := range b.Children {
-		if c := &b.Children[i]; c.Path == path || strings.HasPrefix(path, c.Path+"/") {
-			return find(c, path)
-		}
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -151,6 +152,57 @@ func TestUIAskedAtOnce(t *testing.T) {
 		all.Go(func() { ask("/explain?gang=default/topology-demo-job") })
 	}
 	all.Wait()
+}
+
+// TestUIFits: what fits into a domain is asked of the scheduler, which places a leader only where there is room for
+// those who are made after it, and a gang only where one domain of its rule has room for it.
+func TestUIFits(t *testing.T) {
+	const scenarios = "../../test/scenarios/simulate/"
+	nodes := []string{"-f", "../../test/fixtures/clusternetworktopology.yaml", "-f", "../../test/fixtures/example-nodes.yaml"}
+	leader, err := os.ReadFile(scenarios + "leader-waits/in.yaml")
+	require.NoError(t, err)
+	leaves := func(names ...string) (out string) { // but for these pods
+		for _, doc := range strings.Split(string(leader), "\n---\n") {
+			if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(doc, "{name: "+name+"}") }) {
+				out += "---\n" + doc + "\n"
+			}
+		}
+		return out
+	}
+	const block = `
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: g, annotations: {gang.scheduling.koordinator.sh/network-topology-spec: '{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}'}}
+spec: {minMember: 3}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: g}
+spec: {completions: 3, parallelism: 3, template: {metadata: {labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 8}}}]}}}
+`
+	for _, c := range []struct{ name, objects, domain, fits string }{
+		{"leader without room for all", leaves(), "spine-2", `{"needs": 5, "slots": 4, "fits": false}`},
+		{"leader with little room", leaves(), "spine-1", `{"needs": 5, "slots": 1, "fits": false}`},
+		{"leader on the node of a worker", leaves("busy-5", "busy-6", "busy-7", "busy-8"), "spine-1", `{"needs": 5, "slots": 5, "fits": true}`},
+		{"leader in the cluster", leaves(), "", `{"needs": 5, "slots": 4, "fits": false}`},
+		{"two blocks are not one", block, "spine-1", `{"needs": 3, "slots": 2, "fits": false}`},
+		{"a block", block, "spine-2/block-4", `{"needs": 3, "slots": 3, "fits": true}`},
+		{"the cluster", block, "", `{"needs": 3, "slots": 12, "fits": true}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "objects.yaml")
+			require.NoError(t, os.WriteFile(file, []byte(c.objects), 0o600))
+			ask := ui(t, append(nodes, "-f", file)...)
+			var fits []map[string]any
+			require.NoError(t, json.Unmarshal(ask("/fits?domain="+c.domain), &fits))
+			require.Len(t, fits, 1)
+			delete(fits[0], "gang")
+			is, err := json.Marshal(fits[0])
+			require.NoError(t, err)
+			require.JSONEq(t, c.fits, string(is))
+			ask("/fits?domain=nowhere", http.StatusNotFound)
+		})
+	}
 }
 
 // TestUIUnknown: who asks for what does not exist is told so, and that it is no fault of the page.

@@ -157,7 +157,7 @@ func TestAsked(t *testing.T) {
 	for _, bad := range []string{"/explain", "/explain?gang=", "/explain?gang=a", "/explain?gang=/a", "/explain?gang=a/"} {
 		require.Equal(t, http.StatusBadRequest, get(t, p, bad).Code, bad)
 	}
-	require.JSONEq(t, `[{"gang": "a/b", "needs": 4, "slots": 3}]`, get(t, p, "/fits?domain=s").Body.String())
+	require.JSONEq(t, `[{"gang": "a/b", "needs": 4, "slots": 3, "fits": false}]`, get(t, p, "/fits?domain=s").Body.String())
 	a.fits = nil
 	require.JSONEq(t, `[]`, get(t, p, "/fits?domain=s").Body.String())
 	a.err = errors.New("the API server does not answer")

@@ -78,6 +78,7 @@ type Waiter struct {
 // Fit is what a domain has for a gang that waits.
 type Fit struct {
 	Gang  string `json:"gang"`
-	Needs int    `json:"needs"` // members that wait
-	Slots int    `json:"slots"` // free for them in the domain
+	Needs int    `json:"needs"` // places for those who start together
+	Slots int    `json:"slots"` // so many of them have room in the domain
+	Fits  bool   `json:"fits"`
 }

@@ -209,7 +209,13 @@ func (s *Shared) Looks() bool { return s.victims.Looks() }
 // Try makes an attempt to place a group on nodes as the group's own cycle would, and nothing comes
 // of it.
 func (p *Plugin) Try(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo) Trial {
-	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
+	return p.TryOn(ctx, group, nodes, func(string) bool { return true })
+}
+
+// TryOn is Try as if the group might go to no other nodes than these.
+func (p *Plugin) TryOn(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo, may func(node string) bool) Trial {
+	avoid := p.avoid(group)
+	a := p.planner.NewAttempt(group, nodes, func(n fwk.NodeInfo) bool { return !may(n.Node().Name) || avoid(n) })
 	t := Trial{Plugin: p, Attempt: a}
 	t.Found, t.Refusal, _ = a.Plan(ctx)
 	return t

@@ -143,5 +143,5 @@ export function onNode(node, show, go) {
 
 export function fitting(fits, show) {
   if (fits.length === 0) return [el('p', {}, 'No gang waits.')];
-  return [table(['Gang that waits', 'Needs', 'Free for it', 'Fits'], fits.map((f) => [button(f.gang, () => show(f.gang)), String(f.needs), String(f.slots), f.slots >= f.needs ? 'yes' : 'no']), 'What fits')];
+  return [table(['Gang that waits', 'Needs', 'Free for it', 'Fits'], fits.map((f) => [button(f.gang, () => show(f.gang)), String(f.needs), String(f.slots), f.fits ? 'yes' : 'no']), 'What fits')];
 }
