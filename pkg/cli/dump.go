@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/muster-scheduler/muster/pkg/kube/ask"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
@@ -23,7 +24,9 @@ func newDumpCommand() *cobra.Command {
 		Use:   "dump",
 		Short: "Write a cluster as one file that explain, queue, topology, ui and simulate read with -f",
 		Long: `Write everything that the other commands read of a cluster as one YAML file, which begins with
-the gangs that wait and what they wait for. With -f, explain, queue, topology and ui say of
+the gangs that wait and what they wait for. Its first object has the versions and what a scheduler
+knows that takes the cluster over: places that are held, plans, refusals, and the answers of the
+Filters for each template of pods that wait. With -f, explain, queue, topology and ui say of
 it what they would have said of the cluster, and simulate goes on from there: a report of a bug
 that can be run.
 
@@ -45,8 +48,9 @@ or in a file.`,
 			return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
 				var out bytes.Buffer
 				out.WriteString(dumpHeader(set))
-				out.WriteString(commented(waiters(ctx, o, set)))
-				if err := set.Write(&out); err != nil {
+				notes := simulate.Notes{Versions: versionsOf(set)}
+				out.WriteString(commented(noted(ctx, o, set, &notes)))
+				if err := set.Write(&out, notes); err != nil {
 					return err
 				}
 				if to == "-" {
@@ -75,18 +79,32 @@ func dumpHeader(set *simulate.Set) string {
 	return out.String()
 }
 
-// waiters are the gangs that wait, or why it is not known which: what cannot be explained is worth
-// a dump, too.
-func waiters(ctx context.Context, o ask.Options, set *simulate.Set) string {
+// versionsOf are those of what makes a dump, of what it is made, and that as which the scheduler's parts behave.
+func versionsOf(set *simulate.Set) map[string]string {
+	is := version.Get()
+	out := map[string]string{
+		"muster": is.Version, "commit": is.Commit, "kubernetes": is.Kubernetes,
+		"behavesAs": utilfeature.DefaultMutableFeatureGate.EmulationVersion().String(),
+	}
+	if kubelet := set.NewestKubelet(); kubelet != nil {
+		out["newestKubelet"] = kubelet.String()
+	}
+	return out
+}
+
+// noted are the gangs that wait, or why it is not known which: what cannot be explained is worth
+// a dump, too. The notes get what is known of them.
+func noted(ctx context.Context, o ask.Options, set *simulate.Set, notes *simulate.Notes) string {
 	view, err := ask.Open(ctx, o, set)
 	if err != nil {
 		return "Which gangs wait is not known: " + err.Error()
 	}
 	defer view.Close()
-	all, err := view.Queue(ctx, "")
+	book, all, err := view.Book(ctx)
 	if err != nil {
 		return "Which gangs wait is not known: " + err.Error()
 	}
+	notes.Book = book
 	return queueText(all, view.At(), true)
 }
 

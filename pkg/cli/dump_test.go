@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/cli"
 	"github.com/muster-scheduler/muster/pkg/kube/ask"
@@ -54,6 +55,81 @@ func TestDumpSaysTheSame(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDumpBook: a dump says what a scheduler knows that takes the cluster over: places that are held, who waits, who
+// refuses them and why, and what the Filters say of the nodes. Who reads the file reads the objects.
+func TestDumpBook(t *testing.T) {
+	place := map[string]string{"hp-training-pod-0": "node-5", "hp-training-pod-1": "node-6", "hp-training-pod-2": "node-7", "hp-training-pod-3": "node-8"}
+	objects := filepath.Join(t.TempDir(), "objects.yaml")
+	edit(t, objects, []string{
+		"clusternetworktopology.yaml", "example-nodes.yaml", "example2-priorityclasses.yaml", "example2-low-priority-pods.yaml",
+		"example2-podgroup.yaml", "example2-pods.yaml",
+	}, func(name string, o map[string]any) map[string]any {
+		meta := o["metadata"].(map[string]any)
+		meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
+		if name == "low-priority-pod-5" {
+			meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = "2026-01-01T00:00:30Z", 30
+		}
+		if node := place[name]; node != "" {
+			o["status"] = map[string]any{"nominatedNodeName": node}
+		}
+		return o
+	})
+	more := filepath.Join(t.TempDir(), "more.yaml")
+	require.NoError(t, os.WriteFile(more, []byte(`
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: large}
+spec: {minMember: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: large-0, labels: {pod-group.scheduling.sigs.k8s.io: large}}
+spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 9}}}]}
+`), 0o600))
+	dump := filepath.Join(t.TempDir(), "dump.yaml")
+	say(t, "dump", "-f", objects, "-f", more, "-o", dump)
+	text, err := os.ReadFile(dump)
+	require.NoError(t, err)
+	var first struct {
+		Versions map[string]string
+		Book     ask.Book
+	}
+	_, document, _ := strings.Cut(string(text), "---\n")
+	document, _, _ = strings.Cut(document, "---\n")
+	require.NoError(t, yaml.Unmarshal([]byte(document), &first))
+
+	require.Equal(t, "1.37", first.Versions["behavesAs"])
+	require.NotEmpty(t, first.Versions["muster"])
+	book := first.Book
+	require.Equal(t, []ask.Reserved{{Group: "default/high-priority-training", Priority: 1000000, Places: []string{
+		"default/hp-training-pod-0 on node-5", "default/hp-training-pod-1 on node-6", "default/hp-training-pod-2 on node-7", "default/hp-training-pod-3 on node-8",
+	}}}, book.Reservations)
+	require.Len(t, book.Gangs, 2)
+	require.Equal(t, []any{"default/high-priority-training", 1, ask.Preempting}, []any{book.Gangs[0].Gang, book.Gangs[0].Position, book.Gangs[0].State})
+	require.Equal(t, []string{"default/low-priority-pod-5 on node-5"}, book.Gangs[0].Plan.Evicts)
+	require.Nil(t, book.Gangs[0].Refusal)
+	large := book.Gangs[1]
+	require.Equal(t, ask.NeverFits, large.State)
+	require.Contains(t, large.Refusal.Says, "no node could take a single member")
+	large.Refusal.Says, large.Refusal.Words = "", ""
+	require.Equal(t, &ask.Refused{By: "Plan", Plugins: []string{"NodeResourcesFit"}, Evictable: true, Never: true}, large.Refusal)
+
+	require.Len(t, book.Answers, 2)
+	require.Equal(t, []any{"default/hp-training-pod-0", 4}, []any{book.Answers[0].Pod, book.Answers[0].Pods})
+	require.Equal(t, []ask.NodeAnswer{
+		{Slots: 0, Reasons: []string{"Insufficient cpu", "Insufficient memory"}, Nodes: []string{"node-0", "node-1", "node-5"}},
+		{Slots: 1, Nodes: []string{"node-2", "node-3", "node-4", "node-6", "node-7", "node-8", "node-9", "node-10", "node-11"}},
+	}, book.Answers[0].Nodes)
+	require.Equal(t, "default/large-0", book.Answers[1].Pod)
+
+	var state struct {
+		Waiting []struct{ Gang, State string }
+	}
+	require.NoError(t, json.Unmarshal(ui(t, "-f", dump)("/state"), &state))
+	require.Len(t, state.Waiting, 2)
+	require.Equal(t, "Preempting", state.Waiting[0].State)
 }
 
 // TestDumpOfACluster: what is said of a cluster's age and of pods that leave counts from when the dump

@@ -13,6 +13,7 @@
 //	where.go    where a gang runs, and how near
 //	history.go  what a live cluster was told of a gang
 //	queue.go    who is tried in which order
+//	book.go     what the scheduler's parts know, for who looks for a fault
 //	room.go     whether a gang that waits fits into a domain
 //	tree.go     the network with what is free and used
 //	present.go  who is on which node

@@ -26,6 +26,8 @@ type Waiter struct {
 	// EstimatedStart is the earliest time at which enough pods have reached their
 	// activeDeadlineSeconds, if those who are tried before it took nothing; nil if that is not known.
 	EstimatedStart *time.Time `json:"estimatedStart,omitempty"`
+
+	next *Next // what the scheduler would do
 }
 
 // Reservation is places that are held for a gang.
@@ -68,6 +70,7 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 	}
 	w := &Waiter{
 		Gang: e.Gang, Since: e.Since, Priority: convert.Priority(pending[0]), Members: e.Members, State: e.State, Reason: e.WaitsFor,
+		next: e.Next,
 	}
 	if p := v.placeOf(ref); p != nil {
 		w.Position = p.Position

@@ -22,14 +22,23 @@ import (
 //	apiVersion: musterctl/v1
 //	kind: Dump
 //	at: "2026-01-01T00:00:00Z"
+//	versions: ...
+//	book: ...
 //
 // Who reads it takes the others for those of a cluster at that moment. Without a time they are what
-// somebody wrote, as in any other file.
+// somebody wrote, as in any other file. The rest is for people, and not read.
 var dumpKind = schema.GroupVersionKind{Group: "musterctl", Version: "v1", Kind: "Dump"}
 
 type dump struct {
 	metav1.TypeMeta `json:",inline"`
 	At              string `json:"at,omitempty"`
+	Notes           `json:",inline"`
+}
+
+// Notes are what a dump says beside the objects.
+type Notes struct {
+	Versions map[string]string `json:"versions,omitempty"` // of what the dump was made with, and of
+	Book     any               `json:"book,omitempty"`     // what a scheduler makes of the objects
 }
 
 // Moment is when a cluster was like that; zero if the set is of no cluster.
@@ -40,7 +49,9 @@ func (s *Set) Found(at time.Time) { s.moment = at }
 
 // readDump reads when a dump was made.
 func (s *Set) readDump(raw []byte) error {
-	var d dump
+	var d struct {
+		At string `json:"at"`
+	}
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return fmt.Errorf("%s: %w", dumpKind.Kind, err)
 	}
@@ -55,12 +66,12 @@ func (s *Set) readDump(raw []byte) error {
 	return nil
 }
 
-// Write writes what Add reads, with the objects in the order in which they were read. What may hold
+// Write writes what Add reads, with the objects in the order in which they were read, and notes. What may hold
 // secrets and is of no use to a scheduler is left out: of containers all but their size, ports and
 // volumes, what users applied last, what containers said when they ended, parameters of volumes,
 // and of the objects of other projects all but their metadata where nothing else is read.
-func (s *Set) Write(w io.Writer) error {
-	d := dump{TypeMeta: metav1.TypeMeta{APIVersion: dumpKind.GroupVersion().String(), Kind: dumpKind.Kind}}
+func (s *Set) Write(w io.Writer, notes Notes) error {
+	d := dump{TypeMeta: metav1.TypeMeta{APIVersion: dumpKind.GroupVersion().String(), Kind: dumpKind.Kind}, Notes: notes}
 	if !s.moment.IsZero() {
 		d.At = s.moment.UTC().Format(time.RFC3339Nano)
 	}
