@@ -71,13 +71,14 @@ var arrows = map[string][]string{
 	"pkg/kube/convert": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/gang", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
+	"pkg/kube/allot":       {"pkg/apis/scheduling"},
 	"pkg/kube/fit":         {"pkg/offer"},
 	"pkg/kube/ledger":      {"pkg/kube/convert", "pkg/kube/fit"},
 	"pkg/kube/deviceshare": {"pkg/apis/config", "pkg/device", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit"},
 	"pkg/kube/pace":        {"pkg/apis/config"},
 	"pkg/kube/plugin": {
-		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceshare", "pkg/kube/fit", "pkg/kube/ledger", "pkg/kube/place",
-		"pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
+		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceshare", "pkg/kube/fit", "pkg/kube/ledger",
+		"pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/reload": {"pkg/apis/config"},
 	"pkg/kube/simulate": {

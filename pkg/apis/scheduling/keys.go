@@ -53,6 +53,9 @@ const (
 	// AnnotationTopologySelector holds any string; pods of the cluster with the same
 	// string attract one another.
 	AnnotationTopologySelector = "scheduling.koordinator.sh/network-topology-selector"
+	// AnnotationAllocatedAhead is what Muster writes on a ResourceClaim that members of a gang share when it allocates
+	// the claim before they come: it tells which allocation that was.
+	AnnotationAllocatedAhead = "muster.sh/allocated-ahead"
 	// LabelDisablePreemptible with the value "true" makes a pod no victim, ever.
 	LabelDisablePreemptible = "scheduling.koordinator.sh/disable-preemptible"
 	// LabelQuotaPreemptible with the value "false" makes a pod no victim, ever.

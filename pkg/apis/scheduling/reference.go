@@ -104,6 +104,12 @@ func chapters() []Chapter {
 				{Name: LabelQuotaPreemptible, Label: true, On: onPod, Meaning: "`false`: the pod is never a victim", Legal: "`false`; other values have no effect", Default: "may be a victim", Example: "false"},
 			},
 		},
+		{
+			Title: "What Muster writes on claims",
+			Keys: []Key{
+				{Name: AnnotationAllocatedAhead, On: "ResourceClaim", Meaning: "the claim was allocated for members of a gang that share it, before they came: which allocation that was", Legal: "any string; only Muster's own has an effect", Default: "none", Example: "9b6a2f1c00d1e3f7"},
+			},
+		},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -92,6 +93,20 @@ type promising interface {
 	Asked(pod *v1.Pod) *v1.Pod
 }
 
+// Put is a member and the node of its place.
+type Put struct {
+	Pod  *v1.Pod
+	Node fwk.NodeInfo
+}
+
+// joining is a page whose members may have something together that their own cycles find only if it was written down
+// before the first of them.
+type joining interface {
+	// Joint are the claims that members have together, as they are to be written before these come to their nodes, in
+	// this order and beside others who have places. The status says why somebody does not get what the plan gives it.
+	Joint(ctx context.Context, beside, members []Put) ([]*resourceapi.ResourceClaim, *fwk.Status)
+}
+
 // Pages are what all ledgers say that have something to say of a group.
 type Pages []opened
 
@@ -143,6 +158,20 @@ func (p Pages) Settled() (settled Pages) {
 		}
 	}
 	return settled
+}
+
+// Joint are the claims that members have together, as they are to be written before these come to their nodes.
+func (p Pages) Joint(ctx context.Context, beside, members []Put) (all []*resourceapi.ResourceClaim, s *fwk.Status) {
+	for _, page := range p {
+		if j, ok := page.Page.(joining); ok {
+			some, s := j.Joint(ctx, beside, members)
+			if !s.IsSuccess() {
+				return nil, s
+			}
+			all = append(all, some...)
+		}
+	}
+	return all, nil
 }
 
 // asked is a pod as the plugins can be asked about it.

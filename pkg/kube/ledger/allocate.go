@@ -25,7 +25,8 @@ type claimRehearsal struct {
 	known map[poolID]bool
 	gone  map[types.UID]bool
 	freed map[types.UID]bool // claims
-	held  map[types.UID]heldDevices
+	held  map[types.UID]*heldDevices
+	comes map[types.UID]bool // members beside those who stand for all of their kind
 	log   []claimTurn
 }
 
@@ -33,19 +34,21 @@ type claimRehearsal struct {
 type heldDevices struct {
 	by         types.UID
 	allocation *resourceapi.AllocationResult
+	users      []*v1.Pod // members that have it together
 }
 
 // claimTurn is what one pod has taken.
 type claimTurn struct {
 	results []resourceapi.AllocationResult
 	held    []types.UID
+	joined  []types.UID // claims that it has together with others
 }
 
 // Rehearse implements fit.Page.
 func (p *claimPage) Rehearse() fit.Rehearsal {
 	return &claimRehearsal{
 		claimPage: p, state: emptyState(), known: map[poolID]bool{}, gone: map[types.UID]bool{}, freed: map[types.UID]bool{},
-		held: map[types.UID]heldDevices{},
+		held: map[types.UID]*heldDevices{}, comes: map[types.UID]bool{},
 	}
 }
 
@@ -91,6 +94,9 @@ func (r *claimRehearsal) Leave(pod *v1.Pod) {
 	}
 }
 
+// member says that a pod is one of those for whom the page was opened.
+func (r *claimRehearsal) member(pod *v1.Pod) bool { return r.members[pod.UID] || r.comes[pod.UID] }
+
 // free gives devices back.
 func (r *claimRehearsal) free(a *resourceapi.AllocationResult) {
 	eachDevice(a, func(id structured.DeviceID, of *resourceapi.DeviceRequestAllocationResult) {
@@ -132,6 +138,9 @@ func (r *claimRehearsal) Undo() {
 	for i := range last.results {
 		r.free(&last.results[i])
 	}
+	for _, c := range last.joined {
+		r.held[c].users = r.held[c].users[:len(r.held[c].users)-1]
+	}
 	for _, c := range last.held {
 		delete(r.held, c)
 	}
@@ -143,8 +152,7 @@ func refused(why string) *fwk.Status {
 
 // Take implements fit.Rehearsal.
 func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	turn := claimTurn{}
-	ask, why := r.asks(pod, node)
+	ask, turn, why := r.asks(pod, node)
 	if why != "" {
 		return refused(why)
 	}
@@ -162,30 +170,52 @@ func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInf
 	}
 	for i := range turn.results {
 		r.take(&turn.results[i])
-		if c := ask[i]; c.UID != "" && r.held[c.UID].by == "" {
-			r.held[c.UID] = heldDevices{pod.UID, &turn.results[i]}
-			turn.held = append(turn.held, c.UID)
+		c := ask[i]
+		if c.UID == "" || r.held[c.UID] != nil {
+			continue
 		}
+		r.held[c.UID] = &heldDevices{by: pod.UID, allocation: &turn.results[i]}
+		turn.held = append(turn.held, c.UID)
+		if r.together(c) && r.member(pod) {
+			turn.joined = append(turn.joined, c.UID)
+		}
+	}
+	for _, c := range turn.joined {
+		r.held[c].users = append(r.held[c].users, pod)
 	}
 	r.log = append(r.log, turn)
 	return nil
 }
 
-// asks are the claims of a pod that are to be allocated, or why that need not be tried.
-func (r *claimRehearsal) asks(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceapi.ResourceClaim, why string) {
+// asks are the claims of a pod that are to be allocated, and those that others have with it, or why that need
+// not be tried.
+func (r *claimRehearsal) asks(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceapi.ResourceClaim, turn claimTurn, why string) {
+	const elsewhere = "resourceclaim not available on the node"
 	for _, c := range r.claimsOf(pod) {
-		switch held, taken := r.held[c.UID]; {
+		switch held := r.held[c.UID]; {
 		case c.Status.Allocation != nil:
 			if !permits(c.Status.Allocation, node.Node()) {
-				return nil, "resourceclaim not available on the node"
+				return nil, turn, elsewhere
 			}
-		case taken && (held.by != pod.UID || r.shared(c)):
-			// It is the same claim. Whoever comes second is refused until the allocation is written.
-			return nil, fmt.Sprintf("resource claim %s/%s is in the process of being allocated", c.Namespace, c.Name)
-		default:
+		case held == nil, held.by == pod.UID && !r.shared(c):
 			ask = append(ask, c)
+		case len(held.users) == 0 || !r.member(pod):
+			// It is the same claim. Whoever comes second is refused until the allocation is written.
+			return nil, turn, fmt.Sprintf("resource claim %s/%s is in the process of being allocated", c.Namespace, c.Name)
+		case len(held.users)+len(c.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize:
+			return nil, turn, fmt.Sprintf("resource claim %s/%s is for %d pods at the most", c.Namespace, c.Name, resourceapi.ResourceClaimReservedForMaxSize)
+		case !permits(held.allocation, node.Node()):
+			return nil, turn, elsewhere
+		default: // what the first has taken is written before any of them comes
+			turn.joined = append(turn.joined, c.UID)
 		}
 	}
+	ask, why = r.withExtended(ask, pod, node)
+	return ask, turn, why
+}
+
+// withExtended adds the claim for a pod's extended resources.
+func (r *claimRehearsal) withExtended(ask []*resourceapi.ResourceClaim, pod *v1.Pod, node fwk.NodeInfo) (all []*resourceapi.ResourceClaim, why string) {
 	classes := r.extended(pod)
 	if len(classes) == 0 {
 		return ask, ""
@@ -211,11 +241,58 @@ func (r *claimRehearsal) asks(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceap
 // more than anybody can try where the last device does not fit.
 const mostSteps = 20_000
 
-// allocate asks the allocator for devices that are left.
+// allocate asks for devices that are left. What members have together is looked for first among the devices that
+// several nodes reach: with one of those not all of them need go to the same node.
 func (r *claimRehearsal) allocate(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
+	if len(r.reached) > 0 && slices.ContainsFunc(ask, r.together) {
+		if results, err := r.allocateFar(ctx, node, ask); err == nil && results != nil {
+			return results, nil
+		}
+	}
+	return r.allocateOf(ctx, node, ask, r.byNode[node.Name], r.reached)
+}
+
+// allocateFar is allocate with nothing of the node's own for claims that members have together; nil if that is not
+// enough.
+func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
+	var joint, own []*resourceapi.ResourceClaim
+	for _, c := range ask {
+		if r.together(c) {
+			joint = append(joint, c)
+		} else {
+			own = append(own, c)
+		}
+	}
+	far, err := r.allocateOf(ctx, node, joint, r.reached)
+	if err != nil || len(far) != len(joint) || len(own) == 0 {
+		return far, err
+	}
+	for i := range far {
+		r.take(&far[i])
+	}
+	near, err := r.allocateOf(ctx, node, own, r.byNode[node.Name], r.reached)
+	for i := range far {
+		r.free(&far[i])
+	}
+	if err != nil || len(near) != len(own) {
+		return nil, err
+	}
+	all := make([]resourceapi.AllocationResult, 0, len(ask))
+	for _, c := range ask {
+		from := &near
+		if r.together(c) {
+			from = &far
+		}
+		all, *from = append(all, (*from)[0]), (*from)[1:]
+	}
+	return all, nil
+}
+
+// allocateOf asks the allocator for devices that are left of the pools of some slices.
+func (r *claimRehearsal) allocateOf(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim, of ...[]*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
 	var slicesOf []*resourceapi.ResourceSlice
 	pools := map[poolID]bool{}
-	for _, some := range [][]*resourceapi.ResourceSlice{r.byNode[node.Name], r.reached} {
+	for _, some := range of {
 		for _, s := range some {
 			if id := poolOf(s); !pools[id] {
 				pools[id] = true

@@ -196,8 +196,10 @@ type claimPage struct {
 	pools   map[poolID][]*resourceapi.ResourceSlice
 	taken   map[poolID]*poolState
 	numbers map[*resourceapi.ResourceSlice]int64
-	wide    string // the state of what several nodes reach
-	users   map[types.UID]int
+	wide    string               // the state of what several nodes reach
+	users   map[types.UID]int    // how many members name a claim
+	joint   map[types.UID]bool   // claims that several members name, and that nobody has
+	members map[types.UID]bool   // those who were counted, one of each kind
 	entries map[types.UID]string // by member
 	far     map[types.UID]bool
 
@@ -208,7 +210,7 @@ type claimPage struct {
 func newClaimPage(l *claims, all []*resourceapi.ResourceSlice, state *structured.AllocatedState) *claimPage {
 	p := &claimPage{
 		claims: l, byNode: map[string][]*resourceapi.ResourceSlice{}, pools: map[poolID][]*resourceapi.ResourceSlice{},
-		taken: map[poolID]*poolState{}, numbers: l.number(all), users: map[types.UID]int{},
+		taken: map[poolID]*poolState{}, numbers: l.number(all), users: map[types.UID]int{}, joint: map[types.UID]bool{}, members: map[types.UID]bool{},
 		entries: map[types.UID]string{}, far: map[types.UID]bool{},
 	}
 	for _, s := range all {
@@ -288,12 +290,16 @@ func (p *claimPage) State(node fwk.NodeInfo) string {
 
 // count notes how many members name a claim.
 func (p *claimPage) count(d fit.Demand) {
+	p.members[d.Pod.UID] = true
 	for i := range d.Pod.Spec.ResourceClaims {
 		if d.Pod.Spec.ResourceClaims[i].ResourceClaimName == nil {
 			continue
 		}
 		if c := p.claimOf(d.Pod, &d.Pod.Spec.ResourceClaims[i]); c != nil {
 			p.users[c.UID] += d.Members
+			if p.shared(c) && c.Status.Allocation == nil {
+				p.joint[c.UID] = true
+			}
 		}
 	}
 }
@@ -326,6 +332,9 @@ func (p *claimPage) claimsOf(pod *v1.Pod) (all []*resourceapi.ResourceClaim) {
 
 // shared says that several members name a claim.
 func (p *claimPage) shared(c *resourceapi.ResourceClaim) bool { return p.users[c.UID] > 1 }
+
+// together says that several members name a claim that nobody has yet, so that what one of them takes is all theirs.
+func (p *claimPage) together(c *resourceapi.ResourceClaim) bool { return p.joint[c.UID] }
 
 // Entry implements fit.Page.
 func (p *claimPage) Entry(pod *v1.Pod) string {

@@ -2,7 +2,8 @@
 //
 //	volumes.go   volumes: local ones, storage capacity; rehearsal.go: who takes which; attach.go: how many a node attaches
 //	claims.go    resource claims, and extended resources that a class backs; allocate.go: who takes which devices;
-//	             settled.go: what is to be deallocated; tocome.go: claims that are still to be made; short.go: how many are missing
+//	             joint.go: what members have together; settled.go: what is to be deallocated; tocome.go: claims that are
+//	             still to be made; short.go: how many are missing
 //
 // Each is a fit.Ledger over the objects that the scheduler's own plugins read. The package
 // decides nothing: it says what is left when some have taken and others have left.

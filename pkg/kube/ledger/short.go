@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -24,8 +25,14 @@ type wanted struct {
 // partitioned or one of several would do, numbers say nothing.
 func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []fit.Shortage) {
 	classes := map[string]*wanted{}
+	joint := map[types.UID]*resourceapi.ResourceClaim{}
 	for _, d := range members {
-		if !p.want(classes, d) {
+		if !p.want(classes, d, joint) {
+			return nil
+		}
+	}
+	for _, c := range joint {
+		if !want(classes, c.Spec.Devices.Requests, 1) {
 			return nil
 		}
 	}
@@ -46,16 +53,25 @@ func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []f
 	return short
 }
 
-// want adds up what members want; it says false if that cannot be said in numbers.
-func (p *claimPage) want(classes map[string]*wanted, d fit.Demand) bool {
+// want adds up what each of some members wants, and notes what they want together; it says false if that cannot be
+// said in numbers.
+func (p *claimPage) want(classes map[string]*wanted, d fit.Demand, joint map[types.UID]*resourceapi.ResourceClaim) bool {
 	var all []resourceapi.DeviceRequest
 	for _, c := range p.claimsOf(d.Pod) {
-		if c.Status.Allocation != nil || p.shared(c) {
+		switch {
+		case p.together(c):
+			joint[c.UID] = c
+		case c.Status.Allocation != nil || p.shared(c):
 			return false
+		default:
+			all = append(all, c.Spec.Devices.Requests...)
 		}
-		all = append(all, c.Spec.Devices.Requests...)
 	}
-	all = append(all, requestsFor(d.Pod, p.extended(d.Pod))...)
+	return want(classes, append(all, requestsFor(d.Pod, p.extended(d.Pod))...), d.Members)
+}
+
+// want adds requests up that are to be met so many times.
+func want(classes map[string]*wanted, all []resourceapi.DeviceRequest, times int) bool {
 	for i := range all {
 		r := all[i].Exactly
 		if r == nil || r.AllocationMode != resourceapi.DeviceAllocationModeExactCount || r.AdminAccess != nil && *r.AdminAccess || r.Capacity != nil {
@@ -66,7 +82,7 @@ func (p *claimPage) want(classes map[string]*wanted, d fit.Demand) bool {
 			w = &wanted{}
 			classes[r.DeviceClassName] = w
 		}
-		w.need += int64(d.Members) * max(1, r.Count)
+		w.need += int64(times) * max(1, r.Count)
 		w.any = append(w.any, r)
 	}
 	return true

@@ -11,6 +11,7 @@
 //	sees.go        whether a refusal is nothing new to the next attempt
 //	nominated.go   who counts on nodes besides the snapshot
 //	ahead.go       members that are still to be made
+//	joint.go       what members have together
 //	surplus.go     what members may not take that the gang can do without
 //	holds.go       whether places still obey the rules
 //	attract.go     how near nodes are to pods that attract others

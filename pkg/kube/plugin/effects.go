@@ -67,6 +67,7 @@ func (s *Shared) do(effects []gang.Effect) {
 	if len(wake) > 0 {
 		s.handle.Activate(logger, wake)
 	}
+	s.reviewAllotted()
 }
 
 // goOnEvicting takes up what a process before this one has begun.

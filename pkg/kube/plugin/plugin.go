@@ -10,6 +10,7 @@
 //	score.go       PreScore, Score: pods without a gang go where others attract them
 //	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
 //	effects.go     what the book of gangs wants done
+//	joint.go       devices that members share: written before they come, taken back if none starts
 //	devices.go     what the plugin DeviceShare must know of gangs, and they of it
 //
 // It wires the rooms that do the work: plans (place), victims (preempt), what people are
@@ -34,6 +35,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/kube/allot"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
@@ -98,6 +100,7 @@ type Shared struct {
 	resumes  delayed   // until gangs that were partially bound at the start were tried
 	keptOff  delayed   // nodes, by places that are held
 	refused  wake.Room // groups that wait for something to change
+	allotted allot.Room
 	renewals renewals
 	// resume are called once, when everything was seen: with all profiles made.
 	resume  []func()
@@ -271,6 +274,11 @@ func start(ctx context.Context, o Options, devices *deviceshare.Room, args confi
 		Beside: []cache.Beside{devices.Resource()},
 	})
 	s.shareDevices(devices)
+	s.allotted.Client = h.ClientSet()
+	if manager := h.SharedDRAManager(); manager != nil {
+		s.allotted.Claims = manager.ResourceClaims()
+	}
+	s.resume = append(s.resume, s.findAllotted)
 	s.teller.About(s.Cache)
 	s.Meter.About(s.Cache, fit.Runs, nodeOf(h.SharedInformerFactory().Core().V1().Pods().Lister()))
 	if err := s.Cache.Start(ctx, source); err != nil {

@@ -128,6 +128,9 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	if group.InFlight > 0 {
 		return &cycle{why: "members of the gang are on their way back to the queue"}
 	}
+	if claim := p.givenBack(pod, group); claim != "" {
+		return &cycle{why: "the devices of resource claim " + claim + " are being given back"}
+	}
 	p.Cache.Handle(gang.Tried{Pod: convert.PodKey(pod)})
 	began, ran := time.Now(), p.Meter.Runs()
 	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
@@ -170,6 +173,9 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	own, ahead := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: own, Ahead: ahead, InOrder: found.InOrder})
 	p.leave(a.Group.Key)
+	if why := p.allot(ctx, a, found.Places); why != "" {
+		return &cycle{why: why}
+	}
 	return p.take(pod, "the gang is planned without this member: there is no room for it")
 }
 
@@ -243,6 +249,9 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod)
 			p.victims.Forget(a.Group.Key)
 			p.Meter.Taken(a.Group.Key)
 			p.Cache.Handle(gang.Confirmed{Group: a.Group.Key, Turn: turn})
+			if why := p.allot(ctx, a, a.Reserved(turn)); why != "" {
+				return &cycle{why: why}
+			}
 			return p.take(pod, "the gang's places are reserved for other members")
 		}
 		gone, any := p.victims.Leaving(a, p.options.Clock.Now())

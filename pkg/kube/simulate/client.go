@@ -16,6 +16,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -328,8 +329,8 @@ func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		out, err := a.write(gvr, at(m.GetName()), existing(gvr, m.GetName(), func(runtime.Object) (runtime.Object, error) {
-			return action.Object.DeepCopyObject(), nil
+		out, err := a.write(gvr, at(m.GetName()), existing(gvr, m.GetName(), func(old runtime.Object) (runtime.Object, error) {
+			return updated(gvr, old, action)
 		}))
 		if err != nil {
 			return nil, err
@@ -400,6 +401,32 @@ func emptyList(item schema.GroupVersionKind, of []runtime.Object) (runtime.Objec
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	return list, nil
+}
+
+// updated replaces an object, unless it has changed since whoever asks has seen it. Of a claim the status changes with the
+// subresource only, and nothing else does.
+func updated(gvr schema.GroupVersionResource, old runtime.Object, action clienttesting.UpdateActionImpl) (runtime.Object, error) {
+	was, err := meta.Accessor(old)
+	if err != nil {
+		return nil, err
+	}
+	is := action.Object.DeepCopyObject()
+	m, err := meta.Accessor(is)
+	if err != nil {
+		return nil, err
+	}
+	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
+		return nil, apierrors.NewConflict(gvr.GroupResource(), m.GetName(), fmt.Errorf("it is at %s, not at %s", was.GetResourceVersion(), v))
+	}
+	if claim, ok := is.(*resourceapi.ResourceClaim); ok {
+		if action.Subresource == "status" {
+			out := old.DeepCopyObject().(*resourceapi.ResourceClaim)
+			out.Status = claim.Status
+			return out, nil
+		}
+		claim.Status = *old.(*resourceapi.ResourceClaim).Status.DeepCopy()
+	}
+	return is, nil
 }
 
 // patched applies a patch. With the status subresource only the status changes, and a

@@ -1,0 +1,115 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/allot"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// mostWriting bounds how long a cycle waits until the devices of a gang are written: nobody else is scheduled
+// meanwhile.
+const mostWriting = 5 * time.Second
+
+// allot writes down what the members of a plan have together that was just put into the book. If that cannot be done the
+// plan is given up, and it says why.
+func (p *Plugin) allot(ctx context.Context, a *place.Attempt, places []gang.Place) (why string) {
+	claims, why := a.Joint(ctx, places)
+	if why == "" && len(claims) == 0 {
+		return ""
+	}
+	if why == "" {
+		ctx, cancel := context.WithTimeout(ctx, mostWriting)
+		defer cancel()
+		if err := p.allotted.Write(ctx, claims); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		why = "devices that members share are not allocated: " + why
+		p.Cache.Handle(gang.Dropped{Group: a.Group.Key, Why: why})
+	}
+	p.reviewAllotted() // somebody may have dropped the plan while it was written
+	return why
+}
+
+// givenBack says which claim of a group is still being given back that members of an earlier plan had together; "" if
+// none is. The pod is tried again when that is done.
+func (p *Plugin) givenBack(pod *v1.Pod, group *cache.Group) string {
+	if !p.allotted.Any() {
+		return ""
+	}
+	members := make([]*v1.Pod, 0, len(group.Pending))
+	for _, m := range group.Pending {
+		members = append(members, group.Pods[m.Pod])
+	}
+	return p.allotted.Waits(pod, members)
+}
+
+// reviewAllotted takes back what was written for members of whom none comes any more.
+func (s *Shared) reviewAllotted() {
+	if !s.allotted.Any() {
+		return
+	}
+	for _, claim := range s.allotted.Review(s.fate) {
+		s.Writer.Do("devices of "+string(claim), func(ctx context.Context) error {
+			if err := s.allotted.TakeBack(ctx, claim); err != nil && !status.Final(err) {
+				return err
+			}
+			s.letIn("members whose devices were given back", s.allotted.Forget(claim))
+			return nil
+		})
+	}
+}
+
+// fate says whether a member still comes for whom devices were written.
+func (s *Shared) fate(u allot.User) allot.Fate {
+	pod := s.Cache.Pod(u.String())
+	switch {
+	case pod == nil || pod.UID != u.UID:
+		return allot.Stays
+	case pod.Spec.NodeName != "":
+		return allot.Bound
+	case s.Cache.HasPlace(pod) || s.Cache.Counted(pod) || s.Cache.Step(pod) != gang.Away:
+		return allot.Comes
+	}
+	return allot.Stays
+}
+
+// findAllotted takes up what a process before this one has written for members that have not started.
+func (s *Shared) findAllotted() {
+	if s.allotted.Claims == nil {
+		return
+	}
+	informer := s.handle.SharedInformerFactory().Resource().V1().ResourceClaims()
+	s.Writer.Do("devices that were left", func(context.Context) error {
+		if !informer.Informer().HasSynced() {
+			return errors.New("not all claims are seen yet")
+		}
+		all, err := informer.Lister().List(labels.Everything())
+		if err != nil {
+			return err
+		}
+		s.allotted.Find(all, s.ours)
+		s.reviewAllotted()
+		return nil
+	})
+}
+
+// ours says whether a pod waits here, or is gone.
+func (s *Shared) ours(u allot.User) bool {
+	pods := s.handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	if is, err := pods.Pods(u.Namespace).Get(u.Name); err != nil || is.UID != u.UID {
+		return true
+	}
+	pod := s.Cache.Pod(u.String())
+	return pod != nil && pod.UID == u.UID && pod.Spec.NodeName == "" && s.Cache.Serves(pod)
+}
