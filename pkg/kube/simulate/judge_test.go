@@ -413,13 +413,24 @@ func (w *world) reserved(node string, group []string, priority int32) (r room) {
 		}
 		at := p.Status.NominatedNodeName
 		if w.members[p.Name] != "" {
-			at, _ = w.s.shared.Cache.Place(p)
+			at = w.placeOf(p)
 		}
 		if at == node {
 			r = r.plus(needs(p))
 		}
 	}
 	return r
+}
+
+// placeOf is where a member has a place, or one that is saved for it since its gang starves.
+func (w *world) placeOf(p *v1.Pod) string {
+	if node, _ := w.s.shared.Cache.Place(p); node != "" {
+		return node
+	}
+	if g, refusal := w.s.shared.Cache.Group(p); !refusal.Is() {
+		return g.Saved[convert.PodKey(p)]
+	}
+	return ""
 }
 
 // permitNode is where a pod is that waits in Permit.
