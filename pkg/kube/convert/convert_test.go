@@ -42,6 +42,34 @@ func claim(name string, readOnly bool) v1.Volume {
 	return v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name, ReadOnly: readOnly}}}
 }
 
+// TestTemplateOfDevices: what a pod says of the devices that it wants makes another template, if it wants any. What it
+// has been given does not.
+func TestTemplateOfDevices(t *testing.T) {
+	const hint, joint = "scheduling.koordinator.sh/device-allocate-hint", "scheduling.koordinator.sh/device-joint-allocate"
+	for name, c := range map[string]struct {
+		gpus        string
+		annotations map[string]string
+		same        bool
+	}{
+		"nothing":               {"8", nil, true},
+		"a hint":                {"8", map[string]string{hint: `{"rdma": {"allocateStrategy": "ApplyForAll"}}`}, false},
+		"a hint that is no one": {"8", map[string]string{hint: `{`}, false},
+		"joint":                 {"8", map[string]string{joint: `{"deviceTypes": ["gpu", "rdma"]}`}, false},
+		"what it has":           {"8", map[string]string{convert.DeviceAllocated: `{"gpu": [{"minor": 1}]}`}, true},
+		"wants none":            {"0", map[string]string{hint: `{"rdma": {}}`}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := pod()
+			if c.gpus != "0" {
+				base.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse(c.gpus)
+			}
+			other := base.DeepCopy()
+			other.Annotations = c.annotations
+			require.Equal(t, c.same, convert.Template(base) == convert.Template(other))
+		})
+	}
+}
+
 // TestTemplate: whatever a Filter may read of a pod makes another template, and what it may
 // not does not. Shapes do not tell apart, besides, who names which claim.
 func TestTemplate(t *testing.T) {

@@ -63,27 +63,30 @@ func asksFor(pod *v1.Pod, which func(v1.ResourceName) bool) bool {
 // npuPrefix is that of resources which are refused by name.
 const npuPrefix = "huawei.com/npu-"
 
-// deviceKey names what a pod wants of devices, "" if nothing.
-func deviceKey(pod *v1.Pod) string {
-	if !WantsDevices(pod) {
+// deviceWords are what a pod says of the devices that it wants beside its requests and labels, "" if it wants none.
+// They are not read, which takes longer than all else that tells pods apart.
+func deviceWords(pod *v1.Pod) string {
+	if len(pod.Annotations) == 0 || !WantsDevices(pod) {
 		return ""
 	}
-	r, err := DeviceRequest(pod)
-	switch {
-	case err != nil:
-		return err.Error()
-	case r == nil:
-		return ""
+	var words strings.Builder
+	for _, key := range []string{device.HintField, device.JointField, device.PartitionField} {
+		if text, found := pod.Annotations[key]; found {
+			fmt.Fprintf(&words, "%s=%q ", key, text)
+		}
 	}
-	return r.Key()
+	return words.String()
 }
 
-// DevicesHeld names which devices a pod holds of its node, so that pods with equal names leave the same room when they
-// go; "" if it holds none. Of a pod that nothing is written of it is what it wants.
+// DevicesHeld names which devices a pod holds of its node, so that pods of one Template with equal names leave the same
+// room when they go; "" if nothing is written.
 func DevicesHeld(pod *v1.Pod) string {
 	a, err := DeviceAllocation(pod)
-	if err != nil || a == nil {
-		return deviceKey(pod)
+	switch {
+	case err != nil:
+		return pod.Annotations[DeviceAllocated]
+	case a == nil:
+		return ""
 	}
 	for i := range a {
 		a[i].ID = "" // minors say it, in fewer words

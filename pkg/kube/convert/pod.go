@@ -130,7 +130,7 @@ func Template(pod *v1.Pod) string {
 		Selector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
 		Spread: spec.TopologySpreadConstraints, Ports: schedutil.GetHostPorts(pod), Volumes: boundVolumes(spec),
 		Claims: spec.ResourceClaims, HostNetwork: spec.HostNetwork, OS: spec.OS,
-		Devices: deviceKey(pod),
+		Devices: deviceWords(pod),
 	}
 	out, err := json.Marshal(key)
 	if err != nil {
