@@ -1,20 +1,69 @@
 package preempt_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
+
+// TestAlikeNodes: of nodes whose victims differ in nothing that counts the first by name is chosen. Whoever began last leaves
+// first, and last of all are those who have not begun: however often they are looked at.
+func TestAlikeNodes(t *testing.T) {
+	const notYet = -1
+	on := func(starts ...int) *extenderv1.Victims {
+		v := &extenderv1.Victims{}
+		for _, start := range starts {
+			p := testcluster.A("", 10, "1", "")
+			if start != notYet {
+				p.Status.StartTime = &metav1.Time{Time: time.Unix(int64(start), 0)}
+			}
+			v.Pods = append(v.Pods, p)
+		}
+		return v
+	}
+	for name, test := range map[string]struct {
+		victims map[string]*extenderv1.Victims
+		want    string
+	}{
+		"none has begun":               {map[string]*extenderv1.Victims{"n2": on(notYet), "n10": on(notYet), "n3": on(notYet)}, "n2"},
+		"one has not begun":            {map[string]*extenderv1.Victims{"n2": on(5), "n10": on(notYet)}, "n10"},
+		"the last one":                 {map[string]*extenderv1.Victims{"n2": on(5), "n10": on(6)}, "n10"},
+		"at the same time":             {map[string]*extenderv1.Victims{"n2": on(5), "n10": on(5)}, "n2"},
+		"the first of several decides": {map[string]*extenderv1.Victims{"n2": on(7, 5), "n10": on(6, notYet)}, "n10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 50 {
+				score := (&preempt.PodPreemption{}).OrderedScoreFuncs(t.Context(), test.victims)
+				best := slices.MaxFunc(slices.Collect(maps.Keys(test.victims)), func(a, b string) int {
+					for _, of := range score {
+						if order := cmp.Compare(of(a), of(b)); order != 0 {
+							return order
+						}
+					}
+					return 0
+				})
+				require.Equal(t, test.want, best)
+			}
+		})
+	}
+}
 
 // TestOrdinaryPreemption: whom an ordinary pod of priority 100 that needs a whole node of
 // 8 CPUs evicts. Gangs have priority 10.

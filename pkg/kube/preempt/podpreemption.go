@@ -16,7 +16,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
-	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -216,6 +215,25 @@ func once(victims map[string]*extenderv1.Victims, of func(*extenderv1.Victims) i
 	}
 }
 
+// earliestStart is when the first of the most important victims began to run, in Unix nanoseconds. Whoever has not begun yet
+// is later than all who have. By the clock, as upstream asks, two of those differed by when they were looked at.
+func earliestStart(v *extenderv1.Victims) int64 {
+	first, highest := int64(math.MaxInt64), int32(math.MinInt32)
+	for _, p := range v.Pods {
+		start := int64(math.MaxInt64)
+		if t := p.Status.StartTime; t != nil {
+			start = t.UnixNano()
+		}
+		switch priority := convert.Priority(p); {
+		case priority > highest:
+			first, highest = start, priority
+		case priority == highest:
+			first = min(first, start)
+		}
+	}
+	return first
+}
+
 // OrderedScoreFuncs implements preemption.Interface. Nodes are compared as ever, but for two
 // things: among victims of equal priority those come first that are no gang, which would
 // leave whole, and names decide at last.
@@ -238,12 +256,7 @@ func (o *PodPreemption) OrderedScoreFuncs(_ context.Context, victims map[string]
 			return sum
 		}),
 		func(node string) int64 { return -int64(len(victims[node].Pods)) },
-		once(victims, func(v *extenderv1.Victims) int64 {
-			if start := schedutil.GetEarliestPodStartTime(v); start != nil {
-				return start.UnixNano()
-			}
-			return math.MinInt64
-		}),
+		once(victims, earliestStart),
 		func(node string) int64 { return -int64(rank[node]) },
 	}
 }
