@@ -169,6 +169,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	var gangs []evict.Gang
 	var names []gang.Ref
 	var runs [][]*v1.Pod
+	var joined []bool          // whether others are about to join them, who may be sent back
 	whole, some := true, false // all may leave; some may without the others
 	for _, of := range together {
 		running, least := c.running(of)
@@ -178,9 +179,10 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 		all := running
 		joins := joining(c.cache, of, running, least)
 		if len(joins) > 0 {
-			running = slices.DeleteFunc(slices.Clone(all), func(p *v1.Pod) bool { return joins[p.UID] })
+			running = except(all, joins)
 			maps.Copy(c.joins, joins)
 		}
+		back := slices.ContainsFunc(all, func(p *v1.Pod) bool { return joins[p.UID] && mayEvict(p) })
 		for _, is := range crewsOf(c.cache, of, running, least) {
 			if len(joins) > 0 {
 				is.pods = all
@@ -189,8 +191,8 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 				Group: group, Spare: is.spare, Above: is.above, Short: is.short,
 				Whole: !slices.ContainsFunc(is.pods, func(p *v1.Pod) bool { return !mayEvict(p) }),
 			}
-			whole, some = whole && g.Whole, some || g.Spare > 0 || g.Whole && len(g.Above) > 0
-			gangs, names, runs = append(gangs, g), append(names, is.ref), append(runs, is.pods)
+			whole, some = whole && g.Whole, some || g.Spare > 0 || back || g.Whole && len(g.Above) > 0
+			gangs, names, runs, joined = append(gangs, g), append(names, is.ref), append(runs, is.pods), append(joined, back)
 			if is.ref != of {
 				c.split(is)
 			}
@@ -205,7 +207,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 		}
 		c.gangs, c.whole = append(c.gangs, g), append(c.whole, runs[i])
-		if whole || g.Spare > 0 || g.Whole && len(g.Above) > 0 {
+		if whole || g.Spare > 0 || joined[i] || g.Whole && len(g.Above) > 0 {
 			numbers[names[i]] = len(c.gangs)
 		}
 	}
@@ -231,8 +233,8 @@ func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 }
 
 // joining are, of the members of a gang that run or are about to, those who wait at Permit to join
-// others that run already and are fewer than the gang needs: to send them back takes nothing from
-// those. Of a gang that was never whole nobody is: those who run would be what is left of its start.
+// others that run already: to send them back takes nothing from those, and who runs does not leave because
+// they are to come. Of a gang that was never whole nobody is: those who run would be what is left of its start.
 func joining(known *cache.Cache, of gang.Ref, placed []*v1.Pod, least int) map[types.UID]bool {
 	if !known.Started(of) {
 		return nil
@@ -243,10 +245,19 @@ func joining(known *cache.Cache, of gang.Ref, placed []*v1.Pod, least int) map[t
 			joins[p.UID] = true
 		}
 	}
-	if run := len(placed) - len(joins); run == 0 || run >= least {
+	run := len(placed) - len(joins)
+	if run == 0 || run >= least && known.SubGroups(of, placed) != nil { // who waits may be the rest of a sub-group
 		return nil
 	}
 	return joins
+}
+
+// except are the members that are not among some.
+func except(pods []*v1.Pod, some map[types.UID]bool) []*v1.Pod {
+	if len(some) == 0 {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return some[p.UID] })
 }
 
 // spare is how many a gang can spare of members that run or are about to.

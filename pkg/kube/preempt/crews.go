@@ -108,9 +108,10 @@ func share(groups []cache.SubGroup, most int) (stay, leave, members int) {
 func gangsIn(known *cache.Cache, together []gang.Ref) (out []crew) {
 	for _, of := range together {
 		placed, least := known.Placed(of)
+		joins := joining(known, of, placed, least)
 		out = append(out, crew{
-			ref: of, pods: placed, least: least, joins: joining(known, of, placed, least),
-			spare: spare(placed, least), above: known.Above(of),
+			ref: of, pods: placed, least: least, joins: joins,
+			spare: spare(except(placed, joins), least), above: known.Above(of),
 		})
 	}
 	return out
@@ -119,7 +120,7 @@ func gangsIn(known *cache.Cache, together []gang.Ref) (out []crew) {
 // crewsIn are the crews of some gangs.
 func crewsIn(known *cache.Cache, together []gang.Ref) (out []crew) {
 	for _, g := range gangsIn(known, together) {
-		crews := crewsOf(known, g.ref, g.pods, g.least)
+		crews := crewsOf(known, g.ref, except(g.pods, g.joins), g.least)
 		if len(crews) == 1 {
 			g.spare = crews[0].spare
 			crews = []crew{g}

@@ -69,7 +69,10 @@ func (o *PodPreemption) gang(name gang.Ref) *runningGang {
 	for _, of := range o.preemptor.Cache.Together(name) {
 		pods, least := o.preemptor.Cache.Placed(of)
 		joins := joining(o.preemptor.Cache, of, pods, least)
-		for _, is := range crewsOf(o.preemptor.Cache, of, pods, least) {
+		for _, is := range crewsOf(o.preemptor.Cache, of, except(pods, joins), least) {
+			if len(joins) > 0 {
+				is.pods, is.short = pods, len(pods) < least
+			}
 			g := &runningGang{name: is.ref, pods: is.pods, is: map[types.UID]bool{}, joins: joins, at: len(group.gangs), spare: is.spare, group: group}
 			for _, p := range is.pods {
 				g.is[p.UID] = !joins[p.UID]

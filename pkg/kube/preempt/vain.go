@@ -258,7 +258,7 @@ func (p *Preemptor) gangStates(a *place.Attempt) func(gang.Ref) string {
 					may++
 				}
 			}
-			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", spare(running, least), " ", may, p.Cache.Above(of))
+			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", spare(except(running, joining(p.Cache, of, running, least)), least), " ", may, p.Cache.Above(of))
 			if crews := crewsOf(p.Cache, of, running, least); len(crews) > 1 {
 				for _, is := range crews {
 					fmt.Fprint(&b, " ", is.ref, " ", len(is.pods), " ", is.spare, is.above, slices.ContainsFunc(is.pods, func(pod *v1.Pod) bool { return !mayEvict(pod) }))

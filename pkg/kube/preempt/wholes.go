@@ -141,8 +141,11 @@ func parts(crews []crew, leave map[gang.Ref]map[types.UID]bool) (parts [][]gang.
 
 // without says whether a crew has too few members when some leave, and whether more leave than it can spare.
 func (c *crew) without(leave map[types.UID]bool) (short bool, gone int) {
-	stay, lost := 0, 0
+	stay, run, lost := 0, 0, 0
 	for _, pod := range c.pods {
+		if !c.joins[pod.UID] {
+			run++
+		}
 		if !leave[pod.UID] {
 			stay++
 		} else if !c.joins[pod.UID] {
@@ -152,7 +155,7 @@ func (c *crew) without(leave map[types.UID]bool) (short bool, gone int) {
 	if c.ref != c.ref.Whole() {
 		return c.short, max(0, lost-c.spare)
 	}
-	if (lost > 0 || len(c.joins) == 0 && len(leave) > 0) && (stay < c.least || lost > 0 && c.spare == 0) {
+	if (lost > 0 || len(c.joins) == 0 && len(leave) > 0) && (stay < c.least || lost > 0 && (c.spare == 0 || run-lost < c.least)) {
 		gone = 1
 	}
 	return stay < c.least, gone
