@@ -121,7 +121,11 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 			finished = 0
 		}
 		need := max(0, g.min-len(bound))
+		stand := max(0, min(g.min-len(pending)-len(bound), len(w.finishedOf(name)))) // for members that do not exist
 		started := len(bound)+len(w.finishedOf(name)) >= g.min || once && w.reached[name]
+		if g.inTree() { // it begins anew when nobody is left
+			started = len(bound)+stand >= g.min || once && w.reached[name] && len(bound)+stand > 0
+		}
 		if g.inTree() && !started && (len(pending)+len(bound)+finished < g.min || g.policy == "only-waiting" && len(pending) < g.min) {
 			f.gangs = append(f.gangs, fittingGang{bound: bound, out: true})
 			f.optional = true
