@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
@@ -61,8 +62,11 @@ func (s *Shared) reviewAllotted() {
 	}
 	for _, claim := range s.allotted.Review(s.fate) {
 		s.Writer.Do("devices of "+string(claim), func(ctx context.Context) error {
-			if err := s.allotted.TakeBack(ctx, claim); err != nil && !status.Final(err) {
-				return err
+			if err := s.allotted.TakeBack(ctx, claim); err != nil {
+				if !status.Final(err) {
+					return err
+				}
+				klog.FromContext(ctx).Error(err, "Devices that nobody uses stay allocated", "claim", claim)
 			}
 			s.letIn("members whose devices were given back", s.allotted.Forget(claim))
 			return nil

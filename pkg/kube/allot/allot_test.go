@@ -1,0 +1,100 @@
+package allot_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/allot"
+)
+
+// TestReview: a claim is kept while somebody comes for whom it was written, is forgotten when somebody has it, and is listed
+// once, to be taken back, when nobody comes.
+func TestReview(t *testing.T) {
+	for name, c := range map[string]struct {
+		fates []allot.Fate
+		back  bool
+		known bool // afterwards
+	}{
+		"nobody was to use it": {nil, true, true},
+		"one comes":            {[]allot.Fate{allot.Comes}, false, true},
+		"the last one comes":   {[]allot.Fate{allot.Stays, allot.Stays, allot.Comes}, false, true},
+		"one has it":           {[]allot.Fate{allot.Stays, allot.Bound}, false, false},
+		"nobody comes":         {[]allot.Fate{allot.Stays, allot.Stays}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim, r := marked(t, "gpu", len(c.fates)), &allot.Room{}
+			r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User) bool { return true })
+			fate := func(u allot.User) allot.Fate { return c.fates[u.Name[0]-'a'] }
+			var want []types.UID
+			if c.back {
+				want = []types.UID{claim.UID}
+			}
+			require.Equal(t, want, r.Review(fate))
+			require.Empty(t, r.Review(fate), "once")
+			require.Equal(t, c.known, r.Any())
+
+			who := naming("who", "gpu")
+			waits := ""
+			if c.back {
+				waits = "ns/gpu"
+			}
+			require.Equal(t, waits, r.Waits(who, []*v1.Pod{naming("x", "other"), who}))
+			require.Empty(t, r.Waits(who, []*v1.Pod{naming("x", "other")}), "of another claim")
+			require.Len(t, r.Forget(claim.UID), len(want))
+			require.False(t, c.back && r.Any())
+		})
+	}
+}
+
+// TestFind: only what this scheduler has written, for pods that are its own or gone, is taken up after a restart.
+func TestFind(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*resourceapi.ResourceClaim)
+		ours   bool
+		found  bool
+	}{
+		"ours":                       {func(*resourceapi.ResourceClaim) {}, true, true},
+		"for a pod of somebody else": {func(*resourceapi.ResourceClaim) {}, false, false},
+		"not marked":                 {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false},
+		"taken back":                 {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false},
+		"allocated anew by others":   {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false},
+		"reserved for no pod":        {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim, r := marked(t, "gpu", 1), &allot.Room{}
+			c.change(claim)
+			r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User) bool { return c.ours })
+			require.Equal(t, c.found, r.Any())
+		})
+	}
+}
+
+// marked is a claim that was written for so many pods, a, b, c and so on.
+func marked(t *testing.T, name string, pods int) *resourceapi.ResourceClaim {
+	t.Helper()
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid of " + name)}}
+	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "r", Driver: "d", Pool: "p", Device: "gpu-0"}},
+	}}
+	for i := range pods {
+		user := string(rune('a' + i))
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: user, UID: types.UID(user)})
+	}
+	c.Annotations = map[string]string{scheduling.AnnotationAllocatedAhead: allot.MarkOf(c.Status.Allocation)}
+	require.True(t, allot.Ahead(c))
+	return c
+}
+
+func naming(pod, claim string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod},
+		Spec:       v1.PodSpec{ResourceClaims: []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To(claim)}}},
+	}
+}
