@@ -1,0 +1,501 @@
+package quota
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// Want is what members of a gang ask for that ask for the same.
+type Want struct {
+	Quota string
+	Asks  List
+	Fixed bool
+	Count int
+}
+
+// Ask is what a gang asks for.
+type Ask struct {
+	Gang     string
+	Priority int32
+	Need     []Want // all of them or nobody
+	More     []Want // as many as may be, in this order
+}
+
+// Cause is what a refusal is for.
+type Cause string
+
+const (
+	Broken   Cause = "broken"   // the quota cannot be used
+	OverMax  Cause = "max"      // it would be above its max
+	OverMin  Cause = "min"      // what is never evicted would be above its min
+	Claimed  Cause = "claimed"  // what is left below its max is saved for a gang that starves
+	OverFree Cause = "runtime"  // it would be above what it is entitled to, and nobody lends that much
+	NotNext  Cause = "not next" // it would be above what it is entitled to, and another quota is served first
+)
+
+// Refusal says why a gang is not admitted: the first limit that it would pass, from the quotas that its members name
+// upwards.
+type Refusal struct {
+	Cause Cause
+	Quota string
+	Path  []string // from the top down to the quota that the members name
+	// Limit, Used, Reserved and Request are of the resources that are asked for; the request is that of all members
+	// below the quota that must be admitted, Pods in number.
+	Limit, Used, Reserved, Request List
+	Pods                           int
+	Exceeds                        []string // resources of which there is too little, sorted
+	Borrowed                       []string // for OverFree: the other quotas of its parent that have more than their min
+	By                             string   // for Claimed, the gang; for NotNext, the quota that is served first
+	Words                          string   // for Broken
+}
+
+// View is the book as if some pods had left.
+type View struct {
+	book  *Book
+	freed map[int]*freed // by node
+	gone  map[string]bool
+}
+
+type freed struct {
+	all, fixed vector
+}
+
+// View returns the book as it is.
+func (b *Book) View() *View { return &View{book: b, freed: map[int]*freed{}, gone: map[string]bool{}} }
+
+// Leave has pods leave the view, each of them once. Who waits, or is not known, has nothing to give back.
+func (v *View) Leave(pods ...string) {
+	for _, name := range pods {
+		p := v.book.pods[name]
+		if p == nil || p.State == Waits || v.gone[name] {
+			continue
+		}
+		v.gone[name] = true
+		i, ok := v.book.tree.byName[p.Quota]
+		if !ok {
+			continue
+		}
+		back := v.book.tree.vector(p.Asks)
+		for ; i >= 0; i = v.book.tree.nodes[i].parent {
+			f := v.freed[i]
+			if f == nil {
+				f = &freed{all: make(vector, len(back)), fixed: make(vector, len(back))}
+				v.freed[i] = f
+			}
+			f.all.add(back)
+			if p.Fixed {
+				f.fixed.add(back)
+			}
+		}
+	}
+}
+
+// taken is what a quota has used and keeps of a resource.
+func (v *View) taken(i, r int) int64 {
+	a := &v.book.accounts[i]
+	n := a.used[r] + a.reserved[r]
+	if f := v.freed[i]; f != nil {
+		n -= f.all[r]
+	}
+	return n
+}
+
+// idle is what nobody uses of a quota and those below it that lend nothing.
+func (v *View) idle(i, r int) (sum int64) {
+	if v.freed[i] == nil {
+		return v.book.accounts[i].idle[r]
+	}
+	n := &v.book.tree.nodes[i]
+	for _, c := range n.children {
+		sum += v.idle(c, r)
+	}
+	if n.Keeps {
+		sum = max(sum, n.min[r]-v.taken(i, r))
+	}
+	return sum
+}
+
+func (v *View) fixed(i, r int) int64 {
+	n := v.book.accounts[i].fixed[r]
+	if f := v.freed[i]; f != nil {
+		n -= f.fixed[r]
+	}
+	return n
+}
+
+// Admit says how many of each Want of More are admitted with those that a gang needs, or why it is not.
+func (b *Book) Admit(a Ask) (more []int, refusal *Refusal) { return b.View().Admit(a) }
+
+// Admit is Book.Admit where some have left.
+func (v *View) Admit(a Ask) (more []int, refusal *Refusal) {
+	l := &load{view: v, ask: &a}
+	for _, w := range a.Need {
+		l.add(w, w.Count)
+	}
+	if refusal := l.refused(); refusal != nil {
+		return nil, refusal
+	}
+	more = make([]int, len(a.More))
+	for at, w := range a.More {
+		with := func(n int) bool {
+			some := l.clone()
+			some.add(w, n)
+			return some.refused() == nil
+		}
+		low, high := 0, w.Count // of low it is known, of more than high not
+		for low < high {
+			if n := (low + high + 1) / 2; with(n) {
+				low = n
+			} else {
+				high = n - 1
+			}
+		}
+		if more[at] = low; low > 0 {
+			l.add(w, low)
+		}
+	}
+	return more, nil
+}
+
+// load is what a gang asks for of each quota on its paths.
+type load struct {
+	view   *View
+	ask    *Ask
+	at     []*request // from the quotas that members name upwards, path by path
+	broken *Refusal
+}
+
+type request struct {
+	node, leaf int
+	all, fixed vector
+	pods       int
+}
+
+func (l *load) clone() *load {
+	c := *l
+	c.at = make([]*request, len(l.at))
+	for i, r := range l.at {
+		of := *r
+		of.all, of.fixed = slices.Clone(r.all), slices.Clone(r.fixed)
+		c.at[i] = &of
+	}
+	return &c
+}
+
+// add has so many more members ask.
+func (l *load) add(w Want, count int) {
+	t := l.view.book.tree
+	leaf, ok := t.byName[w.Quota]
+	if l.broken == nil {
+		l.broken = t.unusable(w.Quota)
+	}
+	if !ok || l.broken != nil || count == 0 {
+		return
+	}
+	asks := t.vector(w.Asks)
+	for i := leaf; i >= 0; i = t.nodes[i].parent {
+		r := l.of(i, leaf)
+		r.pods += count
+		for at, n := range asks {
+			more := times(n, count)
+			r.all[at] = plus(r.all[at], more)
+			if w.Fixed {
+				r.fixed[at] = plus(r.fixed[at], more)
+			}
+		}
+	}
+}
+
+func times(n int64, count int) int64 {
+	if n > math.MaxInt64/int64(count) {
+		return math.MaxInt64
+	}
+	return n * int64(count)
+}
+
+// of is the request to a quota.
+func (l *load) of(node, leaf int) *request {
+	for _, r := range l.at {
+		if r.node == node {
+			return r
+		}
+	}
+	size := len(l.view.book.tree.resources)
+	r := &request{node: node, leaf: leaf, all: make(vector, size), fixed: make(vector, size)}
+	l.at = append(l.at, r)
+	return r
+}
+
+// unusable says why pods of a quota wait whatever they ask for.
+func (t *Tree) unusable(name string) *Refusal {
+	r := &Refusal{Cause: Broken, Quota: name, Path: t.Path(name)}
+	i, ok := t.byName[name]
+	switch {
+	case !ok:
+		r.Words = "there is no such quota"
+	case t.nodes[i].broken != "":
+		r.Words = t.nodes[i].broken
+	case t.nodes[i].Inner:
+		r.Words = "it is a parent of other quotas, to which pods cannot belong"
+	default:
+		return nil
+	}
+	return r
+}
+
+// refused is the first limit that the load would pass.
+func (l *load) refused() *Refusal {
+	if l.broken != nil {
+		return l.broken
+	}
+	b := l.view.book
+	for _, cause := range []Cause{OverMax, OverMin, Claimed} {
+		for _, r := range l.at {
+			if refusal := l.over(r, cause); refusal != nil {
+				return refusal
+			}
+		}
+	}
+	if !b.Runtime {
+		return nil
+	}
+	for _, r := range l.at {
+		if b.tree.nodes[r.node].parent < 0 {
+			b.settle(r.node)
+		}
+	}
+	for _, r := range l.at {
+		if refusal := l.above(r); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// over says whether a quota would pass a limit that nobody can lend.
+func (l *load) over(r *request, cause Cause) *Refusal {
+	v, n := l.view, &l.view.book.tree.nodes[r.node]
+	limit, asks, has, named := n.max, r.all, v.taken, n.named
+	switch cause {
+	case OverMin:
+		limit, asks, has, named = n.min, r.fixed, v.fixed, n.hasMin
+	case Claimed:
+		if len(v.book.claims) == 0 {
+			return nil
+		}
+	}
+	var exceeds []int
+	by := ""
+	for d, wants := range asks {
+		room := limit[d]
+		if wants > 0 && room != math.MaxInt64 {
+			room -= has(r.node, d)
+			if cause == Claimed {
+				claimed, of := v.book.claimed(l.ask, r.node, d)
+				if by == "" {
+					by = of
+				}
+				room -= claimed
+			}
+		}
+		if wants > 0 && room < wants && named[d] {
+			exceeds = append(exceeds, d)
+		}
+	}
+	if exceeds == nil {
+		return nil
+	}
+	refusal := l.refuse(r, cause, limit, exceeds)
+	if cause == Claimed {
+		refusal.By = by
+	}
+	return refusal
+}
+
+// refuse says that a request is refused.
+func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Refusal {
+	t, a := l.view.book.tree, &l.view.book.accounts[r.node]
+	out := &Refusal{
+		Cause: cause, Quota: t.nodes[r.node].Name, Path: t.Path(t.nodes[r.leaf].Name), Pods: r.pods,
+		Limit: List{}, Used: List{}, Reserved: List{}, Request: List{},
+	}
+	for d, n := range r.all {
+		if n > 0 && t.nodes[r.node].named[d] {
+			name := t.resources[d]
+			out.Limit[name], out.Used[name], out.Reserved[name], out.Request[name] = limit[d], a.used[d], a.reserved[d], n
+			if cause == OverMin {
+				out.Used[name], out.Reserved[name], out.Request[name] = l.view.fixed(r.node, d), 0, r.fixed[d]
+			}
+		}
+	}
+	for _, d := range exceeds {
+		out.Exceeds = append(out.Exceeds, t.resources[d])
+	}
+	return out
+}
+
+// above says whether a quota would be above what it is entitled to, and may not: it borrows only what is free in the
+// whole tree, and what no quota wants that is served before it. A gang cannot be divided, so that it is above by less
+// than itself must not keep it out when nobody else can use what is idle.
+func (l *load) above(r *request) *Refusal {
+	v, n := l.view, &l.view.book.tree.nodes[r.node]
+	entitled := v.book.accounts[r.node].entitled
+	var exceeds []int
+	for d, wants := range r.all {
+		if wants > 0 && n.named[d] && entitled[d] != math.MaxInt64 && entitled[d]-v.taken(r.node, d) < wants {
+			exceeds = append(exceeds, d)
+		}
+	}
+	if exceeds == nil || n.Apart {
+		return nil
+	}
+	if short := l.tooFew(l.top(n.top)); short != nil {
+		refusal := l.refuse(r, OverFree, entitled, exceeds)
+		refusal.Borrowed = l.borrowers(r, exceeds)
+		return refusal
+	}
+	if n.parent < 0 {
+		return nil
+	}
+	for _, s := range v.book.tree.nodes[n.parent].children {
+		if s == r.node || l.asks(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !v.anyStarts(s) {
+			continue
+		}
+		refusal := l.refuse(r, NotNext, entitled, exceeds)
+		refusal.By = v.book.tree.nodes[s].Name
+		return refusal
+	}
+	return nil
+}
+
+func (l *load) top(node int) *request {
+	for _, r := range l.at {
+		if r.node == node {
+			return r
+		}
+	}
+	return &request{node: node}
+}
+
+// asks says whether the load asks a quota for anything.
+func (l *load) asks(node int) bool {
+	return slices.ContainsFunc(l.at, func(r *request) bool { return r.node == node })
+}
+
+// tooFew are the resources of which less is free in a tree than is asked for, without what is kept for quotas that
+// lend nothing.
+func (l *load) tooFew(top *request) (short []int) {
+	b := l.view.book
+	for d, wants := range top.all {
+		free := b.accounts[top.node].entitled[d]
+		if wants == 0 || free == math.MaxInt64 {
+			continue
+		}
+		free -= l.view.taken(top.node, d)
+		for _, r := range l.at {
+			if b.tree.nodes[r.node].top != top.node {
+				continue
+			}
+			for _, c := range b.tree.nodes[r.node].children {
+				if idle := l.view.idle(c, d); idle > 0 && !l.asks(c) {
+					free -= idle
+				}
+			}
+		}
+		if free < wants {
+			short = append(short, d)
+		}
+	}
+	return short
+}
+
+// borrowers are the other quotas of a quota's parent that have more than their min of what is short.
+func (l *load) borrowers(r *request, exceeds []int) (all []string) {
+	t := l.view.book.tree
+	if p := t.nodes[r.node].parent; p >= 0 {
+		for _, c := range t.nodes[p].children {
+			if c != r.node && slices.ContainsFunc(exceeds, func(d int) bool { return l.view.taken(c, d) > t.nodes[c].min[d] }) {
+				all = append(all, t.nodes[c].Name)
+			}
+		}
+	}
+	slices.SortFunc(all, strings.Compare)
+	return all
+}
+
+// anyStarts says whether a gang waits below a quota that could start now: nothing else keeps it, it would pass no max,
+// and what it asks for is free.
+func (v *View) anyStarts(i int) bool {
+	b := v.book
+	if b.accounts[i].waiting == 0 {
+		return false
+	}
+	if b.accounts[i].starters > 0 {
+		for _, p := range b.accounts[i].parts {
+			if p.pods[Waits] > 0 && !b.passed[p.gang.name] && v.starts(p.gang) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(b.tree.nodes[i].children, v.anyStarts)
+}
+
+func (v *View) starts(g *gang) bool {
+	l := &load{view: v, ask: &Ask{Gang: g.name}}
+	for _, p := range g.parts {
+		if p.pods[Waits] == 0 {
+			continue
+		}
+		if l.broken = v.book.tree.unusable(v.book.tree.nodes[p.node].Name); l.broken != nil {
+			return false
+		}
+		for i := p.node; i >= 0; i = v.book.tree.nodes[i].parent {
+			l.of(i, p.node).all.add(p.waits)
+		}
+	}
+	for _, r := range l.at {
+		if l.over(r, OverMax) != nil || v.book.tree.nodes[r.node].parent < 0 && l.tooFew(r) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// claim is what is saved for a gang that starves.
+type claim struct {
+	ask  Ask
+	load *load
+}
+
+// Claim saves for a gang what it asks for, below the max of each quota on its paths: others of its priority and below
+// get only what is left. Unclaim ends it.
+func (b *Book) Claim(a Ask) {
+	l := &load{view: b.View(), ask: &a}
+	for _, w := range a.Need {
+		l.add(w, w.Count)
+	}
+	b.claims[a.Gang] = &claim{ask: a, load: l}
+}
+
+// Unclaim gives up what is saved for a gang.
+func (b *Book) Unclaim(gang string) { delete(b.claims, gang) }
+
+// claimed is how much of a quota is saved for gangs that one must respect, and the first of them.
+func (b *Book) claimed(a *Ask, node, d int) (sum int64, first string) {
+	for _, name := range sortedKeys(b.claims) {
+		c := b.claims[name]
+		if name == a.Gang || c.ask.Priority < a.Priority {
+			continue
+		}
+		for _, r := range c.load.at {
+			if r.node == node && r.all[d] > 0 {
+				sum = plus(sum, r.all[d])
+				if first == "" {
+					first = name
+				}
+			}
+		}
+	}
+	return sum, first
+}

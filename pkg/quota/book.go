@@ -1,0 +1,356 @@
+package quota
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// State is what a pod has of its quota.
+type State uint8
+
+const (
+	Waits State = iota // it has nothing, and asks for its amounts
+	Keeps              // a place is kept for it
+	Holds              // it is bound
+)
+
+// Pod is a pod as quotas see it.
+type Pod struct {
+	Name  string
+	Gang  string // who is admitted with it; its own name if it is alone
+	Quota string
+	// Asks is what it takes. The list is shared, and must not change.
+	Asks  List
+	State State
+	// Since is when it was bound, or got its place, in Unix nanoseconds.
+	Since    int64
+	Priority int32
+	// Fixed pods are never evicted, so they never borrow.
+	Fixed bool
+}
+
+// Book knows who has how much. The zero value is not usable; call NewBook.
+type Book struct {
+	// Runtime says that quotas are entitled to what they divide; otherwise each may have its max. ScaleMin says that
+	// mins that are more than there is are cut in proportion.
+	Runtime, ScaleMin bool
+
+	tree   *Tree
+	totals map[string]List // by top
+	pods   map[string]*Pod
+	gangs  map[string]*gang
+	passed map[string]bool // gangs that wait, and cannot start now for other reasons than quota
+	claims map[string]*claim
+
+	accounts []account // by node of the tree
+	class    *classes  // as far as they are known
+}
+
+// gang is the pods that are admitted together.
+type gang struct {
+	name     string
+	priority int32
+	since    int64 // when the first of it got its place; math.MaxInt64 if nobody has one
+	fixed    bool
+	stale    bool // what is above is out of date
+	pods     map[string]*Pod
+	parts    []*part // by node
+}
+
+// part is what a gang has of one quota that pods name.
+type part struct {
+	gang               *gang
+	node               int
+	waits, keeps, hold vector
+	fixed              vector // of pods that have a place, and never leave
+	pods               [3]int // by state
+}
+
+// account is what is known of a quota.
+type account struct {
+	used, reserved, fixed vector // of all pods below
+	pods                  int    // that have a place
+	parts                 []*part
+	asked                 vector // what its own parts take, and ask for
+	starters              int    // its own gangs that wait, and are not passed
+	since                 int64  // when it was served last
+
+	// What follows is derived, see settle.
+	dirty    bool   // it is out of date, here or below
+	request  vector // what is asked for or taken, at most max
+	idle     vector // of min, what nobody uses and nobody is lent
+	waiting  int    // starters, here and below
+	entitled vector
+}
+
+// NewBook returns the book of a tree in which nobody has anything.
+func NewBook(t *Tree) *Book {
+	b := &Book{
+		Runtime: true, ScaleMin: true,
+		totals: map[string]List{}, pods: map[string]*Pod{}, gangs: map[string]*gang{}, passed: map[string]bool{}, claims: map[string]*claim{},
+	}
+	b.plant(t)
+	return b
+}
+
+// Replant gives the book another tree. Everybody has what they had; pods of quotas that there are no more have no quota
+// until they are set again.
+func (b *Book) Replant(t *Tree) {
+	b.gangs = map[string]*gang{}
+	b.plant(t)
+	for _, name := range sortedKeys(b.pods) {
+		b.count(b.pods[name], 1)
+	}
+	for _, name := range sortedKeys(b.claims) {
+		b.Claim(b.claims[name].ask)
+	}
+}
+
+func (b *Book) plant(t *Tree) {
+	b.tree, b.accounts, b.class = t, make([]account, len(t.nodes)), &classes{b, map[int]map[*gang]Class{}}
+	size := len(t.resources)
+	for i := range b.accounts {
+		a := &b.accounts[i]
+		a.dirty = true
+		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.asked, &a.request, &a.idle, &a.entitled} {
+			*v = make(vector, size)
+		}
+	}
+}
+
+// Tree returns the quotas of the book.
+func (b *Book) Tree() *Tree { return b.tree }
+
+// Total says how much there is for the tree with that top. What it does not name is without end.
+func (b *Book) Total(top string, l List) {
+	b.totals[top] = l
+	if i, ok := b.tree.byName[top]; ok {
+		b.accounts[i].dirty = true
+	}
+}
+
+// Set says how a pod is now.
+func (b *Book) Set(p Pod) {
+	if was := b.pods[p.Name]; was != nil {
+		if was.State == p.State && was.Quota == p.Quota && was.Gang == p.Gang && was.Since == p.Since &&
+			was.Priority == p.Priority && was.Fixed == p.Fixed && sameList(was.Asks, p.Asks) {
+			return
+		}
+		b.count(was, -1)
+	}
+	b.pods[p.Name] = &p
+	b.count(&p, 1)
+}
+
+// Remove forgets a pod.
+func (b *Book) Remove(pod string) {
+	if was := b.pods[pod]; was != nil {
+		delete(b.pods, pod)
+		b.count(was, -1)
+	}
+}
+
+// Passed says whether a gang that waits can start now as far as others than quotas are concerned: one that cannot keeps
+// nobody from what is idle.
+func (b *Book) Passed(name string, is bool) {
+	if b.passed[name] == is {
+		return
+	}
+	var parts []*part
+	if g := b.gangs[name]; g != nil {
+		parts = g.parts
+	}
+	for _, p := range parts {
+		b.ask(p, -1)
+	}
+	if delete(b.passed, name); is {
+		b.passed[name] = true
+	}
+	for _, p := range parts {
+		b.ask(p, 1)
+	}
+}
+
+// count adds a pod to what is known, or takes it away.
+func (b *Book) count(p *Pod, sign int64) {
+	i, ok := b.tree.byName[p.Quota]
+	if !ok {
+		return
+	}
+	g := b.gangs[p.Gang]
+	if g == nil {
+		g = &gang{name: p.Gang, pods: map[string]*Pod{}}
+		b.gangs[p.Gang] = g
+	}
+	v := b.tree.vector(p.Asks)
+	for r := range v {
+		v[r] *= sign
+	}
+	of := b.part(g, i)
+	b.ask(of, -1)
+	of.count(p, v, int(sign))
+	b.ask(of, 1)
+	if p.State != Waits {
+		b.charge(i, p, v, int(sign))
+	}
+	if g.stale = true; sign > 0 {
+		g.pods[p.Name] = p
+	} else {
+		delete(g.pods, p.Name)
+	}
+	b.class.forget(g)
+	b.tidy(g)
+}
+
+// ask counts what a gang takes and asks for of its quota, or takes it away before it changes.
+func (b *Book) ask(p *part, n int) {
+	a := &b.accounts[p.node]
+	asks := p.pods[Waits] > 0 && b.everFits(p)
+	for r := range a.asked {
+		of := p.hold[r] + p.keeps[r]
+		if asks {
+			of += p.waits[r]
+		}
+		a.asked[r] += int64(n) * of
+	}
+	if asks && !b.passed[p.gang.name] {
+		a.starters += n
+	}
+	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
+		b.accounts[i].dirty = true
+		if beside := b.tree.nodes[i].beside; beside >= 0 {
+			b.accounts[beside].dirty = true
+		}
+	}
+}
+
+// everFits says whether a gang could have all that it asks for of a quota if nobody else had anything.
+func (b *Book) everFits(p *part) bool {
+	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
+		n := &b.tree.nodes[i]
+		if n.broken != "" {
+			return false
+		}
+		for r, w := range p.waits {
+			if w > 0 && n.max[r]-p.hold[r]-p.keeps[r] < w {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// part is what a gang has of a quota.
+func (b *Book) part(g *gang, node int) *part {
+	at, ok := slices.BinarySearchFunc(g.parts, node, func(p *part, n int) int { return p.node - n })
+	if !ok {
+		size := len(b.tree.resources)
+		p := &part{gang: g, node: node, waits: make(vector, size), keeps: make(vector, size), hold: make(vector, size), fixed: make(vector, size)}
+		g.parts = slices.Insert(g.parts, at, p)
+		b.accounts[node].parts = append(b.accounts[node].parts, p)
+	}
+	return g.parts[at]
+}
+
+func (p *part) count(pod *Pod, v vector, n int) {
+	[]vector{Waits: p.waits, Keeps: p.keeps, Holds: p.hold}[pod.State].add(v)
+	p.pods[pod.State] += n
+	if pod.Fixed && pod.State != Waits {
+		p.fixed.add(v)
+	}
+}
+
+// charge counts a pod with a place at its quota and all above.
+func (b *Book) charge(node int, p *Pod, v vector, n int) {
+	for i := node; i >= 0; i = b.tree.nodes[i].parent {
+		a := &b.accounts[i]
+		if p.State == Holds {
+			a.used.add(v)
+		} else {
+			a.reserved.add(v)
+		}
+		if p.Fixed {
+			a.fixed.add(v)
+		}
+		if a.pods += n; n > 0 {
+			a.since = max(a.since, p.Since)
+		}
+	}
+}
+
+// tidy keeps true what is derived of a gang's pods, and forgets a gang without any.
+func (b *Book) tidy(g *gang) {
+	g.parts = slices.DeleteFunc(g.parts, func(p *part) bool {
+		if p.pods != [3]int{} {
+			return false
+		}
+		a := &b.accounts[p.node]
+		at := slices.Index(a.parts, p)
+		a.parts[at] = a.parts[len(a.parts)-1]
+		a.parts = a.parts[:len(a.parts)-1]
+		return true
+	})
+	if len(g.parts) == 0 {
+		delete(b.gangs, g.name)
+	}
+}
+
+// Gang is what a gang is to quotas.
+type Gang struct {
+	Name     string
+	Quotas   []string // that its pods name, parents before children
+	Priority int32    // the highest of its pods
+	Since    int64    // when the first of those who have a place got it; math.MaxInt64 if nobody has
+	Fixed    bool     // a pod of it is never evicted
+}
+
+// Gang says what is known of a gang; ok is false if none of its pods has a quota.
+func (b *Book) Gang(name string) (is Gang, ok bool) {
+	g := b.gangs[name]
+	if g == nil {
+		return Gang{}, false
+	}
+	g.facts()
+	is = Gang{Name: name, Priority: g.priority, Since: g.since, Fixed: g.fixed}
+	for _, p := range g.parts {
+		is.Quotas = append(is.Quotas, b.tree.nodes[p.node].Name)
+	}
+	return is, true
+}
+
+// facts reads off a gang's pods what is asked about rarely.
+func (g *gang) facts() {
+	if !g.stale {
+		return
+	}
+	g.stale = false
+	g.priority, g.since, g.fixed = math.MinInt32, math.MaxInt64, false
+	for _, p := range g.pods {
+		g.priority, g.fixed = max(g.priority, p.Priority), g.fixed || p.Fixed
+		if p.State != Waits {
+			g.since = min(g.since, p.Since)
+		}
+	}
+}
+
+func sameList(a, b List) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for r, n := range a {
+		if m, ok := b[r]; !ok || m != n {
+			return false
+		}
+	}
+	return true
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, strings.Compare)
+	return keys
+}

@@ -1,0 +1,687 @@
+package quota_test
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-scheduler/muster/pkg/quota"
+	"github.com/muster-scheduler/muster/test/worlds"
+)
+
+// plain is the slow twin of a Book: it keeps what it was told, and adds up everything anew for each question.
+type plain struct {
+	specs  map[string]quota.Spec
+	totals quota.List
+	pods   map[string]quota.Pod
+	passed map[string]bool
+	since  map[string]int64
+	rich   bool   // few limits, and enough for one gang: quotas compete
+	begin  *plain // before somebody left: what quotas ask for and are entitled to is as it was
+}
+
+const root = "root"
+
+func (p *plain) children(of string) (all []string) {
+	for name, s := range p.specs {
+		if s.Parent == of && !s.Apart {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (p *plain) path(of string) (up []string) {
+	for name := of; name != ""; name = p.specs[name].Parent {
+		up = append(up, name)
+		if p.specs[name].Apart {
+			break
+		}
+	}
+	return up
+}
+
+func (p *plain) within(pod quota.Pod, of string) bool { return slices.Contains(p.path(pod.Quota), of) }
+
+// taken is what pods with a place have of a quota.
+func (p *plain) taken(of, r string) (n int64) {
+	for _, pod := range p.pods {
+		if pod.State != quota.Waits && p.within(pod, of) {
+			n += pod.Asks[r]
+		}
+	}
+	return n
+}
+
+func (p *plain) limit(of, r string) (most int64, named bool) {
+	s := p.specs[of]
+	if n, ok := s.Max[r]; ok {
+		return n, true
+	}
+	_, ok := s.Min[r]
+	return math.MaxInt64, ok
+}
+
+func (p *plain) least(of, r string) int64 {
+	most, _ := p.limit(of, r)
+	return min(p.specs[of].Min[r], most)
+}
+
+func (p *plain) weight(of, r string) int64 {
+	if w, ok := p.specs[of].Weight[r]; ok {
+		return w
+	}
+	if most, ok := p.specs[of].Max[r]; ok {
+		return most
+	}
+	heaviest := int64(1)
+	for _, c := range p.children(p.specs[of].Parent) {
+		w, ok := p.specs[c].Weight[r]
+		if !ok {
+			w = p.specs[c].Max[r]
+		}
+		heaviest = max(heaviest, w)
+	}
+	return heaviest
+}
+
+// demand is what a gang asks for of a quota, by state.
+func (p *plain) demand(gang, of, r string, waits, below bool) (n int64) {
+	for _, pod := range p.pods {
+		if pod.Gang == gang && (pod.State == quota.Waits) == waits && (pod.Quota == of || below && p.within(pod, of)) {
+			n += pod.Asks[r]
+		}
+	}
+	return n
+}
+
+func (p *plain) gangs() (all []string) {
+	for _, pod := range p.pods {
+		if !slices.Contains(all, pod.Gang) {
+			all = append(all, pod.Gang)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+var resources = []string{"cpu", "gpu"}
+
+// asks says whether a gang's request to a quota counts: alone it would fit everywhere above.
+func (p *plain) asks(gang, leaf string) bool {
+	if p.begin != nil {
+		return p.begin.asks(gang, leaf)
+	}
+	any := false
+	for _, pod := range p.pods {
+		any = any || pod.Gang == gang && pod.Quota == leaf && pod.State == quota.Waits
+	}
+	for _, q := range p.path(leaf) {
+		for _, r := range resources {
+			most, _ := p.limit(q, r)
+			if w := p.demand(gang, leaf, r, true, false); w > 0 && p.demand(gang, leaf, r, false, false) > most-w {
+				return false
+			}
+		}
+	}
+	return any
+}
+
+func (p *plain) request(of, r string) (n int64) {
+	for _, c := range p.children(of) {
+		n += p.request(c, r)
+	}
+	for _, g := range p.gangs() {
+		n += p.demand(g, of, r, false, false)
+		if p.asks(g, of) {
+			n += p.demand(g, of, r, true, false)
+		}
+	}
+	most, _ := p.limit(of, r)
+	if n = min(n, most); p.specs[of].Keeps {
+		n = max(n, p.least(of, r))
+	}
+	return n
+}
+
+func (p *plain) entitled(of, r string) int64 {
+	if p.begin != nil {
+		return p.begin.entitled(of, r)
+	}
+	most, named := p.limit(of, r)
+	if p.specs[of].Apart {
+		return most
+	}
+	if of == root {
+		total := p.totals[r]
+		for name, s := range p.specs {
+			if s.Apart {
+				total -= p.taken(name, r)
+			}
+		}
+		return min(max(total, 0), most)
+	}
+	if !named {
+		return math.MaxInt64
+	}
+	parent := p.specs[of].Parent
+	total := p.entitled(parent, r)
+	var among []string
+	for _, c := range p.children(parent) {
+		if _, named := p.limit(c, r); named {
+			among = append(among, c)
+		} else if total != math.MaxInt64 {
+			total = max(0, total-p.taken(c, r))
+		}
+	}
+	return p.fill(total, among, r)[of]
+}
+
+// fill is water filling in fractions.
+func (p *plain) fill(total int64, among []string, r string) map[string]int64 {
+	gets, least := map[string]int64{}, map[string]int64{}
+	var mins int64
+	for _, c := range among {
+		least[c] = p.least(c, r)
+		mins += least[c]
+	}
+	left := total
+	for _, c := range among {
+		if mins > total {
+			least[c] = new(big.Int).Div(new(big.Int).Mul(big.NewInt(total), big.NewInt(least[c])), big.NewInt(mins)).Int64()
+		}
+		gets[c] = least[c]
+		if q := p.request(c, r); q < least[c] && !p.specs[c].Keeps {
+			gets[c] = q
+		}
+		left -= gets[c]
+	}
+	for left > 0 {
+		var want []string
+		sum := new(big.Rat)
+		for _, c := range among {
+			if p.request(c, r) > gets[c] && p.weight(c, r) > 0 {
+				want = append(want, c)
+				sum.Add(sum, new(big.Rat).SetInt64(p.weight(c, r)))
+			}
+		}
+		if len(want) == 0 {
+			break
+		}
+		part, rest, given := map[string]int64{}, map[string]*big.Rat{}, int64(0)
+		for _, c := range want {
+			exact := new(big.Rat).SetInt64(p.weight(c, r))
+			exact.Quo(exact.Mul(exact, new(big.Rat).SetInt64(left)), sum)
+			floor := new(big.Int).Div(exact.Num(), exact.Denom())
+			part[c], rest[c] = floor.Int64(), new(big.Rat).Sub(exact, new(big.Rat).SetInt(floor))
+			given += part[c]
+		}
+		order := slices.Clone(want)
+		slices.SortStableFunc(order, func(a, b string) int { return rest[b].Cmp(rest[a]) })
+		for _, c := range order[:left-given] {
+			part[c]++
+		}
+		for _, c := range want {
+			n := min(part[c], p.request(c, r)-gets[c])
+			gets[c], left = gets[c]+n, left-n
+		}
+	}
+	return gets
+}
+
+// share in millionths, cut off after the part and after the weight.
+func (p *plain) share(of string) *big.Int {
+	most := big.NewInt(0)
+	for _, r := range resources {
+		_, named := p.limit(of, r)
+		over := p.taken(of, r) - p.least(of, r)
+		all := p.entitled(root, r)
+		if p.specs[of].Apart {
+			all = p.entitled(of, r)
+		}
+		if !named || over <= 0 || all == math.MaxInt64 {
+			continue
+		}
+		s := new(big.Int).SetUint64(math.MaxUint64)
+		if all > 0 {
+			s = new(big.Int).Div(new(big.Int).Mul(big.NewInt(over), big.NewInt(1_000_000)), big.NewInt(all))
+			if p.specs[of].Parent != "" && !p.specs[of].Apart {
+				sum := new(big.Int)
+				for _, c := range p.children(p.specs[of].Parent) {
+					sum.Add(sum, big.NewInt(p.weight(c, r)))
+				}
+				if w := p.weight(of, r); w == 0 {
+					s = new(big.Int).SetUint64(math.MaxUint64)
+				} else {
+					s = s.Div(s.Mul(s, sum), big.NewInt(w))
+				}
+			}
+		}
+		if s.Cmp(most) > 0 {
+			most = s
+		}
+	}
+	return most
+}
+
+func (p *plain) before(a, b string) bool {
+	if c := p.share(a).Cmp(p.share(b)); c != 0 {
+		return c < 0
+	}
+	if p.since[a] != p.since[b] {
+		return p.since[a] < p.since[b]
+	}
+	return strings.Compare(a, b) < 0
+}
+
+// idle is what is kept for a quota, and those below it, that lend nothing.
+func (p *plain) idle(of, r string) (n int64) {
+	for _, c := range p.children(of) {
+		n += p.idle(c, r)
+	}
+	if p.specs[of].Keeps {
+		n = max(n, p.least(of, r)-p.taken(of, r))
+	}
+	return n
+}
+
+// free is what the tree has for those who ask for something of the quotas on some paths.
+func (p *plain) free(on map[string]bool, r string) int64 {
+	all, known := p.entitled(root, r), false
+	for q := range p.specs {
+		_, named := p.limit(q, r)
+		known = known || named
+	}
+	if all == math.MaxInt64 || !known {
+		return math.MaxInt64
+	}
+	all -= p.taken(root, r)
+	for q := range on {
+		for _, c := range p.children(q) {
+			if !on[c] {
+				all -= p.idle(c, r)
+			}
+		}
+	}
+	return all
+}
+
+// paths are the quotas that the waiting members of a gang ask something of.
+func (p *plain) paths(gang string) map[string]bool {
+	on := map[string]bool{}
+	for _, pod := range p.pods {
+		if pod.Gang == gang && pod.State == quota.Waits {
+			for _, q := range p.path(pod.Quota) {
+				on[q] = true
+			}
+		}
+	}
+	return on
+}
+
+// admit says why a gang is refused; "" if it is not.
+func (p *plain) admit(gang string) quota.Cause {
+	on := p.paths(gang)
+	for q := range on {
+		for _, r := range resources {
+			most, _ := p.limit(q, r)
+			if w := p.demand(gang, q, r, true, true); w > 0 && p.taken(q, r) > most-w {
+				return quota.OverMax
+			}
+		}
+	}
+	for q := range on {
+		for _, r := range resources {
+			var fixed, has int64
+			for _, pod := range p.pods {
+				if pod.Fixed && p.within(pod, q) && (pod.State != quota.Waits || pod.Gang == gang) {
+					has += pod.Asks[r]
+					if pod.State == quota.Waits {
+						fixed += pod.Asks[r]
+					}
+				}
+			}
+			if _, named := p.specs[q].Min[r]; named && fixed > 0 && has > p.least(q, r) {
+				return quota.OverMin
+			}
+		}
+	}
+	var later bool
+	for q := range on {
+		above := false
+		for _, r := range resources {
+			_, named := p.limit(q, r)
+			if w := p.demand(gang, q, r, true, true); w > 0 && named && p.taken(q, r) > p.entitled(q, r)-w {
+				above = true
+			}
+		}
+		if !above || p.specs[q].Apart {
+			continue
+		}
+		for _, r := range resources {
+			if w := p.demand(gang, root, r, true, true); w > 0 && p.free(on, r) < w {
+				return quota.OverFree
+			}
+		}
+		for _, s := range p.children(p.specs[q].Parent) {
+			later = later || q != root && !on[s] && p.before(s, q) && p.starter(s)
+		}
+	}
+	if later {
+		return quota.NotNext
+	}
+	return ""
+}
+
+// starter says whether a gang waits below a quota that could start now.
+func (p *plain) starter(below string) bool {
+	for _, g := range p.gangs() {
+		on := p.paths(g)
+		if p.passed[g] || !on[below] {
+			continue
+		}
+		could, here := true, false
+		for leaf := range on {
+			if len(p.children(leaf)) == 0 && slices.Contains(p.path(leaf), below) && p.asks(g, leaf) {
+				here = true
+			}
+		}
+		for q := range on {
+			for _, r := range resources {
+				most, _ := p.limit(q, r)
+				w := p.demand(g, q, r, true, true)
+				could = could && (w == 0 || p.taken(q, r) <= most-w)
+			}
+		}
+		for _, r := range resources {
+			w := p.demand(g, root, r, true, true)
+			could = could && (w == 0 || p.free(on, r) >= w)
+		}
+		if here && could {
+			return true
+		}
+	}
+	return false
+}
+
+// guaranteed lists the gangs that fit the min of a quota.
+func (p *plain) guaranteed(of string) map[string]bool {
+	out, sure := map[string]bool{}, map[string]bool{}
+	var running []string
+	for _, g := range p.gangs() {
+		has := false
+		for _, pod := range p.pods {
+			has = has || pod.Gang == g && pod.State != quota.Waits && p.within(pod, of)
+		}
+		if !has {
+			continue
+		}
+		running, sure[g] = append(running, g), len(p.children(of)) > 0
+		for _, c := range p.children(of) {
+			below := false
+			for _, pod := range p.pods {
+				below = below || pod.Gang == g && pod.State != quota.Waits && p.within(pod, c)
+			}
+			sure[g] = sure[g] && (!below || p.guaranteed(c)[g])
+		}
+	}
+	slices.SortFunc(running, func(a, b string) int {
+		switch x, y := p.gang(a), p.gang(b); {
+		case sure[a] != sure[b] && sure[a]:
+			return -1
+		case sure[a] != sure[b]:
+			return 1
+		case x.Priority != y.Priority:
+			return int(y.Priority - x.Priority)
+		case x.Since != y.Since:
+			return int(x.Since - y.Since)
+		}
+		return strings.Compare(a, b)
+	})
+	has := map[string]int64{}
+	for _, g := range running {
+		fits := len(p.specs[of].Min) > 0
+		for r := range p.specs[of].Min {
+			fits = fits && has[r]+p.demand(g, of, r, false, true) <= p.least(of, r)
+		}
+		if !fits {
+			continue
+		}
+		out[g] = true
+		for r := range p.specs[of].Min {
+			has[r] += p.demand(g, of, r, false, true)
+		}
+	}
+	return out
+}
+
+// gang is the pod of a gang that speaks for it: its priority is the highest, it began first.
+func (p *plain) gang(name string) (is quota.Pod) {
+	is.Priority, is.Since = math.MinInt32, math.MaxInt64
+	for _, pod := range p.pods {
+		if pod.Gang == name {
+			is.Priority, is.Fixed = max(is.Priority, pod.Priority), is.Fixed || pod.Fixed
+			if pod.State != quota.Waits {
+				is.Since = min(is.Since, pod.Since)
+			}
+		}
+	}
+	return is
+}
+
+// drawWorld makes a small tree.
+func drawWorld(t *rapid.T) (*plain, *quota.Book) {
+	p := &plain{specs: map[string]quota.Spec{root: {Name: root, Inner: true}}, totals: quota.List{}, pods: map[string]quota.Pod{}, passed: map[string]bool{}, since: map[string]int64{}}
+	rich := rapid.Bool().Draw(t, "rich")
+	p.rich = rich
+	amounts := func(label string, odds int) quota.List {
+		l := quota.List{}
+		for _, r := range resources {
+			if rapid.IntRange(0, 9).Draw(t, label+r) < odds && (!rich || label == "max" && r == "cpu") {
+				l[r] = int64(rapid.IntRange(0, 24).Draw(t, label+"of"+r))
+				if rich {
+					l[r] += 16
+				}
+			}
+		}
+		return l
+	}
+	for _, r := range resources {
+		p.totals[r] = int64(among(t, 0, 3, "total"+r) * among(t, 4, 14, "times"+r))
+		if rich {
+			p.totals[r] = int64(among(t, 16, 40, "much"+r))
+		}
+	}
+	above := []string{root}
+	for i := range among(t, 1, 7, "quotas") {
+		name := fmt.Sprintf("q%d", i)
+		s := quota.Spec{
+			Name: name, Parent: rapid.SampledFrom(above).Draw(t, "parent"), Min: amounts("min", 4), Max: amounts("max", 6),
+			Keeps: among(t, 0, 3, "keeps") == 0, Inner: among(t, 0, 3, "inner") == 0,
+		}
+		if among(t, 0, 2, "weighs") == 0 {
+			s.Weight = amounts("weight", 6)
+		}
+		for r, n := range s.Min {
+			if most, ok := s.Max[r]; ok && n > most {
+				s.Min[r] = most
+			}
+		}
+		if s.Parent == root && among(t, 0, 5, "apart") == 0 {
+			s.Apart, s.Inner = true, false
+		}
+		p.specs[name] = s
+		if s.Inner && len(above) < 4 {
+			above = append(above, name)
+		}
+	}
+	var specs []quota.Spec
+	for _, name := range slices.Sorted(keysOf(p.specs)) {
+		specs = append(specs, p.specs[name])
+	}
+	tree, problems := quota.Grow(specs)
+	if len(problems) > 0 {
+		t.Fatalf("problems: %v", problems)
+	}
+	b := quota.NewBook(tree)
+	b.Total(root, p.totals)
+	return p, b
+}
+
+// among draws a number from low to high, all of them equally often.
+func among(t *rapid.T, low, high int, label string) int {
+	return low + worlds.Even(t, high-low+1, label)
+}
+
+func keysOf[V any](m map[string]V) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// TestBook: after any history a Book answers as its twin, which adds up everything anew.
+func TestBook(t *testing.T) {
+	kinds := []string{"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough"}
+	worlds.Check(t, 10000, kinds, func(t *rapid.T, y worlds.Tally) {
+		p, b := drawWorld(t)
+		var leaves []string
+		for name, s := range p.specs {
+			if !s.Inner {
+				leaves = append(leaves, name)
+			}
+		}
+		if slices.Sort(leaves); len(leaves) == 0 {
+			return
+		}
+		for step := range among(t, 1, 14, "steps") {
+			history(t, p, b, leaves, int64(step+1))
+		}
+		compare(t, p, b, y)
+	})
+}
+
+// history is one thing that happens.
+func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) {
+	gang := rapid.SampledFrom([]string{"A", "B", "C", "D", "E"}).Draw(t, "gang")
+	switch among(t, 0, 9, "what") {
+	case 0:
+		for name, pod := range p.pods {
+			if pod.Gang == gang {
+				delete(p.pods, name)
+				b.Remove(name)
+			}
+		}
+	case 1:
+		is := rapid.Bool().Draw(t, "passed")
+		p.passed[gang] = is
+		b.Passed(gang, is)
+	default:
+		quotaName := rapid.SampledFrom(leaves).Draw(t, "quota")
+		asks := quota.List{}
+		for _, r := range resources {
+			if n := rapid.IntRange(-4, 8).Draw(t, r); n > 0 {
+				asks[r] = int64(n)
+			}
+		}
+		states := []quota.State{quota.Waits, quota.Waits, quota.Keeps, quota.Holds}
+		if p.rich {
+			states = append(states, quota.Waits, quota.Waits, quota.Waits, quota.Waits)
+		}
+		state := rapid.SampledFrom(states).Draw(t, "state")
+		fixed := among(t, 0, 9, "fixed") == 0
+		for i := range among(t, 1, 3, "members") {
+			pod := quota.Pod{
+				Name: fmt.Sprintf("%s-%d", gang, i+3*among(t, 0, 1, "slot")), Gang: gang, Quota: quotaName, Asks: asks, State: state, Fixed: fixed,
+				Since: now, Priority: int32(among(t, 0, 1, "priority")),
+			}
+			p.pods[pod.Name] = pod
+			b.Set(pod)
+			if state != quota.Waits {
+				for _, q := range p.path(quotaName) {
+					p.since[q] = max(p.since[q], now)
+				}
+			}
+		}
+	}
+	if among(t, 0, 9, "replant") == 0 {
+		b.Replant(b.Tree()) // who was served when is forgotten by those who are gone
+		p.since = map[string]int64{}
+		for _, pod := range p.pods {
+			if pod.State != quota.Waits {
+				for _, q := range p.path(pod.Quota) {
+					p.since[q] = max(p.since[q], pod.Since)
+				}
+			}
+		}
+	}
+}
+
+func compare(t *rapid.T, p *plain, b *quota.Book, y worlds.Tally) {
+	for name := range p.specs {
+		is, _ := b.Balance(name)
+		for _, r := range resources {
+			most, named := p.limit(name, r)
+			if got, want := is.Used[r]+is.Reserved[r], p.taken(name, r); got != want && named {
+				t.Fatalf("%s has taken %d %s, and not %d", name, got, r, want)
+			}
+			if got, want := is.Request[r], p.request(name, r); got != want && named {
+				t.Fatalf("%s asks for %d %s, and not %d", name, got, r, want)
+			}
+			if got, want := is.Entitled[r], p.entitled(name, r); named && want != math.MaxInt64 && got != want {
+				t.Fatalf("%s is entitled to %d %s, and not %d (max %d)", name, got, r, want, most)
+			}
+		}
+		if got, want := fmt.Sprint(uint64(is.Share)), p.share(name).String(); got != want {
+			t.Fatalf("the share of %s is %s, and not %s", name, got, want)
+		}
+		sure := p.guaranteed(name)
+		for _, g := range is.Guaranteed {
+			y["guaranteed"]++
+			if !sure[g] {
+				t.Fatalf("%s is not guaranteed in %s", g, name)
+			}
+		}
+		if y["borrows"] += len(is.Borrowing); len(is.Guaranteed) != len(sure) {
+			t.Fatalf("guaranteed in %s: %v, and not %v", name, is.Guaranteed, sure)
+		}
+	}
+	for _, g := range p.gangs() {
+		if len(p.paths(g)) == 0 {
+			continue
+		}
+		want := p.admit(g)
+		ask := askOf(p, g)
+		_, refusal := b.Admit(ask)
+		got := quota.Cause("")
+		if refusal != nil {
+			got = refusal.Cause
+		}
+		if got != want {
+			t.Fatalf("%s is refused for %q, and not %q", g, got, want)
+		}
+		if y.Count(string(want), want != ""); want == "" {
+			y["admitted"]++
+		}
+		compareReclaim(t, p, b, ask, y)
+	}
+}
+
+func askOf(p *plain, gang string) quota.Ask {
+	a := quota.Ask{Gang: gang, Priority: p.gang(gang).Priority}
+	for _, name := range slices.Sorted(keysOf(p.pods)) {
+		if pod := p.pods[name]; pod.Gang == gang && pod.State == quota.Waits {
+			a.Need = append(a.Need, quota.Want{Quota: pod.Quota, Asks: pod.Asks, Fixed: pod.Fixed, Count: 1})
+		}
+	}
+	return a
+}

@@ -1,0 +1,271 @@
+package quota
+
+import (
+	"math"
+	"slices"
+)
+
+// Policy says which gangs of other quotas may be evicted.
+type Policy string
+
+// The policies, as users write them.
+const (
+	AnyPriority   Policy = "Any"
+	LowerPriority Policy = "LowerPriority"
+	Never         Policy = "Never"
+)
+
+// Right is why a gang may be evicted for another one.
+type Right uint8
+
+const (
+	None     Right = iota
+	Own            // it is of the same quota, and of lower priority
+	ByMin          // it borrows, and the other one's quota stays within its min
+	ByShares       // it borrows, its quota has more than it is entitled to, and the other one's has not
+)
+
+// Reclaim is the search for gangs that may be evicted for one, from the moment it begins: the book must not change
+// meanwhile.
+type Reclaim struct {
+	book   *Book
+	ask    Ask
+	policy Policy
+	load   *load
+}
+
+// Reclaim begins the search for gangs that may be evicted for one.
+func (b *Book) Reclaim(a Ask, p Policy) *Reclaim {
+	r := &Reclaim{book: b, ask: a, policy: p}
+	r.load = &load{view: b.View(), ask: &r.ask}
+	for _, w := range a.Need {
+		r.load.add(w, w.Count)
+	}
+	for _, at := range r.load.at {
+		b.settle(b.tree.nodes[at.node].top)
+	}
+	return r
+}
+
+// Right says whether a gang may be evicted as things are, and why. A gang that nobody knows has no quota, and may not.
+func (r *Reclaim) Right(gang string) (least Right) {
+	for _, t := range r.titles(gang) {
+		if t.right == None {
+			return None
+		}
+		least = max(least, t.right)
+	}
+	return least
+}
+
+// title is the right to what a gang has of one quota. ByShares, it is against the quota others, for mine.
+type title struct {
+	right        Right
+	mine, others int
+}
+
+// titles are the rights to a gang, one for each quota in which it has something.
+func (r *Reclaim) titles(name string) (all []title) {
+	g := r.book.gangs[name]
+	if g == nil || name == r.ask.Gang || r.load.broken != nil {
+		return nil
+	}
+	g.facts()
+	for _, p := range g.parts {
+		if p.pods[Holds]+p.pods[Keeps] == 0 {
+			continue
+		}
+		var best title
+		if n := &r.book.tree.nodes[p.node]; !g.fixed && !n.Spared && n.broken == "" {
+			best = r.best(p)
+		}
+		all = append(all, best)
+	}
+	return all
+}
+
+// best is the best right to what a gang has of one quota, for any of those that the ask is for.
+func (r *Reclaim) best(p *part) (best title) {
+	for _, at := range r.load.at {
+		if at.node != at.leaf {
+			continue
+		}
+		if is := r.between(at.leaf, p); is.right != None && (best.right == None || is.right < best.right) {
+			best = is
+		}
+	}
+	return best
+}
+
+// between is the right of a quota that members name to what a gang has of another one.
+func (r *Reclaim) between(leaf int, p *part) title {
+	if leaf == p.node {
+		if p.gang.priority < r.ask.Priority {
+			return title{right: Own}
+		}
+		return title{}
+	}
+	if r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority {
+		return title{}
+	}
+	mine, others := r.book.tree.apart(leaf, p.node)
+	if mine < 0 || r.book.class.at(others)[p.gang] != Borrows {
+		return title{}
+	}
+	t := title{mine: mine, others: others}
+	if r.within(mine) {
+		t.right = ByMin
+	} else if r.shares(mine, others, r.load.view) {
+		t.right = ByShares
+	}
+	return t
+}
+
+// apart returns the quotas next below the lowest one that is above both; -1 if there is none, or one is above the other.
+func (t *Tree) apart(i, j int) (above, of int) {
+	a, b := t.up(i), t.up(j)
+	for n := range min(len(a), len(b)) {
+		if a[n] != b[n] {
+			if n == 0 {
+				break
+			}
+			return a[n], b[n]
+		}
+	}
+	return -1, -1
+}
+
+// up lists the quotas from the top of the tree down to one.
+func (t *Tree) up(i int) (path []int) {
+	for ; i >= 0; i = t.nodes[i].parent {
+		path = append(path, i)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// within says whether a quota stays within its min with what is asked for, in what its min names; it must name some of
+// that.
+func (r *Reclaim) within(node int) (any bool) {
+	n := &r.book.tree.nodes[node]
+	for d, wants := range r.load.top(node).all {
+		if wants == 0 || !n.hasMin[d] {
+			continue
+		}
+		if any = true; n.min[d]-r.load.view.taken(node, d) < wants {
+			return false
+		}
+	}
+	return any
+}
+
+// shares says whether a quota stays within what it is entitled to while another one has more than that, of something
+// that is asked for.
+func (r *Reclaim) shares(mine, others int, v *View) (over bool) {
+	b := r.book
+	if !b.Runtime {
+		return false
+	}
+	t := b.tree
+	for d, wants := range r.load.top(mine).all {
+		if wants == 0 || !t.nodes[mine].named[d] {
+			continue
+		}
+		if e := b.accounts[mine].entitled[d]; e != math.MaxInt64 && e-v.taken(mine, d) < wants {
+			return false
+		}
+		over = over || t.nodes[others].named[d] && v.taken(others, d) > b.accounts[others].entitled[d]
+	}
+	return over
+}
+
+// Enough says whether it is right that these gangs leave, and whether the ask is admitted then. Victims are the pods
+// that leave, by gang.
+func (r *Reclaim) Enough(victims map[string][]string) bool {
+	by := map[title][]string{}
+	for _, name := range sortedKeys(victims) {
+		titles := r.titles(name)
+		for _, t := range titles {
+			if t.right == None {
+				return false
+			}
+			if t.right == ByShares {
+				by[t] = append(by[t], name)
+			}
+		}
+		if titles == nil {
+			return false
+		}
+	}
+	for t, names := range by {
+		if !r.inTurn(t, names, victims) {
+			return false
+		}
+	}
+	v := r.book.View()
+	for _, pods := range victims {
+		v.Leave(pods...)
+	}
+	_, refusal := v.Admit(Ask{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
+	return refusal == nil
+}
+
+// inTurn says whether there is an order in which gangs of a quota leave so that it has too much before each of them
+// does: one that may be the last when all others have left.
+func (r *Reclaim) inTurn(t title, gangs []string, victims map[string][]string) bool {
+	return slices.ContainsFunc(gangs, func(last string) bool {
+		v := r.book.View()
+		for _, name := range gangs {
+			if name != last {
+				v.Leave(victims[name]...)
+			}
+		}
+		return r.shares(t.mine, t.others, v)
+	})
+}
+
+// Short is what must be freed below a quota before the ask is admitted.
+type Short struct {
+	Quota  string
+	Amount List
+}
+
+// Shorts lists what must be freed, from the quotas that members name upwards; ok is false if nobody who leaves helps.
+func (r *Reclaim) Shorts() (all []Short, ok bool) {
+	l, b := r.load, r.book
+	if l.broken != nil {
+		return nil, false
+	}
+	refusal := l.refused()
+	if refusal == nil {
+		return nil, true
+	}
+	if refusal.Cause == OverMin || refusal.Cause == Claimed {
+		return nil, false
+	}
+	for _, at := range l.at {
+		n := &b.tree.nodes[at.node]
+		short := List{}
+		for d, wants := range at.all {
+			limit := n.max[d]
+			if refusal.Cause == OverFree || refusal.Cause == NotNext {
+				if e := b.accounts[at.node].entitled[d]; n.named[d] && !n.Apart {
+					limit = min(limit, e)
+				}
+			}
+			if limit == math.MaxInt64 || wants == 0 {
+				continue
+			}
+			if n.max[d] < wants {
+				return nil, false // it would never fit
+			}
+			if more := wants + l.view.taken(at.node, d) - limit; more > 0 {
+				short[b.tree.resources[d]] = more
+			}
+		}
+		if len(short) > 0 {
+			all = append(all, Short{Quota: n.Name, Amount: short})
+		}
+	}
+	return all, true
+}

@@ -1,0 +1,314 @@
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Tree is quotas, parents before children. It never changes.
+type Tree struct {
+	resources []string
+	number    map[string]int // by resource
+	nodes     []node
+	byName    map[string]int
+}
+
+// node is a quota of a tree.
+type node struct {
+	Spec
+	parent   int       // -1 at the top
+	top      int       // of its tree
+	beside   int       // the top of the tree that it is apart from; -1 if it is none
+	children []int     // by name
+	open     []int     // resources that neither its weight nor its max names
+	weights  []weights // of its children, by resource
+	min      vector
+	max      vector
+	weight   vector
+	hasMin   []bool // by resource: its min names it
+	named    []bool // by resource: its min or max does
+	broken   string // why its pods wait; "" if they need not
+}
+
+// Grow makes a tree of quotas, whatever they say: what is wrong with one is a problem, and never one of the quotas
+// that have nothing to do with it.
+func Grow(specs []Spec) (*Tree, []Problem) {
+	g := &grower{specs: specs, counts: map[string]int{}}
+	g.first()
+	t := &Tree{byName: map[string]int{}, number: map[string]int{}}
+	for _, i := range g.counts {
+		t.resources = append(t.resources, names(specs[i].Min, specs[i].Max)...)
+	}
+	slices.Sort(t.resources)
+	t.resources = slices.Compact(t.resources)
+	for r, name := range t.resources {
+		t.number[name] = r
+	}
+	for _, i := range g.order() {
+		t.hang(g, i)
+	}
+	t.index()
+	slices.SortStableFunc(g.problems, func(a, b Problem) int { return cmp.Compare(a.Spec, b.Spec) })
+	return t, g.problems
+}
+
+// grower finds out what is wrong with quotas.
+type grower struct {
+	specs    []Spec
+	counts   map[string]int // by name, the one that counts
+	problems []Problem
+}
+
+func (g *grower) problem(i int, stops bool, format string, args ...any) {
+	g.problems = append(g.problems, Problem{Spec: i, Words: fmt.Sprintf(format, args...), Stops: stops})
+}
+
+// first finds the quota of each name that counts: the oldest, and of those the first.
+func (g *grower) first() {
+	for i, s := range g.specs {
+		j, ok := g.counts[s.Name]
+		if !ok {
+			g.counts[s.Name] = i
+			continue
+		}
+		if s.Created < g.specs[j].Created {
+			i, j, g.counts[s.Name] = j, i, i
+		}
+		g.problem(i, true, "there is an older quota named %q, which counts", g.specs[j].Name)
+	}
+}
+
+// order lists the quotas that count, parents before children, by name; those of a cycle as if they had no parent.
+func (g *grower) order() (out []int) {
+	below := map[string][]int{}
+	all := slices.SortedFunc(maps.Values(g.counts), func(i, j int) int { return strings.Compare(g.specs[i].Name, g.specs[j].Name) })
+	for _, i := range all {
+		below[g.parent(i)] = append(below[g.parent(i)], i)
+	}
+	listed := map[int]bool{}
+	var list func(of string)
+	list = func(of string) {
+		for _, i := range below[of] {
+			if !listed[i] {
+				listed[i] = true
+				out = append(out, i)
+				list(g.specs[i].Name)
+			}
+		}
+	}
+	list("")
+	for _, i := range all {
+		if !listed[i] { // it is above itself
+			listed[i] = true
+			out = append(out, i)
+			list(g.specs[i].Name)
+		}
+	}
+	return out
+}
+
+// parent is the name of a quota's parent, if there is such a quota.
+func (g *grower) parent(i int) string {
+	p := g.specs[i].Parent
+	if _, ok := g.counts[p]; !ok {
+		return ""
+	}
+	return p
+}
+
+// hang puts a quota below its parent, which hangs already unless they are above one another.
+func (t *Tree) hang(g *grower, i int) {
+	s := g.specs[i]
+	n := node{Spec: s, parent: -1, top: len(t.nodes), beside: -1, broken: s.Wrong}
+	if s.Wrong != "" {
+		g.problem(i, true, "%s", s.Wrong)
+	}
+	stop := func(format string, args ...any) {
+		if n.broken == "" {
+			g.problem(i, true, format, args...)
+			n.broken = fmt.Sprintf(format, args...)
+		}
+	}
+	p, hangs := t.byName[s.Parent]
+	switch _, known := g.counts[s.Parent]; {
+	case s.Parent == "":
+	case !known:
+		stop("its parent %q does not exist", s.Parent)
+	case !hangs:
+		stop("its parent %q is below the quota itself", s.Parent)
+	case s.Apart:
+		n.beside = t.nodes[p].top
+	default:
+		n.parent, n.top = p, t.nodes[p].top
+		if !t.nodes[p].Inner {
+			stop("its parent %q is not marked as a parent", s.Parent)
+		} else if t.nodes[p].broken != "" && n.broken == "" {
+			n.broken = "quota " + s.Parent + " above it cannot be used: " + t.nodes[p].broken
+		}
+	}
+	for _, bad := range negative(s) {
+		stop("%s is negative", bad)
+	}
+	t.limits(&n, func(format string, args ...any) { g.problem(i, false, format, args...) })
+	t.byName[s.Name] = len(t.nodes)
+	t.nodes = append(t.nodes, n)
+}
+
+// negative names the amounts of a quota that are below zero.
+func negative(s Spec) (all []string) {
+	for _, l := range []struct {
+		of   string
+		list List
+	}{{"min", s.Min}, {"max", s.Max}, {"shared-weight", s.Weight}} {
+		for _, r := range names(l.list) {
+			if l.list[r] < 0 {
+				all = append(all, fmt.Sprintf("%s of %s, %d,", l.of, r, l.list[r]))
+			}
+		}
+	}
+	return all
+}
+
+// limits reads the amounts of a quota.
+func (t *Tree) limits(n *node, warn func(format string, args ...any)) {
+	size := len(t.resources)
+	n.min, n.max, n.weight = make(vector, size), make(vector, size), make(vector, size)
+	n.hasMin, n.named = make([]bool, size), make([]bool, size)
+	for r, name := range t.resources {
+		least, hasMin := n.Min[name]
+		most, hasMax := n.Max[name]
+		n.hasMin[r], n.named[r] = hasMin, hasMin || hasMax
+		if !hasMax {
+			most = math.MaxInt64
+		}
+		if least > most {
+			warn("min of %s is above max: %d counts instead of %d", name, most, least)
+			least = most
+		}
+		weight, weighs := n.Weight[name]
+		switch {
+		case !weighs && hasMax:
+			weight = most
+		case !weighs:
+			n.open = append(n.open, r)
+		}
+		n.min[r], n.max[r], n.weight[r] = max(least, 0), max(most, 0), max(weight, 0)
+	}
+}
+
+// index fills in what quotas know of those below them.
+func (t *Tree) index() {
+	for i, n := range t.nodes {
+		if n.parent >= 0 {
+			t.nodes[n.parent].children = append(t.nodes[n.parent].children, i)
+		}
+	}
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		n.weights = make([]weights, len(t.resources))
+		t.weigh(n.children)
+		for r := range n.weights {
+			n.weights[r] = sumWeights(len(n.children), func(c int) int64 { return t.nodes[n.children[c]].weight[r] })
+		}
+	}
+}
+
+// weigh gives children that have neither a weight nor a max as much weight as the heaviest that has.
+func (t *Tree) weigh(children []int) {
+	heaviest := make(vector, len(t.resources))
+	for r := range heaviest {
+		heaviest[r] = 1
+	}
+	for _, c := range children {
+		for r, w := range t.nodes[c].weight {
+			heaviest[r] = max(heaviest[r], w)
+		}
+	}
+	for _, c := range children {
+		for _, r := range t.nodes[c].open {
+			t.nodes[c].weight[r] = heaviest[r]
+		}
+	}
+}
+
+// weights is the sum of weights of which the last bits are left out, so many that it does not overflow.
+type weights struct {
+	sum   uint64
+	shift int
+}
+
+func sumWeights(n int, weight func(i int) int64) (w weights) {
+	var largest uint64
+	for i := range n {
+		largest = max(largest, uint64(weight(i)))
+	}
+	w.shift = max(0, bits.Len64(largest)+bits.Len(uint(n))-64)
+	for i := range n {
+		w.sum += w.of(weight(i))
+	}
+	return w
+}
+
+func (w weights) of(weight int64) uint64 { return uint64(weight) >> w.shift }
+
+// Has says whether there is a quota of that name.
+func (t *Tree) Has(name string) bool { _, ok := t.byName[name]; return ok }
+
+// Names lists the quotas, parents before children.
+func (t *Tree) Names() (all []string) {
+	for _, n := range t.nodes {
+		all = append(all, n.Name)
+	}
+	return all
+}
+
+// Spec returns a quota as it was declared, and why its pods wait; "" if they need not.
+func (t *Tree) Spec(name string) (s Spec, broken string) {
+	if i, ok := t.byName[name]; ok {
+		return t.nodes[i].Spec, t.nodes[i].broken
+	}
+	return Spec{}, ""
+}
+
+// Path lists the quotas from the top of a quota's tree down to it.
+func (t *Tree) Path(name string) (path []string) {
+	i, ok := t.byName[name]
+	if !ok {
+		return nil
+	}
+	for ; i >= 0; i = t.nodes[i].parent {
+		path = append(path, t.nodes[i].Name)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// mostAsked bounds what one pod counts as, so that sums of many do not overflow.
+const mostAsked = 1 << 47
+
+// vector is what a pod asks for by the number of each resource; what no quota names is left out.
+func (t *Tree) vector(l List) vector {
+	v := make(vector, len(t.resources))
+	for name, n := range l {
+		if r, ok := t.number[name]; ok {
+			v[r] = min(max(n, 0), mostAsked)
+		}
+	}
+	return v
+}
+
+// list is a vector by name: what is named, and what is not zero.
+func (t *Tree) list(v vector, named []bool) List {
+	out := List{}
+	for r, n := range v {
+		if n != 0 || named[r] {
+			out[t.resources[r]] = n
+		}
+	}
+	return out
+}
