@@ -67,21 +67,30 @@ func (b *Book) enter(as Member) *member {
 	g.counts.add(m, 1)
 	g.own(m, 1)
 	g.pending.update(m, false)
+	if b.Follow && m.has() {
+		b.moved = append(b.moved, m.Pod)
+	}
 	return m
 }
 
 // change is how the state of a member changes.
 func (b *Book) change(m *member, to func(*member)) {
-	g, was := b.gangs[m.Gang], m.Member
+	g, was, has := b.gangs[m.Gang], m.Member, m.has()
 	g.counts.add(m, -1)
 	to(m)
 	g.counts.add(m, 1)
+	if b.Follow && m.has() != has {
+		b.moved = append(b.moved, m.Pod)
+	}
 	if m.Done != was.Done || m.Owner != was.Owner {
 		g.own(&member{Member: Member{Done: was.Done, Owner: was.Owner}}, -1)
 		g.own(m, 1)
 	}
 	g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)
 }
+
+// has says that the member has a place in a plan, or a node.
+func (m *member) has() bool { return m.planned || m.assumed || m.runs() }
 
 // leave forgets a member.
 func (b *Book) leave(m *member) {

@@ -233,12 +233,14 @@ const (
 	Check Verb = "check"
 	// Freed says that places are free for others which were held, without any pod leaving.
 	Freed Verb = "freed"
+	// Moved says that a member has got a place or a node, or has lost it: see Book.Follow.
+	Moved Verb = "moved"
 )
 
 // Effect is something the caller must now do.
 type Effect struct {
 	Verb Verb
-	Pod  string // for Wake, Allow, Reject and Clear
+	Pod  string // for Wake, Allow, Reject, Clear and Moved
 	UID  string // of the pod, for Allow and Reject
 	Gang Ref    // for Report, Expire, Overdue and Check
 	Why  string
@@ -251,7 +253,10 @@ type Book struct {
 	// Starve is how long a group is refused before places are saved for it; 0 means for
 	// ever.
 	Starve time.Duration
+	// Follow has members told of that get a place, or lose it.
+	Follow bool
 
+	moved       []string       // of whom it is still to be told
 	savers      map[string]Ref // by namespace, the starving group that places are saved for
 	ahead       map[Ref]*ahead // by group, what is kept for members that are still to come
 	standIns    map[string]Ref // by the names of those places, the group
@@ -368,7 +373,18 @@ func New(compareNames func(a, b string) int) *Book {
 
 // Apply takes one event and returns what must be done, in a fixed order. Events may
 // come late, twice or in another order: what is not known is ignored.
-func (b *Book) Apply(ev Event, now time.Time) []Effect {
+func (b *Book) Apply(ev Event, now time.Time) []Effect { return b.tell(b.apply(ev, now)) }
+
+// tell adds to effects who has got a place, or lost it.
+func (b *Book) tell(effects []Effect) []Effect {
+	for _, pod := range b.moved {
+		effects = append(effects, Effect{Verb: Moved, Pod: pod})
+	}
+	b.moved = nil
+	return effects
+}
+
+func (b *Book) apply(ev Event, now time.Time) []Effect {
 	switch ev := ev.(type) {
 	case Declared:
 		return b.declare(ev.Spec)

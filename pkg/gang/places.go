@@ -67,6 +67,12 @@ func (b *Book) Place(pod string) (node string, confirmed bool) {
 	return "", false
 }
 
+// Has says whether a member has a place in a plan, or a node, as far as the book knows.
+func (b *Book) Has(pod string) bool {
+	m := b.pods[pod]
+	return m != nil && m.has()
+}
+
 // mostOlder bounds how many nodes are remembered on which a member had places before the last.
 const mostOlder = 8
 

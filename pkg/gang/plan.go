@@ -251,7 +251,7 @@ func (b *Book) forget(key Ref, why string) []Effect {
 
 // Forget is the answer to a reservation that can no longer be kept: its nodes are
 // gone, or its victims do not leave.
-func (b *Book) Forget(key Ref, why string) []Effect { return b.forget(key, why) }
+func (b *Book) Forget(key Ref, why string) []Effect { return b.tell(b.forget(key, why)) }
 
 // clearPlan takes all places back; nominations that stand for them are void.
 func (b *Book) clearPlan(key Ref) (out []Effect) {

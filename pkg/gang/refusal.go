@@ -13,6 +13,7 @@ const (
 	Missing             // members or gangs of its group do not exist yet
 	Plan                // no domain has room for it
 	Template            // a plugin's PreFilter refuses its members everywhere
+	Quota               // the quotas of its members have too little
 	API                 // a request failed, which says nothing of the cluster
 )
 

@@ -40,6 +40,9 @@ func (b *Book) saved(ev Saved, now time.Time) []Effect {
 	return nil
 }
 
+// Saves says whether a group's turn has come to have places saved.
+func (b *Book) Saves(group Ref) bool { return b.savers[group.Namespace] == group }
+
 // unsaveAll gives saved places back.
 func (b *Book) unsaveAll(g *group) {
 	for pod := range g.saved {
