@@ -49,6 +49,12 @@ func TestClusterRole(t *testing.T) {
 	for _, kind := range []string{"scheduling.koordinator.sh/devices", "resource.k8s.io/resourceclaimtemplates"} {
 		stock[kind+" list"], stock[kind+" watch"] = true, true
 	}
+	for _, group := range []string{"scheduling.sigs.k8s.io", "scheduling.x-k8s.io"} {
+		for _, verb := range []string{" list", " watch", " patch"} {
+			stock[group+"/elasticquotas"+verb] = true
+		}
+	}
+	stock["scheduling.x-k8s.io/elasticquotas/status patch"] = true // the other one has no such subresource
 	require.Equal(t, sorted(stock), sorted(allowed))
 }
 

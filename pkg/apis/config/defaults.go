@@ -97,6 +97,7 @@ func enable(p *configv1.Plugins) {
 	putFirst(&p.MultiPoint)
 	addGate(p)
 	addDevices(p, 1)
+	addQuota(p)
 	weigh(&p.MultiPoint)
 	for _, s := range []*configv1.PluginSet{
 		&p.PreFilter,  // plans the gang; what others filter before that is work in vain
@@ -136,6 +137,21 @@ func addDevices(p *configv1.Plugins, at int) {
 	if b := &p.Bind; len(b.Enabled) > 0 && !has(b.Enabled, DevicesName) && !has(b.Disabled, DevicesName) {
 		b.Enabled = slices.Insert(b.Enabled, 0, own)
 	}
+}
+
+// addQuota turns on the plugin that admits pods by their ElasticQuotas, unless the profile turns it off, or all that it does
+// not name. Clusters without ElasticQuotas pay nothing for it.
+func addQuota(p *configv1.Plugins) {
+	m := &p.MultiPoint
+	if has(m.Disabled, QuotaName) || has(m.Enabled, QuotaName) || has(m.Disabled, "*") {
+		return
+	}
+	for _, s := range []*configv1.PluginSet{&p.PreFilter, &p.Reserve} { // as Koordinator's configurations name it
+		if has(s.Enabled, QuotaName) {
+			return
+		}
+	}
+	m.Enabled = append(m.Enabled, configv1.Plugin{Name: QuotaName})
 }
 
 // attraction is the weight of our Score, which only pods with a network-topology-selector

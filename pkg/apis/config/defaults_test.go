@@ -286,6 +286,9 @@ func build(t *testing.T, profile kubeconfig.KubeSchedulerProfile) *kubeconfig.Pl
 	require.NoError(t, registry.Register(config.DevicesName, func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return standInDevices{}, nil
 	}))
+	require.NoError(t, registry.Register(config.QuotaName, func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return standInQuota{}, nil
+	}))
 	client := fake.NewClientset()
 	f, err := frameworkruntime.NewFramework(ctx, registry, &profile,
 		frameworkruntime.WithClientSet(client),
@@ -326,6 +329,31 @@ type standInDevices struct {
 }
 
 func (standInDevices) Name() string { return config.DevicesName }
+
+// standInQuota is a plugin with the extension points at which Koordinator's configurations name it.
+type standInQuota struct {
+	fwk.PreFilterPlugin
+	fwk.PostFilterPlugin
+	fwk.ReservePlugin
+}
+
+func (standInQuota) Name() string { return config.QuotaName }
+
+// Quotas are kept wherever a profile names the plugin, or says nothing of it.
+func TestDefaultsQuota(t *testing.T) {
+	for plugins, want := range map[string]bool{
+		`{}`: true,
+		`{multiPoint: {disabled: [{name: ElasticQuota}]}}`: false,
+		`{preFilter: {enabled: [{name: ElasticQuota}]}, postFilter: {enabled: [{name: ElasticQuota}]}, reserve: {enabled: [{name: ElasticQuota}]}}`: true,
+		`{multiPoint: {enabled: [{name: ElasticQuota}]}}`:                                                                         true,
+		`{multiPoint: {enabled: [{name: DefaultBinder}], disabled: [{name: "*"}]}, queueSort: {enabled: [{name: PrioritySort}]}}`: false,
+	} {
+		all := build(t, load(t, `profiles: [{schedulerName: a, plugins: `+plugins+`}]`).Profiles[0])
+		named := func(p kubeconfig.Plugin) bool { return p.Name == config.QuotaName }
+		require.Equal(t, want, slices.ContainsFunc(all.PreFilter.Enabled, named), plugins)
+		require.Equal(t, want, slices.ContainsFunc(all.Reserve.Enabled, named), plugins)
+	}
+}
 
 // Who gives pods devices binds before others do, wherever a profile names it, unless the profile does without.
 func TestDefaultsDevices(t *testing.T) {

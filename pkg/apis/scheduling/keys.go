@@ -62,6 +62,43 @@ const (
 	LabelQuotaPreemptible = "quota.scheduling.koordinator.sh/preemptible"
 )
 
+// These stand on an ElasticQuota of scheduling.sigs.k8s.io, and LabelQuotaName on a pod.
+const (
+	// LabelQuotaName names the ElasticQuota that a pod belongs to.
+	LabelQuotaName = "quota.scheduling.koordinator.sh/name"
+	// LabelQuotaParent names the ElasticQuota above one; without it that is the root of its tree.
+	LabelQuotaParent = "quota.scheduling.koordinator.sh/parent"
+	// LabelQuotaIsParent with the value "true" says that there are quotas below, and no pods.
+	LabelQuotaIsParent = "quota.scheduling.koordinator.sh/is-parent"
+	// LabelQuotaLends with the value "false" keeps what is not used of min.
+	LabelQuotaLends = "quota.scheduling.koordinator.sh/allow-lent-resource"
+	// LabelQuotaTree says of which tree a quota is, and LabelQuotaIsRoot with the value "true" that it is the top of it.
+	LabelQuotaTree   = "quota.scheduling.koordinator.sh/tree-id"
+	LabelQuotaIsRoot = "quota.scheduling.koordinator.sh/is-root"
+	// LabelQuotaProfile is by which profile a quota was made.
+	LabelQuotaProfile = "quota.scheduling.koordinator.sh/profile"
+	// LabelQuotaOwnNodes with the value "true" takes a tree's nodes out of the tree of the cluster.
+	LabelQuotaOwnNodes = "quota.scheduling.koordinator.sh/ignore-default-tree"
+	// AnnotationQuotaWeight says by which weights what is left over is divided: amounts by resource as JSON.
+	AnnotationQuotaWeight = "quota.scheduling.koordinator.sh/shared-weight"
+	// AnnotationQuotaNamespaces lists the namespaces whose pods belong to a quota, as JSON.
+	AnnotationQuotaNamespaces = "quota.scheduling.koordinator.sh/namespaces"
+	// AnnotationQuotaTotal is what there is for a tree, AnnotationQuotaBroken how much of it cannot be used: amounts by resource as JSON.
+	AnnotationQuotaTotal  = "quota.scheduling.koordinator.sh/total-resource"
+	AnnotationQuotaBroken = "quota.scheduling.koordinator.sh/unschedulable-resource"
+	// These are what Muster writes: what a quota is entitled to, asks for, and has of pods that are never evicted.
+	AnnotationQuotaRuntime   = "quota.scheduling.koordinator.sh/runtime"
+	AnnotationQuotaRequest   = "quota.scheduling.koordinator.sh/request"
+	AnnotationQuotaFixedUsed = "quota.scheduling.koordinator.sh/non-preemptible-used"
+)
+
+// Quotas that are there without being declared.
+const (
+	RootQuota    = "koordinator-root-quota"
+	DefaultQuota = "koordinator-default-quota"
+	SystemQuota  = "koordinator-system-quota"
+)
+
 // Other systems number the pods that they make by these. Without an AnnotationTopologyIndex
 // the first that a pod has is its rank, in this order. None of them is ours to define.
 const (

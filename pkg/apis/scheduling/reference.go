@@ -23,8 +23,9 @@ type Chapter struct {
 }
 
 const (
-	onPod  = "Pod"
-	onBoth = "PodGroup, Pod"
+	onPod   = "Pod"
+	onBoth  = "PodGroup, Pod"
+	onQuota = "ElasticQuota"
 
 	aName      = "the name of a PodGroup in the pod's namespace"
 	anyValue   = "any string"
@@ -101,7 +102,36 @@ func chapters() []Chapter {
 			Keys: []Key{
 				{Name: AnnotationTopologySelector, On: onPod, Meaning: "pods of the cluster with the same string attract one another", Legal: anyValue, Default: "none", Example: "model-a"},
 				{Name: LabelDisablePreemptible, Label: true, On: onPod, Meaning: "`true`: the pod is never a victim", Legal: "`true`; other values have no effect", Default: "may be a victim", Example: "true"},
-				{Name: LabelQuotaPreemptible, Label: true, On: onPod, Meaning: "`false`: the pod is never a victim", Legal: "`false`; other values have no effect", Default: "may be a victim", Example: "false"},
+				{Name: LabelQuotaPreemptible, Label: true, On: onPod, Meaning: "`false`: the pod is never a victim; where its quota has a min, it must fit that with all others like it", Legal: "`false`; other values have no effect", Default: "may be a victim", Example: "false"},
+			},
+		},
+		{
+			Title: "Quotas",
+			Intro: "Which ElasticQuota of `scheduling.sigs.k8s.io` a pod belongs to: the one that its label names; else the one that is called like the pod's namespace, in that namespace; " +
+				"else the one that lists the namespace; else the ElasticQuota of `scheduling.x-k8s.io` in the namespace; else `koordinator-default-quota`. A name that no quota has is told in an event `QuotaNotFound`; " +
+				"what is wrong with a quota in an event `QuotaNotUsable` on it. See [quotas](quotas.md).",
+			Keys: []Key{
+				{Name: LabelQuotaName, Label: true, On: onPod, Meaning: "the ElasticQuota that the pod belongs to", Legal: "the name of an ElasticQuota without quotas below it", Default: "by namespace, see above", Example: "research"},
+				{Name: LabelQuotaParent, Label: true, On: onQuota, Meaning: "the quota above", Legal: "the name of an ElasticQuota that is marked as a parent", Default: "`koordinator-root-quota`, or the root of its tree", Example: "research"},
+				{Name: LabelQuotaIsParent, Label: true, On: onQuota, Meaning: "`true`: there are quotas below it, and no pods belong to it", Legal: "`true`; other values have no effect", Default: "pods belong to it", Example: "true"},
+				{Name: LabelQuotaLends, Label: true, On: onQuota, Meaning: "`false`: what it does not use of its min is lent to nobody", Legal: "`false`; other values have no effect", Default: "it is lent", Example: "false"},
+				{Name: AnnotationQuotaWeight, On: onQuota, Meaning: "by which weights what is left over is divided", Default: "max; where that names nothing, as much as any sibling's", Example: `{"cpu":"40","memory":"80Gi"}`, Check: check(ParseQuotaAmounts(AnnotationQuotaWeight))},
+				{Name: AnnotationQuotaNamespaces, On: onQuota, Meaning: "the namespaces whose pods belong to the quota", Default: "none", Example: `["team-a","team-a-dev"]`, Check: check(ParseQuotaNamespaces)},
+				{Name: LabelQuotaTree, Label: true, On: onQuota, Meaning: "of which tree the quota is", Legal: anyValue, Default: "the tree of the whole cluster", Example: "a100"},
+				{Name: LabelQuotaIsRoot, Label: true, On: onQuota, Meaning: "`true`: the quota is the top of its tree", Legal: "`true`; other values have no effect", Default: "it has a parent", Example: "true"},
+				{Name: AnnotationQuotaTotal, On: onQuota, Meaning: "on the top of a tree: how much there is for the tree", Default: "no limit", Example: `{"cpu":"960","nvidia.com/gpu":"96"}`, Check: check(ParseQuotaAmounts(AnnotationQuotaTotal))},
+				{Name: AnnotationQuotaBroken, On: onQuota, Meaning: "on the top of a tree: how much of that cannot be used", Default: "nothing", Example: `{"cpu":"96"}`, Check: check(ParseQuotaAmounts(AnnotationQuotaBroken))},
+				{Name: LabelQuotaOwnNodes, Label: true, On: onQuota, Meaning: "on the top of a tree, `true`: what there is for the tree is not there for the tree of the cluster", Legal: "`true`; other values have no effect", Default: "it counts for both", Example: "true"},
+				{Name: LabelQuotaProfile, Label: true, On: onQuota, Meaning: "the ElasticQuotaProfile that made the quota; has no effect", Legal: anyValue, Default: "none", Example: "a100"},
+			},
+		},
+		{
+			Title: "What Muster writes on quotas",
+			Intro: "At most once a second, where it has changed; `status.used` besides.",
+			Keys: []Key{
+				{Name: AnnotationQuotaRuntime, On: onQuota, Meaning: "what the quota is entitled to", Legal: "any value; it has no effect", Default: "none", Example: `{"cpu":"48"}`},
+				{Name: AnnotationQuotaRequest, On: onQuota, Meaning: "what its pods have and ask for, as far as max allows", Legal: "any value; it has no effect", Default: "none", Example: `{"cpu":"64"}`},
+				{Name: AnnotationQuotaFixedUsed, On: onQuota, Meaning: "what pods have that are never evicted", Legal: "any value; it has no effect", Default: "none", Example: `{"cpu":"8"}`},
 			},
 		},
 		{
