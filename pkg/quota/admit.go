@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -45,10 +46,14 @@ type Refusal struct {
 	Limit, Used, Reserved, Request List
 	Pods                           int
 	Exceeds                        []string // resources of which there is too little, sorted
+	Tree                           Standing // for OverFree: of the whole tree
 	Borrowed                       []string // for OverFree: the other quotas of its parent that have more than their min
 	By                             string   // for Claimed, the gang; for NotNext, the quota that is served first
 	Words                          string   // for Broken
 }
+
+// Standing is what there is, and what of it is taken.
+type Standing struct{ Limit, Used, Reserved List }
 
 // View is the book as if some pods had left.
 type View struct {
@@ -64,29 +69,57 @@ type freed struct {
 // View returns the book as it is.
 func (b *Book) View() *View { return &View{book: b, freed: map[int]*freed{}, gone: map[string]bool{}} }
 
-// Leave has pods leave the view, each of them once. Who waits, or is not known, has nothing to give back.
+// Clone is the same view, which others may change.
+func (v *View) Clone() *View {
+	c := &View{book: v.book, freed: make(map[int]*freed, len(v.freed)), gone: maps.Clone(v.gone)}
+	for i, f := range v.freed {
+		c.freed[i] = &freed{slices.Clone(f.all), slices.Clone(f.fixed)}
+	}
+	return c
+}
+
+// Any says whether somebody has left.
+func (v *View) Any() bool { return len(v.gone) > 0 }
+
+// Leave has pods leave the view. Who waits, has left already, or is not known, has nothing to give back.
 func (v *View) Leave(pods ...string) {
 	for _, name := range pods {
-		p := v.book.pods[name]
-		if p == nil || p.State == Waits || v.gone[name] {
-			continue
+		if p := v.book.pods[name]; p != nil && p.State != Waits && !v.gone[name] {
+			v.gone[name] = true
+			v.count(p, 1)
 		}
-		v.gone[name] = true
-		i, ok := v.book.tree.byName[p.Quota]
-		if !ok {
-			continue
+	}
+}
+
+// Return has pods come back that have left.
+func (v *View) Return(pods ...string) {
+	for _, name := range pods {
+		if v.gone[name] {
+			delete(v.gone, name)
+			v.count(v.book.pods[name], -1)
 		}
-		back := v.book.tree.vector(p.Asks)
-		for ; i >= 0; i = v.book.tree.nodes[i].parent {
-			f := v.freed[i]
-			if f == nil {
-				f = &freed{all: make(vector, len(back)), fixed: make(vector, len(back))}
-				v.freed[i] = f
-			}
-			f.all.add(back)
-			if p.Fixed {
-				f.fixed.add(back)
-			}
+	}
+}
+
+// count notes what a pod gives back.
+func (v *View) count(p *Pod, times int64) {
+	i, ok := v.book.tree.byName[p.Quota]
+	if !ok {
+		return
+	}
+	back := v.book.tree.vector(p.Asks)
+	for r := range back {
+		back[r] *= times
+	}
+	for ; i >= 0; i = v.book.tree.nodes[i].parent {
+		f := v.freed[i]
+		if f == nil {
+			f = &freed{all: make(vector, len(back)), fixed: make(vector, len(back))}
+			v.freed[i] = f
+		}
+		f.all.add(back)
+		if p.Fixed {
+			f.fixed.add(back)
 		}
 	}
 }
@@ -321,7 +354,7 @@ func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Ref
 		Limit: List{}, Used: List{}, Reserved: List{}, Request: List{},
 	}
 	for d, n := range r.all {
-		if n > 0 && t.nodes[r.node].named[d] {
+		if n > 0 && (t.nodes[r.node].named[d] || t.nodes[r.node].parent < 0 && limit[d] != math.MaxInt64) {
 			name := t.resources[d]
 			out.Limit[name], out.Used[name], out.Reserved[name], out.Request[name] = limit[d], a.used[d], a.reserved[d], n
 			if cause == OverMin {
@@ -353,6 +386,8 @@ func (l *load) above(r *request) *Refusal {
 	if short := l.tooFew(l.top(n.top)); short != nil {
 		refusal := l.refuse(r, OverFree, entitled, exceeds)
 		refusal.Borrowed = l.borrowers(r, exceeds)
+		top := l.refuse(l.top(n.top), OverFree, v.book.accounts[n.top].entitled, nil)
+		refusal.Tree = Standing{Limit: top.Limit, Used: top.Used, Reserved: top.Reserved}
 		return refusal
 	}
 	if n.parent < 0 {

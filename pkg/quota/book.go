@@ -293,6 +293,8 @@ func (b *Book) tidy(g *gang) {
 	})
 	if len(g.parts) == 0 {
 		delete(b.gangs, g.name)
+		delete(b.passed, g.name)
+		delete(b.claims, g.name)
 	}
 }
 

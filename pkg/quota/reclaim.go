@@ -58,6 +58,16 @@ func (r *Reclaim) Right(gang string) (least Right) {
 	return least
 }
 
+// Any says whether any gang may be evicted.
+func (r *Reclaim) Any() bool {
+	for name := range r.book.gangs {
+		if r.Right(name) != None {
+			return true
+		}
+	}
+	return false
+}
+
 // title is the right to what a gang has of one quota. ByShares, it is against the quota others, for mine.
 type title struct {
 	right        Right
