@@ -70,21 +70,24 @@ var arrows = map[string][]string{
 		"pkg/kube/convert", "pkg/kube/source", "pkg/topology",
 	},
 	"pkg/kube/convert": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/gang", "pkg/offer", "pkg/plan", "pkg/topology",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/gang", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/allot":       {"pkg/apis/scheduling"},
 	"pkg/kube/fit":         {"pkg/offer"},
 	"pkg/kube/ledger":      {"pkg/kube/convert", "pkg/kube/fit"},
 	"pkg/kube/deviceshare": {"pkg/apis/config", "pkg/device", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit"},
-	"pkg/kube/pace":        {"pkg/apis/config"},
+	"pkg/kube/elasticquota": {
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/source", "pkg/quota",
+	},
+	"pkg/kube/pace": {"pkg/apis/config"},
 	"pkg/kube/plugin": {
-		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceshare", "pkg/kube/fit", "pkg/kube/ledger",
+		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/fit", "pkg/kube/ledger",
 		"pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/reload": {"pkg/apis/config"},
 	"pkg/kube/simulate": {
 		"manifests", "pkg/apis/config", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1",
-		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/source", "pkg/kube/status", "pkg/kube/workload", "pkg/topology",
 	},
 	"pkg/kube/status": {
@@ -103,7 +106,7 @@ var arrows = map[string][]string{
 		"pkg/topology",
 	},
 	"pkg/kube/ask": {
-		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},
@@ -113,7 +116,7 @@ var arrows = map[string][]string{
 	"pkg/page":          {},
 	"pkg/version":       {},
 	"pkg/cli": {
-		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/evict", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
+		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/evict", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/elasticquota", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
 		"pkg/offer", "pkg/page", "pkg/picture", "pkg/plan", "pkg/topology", "pkg/version",
 		"test/fixtures", // the documents' YAML, which the demo applies as it stands
 	},

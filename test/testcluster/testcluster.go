@@ -42,6 +42,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
+	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
@@ -136,7 +137,9 @@ func (c *Cluster) Run() *Cluster {
 	registry := frameworkruntime.Registry{"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}
 	require.NoError(c.t, registry.Merge(c.Plugins))
 	ours := plugin.Factories(plugin.Options{Connect: connect.Given(c.Custom, c.Serves...), Settle: 10 * time.Millisecond})
-	registry[plugin.GateName], registry[deviceshare.Name] = ours[plugin.GateName], ours[deviceshare.Name]
+	for _, name := range []string{plugin.GateName, deviceshare.Name, elasticquota.Name} {
+		registry[name] = ours[name]
+	}
 	registry[plugin.Name] = func(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		p, err := ours[plugin.Name](ctx, raw, h)
 		if err == nil {

@@ -329,6 +329,27 @@ func (c *Cache) HasPlace(pod *v1.Pod) bool {
 	return node != ""
 }
 
+// HasNode says whether a member of a gang has a place in a plan, or a node.
+func (c *Cache) HasNode(pod *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Has(convert.PodKey(pod))
+}
+
+// Starves says whether something is saved for a group, since it was refused for long.
+func (c *Cache) Starves(group gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Saves(group)
+}
+
+// Follow has an effect tell of each member that gets a place or a node, or loses it, from now on.
+func (c *Cache) Follow() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.book.Follow = true
+}
+
 // AnyPlaces says whether any place is held for somebody whom the scheduler does not
 // count yet.
 func (c *Cache) AnyPlaces() bool {

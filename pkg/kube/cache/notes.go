@@ -23,7 +23,9 @@ const (
 	TierIsNode           = source.TierIsNode
 	LeaderFirst          = source.LeaderFirst
 	OwnerNotRead         = source.OwnerNotRead
-	UnknownKey           = "UnknownKey" // somebody meant something by it
+	UnknownKey           = "UnknownKey"    // somebody meant something by it
+	QuotaNotFound        = "QuotaNotFound" // a pod names it
+	QuotaNotUsable       = "QuotaNotUsable"
 )
 
 // takeNotes returns the notes on a gang that people have not been told, and counts

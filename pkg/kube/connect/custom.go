@@ -54,10 +54,13 @@ func Ours(others ...schema.GroupVersionResource) func(schema.GroupVersionResourc
 }
 
 // foreign says whether a resource is another project's: clusters need not serve it.
-func foreign(r schema.GroupVersionResource) bool { return r == convert.Devices || source.Foreign(r) }
+func foreign(r schema.GroupVersionResource) bool { return convert.Beside(r) || source.Foreign(r) }
 
 // unheard says what comes of it that a resource may not be read, and what helps.
 func unheard(r schema.GroupVersionResource) string {
+	if r == convert.ElasticQuotas || r == convert.ElasticQuotasX {
+		return "no quota of its objects is kept; apply manifests/rbac/clusterrole.yaml"
+	}
 	if r == convert.Devices {
 		return "no node takes pods with devices of its objects; apply manifests/rbac/clusterrole.yaml"
 	}

@@ -195,10 +195,10 @@ var (
 
 var registerOnce sync.Once
 
-// Register makes the metrics appear at the process's /metrics: those of the first Meter that is
+// Register makes the metrics appear at the process's /metrics, and those of others: of the first Meter that is
 // registered, since a process runs one scheduler. Others only count.
-func (m *Meter) Register() {
-	registerOnce.Do(func() { legacyregistry.RawMustRegister(m) })
+func (m *Meter) Register(others ...prometheus.Collector) {
+	registerOnce.Do(func() { legacyregistry.RawMustRegister(append(others, m)...) })
 }
 
 // About gives the Meter what it asks: the cache, how often the Filters were run, and where pods are

@@ -28,7 +28,7 @@ const notUsed = "this object has no effect: only ClusterNetworkTopology " + sche
 // wrote it; others tell what became of it.
 func AboutWhatIsWritten(reason string) bool {
 	switch reason {
-	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh, cache.TierIsNode, cache.LeaderFirst, ReasonInvalidSpec, ReasonNotUsed:
+	case cache.InvalidAnnotation, cache.InvalidTopologyIndex, cache.TwoGangs, cache.UnknownKey, cache.TierMissing, cache.TierTooHigh, cache.TierIsNode, cache.LeaderFirst, cache.QuotaNotFound, cache.QuotaNotUsable, ReasonInvalidSpec, ReasonNotUsed:
 		return true
 	}
 	return false

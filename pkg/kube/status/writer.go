@@ -132,6 +132,20 @@ func (w *Writer) Custom(ctx context.Context, gvr schema.GroupVersionResource, ob
 	return err
 }
 
+// Patch writes a merge patch into a custom resource, or into a subresource of it.
+func (w *Writer) Patch(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error {
+	var r dynamic.ResourceInterface = w.dynamic.Resource(gvr)
+	if namespace != "" {
+		r = w.dynamic.Resource(gvr).Namespace(namespace)
+	}
+	var subs []string
+	if sub != "" {
+		subs = append(subs, sub)
+	}
+	_, err := r.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, subs...)
+	return err
+}
+
 // statusPatch is a merge patch that also takes away the fields which are no longer
 // set. It holds only for the object that was seen, by UID.
 func statusPatch(object metav1.Object, old, status any) ([]byte, error) {

@@ -1,0 +1,187 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	requests "k8s.io/component-helpers/resource"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// ElasticQuotas are Koordinator's, ElasticQuotasX those of scheduler-plugins.
+var (
+	ElasticQuotas  = schema.GroupVersionResource{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Resource: "elasticquotas"}
+	ElasticQuotasX = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "elasticquotas"}
+)
+
+// Beside says whether a resource is another project's, and says nothing of gangs.
+func Beside(r schema.GroupVersionResource) bool {
+	return r == Devices || r == ElasticQuotas || r == ElasticQuotasX
+}
+
+// Quota is an ElasticQuota as it is written.
+type Quota struct {
+	quota.Spec
+	// Tree is of which tree it is; "" is the one of the whole cluster. Root says that it is the top of it, Total how much there
+	// is for it then, and Own that this is not for the tree of the cluster.
+	Tree  string
+	Root  bool
+	Total quota.List
+	Own   bool
+	// Namespaces are those whose pods belong to it.
+	Namespaces []string
+	// Profile is by whom it was made; "" if by nobody.
+	Profile string
+}
+
+// ReadQuota reads a Koordinator ElasticQuota. What cannot be read of it stands in Wrong.
+func ReadQuota(u *unstructured.Unstructured) *Quota {
+	labels, notes := u.GetLabels(), u.GetAnnotations()
+	q := &Quota{Spec: quota.Spec{
+		Name: u.GetName(), Parent: labels[scheduling.LabelQuotaParent], Inner: labels[scheduling.LabelQuotaIsParent] == "true",
+		Keeps: labels[scheduling.LabelQuotaLends] == "false", Created: u.GetCreationTimestamp().UnixNano(),
+	}}
+	q.Tree, q.Root = labels[scheduling.LabelQuotaTree], labels[scheduling.LabelQuotaIsRoot] == "true"
+	q.Own, q.Profile = labels[scheduling.LabelQuotaOwnNodes] == "true", labels[scheduling.LabelQuotaProfile]
+	q.limits(u)
+	q.Weight = q.annotated(notes, scheduling.AnnotationQuotaWeight)
+	if text := notes[scheduling.AnnotationQuotaTotal]; q.Root && text != "" {
+		q.Total = q.annotated(notes, scheduling.AnnotationQuotaTotal)
+		for r, n := range q.annotated(notes, scheduling.AnnotationQuotaBroken) {
+			if _, ok := q.Total[r]; ok {
+				q.Total[r] = max(0, q.Total[r]-n)
+			}
+		}
+	}
+	if text := notes[scheduling.AnnotationQuotaNamespaces]; text != "" {
+		var err error
+		if q.Namespaces, err = scheduling.ParseQuotaNamespaces(text); err != nil {
+			q.wrong("annotation %v", err)
+		}
+	}
+	return q
+}
+
+// ReadQuotaX reads an ElasticQuota of scheduler-plugins, which is that of its namespace. top is the quota above all of them.
+func ReadQuotaX(u *unstructured.Unstructured, top string) *Quota {
+	q := &Quota{Spec: quota.Spec{Name: Key(u.GetNamespace(), u.GetName()), Parent: top, Created: u.GetCreationTimestamp().UnixNano()}, Namespaces: []string{u.GetNamespace()}}
+	q.limits(u)
+	return q
+}
+
+func (q *Quota) wrong(format string, args ...any) {
+	if q.Wrong == "" {
+		q.Wrong = fmt.Sprintf(format, args...)
+	}
+}
+
+// limits reads min and max.
+func (q *Quota) limits(u *unstructured.Unstructured) {
+	for _, f := range []struct {
+		name string
+		into *quota.List
+	}{{"min", &q.Min}, {"max", &q.Max}} {
+		value, ok, err := unstructured.NestedFieldNoCopy(u.Object, "spec", f.name)
+		amounts, is := value.(map[string]any)
+		switch {
+		case !ok || value == nil && err == nil:
+		case err != nil || !is:
+			q.wrong("spec.%s: %v is not legal; legal: amounts by resource", f.name, value)
+		default:
+			*f.into = q.amounts("spec."+f.name, amounts)
+		}
+	}
+}
+
+// annotated reads amounts by resource from an annotation; nil if there is none.
+func (q *Quota) annotated(notes map[string]string, key string) quota.List {
+	text := notes[key]
+	if text == "" {
+		return nil
+	}
+	all, err := scheduling.ParseQuotaAmounts(key)(text)
+	if err != nil {
+		q.wrong("annotation %v", err)
+		return nil
+	}
+	l := quota.List{}
+	for name, n := range all {
+		l[name] = amount(name, n)
+	}
+	return l
+}
+
+func (q *Quota) amounts(where string, all map[string]any) quota.List {
+	l := quota.List{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		value := all[name]
+		n, err := resource.ParseQuantity(fmt.Sprint(value))
+		if err != nil {
+			q.wrong("%s.%s: %v is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
+			continue
+		}
+		l[name] = amount(name, n)
+	}
+	return l
+}
+
+// amount is a quantity in the units that quotas count in: processors in thousandths.
+func amount(name string, n resource.Quantity) int64 {
+	if name == string(v1.ResourceCPU) {
+		return n.MilliValue()
+	}
+	return n.Value()
+}
+
+// Amounts are quantities in the units that quotas count in.
+func Amounts(l v1.ResourceList) quota.List {
+	out := make(quota.List, len(l))
+	for name, n := range l {
+		out[string(name)] = amount(string(name), n)
+	}
+	return out
+}
+
+// Quantity is an amount that quotas count, in words.
+func Quantity(name string, n int64) string {
+	if name == string(v1.ResourceCPU) {
+		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
+	}
+	if name == string(v1.ResourceMemory) || name == string(v1.ResourceEphemeralStorage) {
+		return resource.NewQuantity(n, resource.BinarySI).String()
+	}
+	return resource.NewQuantity(n, resource.DecimalSI).String()
+}
+
+// Quantities are amounts in the words of Koordinator: sorted, without blanks, such as "cpu:8,memory:64Gi".
+func Quantities(l quota.List) string {
+	out := ""
+	for i, name := range slices.Sorted(maps.Keys(l)) {
+		if i > 0 {
+			out += ","
+		}
+		out += name + ":" + Quantity(name, l[name])
+	}
+	if out == "" {
+		return "<empty>"
+	}
+	return out
+}
+
+// Requests is what a pod takes of its quota.
+func Requests(pod *v1.Pod) quota.List {
+	return Amounts(requests.PodRequests(pod, requests.PodResourcesOptions{}))
+}
+
+// NamesQuota is the quota that a pod names; "" if it names none.
+func NamesQuota(pod *v1.Pod) string { return pod.Labels[scheduling.LabelQuotaName] }
+
+// Fixed says that a pod is never evicted, so that it takes of its quota's min.
+func Fixed(pod *v1.Pod) bool { return pod.Labels[scheduling.LabelQuotaPreemptible] == "false" }

@@ -1,0 +1,233 @@
+package elasticquota
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// Admit returns the members of a group that waits which its quotas admit: all that it needs, and of the others as many as may
+// be. Why is what is said if there are none.
+func (r *Room) Admit(group *cache.Group) (members []gang.Member, why string) {
+	if !r.Active() || len(group.Pending) == 0 {
+		return group.Pending, ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	needed, surplus := group.Needed(), group.Surplus()
+	if len(needed) == 0 && len(surplus) > 0 { // one of those whom it can do without must be admitted, or there is nothing to do
+		needed, surplus = surplus[:1], surplus[1:]
+	}
+	a := r.ask(group, needed, surplus)
+	more, refusal := r.book.Admit(a)
+	if r.isLater(a.Gang, refusal); refusal != nil {
+		r.pass(group, refusal.Cause != quota.NotNext)
+		why = Words(refusal, "gang's")
+		if r.save(group, a, refusal) {
+			why += "; refused for so long that what is free of its quotas is kept for it"
+		}
+		return nil, why
+	}
+	r.release(group.Key)
+	admitted := map[string]bool{}
+	for _, m := range needed {
+		admitted[m.Pod] = true
+	}
+	for at := range surplus {
+		admitted[surplus[at].Pod] = more[at] > 0
+	}
+	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !admitted[m.Pod] }), ""
+}
+
+// isLater notes whether a gang waits for another quota's.
+func (r *Room) isLater(id string, refusal *quota.Refusal) {
+	if refusal != nil && refusal.Cause == quota.NotNext {
+		r.later[id] = true
+	} else {
+		delete(r.later, id)
+	}
+}
+
+// ask is what members of a group ask for.
+func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask {
+	a := quota.Ask{Gang: gangOf(group.Pods[group.Pending[0].Pod]), Priority: math.MaxInt32}
+	for _, m := range slices.Concat(needed, surplus) {
+		a.Priority = min(a.Priority, convert.Priority(group.Pods[m.Pod]))
+	}
+	for _, m := range needed {
+		w := r.want(group.Pods[m.Pod])
+		if last := len(a.Need) - 1; last >= 0 && a.Need[last].Quota == w.Quota && a.Need[last].Fixed == w.Fixed && same(a.Need[last].Asks, w.Asks) {
+			a.Need[last].Count++
+			continue
+		}
+		a.Need = append(a.Need, w)
+	}
+	for _, m := range surplus {
+		a.More = append(a.More, r.want(group.Pods[m.Pod]))
+	}
+	return a
+}
+
+// want is what one pod asks for.
+func (r *Room) want(p *v1.Pod) quota.Want {
+	name, _ := r.quotaOf(p)
+	return quota.Want{Quota: name, Asks: r.asks(p), Fixed: convert.Fixed(p), Count: 1}
+}
+
+// same says whether two lists are one.
+func same(a, b quota.List) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, n := range a {
+		if m, ok := b[name]; !ok || m != n {
+			return false
+		}
+	}
+	return true
+}
+
+// askOf is what a pod without a gang asks for.
+func (r *Room) askOf(p *v1.Pod) quota.Ask {
+	return quota.Ask{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p)}}
+}
+
+// admitPod says why a pod without a gang is not admitted; "" if it is. Where others may leave for it, view is what quotas have as
+// long as nobody has.
+func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.askOf(p)
+	if a.Need[0].Quota == "" {
+		return "", nil
+	}
+	_, refusal := r.book.Admit(a)
+	if r.isLater(a.Gang, refusal); refusal == nil {
+		delete(r.waiting, key(p))
+		return "", nil
+	}
+	r.waiting[key(p)] = p
+	r.book.Passed(gangOf(p), refusal.Cause != quota.NotNext)
+	if c := r.claim(a); c.helps && c.reclaim.Any() {
+		view = r.book.View()
+	}
+	return Words(refusal, "pod's"), view
+}
+
+// Passed notes that a group cannot start now for other reasons than quota, or may be tried again: gangs of quotas that are served
+// after its own need not wait for it.
+func (r *Room) Passed(p *v1.Pod, is bool) {
+	if !r.Active() {
+		return
+	}
+	r.mu.Lock()
+	r.book.Passed(gangOf(p), is)
+	wait := len(r.later) > 0
+	r.mu.Unlock()
+	if is && wait {
+		r.changed()
+	}
+}
+
+// pass is Passed for all gangs of a group, with r.mu held.
+func (r *Room) pass(group *cache.Group, is bool) {
+	for _, m := range group.Pending {
+		r.book.Passed(gangOf(group.Pods[m.Pod]), is)
+	}
+}
+
+// Waiting are pods without a gang that were refused and would be admitted now.
+func (r *Room) Waiting() map[string]*v1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]*v1.Pod{}
+	for k, p := range r.waiting {
+		if _, refusal := r.book.Admit(r.askOf(p)); refusal == nil {
+			out[k] = p
+		}
+	}
+	return out
+}
+
+// Would says whether a group would be admitted now.
+func (r *Room) Would(group *cache.Group) bool {
+	if !r.Active() || len(group.Pending) == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	needed := group.Needed()
+	if len(needed) == 0 {
+		needed = group.Pending[:1]
+	}
+	a := r.ask(group, needed, nil)
+	_, refusal := r.book.Admit(a)
+	return refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext // then it waits for something else, and is to say so
+}
+
+// Class tells groups apart that ask for the same of nodes, and not of quotas.
+func (r *Room) Class(group *cache.Group) string {
+	if !r.Active() {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, m := range group.Pending {
+		name, _ := r.quotaOf(group.Pods[m.Pod])
+		if n := len(all); n == 0 || all[n-1] != name {
+			all = append(all, name)
+		}
+	}
+	return " of quotas " + strings.Join(all, ",")
+}
+
+// Words is what is said of a refusal, as Koordinator says it; whose is who asks.
+func Words(r *quota.Refusal, whose string) string {
+	path := strings.Join(r.Path, "/")
+	request := fmt.Sprintf("%s request: %s", whose, convert.Quantities(r.Request))
+	if whose == "gang's" {
+		request += fmt.Sprintf(" (%d %s)", r.Pods, plural("pod", r.Pods))
+	}
+	exceeds := fmt.Sprintf("exceedDimensions: [%s]; path: %s", strings.Join(r.Exceeds, " "), path)
+	switch r.Cause {
+	case quota.Broken:
+		return fmt.Sprintf("quota %s cannot be used: %s", r.Quota, r.Words)
+	case quota.OverMin:
+		return fmt.Sprintf("Insufficient non-preemptible quotas, quotaName: %s, min: %s, nonPreemptibleUsed: %s, %s, %s",
+			r.Quota, convert.Quantities(r.Limit), convert.Quantities(r.Used), request, exceeds)
+	}
+	limit := "max"
+	if r.Cause == quota.OverFree || r.Cause == quota.NotNext {
+		limit = "runtime"
+	}
+	out := fmt.Sprintf("Insufficient quotas, quotaName: %s, %s: %s, used: %s, reserved: %s, %s, %s",
+		r.Quota, limit, convert.Quantities(r.Limit), convert.Quantities(r.Used), convert.Quantities(r.Reserved), request, exceeds)
+	switch r.Cause {
+	case quota.Claimed:
+		out += "; quota claimed by " + plain([]string{r.By})[0]
+	case quota.NotNext:
+		out += fmt.Sprintf("; quota %s is served first, which has a smaller share", r.By)
+	case quota.OverFree:
+		if len(r.Borrowed) > 0 {
+			out += "; borrowed by: " + strings.Join(r.Borrowed, ", ")
+		}
+		out += fmt.Sprintf("; of %s in all: used: %s, reserved: %s", convert.Quantities(r.Tree.Limit), convert.Quantities(r.Tree.Used), convert.Quantities(r.Tree.Reserved))
+	}
+	return out
+}
+
+func plural(word string, n int) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}

@@ -1,0 +1,121 @@
+package elasticquota
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// Claim is the search for pods that may be evicted for somebody. It is true as long as the book does not change.
+type Claim struct {
+	room    *Room
+	reclaim *quota.Reclaim
+	shorts  []quota.Short
+	helps   bool
+	rights  map[string]quota.Right // by gang
+}
+
+// Claim begins the search for pods that may be evicted for what a group needs; nil if there are no quotas.
+func (r *Room) Claim(group *cache.Group) *Claim {
+	if !r.Active() || len(group.Pending) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var needed []gang.Member
+	for _, m := range group.Pending {
+		if group.Places[m.Pod] == "" || group.Waiting {
+			needed = append(needed, m)
+		}
+	}
+	if only := group.Needed(); len(only) > 0 {
+		needed = only
+	}
+	return r.claim(r.ask(group, needed, nil))
+}
+
+// claimPod is Claim for a pod without a gang.
+func (r *Room) claimPod(p *v1.Pod) *Claim {
+	return r.claim(r.askOf(p))
+}
+
+// ClaimPod is Claim for a pod without a gang.
+func (r *Room) ClaimPod(p *v1.Pod) *Claim {
+	if !r.Active() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.claimPod(p)
+}
+
+func (r *Room) claim(a quota.Ask) *Claim {
+	c := &Claim{room: r, reclaim: r.book.Reclaim(a, quota.Policy(r.args.Reclaim)), rights: map[string]quota.Right{}}
+	c.shorts, c.helps = c.reclaim.Shorts()
+	return c
+}
+
+// right is the right to a pod's gang, or to the pod. r.mu is held.
+func (c *Claim) right(p *v1.Pod) quota.Right {
+	name := gangOf(p)
+	right, known := c.rights[name]
+	if !known {
+		right = c.reclaim.Right(name)
+		c.rights[name] = right
+	}
+	return right
+}
+
+// May says whether it is right that a pod, and its gang, is evicted. Lower says that its priority is lower, which decides within
+// a quota.
+func (c *Claim) May(p *v1.Pod, lower bool) bool {
+	if !c.helps {
+		return false
+	}
+	c.room.mu.Lock()
+	defer c.room.mu.Unlock()
+	right := c.right(p)
+	return right == quota.Own && lower || right == quota.ByMin || right == quota.ByShares
+}
+
+// Frees says whether what a pod has is of a quota that is short of something, so that its leaving helps wherever it is.
+func (c *Claim) Frees(p *v1.Pod) bool {
+	c.room.mu.Lock()
+	defer c.room.mu.Unlock()
+	name, _ := c.room.quotaOf(p)
+	for _, above := range c.room.book.Tree().Path(name) {
+		for _, s := range c.shorts {
+			if s.Quota == above {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Short says whether anything must be freed in a quota.
+func (c *Claim) Short() bool { return len(c.shorts) > 0 }
+
+// Enough says whether it is right that these pods leave, and whether what is asked for is admitted then.
+func (c *Claim) Enough(gone []*v1.Pod) bool {
+	c.room.mu.Lock()
+	defer c.room.mu.Unlock()
+	by := map[string][]string{}
+	for _, p := range gone {
+		by[gangOf(p)] = append(by[gangOf(p)], key(p))
+	}
+	return c.reclaim.Enough(by)
+}
+
+// Helps says whether anybody who may be evicted for a group gives back what its quotas are short of.
+func (r *Room) Helps(group *cache.Group) bool {
+	c := r.Claim(group)
+	if c == nil || !c.helps {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return c.reclaim.Any()
+}

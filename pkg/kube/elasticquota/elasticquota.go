@@ -1,0 +1,131 @@
+// Package elasticquota keeps the book of quotas true to the cluster, and asks it for gangs and for pods without one: the
+// plugin ElasticQuota, in the words of Koordinator's plugin of that name, which reads the ElasticQuotas of scheduler-plugins, too.
+// What is divided how, and who is admitted, is decided by pkg/quota; here is who has what:
+//
+//	ElasticQuota objects ──► objects.go  the quotas, and what is wrong with them
+//	nodes ─────────────────► nodes.go    how much there is
+//	pods ──────────────────► pods.go     of which quota, and whether bound, planned or waiting
+//
+//	plugin.go   PreFilter, Reserve, Unreserve for pods without a gang
+//	admit.go    whether a gang is admitted, and with how many members; what is said if not
+//	claim.go    who may be evicted for whom
+//	starve.go   what is saved for gangs that were refused for long
+//	view.go     the quotas as people see them
+//	status.go   what is written into ElasticQuotas
+//	metrics.go  the same for Prometheus
+//
+// Rules apply once somebody has declared a quota; until then nothing is counted and nobody is asked.
+//
+// The room has a lock of its own. It asks the cache of gangs under it, which never calls the room with its own lock held.
+package elasticquota
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = config.QuotaName
+
+// TopX is the quota above those of scheduler-plugins.
+const TopX = "elasticquotas.scheduling.x-k8s.io"
+
+// Room is what the profiles of one process share. The zero value is an empty one.
+type Room struct {
+	// Has says whether a member of a gang has a place in a plan, or a node.
+	Has func(pod *v1.Pod) bool
+	// Serves says whether this process schedules a pod.
+	Serves func(pod *v1.Pod) bool
+	// Starves says whether something is saved for a group.
+	Starves func(group gang.Ref) bool
+	// Changed is called when somebody who was refused may be admitted. It is called often and must return at once.
+	Changed func()
+	// Note tells people about an object, if Open says that they hear it.
+	Note func(cache.Note)
+	Open func() bool
+	// Follow is called when members are to be told of that get places, or lose them; see Look.
+	Follow func()
+	Clock  clock.PassiveClock
+	// Write has something done in the background, after a while, once for each key; Patch is what it does. nil is nobody.
+	Write  func(key string, after time.Duration, do func(context.Context) error)
+	Patch  Patch
+	Settle time.Duration
+
+	active atomic.Bool
+
+	mu      sync.Mutex
+	begun   bool
+	args    config.QuotaArgs
+	lister  corelisters.PodLister
+	objects map[string]*object // by resource, namespace and name
+	book    *quota.Book
+	ofX     bool // there are quotas of scheduler-plugins
+	ofK     bool // there are quotas of Koordinator
+	names   map[string]string
+	nodes   nodes
+	pods    map[string]*pod
+	lists   map[string]quota.List // what pods ask for, each once
+	waiting map[string]*v1.Pod    // pods without a gang that were refused
+	notes   []cache.Note          // to be said
+	touched bool                  // what quotas have is to be written
+	claims  map[gang.Ref]string   // by group for which quotas are saved, its name in the book
+	later   map[string]bool       // gangs that wait for others whose quotas are served first
+}
+
+// Active says whether anybody has declared a quota.
+func (r *Room) Active() bool { return r.active.Load() }
+
+// pod is what is known of a pod.
+type pod struct {
+	*v1.Pod
+	since   int64  // when it got its place
+	bad     string // the quota that it names, if there is none
+	off     bool   // it is on a node that is not ready, or is not known
+	assumed bool   // the scheduler counts it on a node, and it has no gang
+}
+
+// activate begins to count, or ends it. r.mu is held.
+func (r *Room) activate() {
+	is := r.begun && len(r.names) > 0
+	if r.active.Load() == is {
+		return
+	}
+	if r.active.Store(is); !is {
+		r.pods, r.waiting, r.later = nil, nil, nil
+		return
+	}
+	r.claims = map[gang.Ref]string{}
+	r.pods, r.waiting, r.later, r.lists = map[string]*pod{}, map[string]*v1.Pod{}, map[string]bool{}, map[string]quota.List{}
+	if r.Follow != nil {
+		r.Follow()
+	}
+	all, err := r.lister.List(everything)
+	if err != nil {
+		return
+	}
+	for _, p := range all {
+		r.set(p)
+	}
+}
+
+// changed says that somebody may be admitted who was not.
+func (r *Room) changed() {
+	if r.Changed != nil && r.Active() {
+		r.Changed()
+	}
+}
+
+// key names a pod in the book, and a gang of one.
+func key(p *v1.Pod) string { return convert.PodKey(p) }

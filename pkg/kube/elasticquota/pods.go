@@ -1,0 +1,219 @@
+package elasticquota
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// gangOf names whom a pod is admitted with: its gang, or itself.
+func gangOf(p *v1.Pod) string {
+	if of := source.Of(p).Whole(); !of.IsZero() {
+		return "gang " + of.ID()
+	}
+	return "pod " + key(p)
+}
+
+// setPod hears of a pod.
+func (r *Room) setPod(p *v1.Pod) {
+	if !r.Active() {
+		return
+	}
+	r.mu.Lock()
+	freed := r.set(p)
+	notes := r.takeNotes()
+	r.mu.Unlock()
+	r.say(notes)
+	if freed {
+		r.changed()
+	}
+}
+
+// lost notes, once, that a pod names a quota that there is not.
+func (r *Room) lost(p *pod, bad string) {
+	if p.bad == bad {
+		return
+	}
+	if p.bad = bad; bad != "" {
+		r.notes = append(r.notes, cache.Note{
+			About: p.Pod, Warning: true, Reason: cache.QuotaNotFound,
+			Message: fmt.Sprintf("there is no ElasticQuota named %q, which the pod's label names: the default quota counts", bad),
+		})
+	}
+}
+
+// takeNotes returns what is to be said; nothing as long as nobody hears it.
+func (r *Room) takeNotes() (notes []cache.Note) {
+	if r.Open != nil && !r.Open() {
+		return nil
+	}
+	notes, r.notes = r.notes, nil
+	return notes
+}
+
+// Tell says what could not be said before.
+func (r *Room) Tell() {
+	r.mu.Lock()
+	notes := r.takeNotes()
+	r.mu.Unlock()
+	r.say(notes)
+}
+
+func (r *Room) say(notes []cache.Note) {
+	for _, n := range notes {
+		if r.Note != nil {
+			r.Note(n)
+		}
+	}
+}
+
+// set is setPod with r.mu held. It says whether something was given back.
+func (r *Room) set(p *v1.Pod) (freed bool) {
+	k := key(p)
+	known := r.pods[k]
+	if known != nil && known.UID != p.UID {
+		r.book.Remove(k)
+		known, freed = nil, true
+	}
+	if done(p) {
+		return r.drop(k) || freed
+	}
+	if known == nil {
+		known = &pod{}
+		r.pods[k] = known
+	}
+	if known.Pod = p; p.Spec.NodeName != "" {
+		known.assumed = false
+	}
+	r.put(known)
+	if known.off != r.off(p) {
+		r.totals()
+	}
+	return freed
+}
+
+// done says that a pod takes nothing any more.
+func done(p *v1.Pod) bool { return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed }
+
+// put tells the book how a pod is.
+func (r *Room) put(p *pod) {
+	r.touch()
+	state := quota.Waits
+	switch {
+	case p.Spec.NodeName != "":
+		state = quota.Holds
+	case p.assumed || r.Has != nil && !source.Of(p.Pod).IsZero() && r.Has(p.Pod):
+		state = quota.Keeps
+	case len(p.Spec.SchedulingGates) > 0 || r.Serves != nil && !r.Serves(p.Pod) || p.DeletionTimestamp != nil:
+		r.book.Remove(key(p.Pod))
+		return
+	}
+	switch {
+	case state == quota.Waits:
+		p.since = 0
+	case p.since == 0 && state == quota.Holds:
+		p.since = convert.Started(p.Pod)
+	case p.since == 0:
+		p.since = r.Clock.Now().UnixNano()
+	}
+	name, bad := r.quotaOf(p.Pod)
+	if state == quota.Waits {
+		r.lost(p, bad)
+	}
+	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waits {
+		defer r.book.Passed(gangOf(p.Pod), true) // until the scheduler's queue lets it in
+	}
+	r.book.Set(quota.Pod{
+		Name: key(p.Pod), Gang: gangOf(p.Pod), Quota: name, Asks: r.asks(p.Pod), State: state, Since: p.since,
+		Priority: convert.Priority(p.Pod), Fixed: convert.Fixed(p.Pod),
+	})
+}
+
+// asks is what a pod takes of its quota; equal lists are one.
+func (r *Room) asks(p *v1.Pod) quota.List {
+	l := convert.Requests(p)
+	words := convert.Quantities(l)
+	if known, ok := r.lists[words]; ok {
+		return known
+	}
+	r.lists[words] = l
+	return l
+}
+
+func (r *Room) dropPod(p *v1.Pod) {
+	if !r.Active() {
+		return
+	}
+	r.mu.Lock()
+	freed := false
+	if known := r.pods[key(p)]; known != nil && known.UID == p.UID {
+		freed = r.drop(key(p))
+	}
+	r.mu.Unlock()
+	if freed {
+		r.changed()
+	}
+}
+
+// drop forgets a pod. r.mu is held.
+func (r *Room) drop(k string) bool {
+	known := r.pods[k]
+	delete(r.pods, k)
+	delete(r.waiting, k)
+	if known != nil {
+		delete(r.later, gangOf(known.Pod))
+	}
+	r.book.Remove(k)
+	r.touch()
+	if known != nil && known.off {
+		r.totals()
+	}
+	return known != nil
+}
+
+// Look is to be called when a member of a gang has got a place or a node, or has lost it.
+func (r *Room) Look(key string) {
+	if !r.Active() {
+		return
+	}
+	r.mu.Lock()
+	p, freed := r.pods[key], false
+	if p != nil {
+		had := p.since != 0
+		r.put(p)
+		freed = had && p.since == 0 || !had && len(r.later) > 0
+	}
+	r.mu.Unlock()
+	if freed {
+		r.changed()
+	}
+}
+
+// assume notes that the scheduler counts a pod without a gang on a node, or no longer.
+func (r *Room) assume(p *v1.Pod, is bool) {
+	if !r.Active() {
+		return
+	}
+	r.mu.Lock()
+	known := r.pods[key(p)]
+	if known == nil && is {
+		known = &pod{Pod: p}
+		r.pods[key(p)] = known
+	}
+	if known != nil && known.UID == p.UID && known.assumed != is {
+		known.assumed = is
+		r.put(known)
+	}
+	if is {
+		delete(r.waiting, key(p))
+	}
+	r.mu.Unlock()
+	if !is {
+		r.changed()
+	}
+}

@@ -1,0 +1,367 @@
+package elasticquota
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// world is a room, and what it has told.
+type world struct {
+	*Room
+	t     *testing.T
+	pods  toolscache.Indexer
+	notes []string
+	calls int
+}
+
+func newWorld(t *testing.T, args func(*config.QuotaArgs)) *world {
+	a, err := config.DecodeQuota(nil)
+	require.NoError(t, err)
+	if args != nil {
+		args(&a)
+	}
+	w := &world{t: t, pods: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})}
+	w.Room = &Room{
+		begun: true, args: a, lister: corelisters.NewPodLister(w.pods), Clock: testingclock.NewFakePassiveClock(time.Unix(1000, 0)),
+		Changed: func() { w.calls++ },
+		Note:    func(n cache.Note) { w.notes = append(w.notes, n.Reason+": "+n.Message) },
+	}
+	return w
+}
+
+func (w *world) quota(text string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	require.NoError(w.t, yaml.Unmarshal([]byte(text), &u.Object))
+	u.SetUID(types.UID("uid of " + u.GetName()))
+	w.setObject(u, strings.Contains(u.GetAPIVersion(), "x-k8s.io"))
+	return u
+}
+
+// declare declares Koordinator's quotas: "name max=8 parent=p", one a line.
+func (w *world) declare(lines ...string) {
+	for i, line := range lines {
+		words := strings.Fields(line)
+		labels, notes, spec := map[string]any{}, map[string]any{}, map[string]any{}
+		ns := "default"
+		for _, word := range words[1:] {
+			k, v, _ := strings.Cut(word, "=")
+			switch k {
+			case "min", "max":
+				spec[k] = map[string]any{"cpu": v}
+			case "ns":
+				ns = v
+			case "namespaces", "total-resource", "shared-weight":
+				notes["quota.scheduling.koordinator.sh/"+k] = v
+			default:
+				labels["quota.scheduling.koordinator.sh/"+k] = v
+			}
+		}
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", "spec": spec,
+			"metadata": map[string]any{"name": words[0], "namespace": ns, "labels": labels, "annotations": notes, "creationTimestamp": fmt.Sprintf("2026-01-01T00:00:%02dZ", i)},
+		}}
+		w.setObject(u, false)
+	}
+}
+
+// pod makes a pod that asks for so much: "ns/name", its quota ("" names none), its node.
+func (w *world) pod(name, of, node, cpu string) *v1.Pod {
+	ns, n, _ := strings.Cut(name, "/")
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: n, UID: types.UID(name)},
+		Spec:       v1.PodSpec{NodeName: node, Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}}},
+	}
+	if of != "" {
+		p.Labels = map[string]string{"quota.scheduling.koordinator.sh/name": of}
+	}
+	require.NoError(w.t, w.pods.Add(p))
+	w.setPod(p)
+	return p
+}
+
+func (w *world) node(name, cpu string, ready v1.ConditionStatus) {
+	w.setNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{
+		Allocatable: v1.ResourceList{"cpu": resource.MustParse(cpu)}, Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: ready}},
+	}})
+}
+
+// tree is what quotas have, in short.
+func (w *world) tree() (out []string) {
+	for _, q := range w.Quotas() {
+		out = append(out, fmt.Sprintf("%s used %s reserved %s request %s runtime %s", q.Name, Text(q.Used), Text(q.Reserved), Text(q.Request), Text(q.Runtime)))
+	}
+	return out
+}
+
+// Nothing is counted before somebody declares a quota; then everything is that was there before.
+func TestFirstQuota(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.pod("default/runs", "q", "n1", "2")
+	require.False(t, w.Active())
+	require.Nil(t, w.Quotas())
+	w.declare("q max=4 min=2")
+	require.True(t, w.Active())
+	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2")
+	w.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
+	require.False(t, w.Active())
+	w.declare("q max=4")
+	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2")
+}
+
+// A pod's amounts go from asked for to reserved to used, and back.
+func TestStates(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("q max=6")
+	p := w.pod("default/p", "q", "", "2")
+	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:2 runtime cpu:2")
+	w.assume(p, true)
+	require.Contains(t, w.tree(), "q used cpu:0 reserved cpu:2 request cpu:2 runtime cpu:2")
+	w.assume(p, false)
+	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:2 runtime cpu:2")
+	w.assume(p, true)
+	bound := w.pod("default/p", "q", "n1", "2")
+	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2")
+	leaving := bound.DeepCopy()
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	w.setPod(leaving)
+	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2", "it counts until it is gone")
+	w.calls = 0
+	other := bound.DeepCopy()
+	other.UID = "another"
+	w.dropPod(other)
+	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2", "late news of one of that name before it")
+	w.dropPod(leaving)
+	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:0 runtime cpu:0")
+	require.Equal(t, 1, w.calls, "others may be admitted now")
+	finished := w.pod("default/p", "q", "n1", "2").DeepCopy()
+	finished.Status.Phase = v1.PodSucceeded
+	w.setPod(finished)
+	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:0 runtime cpu:0")
+}
+
+// Members of a gang have what the book of gangs says they have.
+func TestMembersArePlanned(t *testing.T) {
+	w := newWorld(t, nil)
+	placed := map[string]bool{}
+	w.Has = func(p *v1.Pod) bool { return placed[p.Name] }
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("q max=6")
+	p := w.pod("default/m", "q", "", "2").DeepCopy()
+	p.Labels["pod-group.scheduling.sigs.k8s.io"] = "g"
+	w.setPod(p)
+	placed["m"] = true
+	w.Look("default/m")
+	require.Contains(t, w.tree(), "q used cpu:0 reserved cpu:2 request cpu:2 runtime cpu:2")
+	w.calls = 0
+	placed["m"] = false
+	w.Look("default/m")
+	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:2 runtime cpu:2")
+	require.Equal(t, 1, w.calls)
+	w.Look("default/unknown")
+}
+
+// Of nodes that are not ready only what pods have there counts.
+func TestTotals(t *testing.T) {
+	w := newWorld(t, nil)
+	w.declare("a", "b")
+	w.declare("a min=1 max=100", "b min=1 max=100")
+	w.node("n1", "8", v1.ConditionTrue)
+	w.node("n2", "8", v1.ConditionTrue)
+	w.pod("default/a", "a", "n2", "3")
+	w.pod("default/b", "b", "", "20")
+	w.pod("default/a2", "a", "", "20")
+	require.Contains(t, w.tree(), "b used cpu:0 reserved - request cpu:20 runtime cpu:8")
+	w.node("n2", "8", v1.ConditionUnknown)
+	require.Contains(t, w.tree(), "b used cpu:0 reserved - request cpu:20 runtime cpu:5500m", "half of 8 and 3")
+	w.dropNode("n1")
+	require.Contains(t, w.tree(), "b used cpu:0 reserved - request cpu:20 runtime cpu:1500m")
+	w.pod("kube-system/agent", "", "n2", "1")
+	require.Contains(t, w.tree(), "b used cpu:0 reserved - request cpu:20 runtime cpu:1500m", "the default quota's pods are taken off once")
+}
+
+func TestWhichQuota(t *testing.T) {
+	w := newWorld(t, nil)
+	w.declare(`listed namespaces=["team","other"]`, "team ns=team", "named")
+	for name, want := range map[[2]string]string{
+		{"team/p", "named"}: "named", {"team/p", ""}: "team", {"other/p", ""}: "listed", {"default/p", ""}: "koordinator-default-quota",
+		{"team/p", "typo"}: "koordinator-default-quota", {"x/p", "koordinator-system-quota"}: "koordinator-system-quota",
+	} {
+		got, _ := w.quotaOf(w.pod(name[0], name[1], "", "1"))
+		require.Equal(t, want, got, name)
+	}
+	w.dropObject(w.objects["scheduling.sigs.k8s.io/team/team"].about, false)
+	got, _ := w.quotaOf(w.pod("team/p", "", "", "1"))
+	require.Equal(t, "listed", got)
+	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
+	got, _ = w.quotaOf(w.pod("plain/p", "", "", "1"))
+	require.Equal(t, "plain/x", got)
+	require.Equal(t, []string{TopX, "plain/x"}, w.book.Tree().Path("plain/x"))
+}
+
+// Trees of their own have their own total, and take it from the cluster's if they say so.
+func TestTrees(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "100", v1.ConditionTrue)
+	w.declare(`top tree-id=t is-root=true is-parent=true total-resource={"cpu":"40"}`, "below tree-id=t max=100", "plain max=200")
+	w.pod("default/b", "below", "", "90")
+	w.pod("default/p", "plain", "", "150")
+	require.Equal(t, []string{"top", "below"}, w.book.Tree().Path("below"))
+	require.Equal(t, []string{"koordinator-root-quota", "plain"}, w.book.Tree().Path("plain"))
+	require.Contains(t, w.tree(), "below used cpu:0 reserved - request cpu:90 runtime cpu:40")
+	require.Contains(t, w.tree(), "plain used cpu:0 reserved - request cpu:150 runtime cpu:100")
+	w.declare(`top tree-id=t is-root=true is-parent=true ignore-default-tree=true total-resource={"cpu":"40"}`)
+	require.Contains(t, w.tree(), "plain used cpu:0 reserved - request cpu:150 runtime cpu:60")
+}
+
+// What is wrong with an object is said once, on it, and of nobody else.
+func TestNotes(t *testing.T) {
+	w := newWorld(t, nil)
+	open := false
+	w.Open = func() bool { return open }
+	w.declare("bad max=many", "lost parent=nobody", "fine max=8", "fine ns=other max=9")
+	w.pod("default/p", "typo", "", "1")
+	require.Empty(t, w.notes, "nobody hears it")
+	open = true
+	w.Tell()
+	require.ElementsMatch(t, []string{
+		`QuotaNotUsable: spec.max.cpu: many is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi`,
+		`QuotaNotUsable: its parent "nobody" does not exist`,
+		`QuotaNotUsable: there is an older quota named "fine", which counts`,
+		`QuotaNotFound: there is no ElasticQuota named "typo", which the pod's label names: the default quota counts`,
+	}, w.notes)
+	w.notes = nil
+	w.declare("more max=8")
+	w.pod("default/p", "typo", "", "1")
+	require.Empty(t, w.notes)
+	w.declare("bad max=8")
+	require.Empty(t, w.notes)
+	w.declare("bad max=-8")
+	require.Equal(t, []string{"QuotaNotUsable: max of cpu, -8000, is negative"}, w.notes)
+}
+
+// What a gang that starves asks for is kept from others as long as it does.
+func TestStarving(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "96", v1.ConditionTrue)
+	w.declare("c max=64")
+	for i := range 5 {
+		w.pod(fmt.Sprint("default/s-", i), "c", "n1", "8")
+	}
+	group := &cache.Group{Pods: map[string]*v1.Pod{}}
+	group.Key = gang.Ref{Namespace: "default", Name: "big"}
+	group.Gangs = []gang.Gang{{Spec: gang.Spec{Ref: group.Key, Min: 8}, Need: 8}}
+	for i := range 8 {
+		p := w.pod(fmt.Sprint("default/big-", i), "c", "", "8").DeepCopy()
+		p.Labels["pod-group.scheduling.sigs.k8s.io"] = "big"
+		w.setPod(p)
+		m := gang.Member{Gang: group.Key, Pod: key(p)}
+		group.Pending, group.Pods[m.Pod] = append(group.Pending, m), p
+	}
+	single := w.pod("default/later", "c", "", "8")
+	_, why := w.Admit(group)
+	require.Contains(t, why, "max: cpu:64, used: cpu:40")
+	why, _ = w.admitPod(single)
+	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
+	group.Starving = true
+	w.Starves = func(gang.Ref) bool { return group.Starving }
+	_, why = w.Admit(group)
+	require.Contains(t, why, "refused for so long that what is free of its quotas is kept for it")
+	why, _ = w.admitPod(single)
+	require.Contains(t, why, "quota claimed by default/big")
+	w.Review(group.Key)
+	why, _ = w.admitPod(single)
+	require.NotEmpty(t, why)
+	group.Starving = false
+	w.calls = 0
+	w.Review(group.Key)
+	why, _ = w.admitPod(single)
+	require.Empty(t, why)
+	require.Equal(t, 1, w.calls)
+	group.Starving = true
+	_, _ = w.Admit(group)
+	for i := range 5 {
+		w.dropPod(w.Room.pods[fmt.Sprint("default/s-", i)].Pod)
+	}
+	members, why := w.Admit(group)
+	require.Empty(t, why)
+	require.Len(t, members, 8)
+	why, _ = w.admitPod(single)
+	require.Empty(t, why, "the gang has its places now, or will ask again")
+}
+
+// What quotas have is written into them, only where it has changed.
+func TestWritings(t *testing.T) {
+	w := newWorld(t, nil)
+	jobs := map[string]func(context.Context) error{}
+	patches := map[string]string{}
+	w.Write = func(key string, _ time.Duration, do func(context.Context) error) { jobs[key] = do }
+	w.Patch = func(_ context.Context, of schema.GroupVersionResource, ns, name string, patch []byte, sub string) error {
+		patches[of.Group+" "+ns+"/"+name+" "+sub] = string(patch)
+		return nil
+	}
+	w.node("n1", "8", v1.ConditionTrue)
+	u := w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 4}}")
+	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
+	w.pod("default/p", "q", "n1", "2")
+	w.pod("plain/p", "", "n1", "1500m")
+	run := func() {
+		for key, do := range jobs {
+			delete(jobs, key)
+			require.NoError(t, do(t.Context()))
+		}
+	}
+	run()
+	require.JSONEq(t, `{"metadata":{"uid":"uid of q","annotations":{"quota.scheduling.koordinator.sh/runtime":"{\"cpu\":\"2\"}","quota.scheduling.koordinator.sh/request":"{\"cpu\":\"2\"}",
+		"quota.scheduling.koordinator.sh/non-preemptible-used":"{}"}},"status":{"used":{"cpu":"2"}}}`, patches["scheduling.sigs.k8s.io default/q "])
+	require.JSONEq(t, `{"metadata":{"uid":"uid of x"},"status":{"used":{"cpu":"1500m"}}}`, patches["scheduling.x-k8s.io plain/x status"])
+
+	var patch map[string]any // as the API server would
+	require.NoError(t, json.Unmarshal([]byte(patches["scheduling.sigs.k8s.io default/q "]), &patch))
+	is := u.DeepCopy()
+	is.Object["status"] = patch["status"]
+	notes := map[string]string{}
+	for k, v := range patch["metadata"].(map[string]any)["annotations"].(map[string]any) {
+		notes[k] = v.(string)
+	}
+	is.SetAnnotations(notes)
+	w.setObject(is, false)
+	patches = map[string]string{}
+	w.pod("default/waits", "other", "", "1")
+	run()
+	require.NotContains(t, patches, "scheduling.sigs.k8s.io default/q ", "nothing has changed of it")
+}
+
+func TestWords(t *testing.T) {
+	r := &quota.Refusal{
+		Cause: quota.OverMax, Quota: "p", Path: []string{"root", "p", "q"}, Limit: quota.List{"cpu": 24000, "memory": 64 << 30}, Used: quota.List{"cpu": 500, "memory": 0},
+		Reserved: quota.List{"cpu": 0, "memory": 0}, Request: quota.List{"cpu": 32000, "memory": 1 << 30}, Pods: 4, Exceeds: []string{"cpu"},
+	}
+	require.Equal(t, "Insufficient quotas, quotaName: p, max: cpu:24,memory:64Gi, used: cpu:500m,memory:0, reserved: cpu:0,memory:0, gang's request: cpu:32,memory:1Gi (4 pods), "+
+		"exceedDimensions: [cpu]; path: root/p/q", Words(r, "gang's"))
+	r.Cause, r.By = quota.Claimed, "g"
+	require.Contains(t, Words(r, "pod's"), "pod's request: cpu:32,memory:1Gi, exceedDimensions: [cpu]; path: root/p/q; quota claimed by g")
+	require.Equal(t, "quota q cannot be used: why", Words(&quota.Refusal{Cause: quota.Broken, Quota: "q", Words: "why"}, "gang's"))
+}

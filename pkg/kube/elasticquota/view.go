@@ -1,0 +1,103 @@
+package elasticquota
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// Quota is a quota as people see it. Amounts are by resource, as people write them.
+type Quota struct {
+	Name   string            `json:"name"`
+	Parent string            `json:"parent,omitempty"`
+	Depth  int               `json:"-"`
+	Min    map[string]string `json:"min,omitempty"`
+	Max    map[string]string `json:"max,omitempty"`
+	Used   map[string]string `json:"used,omitempty"`
+	// Reserved is what is planned and not bound yet.
+	Reserved map[string]string `json:"reserved,omitempty"`
+	Request  map[string]string `json:"request,omitempty"`
+	// Runtime is what the quota is entitled to.
+	Runtime map[string]string `json:"runtime,omitempty"`
+	// Share is how much it has above its min, as a part of all that there is, beside others of its weight.
+	Share float64 `json:"share"`
+	// Guaranteed and Borrows are the gangs, and pods without one, that fit its min, and the others.
+	Guaranteed []string `json:"guaranteed,omitempty"`
+	Borrows    []string `json:"borrows,omitempty"`
+	Waits      []string `json:"waits,omitempty"` // whose pods name the quota
+	Problem    string   `json:"problem,omitempty"`
+}
+
+// Quotas lists what all quotas have, parents before children; nil if there are none.
+func (r *Room) Quotas() (all []Quota) {
+	if !r.Active() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := r.book.Tree().Names()
+	slices.SortStableFunc(names, func(a, b string) int { // a tree stands together
+		return cmp.Compare(r.apartness(a), r.apartness(b))
+	})
+	for _, name := range names {
+		b, _ := r.book.Balance(name)
+		q := Quota{
+			Name: name, Depth: len(b.Path) - 1, Min: quantities(b.Min), Max: quantities(b.Max), Used: quantities(b.Used), Reserved: quantities(b.Reserved),
+			Request: quantities(b.Request), Runtime: quantities(b.Entitled), Guaranteed: plain(b.Guaranteed), Borrows: plain(b.Borrowing),
+			Waits: plain(b.WaitingHere), Problem: b.Broken,
+		}
+		if b.Share != math.MaxUint64 {
+			q.Share = float64(b.Share) / 1e6
+		}
+		if n := len(b.Path); n > 1 {
+			q.Parent = b.Path[n-2]
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// apartness is 1 for quotas that are there without being declared and in no tree.
+func (r *Room) apartness(name string) int {
+	if s, _ := r.book.Tree().Spec(name); s.Apart {
+		return 1
+	}
+	return 0
+}
+
+func quantities(l quota.List) map[string]string {
+	if len(l) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for name, n := range l {
+		out[name] = convert.Quantity(name, n)
+	}
+	return out
+}
+
+// plain are gangs by namespace and name, and pods without one.
+func plain(gangs []string) []string {
+	out := slices.Clone(gangs)
+	for i, g := range out {
+		out[i] = strings.Fields(g)[len(strings.Fields(g))-1]
+	}
+	return out
+}
+
+// Text is amounts in one word: "cpu:8,memory:64Gi"; "-" if there are none.
+func Text(amounts map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		all = append(all, name+":"+amounts[name])
+	}
+	if len(all) == 0 {
+		return "-"
+	}
+	return strings.Join(all, ",")
+}
