@@ -44,6 +44,7 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.teller.Report(e.Gang)
 			s.Meter.Gang(e.Gang)
 			s.victims.Tidy(s.Cache, e.Gang)
+			s.quotas.Review(e.Gang)
 		case gang.Expire:
 			s.teller.Expired(e.Gang, e.Why)
 		case gang.Overdue:
@@ -53,6 +54,8 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.goOnEvicting()
 		case gang.Check:
 			s.check(e.Gang)
+		case gang.Moved:
+			s.quotas.Look(e.Pod)
 		case gang.Freed:
 			s.try(s.refused.Leaders())
 			s.letIn("pods without a gang", s.keptOff.take())

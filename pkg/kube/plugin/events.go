@@ -201,8 +201,15 @@ func (p *Plugin) file(a *place.Attempt, speaker *v1.Pod, why gang.Refusal) {
 		Created: p.Cache.Order(speaker).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
 		Kinds: a.OneOfEach(speaker), Never: why.Never,
 	}
-	if f.Class == "" {
+	switch {
+	case why.By == gang.Quota && why.Never: // what it waits for shows on no node, and is its own
+		f.Class = "quota of " + a.Group.Key.ID()
+	case f.Class == "":
 		f.Plugins = nil // what is remembered of nodes ends with any change
+	case why.By == gang.Quota:
+		f.Class, f.Plugins = "", nil
+	default:
+		f.Class += p.quotas.Class(a.Group)
 	}
 	try := p.refused.File(f)
 	if p.follows(speaker) {

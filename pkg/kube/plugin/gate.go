@@ -61,6 +61,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 
 func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 	if source.Of(pod).IsZero() || pod.Spec.NodeName != "" {
+		p.quotas.Passed(pod, false)
 		return nil
 	}
 	if ok, why := p.Cache.Admit(pod); !ok {
@@ -69,6 +70,7 @@ func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 	if p.follows(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for a gang that asks for the same and is tried first")
 	}
+	p.quotas.Passed(pod, false)
 	return nil
 }
 

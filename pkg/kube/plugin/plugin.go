@@ -12,6 +12,7 @@
 //	effects.go     what the book of gangs wants done
 //	joint.go       devices that members share: written before they come, taken back if none starts
 //	devices.go     what the plugin DeviceShare must know of gangs, and they of it
+//	quotas.go      what the plugin ElasticQuota must know of gangs, and they of it
 //
 // It wires the rooms that do the work: plans (place), victims (preempt), what people are
 // told (status), what is known (cache). It decides nothing itself.
@@ -38,6 +39,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
+	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/ledger"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -101,6 +103,7 @@ type Shared struct {
 	keptOff  delayed   // nodes, by places that are held
 	refused  wake.Room // groups that wait for something to change
 	allotted allot.Room
+	quotas   *elasticquota.Room
 	renewals renewals
 	// resume are called once, when everything was seen: with all profiles made.
 	resume  []func()
@@ -138,16 +141,17 @@ var (
 func (p *Plugin) Name() string { return Name }
 
 // Factories returns the factories, by name, with which a scheduler makes the plugins of
-// each of its profiles: this one, its Gate, and DeviceShare. Profiles of one call share the cache.
+// each of its profiles: this one, its Gate, DeviceShare and ElasticQuota. Profiles of one call share the cache.
 func Factories(o Options) frameworkruntime.Registry {
-	f := &family{options: o, plugins: map[string]*Plugin{}, devices: &deviceshare.Room{}}
-	return frameworkruntime.Registry{Name: f.newPlugin, GateName: f.newGate, deviceshare.Name: f.devices.New}
+	f := &family{options: o, plugins: map[string]*Plugin{}, devices: &deviceshare.Room{}, quotas: &elasticquota.Room{}}
+	return frameworkruntime.Registry{Name: f.newPlugin, GateName: f.newGate, deviceshare.Name: f.devices.New, elasticquota.Name: f.quotas.New}
 }
 
 // family is the plugins of all profiles.
 type family struct {
 	options Options
 	devices *deviceshare.Room
+	quotas  *elasticquota.Room
 
 	mu      sync.Mutex
 	shared  *Shared
@@ -166,7 +170,7 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.shared == nil {
-		if f.shared, err = start(ctx, f.options, f.devices, args, h); err != nil {
+		if f.shared, err = start(ctx, f.options, f, args, h); err != nil {
 			return nil, err
 		}
 		if note := unasked(h.Extenders()); note != "" {
@@ -180,6 +184,7 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 	p.Preemptor = preempt.New(preempt.Options{
 		Profile: profile, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
 		Clock: p.options.Clock, Ended: ctx.Done(), Writers: p.options.Writers, Limits: p.limits,
+		Quotas: quotas{p.quotas},
 	})
 	f.plugins[h.ProfileName()], f.shared.profiles[h.ProfileName()] = p, p
 	f.shared.resume = append(f.shared.resume, p.Preemptor.Resume)
@@ -255,7 +260,7 @@ func (o *Options) defaults() {
 }
 
 // start makes what profiles share and sets it going.
-func start(ctx context.Context, o Options, devices *deviceshare.Room, args config.Args, h fwk.Handle) (*Shared, error) {
+func start(ctx context.Context, o Options, f *family, args config.Args, h fwk.Handle) (*Shared, error) {
 	o.defaults()
 	source, err := o.Connect(ctx, h)
 	if err != nil {
@@ -271,9 +276,10 @@ func start(ctx context.Context, o Options, devices *deviceshare.Room, args confi
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Limits: limitsOf(args), Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
 		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
-		Beside: []cache.Beside{devices.Resource()},
+		Beside: append(f.quotas.Resources(), f.devices.Resource()),
 	})
-	s.shareDevices(devices)
+	s.shareDevices(f.devices)
+	s.shareQuotas(f.quotas)
 	s.allotted.Client = h.ClientSet()
 	if manager := h.SharedDRAManager(); manager != nil {
 		s.allotted.Claims = manager.ResourceClaims()
@@ -284,7 +290,7 @@ func start(ctx context.Context, o Options, devices *deviceshare.Room, args confi
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}
-	s.Meter.Register()
+	s.Meter.Register(f.quotas)
 	go s.Writer.Run(ctx, args.ControllerWorkers)
 	if o.Started != nil {
 		o.Started(s)

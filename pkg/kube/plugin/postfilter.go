@@ -22,6 +22,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	c := cycleOf(state)
 	if c == nil {
 		if p.ordinary.Runs() {
+			p.quotas.Passed(pod, true)
 			return p.ordinary.PostFilter(ctx, state, pod, m)
 		}
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -37,6 +38,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		return answer(fwk.UnschedulableAndUnresolvable, node, c.says(status.PreemptionWaits))
 	case refused:
 		a := c.attempt
+		if !c.overQuota {
+			p.quotas.Passed(pod, true)
+		}
 		ran := p.Meter.Runs()
 		node, came := p.Preemptor.Evict(ctx, a, pod)
 		p.Meter.Ran(a.Group.Key, ran)
@@ -48,6 +52,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		if node == "" {
 			code = fwk.UnschedulableAndUnresolvable
 			why := because(c.refusal)
+			if c.overQuota {
+				why = c.byQuota()
+			}
 			kept := p.keepFree(ctx, a)
 			c.said = p.explain(ctx, c, pod, &why)
 			why.Words, why.Says = came.After(c.said.Text)+kept, c.said.Sentence

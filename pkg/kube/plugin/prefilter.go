@@ -41,6 +41,9 @@ type cycle struct {
 	refusal *place.Refusal // of the attempt; nil if a plugin has failed
 	said    status.Said    // what is said of that as long as PostFilter knows no more
 	renews  bool           // it was tried again only to say newer words
+
+	overQuota bool // its quotas refuse it
+	mayHelp   bool // somebody may leave for it whose leaving frees what they lack
 }
 
 // says is what PostFilter says to the member that was tried.
@@ -158,6 +161,10 @@ func (p *Plugin) avoid(group *cache.Group) place.Avoid {
 
 // tryPlan makes a plan for the whole group and puts it into the book.
 func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cycle {
+	a, over := p.admitted(ctx, a)
+	if over != nil {
+		return over
+	}
 	found, refusal, err := a.Plan(ctx)
 	p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
 	if refusal != nil || err != nil {

@@ -27,6 +27,7 @@ import (
 type candidates struct {
 	*place.Attempt
 	cache *cache.Cache
+	claim Claim              // what quotas say; nil if there are none
 	waits map[types.UID]bool // at Permit, so that it can be sent back to the queue
 	here  []onNode           // by node index
 	gangs []evict.Gang
@@ -66,20 +67,27 @@ func (n onNode) without(out []int) []*v1.Pod {
 }
 
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
-// than every pending member and is not protected; one of a running gang leaves with all
+// than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
 // of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays.
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: make([]onNode, len(a.Nodes)), limits: p.listBudgets(),
-		waits: p.waiting(),
+		waits: p.waiting(), claim: p.claim(a.Group),
 	}
 	c.joins = map[types.UID]bool{}
 	ceiling := convert.Priority(a.Lowest())
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
 	barred, _ := p.Victims.barred(now)
+	lower := func(pod *v1.Pod) bool {
+		lower := convert.Priority(pod) < ceiling
+		if c.claim != nil {
+			return c.claim.May(pod, lower)
+		}
+		return lower
+	}
 	mayEvict := func(pod *v1.Pod) bool {
-		return convert.Priority(pod) < ceiling && !convert.Protected(pod) && takes(pod, now) <= grace && !barred[pod.UID]
+		return lower(pod) && !convert.Protected(pod) && takes(pod, now) <= grace && !barred[pod.UID]
 	}
 	gangs := c.listGangs(mayEvict)
 	found := make([]bool, len(a.Nodes))

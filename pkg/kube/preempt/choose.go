@@ -36,10 +36,10 @@ func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Ve
 		}
 	}
 	c := p.candidates(ctx, a, p.Limits().MaxGrace)
-	e, verdict := p.chooseAmong(ctx, c)
+	e, verdict := p.chooseWithin(ctx, c)
 	if e == nil && c.late && verdict != LeftOut {
 		c = p.candidates(ctx, a, forEver)
-		e, verdict = p.chooseAmong(ctx, c)
+		e, verdict = p.chooseWithin(ctx, c)
 	}
 	return e, verdict, c
 }

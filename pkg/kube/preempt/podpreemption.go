@@ -40,6 +40,7 @@ type PodPreemption struct {
 	chosen map[string][]*v1.Pod   // victims, by node
 	parts  map[string]int         // parts of groups that leave whole, by node, if any do
 	barred map[types.UID]bool     // pods that may not be evicted, as the API server has said
+	claim  Claim                  // what quotas say; nil if there are none
 }
 
 // NewPodPreemption puts itself between a profile's DefaultPreemption and its rules. It is
@@ -92,6 +93,9 @@ func (o *PodPreemption) begin() {
 // an attempt. Victims that nobody has seen leaving are waited for like those that are.
 func (o *PodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, nominated *fwk.Status) (bool, string) {
 	o.begin()
+	if quotas := o.preemptor.Quotas; quotas != nil {
+		o.claim = quotas.ClaimPod(pod)
+	}
 	o.partings.answer(pod.UID)
 	if o.waits(pod) {
 		return false, "not eligible due to a terminating pod on the nominated node."
@@ -147,7 +151,9 @@ func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 }
 
 // stays says whether a pod is nobody's victim.
-func (o *PodPreemption) stays(pod *v1.Pod) bool { return convert.Protected(pod) || o.barred[pod.UID] }
+func (o *PodPreemption) stays(pod *v1.Pod) bool {
+	return convert.Protected(pod) || o.barred[pod.UID] || o.claim != nil && !o.claim.May(pod, true)
+}
 
 // byName is the order of victims that are equal otherwise.
 func byName(x, y *preemption.DomainVictim) int {
@@ -183,6 +189,9 @@ func (o *PodPreemption) SelectVictimsOnNode(
 	}
 	if !status.IsSuccess() {
 		return nil, 0, status
+	}
+	if o.claim != nil && !o.claim.Enough(victims) {
+		return nil, 0, fwk.NewStatus(fwk.Unschedulable, "the quotas of those who would leave do not allow it")
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

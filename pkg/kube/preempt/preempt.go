@@ -5,6 +5,7 @@
 //	candidates.go     who may be evicted
 //	crews.go          which of a gang leave together
 //	choose.go         who is, and the plan that follows
+//	quotas.go         who must leave besides, so that quotas have enough
 //	vain.go           where nobody was found, and need not be looked for again
 //	explain.go        why there
 //	leavers.go        who might have been
@@ -62,6 +63,8 @@ type Options struct {
 	Writers int
 	// Limits are those of now: they may change while the scheduler runs.
 	Limits func() Limits
+	// Quotas say who may be evicted for whom, besides priorities; nil means that nobody has any.
+	Quotas Quotas
 }
 
 // Limits are what users allow evictions.

@@ -1,0 +1,95 @@
+package plugin
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
+)
+
+// quotas asks the room of quotas for those who look for victims.
+type quotas struct{ *elasticquota.Room }
+
+// Claim implements preempt.Quotas.
+func (q quotas) Claim(group *cache.Group) preempt.Claim {
+	if c := q.Room.Claim(group); c != nil {
+		return c
+	}
+	return nil
+}
+
+// ClaimPod implements preempt.Quotas.
+func (q quotas) ClaimPod(pod *v1.Pod) preempt.Claim {
+	if c := q.Room.ClaimPod(pod); c != nil {
+		return c
+	}
+	return nil
+}
+
+// Quotas lists what all quotas have; nil if there are none.
+func (s *Shared) Quotas() []elasticquota.Quota { return s.quotas.Quotas() }
+
+// shareQuotas has the room of quotas know who has places, and those who were refused hear of what is given back.
+func (s *Shared) shareQuotas(room *elasticquota.Room) {
+	s.quotas = room
+	room.Clock, room.Has, room.Serves, room.Follow, room.Note = s.options.Clock, s.Cache.HasNode, s.Cache.Serves, s.Cache.Follow, s.teller.Note
+	room.Open, room.Starves = s.Cache.Open, s.Cache.Starves
+	room.Write, room.Patch, room.Settle = s.Writer.DoAfter, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
+	s.resume = append(s.resume, room.Tell)
+	room.Changed = func() {
+		s.Writer.Do("quotas", func(context.Context) error {
+			s.tryAdmitted()
+			return nil
+		})
+	}
+}
+
+// tryAdmitted tries who was refused by quotas and would be admitted now.
+func (s *Shared) tryAdmitted() {
+	if pods := s.quotas.Waiting(); len(pods) > 0 {
+		s.handle.Activate(klog.Background(), pods)
+	}
+	var admitted []string
+	for _, leader := range s.refused.LeadersFor(elasticquota.Name) {
+		pod := s.Cache.Pod(leader)
+		if pod == nil {
+			continue
+		}
+		if group, refusal := s.Cache.Group(pod); !refusal.Is() && (s.quotas.Would(group) || s.quotas.Helps(group)) {
+			admitted = append(admitted, leader)
+		}
+	}
+	s.try(admitted)
+}
+
+// admitted is the attempt for those members whom the quotas admit. If there are none, why is what is said, and the attempt is
+// for all: others may leave for them, if anybody who may frees what the quotas lack.
+func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (some *place.Attempt, c *cycle) {
+	members, why := p.quotas.Admit(a.Group)
+	switch {
+	case why == "" && len(members) == len(a.Group.Pending):
+		return a, nil
+	case why == "":
+		return a.For(members), nil
+	}
+	c = &cycle{verdict: refused, said: status.Said{Text: why}, attempt: a, overQuota: true}
+	if p.quotas.Helps(a.Group) {
+		c.mayHelp = true
+		if _, refusal, err := a.Plan(ctx); err != nil || refusal != nil && refusal.Plan == nil {
+			c.mayHelp = false
+		}
+	}
+	return nil, c
+}
+
+// overQuota is who refused an attempt whose quotas have too little.
+func (c *cycle) byQuota() gang.Refusal {
+	return gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Evictable: c.mayHelp, Never: !c.mayHelp}
+}
