@@ -50,7 +50,7 @@ func New() *cobra.Command {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee \"%s --help\"", err, cmd.CommandPath())
 	})
-	cmd.AddCommand(newClusterCommand(), newDemoCommand(), newDrainPlanCommand(), newDumpCommand(), newEmptyCommand(), newExplainCommand(), newQueueCommand(), newSimulateCommand(), newSourcesCommand(), newTopologyCommand(), newUICommand(), newVersionCommand())
+	cmd.AddCommand(newClusterCommand(), newDemoCommand(), newDrainPlanCommand(), newDumpCommand(), newEmptyCommand(), newExplainCommand(), newQueueCommand(), newQuotaCommand(), newSimulateCommand(), newSourcesCommand(), newTopologyCommand(), newUICommand(), newVersionCommand())
 	return cmd
 }
 

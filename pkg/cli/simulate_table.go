@@ -84,6 +84,9 @@ func simulateTable(r *simulate.Result) string {
 		writeRows(&out, rows, notes)
 		out.WriteByte('\n')
 	}
+	if len(r.Quotas) > 0 {
+		out.WriteString(quotaText(r.Quotas, false) + "\n")
+	}
 	writeEvictions(&out, r.Gangs)
 	return strings.TrimSuffix(out.String(), "\n")
 }

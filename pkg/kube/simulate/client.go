@@ -123,7 +123,10 @@ func (a *api) clients(ctx context.Context) (kubernetes.Interface, dynamic.Interf
 
 // listKinds are the lists of what is read as custom resources.
 func listKinds() map[schema.GroupVersionResource]string {
-	lists := map[schema.GroupVersionResource]string{koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList"}
+	lists := map[schema.GroupVersionResource]string{
+		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList",
+		convert.ElasticQuotas: "ElasticQuotaList", convert.ElasticQuotasX: "ElasticQuotaList",
+	}
 	for i := range source.All {
 		if o := source.All[i].Object; o != nil {
 			for _, version := range o.Versions() {

@@ -67,6 +67,8 @@ var kinds, kindOrder = kindTable(slices.Concat(gangOwners(), []namedKind{
 	{"VolumeAttachment", kind{resource: storagev1.SchemeGroupVersion.WithResource("volumeattachments")}},
 	{"ResourceSlice", kind{resource: resourceSlices}},
 	{"Device", kind{resource: convert.Devices, custom: func() any { return &unstructured.Unstructured{} }}},
+	{"ElasticQuota", kind{resource: convert.ElasticQuotas, namespaced: true, custom: func() any { return &unstructured.Unstructured{} }}},
+	{"ElasticQuota", kind{resource: convert.ElasticQuotasX, namespaced: true, custom: func() any { return &unstructured.Unstructured{} }}},
 	{"DeviceTaintRule", kind{resource: resourcev1.SchemeGroupVersion.WithResource("devicetaintrules")}},
 	{"PersistentVolume", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumes")}},
 	{"PersistentVolumeClaim", kind{resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), namespaced: true}},

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -32,6 +33,8 @@ type Result struct {
 	Evicted []string `json:"evicted"` // namespace/name
 	// Held are the pods that their controller does not make yet.
 	Held []Held `json:"held,omitempty"`
+	// Quotas are what ElasticQuotas have, parents before children.
+	Quotas []elasticquota.Quota `json:"quotas,omitempty"`
 	// Warnings say what is wrong with objects as they were written.
 	Warnings []Event `json:"warnings,omitempty"`
 	// Events are all that was told of any object; by object, reason and message.
@@ -141,6 +144,7 @@ func (s *simulation) result() *Result {
 		}
 		r.Held = append(r.Held, waits)
 	}
+	r.Quotas = s.shared.Quotas()
 	r.Topology = s.topologyCondition()
 	r.Events = s.recorder.all()
 	r.Warnings = s.cluster.warnings(r.Events)

@@ -196,7 +196,7 @@ func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk
 	return func(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 		src, err := connect.Given(custom)(ctx, h)
 		src.Served = func(r schema.GroupVersionResource) (bool, error) {
-			return !source.Foreign(r) && r != convert.Devices || s.served || s.cluster.any(r), nil
+			return !source.Foreign(r) && !convert.Beside(r) || s.served || s.cluster.any(r), nil
 		}
 		return src, err
 	}

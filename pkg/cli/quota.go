@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/ask"
+	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
+)
+
+// builtIn is how quotas are called that nobody declares.
+const builtIn = "koordinator-"
+
+func newQuotaCommand() *cobra.Command {
+	f := askFlags{}
+	cmd := &cobra.Command{
+		Use:   "quota [NAME...]",
+		Short: "What each ElasticQuota has, is entitled to, and lends",
+		Long: `What each ElasticQuota has, is entitled to, and lends: the tree of quotas with what is used, what is reserved for
+gangs that are planned, what its gangs ask for, and its part of what there is (RUNTIME). Gangs that borrow more than the quota's
+min are marked with a question mark; those of a quota that wait stand in brackets. With NAMEs only these quotas are listed.` + askSource,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return f.answer(cmd, func(ctx context.Context, v *ask.View) (any, func(bool) string, error) {
+				all, err := v.Quotas(ctx)
+				if err != nil {
+					return nil, nil, err
+				}
+				for _, name := range names {
+					if !slices.ContainsFunc(all, func(q elasticquota.Quota) bool { return q.Name == name }) {
+						return nil, nil, fmt.Errorf("there is no ElasticQuota named %q", name)
+					}
+				}
+				if len(names) > 0 {
+					all = slices.DeleteFunc(all, func(q elasticquota.Quota) bool { return !slices.Contains(names, q.Name) })
+				}
+				return all, func(wide bool) string { return quotaText(all, wide) }, nil
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// quotaText shows quotas to people.
+func quotaText(all []elasticquota.Quota, wide bool) string {
+	if len(all) == 0 {
+		return "There are no ElasticQuotas.\n"
+	}
+	rows, notes := [][]string{{"QUOTA", "MIN", "MAX", "USED", "RESERVED", "RUNTIME"}}, []string{""}
+	if wide {
+		rows[0] = append(rows[0], "REQUEST", "SHARE")
+	}
+	for _, q := range all {
+		if q.Parent == "" && strings.HasPrefix(q.Name, builtIn) {
+			q.Borrows, q.Guaranteed = nil, nil
+			if len(q.Used) == 0 && len(q.Waits) == 0 && len(all) > 1 && q.Depth == 0 && q.Name != scheduling.RootQuota {
+				continue
+			}
+		}
+		row := []string{strings.Repeat("  ", q.Depth) + q.Name}
+		for _, amounts := range []map[string]string{q.Min, q.Max, q.Used, q.Reserved, q.Runtime} {
+			row = append(row, elasticquota.Text(amounts))
+		}
+		if wide {
+			row = append(row, elasticquota.Text(q.Request), fmt.Sprintf("%.3f", q.Share))
+		}
+		rows, notes = append(rows, row), append(notes, indented(quotaNote(q), mostLines))
+	}
+	var out strings.Builder
+	writeRows(&out, rows, notes)
+	return out.String()
+}
+
+// quotaNote says who has something of a quota that pods name, and what is wrong with it.
+func quotaNote(q elasticquota.Quota) string {
+	var parts []string
+	if q.Problem != "" {
+		parts = append(parts, "cannot be used: "+q.Problem)
+	}
+	for _, of := range []struct {
+		what  string
+		gangs []string
+	}{{"borrows", q.Borrows}, {"guaranteed", q.Guaranteed}, {"waits", q.Waits}} {
+		if n := len(of.gangs); n > 0 && (of.what != "guaranteed" || len(q.Borrows) > 0 || len(q.Waits) > 0) {
+			const most = 6
+			names := strings.Join(of.gangs[:min(n, most)], ", ")
+			if n > most {
+				names += fmt.Sprintf(" and %d more", n-most)
+			}
+			parts = append(parts, of.what+": "+names)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
