@@ -218,7 +218,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 
 // asksElse says whether a pod may need something else than before.
 func asksElse(was, is *v1.Pod) bool {
-	return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels) ||
+	return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels) || convert.OtherDeviceWords(was, is) ||
 		!equality.Semantic.DeepEqual(was.Status.ResourceClaimStatuses, is.Status.ResourceClaimStatuses)
 }
 

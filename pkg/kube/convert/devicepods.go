@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -76,6 +77,11 @@ func deviceWords(pod *v1.Pod) string {
 		}
 	}
 	return words.String()
+}
+
+// OtherDeviceWords says whether a pod asks for devices in other words than before.
+func OtherDeviceWords(was, is *v1.Pod) bool {
+	return !maps.Equal(was.Annotations, is.Annotations) && deviceWords(was) != deviceWords(is)
 }
 
 // DevicesHeld names which devices a pod holds of its node, so that pods of one Template with equal names leave the same

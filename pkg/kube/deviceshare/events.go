@@ -26,6 +26,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	all := []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.givenBack},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, QueueingHintFn: p.otherNode},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: p.otherWords},
 	}
 	if p.byClass != nil { // then the scheduler reads them in any case
 		all = append(all,
@@ -71,6 +72,16 @@ func (p *Plugin) otherNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.Que
 		return fwk.QueueSkip, nil
 	}
 	return p.mayFit(pod)
+}
+
+// otherWords: the pod asks in other words, which may be ones that can be meant.
+func (p *Plugin) otherWords(_ klog.Logger, _ *v1.Pod, before, now any) (fwk.QueueingHint, error) {
+	was, _ := before.(*v1.Pod)
+	is, _ := now.(*v1.Pod)
+	if was != nil && is != nil && !convert.OtherDeviceWords(was, is) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
 }
 
 // countsItself: a node counts a resource itself that may have been offered twice there.

@@ -132,6 +132,52 @@ func TestDevicesWakeWhoWaits(t *testing.T) {
 	require.Equal(t, "g-0=gpu 0,1,2 g-1=gpu 3,4,5 alone=gpu 6", given(t, c, "g-0", "g-1", "alone"))
 }
 
+// TestDevicesThatCannotBeMeant: who asks in words that cannot be meant is tried again when the words change, and at nothing
+// that happens to nodes, devices or other pods, whether it is a gang, of which each member has to change, or a pod by itself.
+func TestDevicesThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	c := withDevices(t, "n0")
+	c.Pod(holding(wanting(testcluster.A("old", 0, "1", "n0"), "100"), 7))
+	c.Run()
+	says := func(p *v1.Pod, scope string) {
+		p.Annotations = map[string]string{"scheduling.koordinator.sh/device-allocate-hint": fmt.Sprintf(`{"gpu":{"requiredTopologyScope":%q}}`, scope)}
+	}
+	members := testcluster.Pending(2, 0, "1")
+	for _, p := range members {
+		says(wanting(p, "200"), "Rack")
+	}
+	c.Gang("g", 2, members...)
+	alone := wanting(testcluster.A("alone", 0, "1", ""), "200")
+	says(alone, "Rack")
+	c.Pod(alone)
+	c.WaitSaid(1, "Pod/alone Warning")
+	c.Wait("refused", func() string {
+		if strings.Contains(saysGang(t, c, "g"), "Rack") {
+			return "refused"
+		}
+		return saysGang(t, c, "g")
+	})
+	cycles := func() int { return len(c.Said("FailedScheduling")) }
+	before := cycles()
+	require.NoError(t, c.Client.Tracker().Add(gpuNode("n1")))
+	setDevice(t, c, deviceOf("n1", 8))
+	c.EditNode("n0", func(n *v1.Node) { n.Labels["node.koordinator.sh/gpu-model"] = "H100" })
+	c.EditNode("n0", func(n *v1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("65") })
+	c.Remove("old")
+	c.Never(func() bool { return cycles() > before })
+	c.Edit("g-0", func(p *v1.Pod) { says(p, "PCIe") })
+	c.Edit("alone", func(p *v1.Pod) { says(p, "PCIe") })
+	c.Wait("alone=n0", func() string { return c.Where("alone") })
+	c.Edit("g-1", func(p *v1.Pod) { says(p, "PCIe") })
+	c.Wait("bound", func() string {
+		if strings.Count(c.Where("g-0", "g-1"), "=n") == 2 {
+			return "bound"
+		}
+		return c.Where("g-0", "g-1")
+	})
+	given(t, c, "alone", "g-0", "g-1")
+}
+
 // TestDevicesAreFoundAgain: a scheduler that begins knows from the pods themselves who has which devices. If the Device
 // object goes, whoever runs goes on, and nobody else comes.
 func TestDevicesAreFoundAgain(t *testing.T) {

@@ -120,10 +120,10 @@ func (p *Plugin) hint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.Pod
 	return hint, err
 }
 
-// worthTrying lets a group try again that leads its class, unless nobody who leaves helps it, or whose
+// worthTrying lets a group try again that leads its class, unless no place helps it, or nobody who leaves; or whose
 // places wait for victims to leave. Pods without a gang wait for places that are held.
 func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.worth(pod, p.refused.Hopes)
+	return p.worth(pod, func(pod string) bool { return p.refused.Hopes(pod) && p.refused.Roams(pod) })
 }
 
 func (p *Plugin) worth(pod *v1.Pod, leads func(pod string) bool) (fwk.QueueingHint, error) {
@@ -158,14 +158,14 @@ func (p *Plugin) worthEvicting(logger klog.Logger, pod *v1.Pod, before, now any)
 	return p.worthTrying(logger, pod, before, now)
 }
 
-// otherNode lets a group try again when a node comes, or stands elsewhere in the tree; and if
-// nobody knows which plugin has refused it, or if it waits for places on the node, when
+// otherNode lets a group try again when a node comes, or stands elsewhere in the tree, unless it is refused wherever
+// it might go; and if nobody knows which plugin has refused it, or if it waits for places on the node, when
 // anything about the node changes. The rest is for the plugins to know.
 func (p *Plugin) otherNode(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
 	was, _ := before.(*v1.Node)
 	is, _ := now.(*v1.Node)
 	if source.Of(pod).IsZero() || was == nil || is == nil || !maps.Equal(was.Labels, is.Labels) {
-		return p.worth(pod, p.refused.Leads)
+		return p.worth(pod, p.refused.Roams)
 	}
 	if p.refused.WaitsFor(convert.PodKey(pod), Name) || p.reserved(pod) && p.Cache.Reserves(is.Name, pod) {
 		return fwk.Queue, nil
@@ -199,7 +199,7 @@ func (p *Plugin) file(a *place.Attempt, speaker *v1.Pod, why gang.Refusal) {
 	f := wake.Filing{
 		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(speaker), UID: string(speaker.UID),
 		Created: p.Cache.Order(speaker).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
-		Kinds: a.OneOfEach(speaker), Never: why.Never,
+		Kinds: a.OneOfEach(speaker), Never: why.Never, Template: why.By == gang.Template,
 	}
 	switch {
 	case why.By == gang.Quota && why.Never: // what it waits for shows on no node, and is its own

@@ -43,6 +43,9 @@ type Filing struct {
 	Since   time.Time // when it was refused
 	// Never says that nobody who leaves helps: it is tried again when nodes change, or it does.
 	Never bool
+	// Template says that a plugin refuses it wherever it might go: no place helps, be it new or free, unless that plugin
+	// waits for one.
+	Template bool
 
 	called bool // it is to be tried on its own account
 }
@@ -204,11 +207,12 @@ func (r *Room) Follows(group gang.Ref, pod, uid string, now time.Time) bool {
 	return f != nil && f.Speaker == pod && f.UID == uid && !f.called && r.leaders[pod] != f && now.Before(f.Since.Add(longestFollow))
 }
 
-// Leads says whether a pod is that of a leader.
-func (r *Room) Leads(pod string) bool {
+// Roams says whether a pod is that of a leader which a place somewhere may help.
+func (r *Room) Roams(pod string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.leaders[pod] != nil
+	f := r.leaders[pod]
+	return f != nil && !f.Template
 }
 
 // Hopes says whether a pod is that of a leader which pods that leave may help.

@@ -30,11 +30,16 @@ func TestWhoLeads(t *testing.T) {
 	require.Empty(t, file("c", "c", 2), "of the same age the name decides")
 	require.Equal(t, []string{"ns/b-0"}, file("a", "c", 1), "the oldest leads, whenever it was refused, and who led is kept out")
 	require.Equal(t, []string{"ns/a-0"}, r.Leaders())
-	require.False(t, r.Leads("ns/b-0"))
+	require.False(t, r.Roams("ns/b-0"))
 
 	require.Empty(t, file("a", "c", 1), "refused again: the others need not be tried")
 	require.Equal(t, []string{"ns/b-0"}, r.Leave(gang.Ref{Namespace: "ns", Name: "a"}))
-	require.True(t, r.Leads("ns/b-0"))
+	require.True(t, r.Roams("ns/b-0"))
+	nowhere := filing("b", "c", 2)
+	nowhere.Template = true
+	require.Empty(t, r.File(nowhere))
+	require.False(t, r.Roams("ns/b-0"), "no node helps")
+	require.Empty(t, file("b", "c", 2))
 	require.Empty(t, r.Leave(gang.Ref{Namespace: "ns", Name: "a"}), "it is not there")
 	require.Empty(t, r.Leave(gang.Ref{Namespace: "ns", Name: "c"}), "it did not lead")
 	require.Empty(t, file("c", "c", 2))
