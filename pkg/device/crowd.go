@@ -121,9 +121,10 @@ func (c *Crowd) Count(s *Solver, r *Request, most int) (n int) {
 			return all.Slots - len(c.members)
 		}
 	}
+	defer s.trying(crowdPart)()
 	for at := c; ; n++ { // as they are, then all of them and one more anew
-		n += s.Slots(at.with, r, most-n).Slots
-		if n == most {
+		some := s.Slots(at.with, r, most-n)
+		if n += some.Slots; n == most || !some.Exact {
 			return n
 		}
 		next := &Crowd{st: c.st}

@@ -48,7 +48,8 @@ func (s *Solver) search(st *State, demands []demand) *search {
 }
 
 // most returns how many members of one kind fit, at most so many, and whether no more do. somehow finds devices for
-// as many.
+// as many. Where a search for all of them gives up it is asked for one more than found something, and so on: that
+// another one fits is found sooner than that none does.
 func (x *search) most(bound int) (int, bool) {
 	k, found := 0, 0 // that many are possible, and all found devices for so many
 	for want := bound; ; want = k + 1 {
@@ -56,21 +57,28 @@ func (x *search) most(bound int) (int, bool) {
 		if x.forget(); ok {
 			found = want
 		}
-		if k = max(k, x.deepest); k == bound || x.cut || !ok && want == k+1 {
+		k = max(k, x.deepest)
+		if x.cut && want == bound && k < bound-1 {
+			if k = max(k, x.greedy(make([]int, bound))); k == bound {
+				return k, true
+			}
+			x.renew()
+			continue
+		}
+		if k == bound || x.cut || !ok && want == k+1 {
 			break
 		}
 	}
-	if x.cut {
-		k = max(found, x.greedy(make([]int, bound)))
-		return k, k == bound
-	}
+	exact := !x.cut
 	if k > found { // Choose must find as many
-		if x.renew(); !x.all(make([]int, k)) {
-			return x.greedy(make([]int, k)), false
+		x.renew()
+		ok := x.all(make([]int, k))
+		if x.forget(); !ok {
+			k = max(found, x.greedy(make([]int, k)))
+			exact = k == bound
 		}
-		x.forget()
 	}
-	return k, true
+	return k, exact
 }
 
 // greedy gives members the best that is there when their turn comes, until one finds nothing, and returns how many
@@ -105,10 +113,11 @@ func (x *search) renew() { x.work, x.steps, x.cut = x.budget(), 0, false }
 
 // budget is how many choices a search tries.
 func (s *Solver) budget() int {
-	if s.Work == 0 {
-		return DefaultWork
+	work := s.Work
+	if work == 0 {
+		work = DefaultWork
 	}
-	return s.Work
+	return work / max(s.part, 1)
 }
 
 // somehow finds devices for members and leaves them taken: the best by all, or what each finds when its turn comes

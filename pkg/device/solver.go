@@ -10,12 +10,20 @@ type Solver struct {
 	// left; 0 for DefaultWork.
 	Work int
 
+	part  int // of the work is one search's; 0 is all of it
 	needs []need
 	caps  [maxWants][most]int
 }
 
 // DefaultWork keeps a search below some tens of milliseconds.
 const DefaultWork = 2000
+
+// Whoever counts asks many nodes of which few are taken, and tries a part of the choices. What is found so is found by who
+// tries all of them, too.
+const (
+	countPart = 4  // how many fit on a node
+	crowdPart = 32 // and how many beside each crowd that might come there
+)
 
 // maxWants is how many types a member can ask for.
 const maxWants = 3
@@ -359,9 +367,17 @@ func (s *Solver) Slots(st *State, r *Request, upTo int) Count {
 	}
 	k, exact := s.bound(st, r, s.needs, upTo)
 	if !exact {
+		defer s.trying(countPart)()
 		k, exact = s.search(st, []demand{{r, s.needs}}).most(k)
 	}
 	return Count{Slots: k, Exact: exact}
+}
+
+// trying has searches take a part of the work, or a smaller one that they have taken so far, until what it returns is called.
+func (s *Solver) trying(part int) (done func()) {
+	was := s.part
+	s.part = max(was, part)
+	return func() { s.part = was }
 }
 
 // Fits says whether members of any kinds fit on a node together. exact is false if the search gave up: then
