@@ -1,5 +1,6 @@
-// Package allot writes down the devices of claims that members of one gang share, before the members come, and takes
-// them back if none of the members starts.
+// Package allot writes down the devices of claims before the members come who use them, where these would not find them in
+// cycles of their own: they share the claims, or have what they have only since others were asked for at once. It takes them
+// back if none of these members starts.
 //
 //	written ──somebody is bound──► forgotten: the claim is in use, as any other
 //	   │
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -248,11 +250,17 @@ func (r *Room) Waits(who *v1.Pod, members []*v1.Pod) string {
 	return ""
 }
 
-// named says whether a pod names the claim.
+// named says whether a pod names the claim, or it was made for it.
 func (a *allotment) named(by *v1.Pod) bool {
-	return by.Namespace == a.Namespace && slices.ContainsFunc(by.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
-		return c.ResourceClaimName != nil && *c.ResourceClaimName == a.Name
-	})
+	if by.Namespace != a.Namespace {
+		return false
+	}
+	for i := range by.Spec.ResourceClaims {
+		if name, _, err := resourceclaim.Name(by, &by.Spec.ResourceClaims[i]); err == nil && name != nil && *name == a.Name {
+			return true
+		}
+	}
+	return false
 }
 
 // TakeBack takes a claim back that Review has listed, unless somebody uses it after all. Without an error, Forget is

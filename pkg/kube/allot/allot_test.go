@@ -92,6 +92,20 @@ func marked(t *testing.T, name string, pods int) *resourceapi.ResourceClaim {
 	return c
 }
 
+// TestWaitsForItsOwn: who waits until a claim is given back may name it, or have it made for itself.
+func TestWaitsForItsOwn(t *testing.T) {
+	r := &allot.Room{}
+	r.Find([]*resourceapi.ResourceClaim{marked(t, "gpu", 1)}, func(allot.User) bool { return true })
+	require.Len(t, r.Review(func(allot.User) allot.Fate { return allot.Stays }), 1)
+	who := naming("who", "")
+	who.Spec.ResourceClaims[0] = v1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: ptr.To("template")}
+	require.Empty(t, r.Waits(who, []*v1.Pod{who}), "it has none yet")
+	who.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To("other")}}
+	require.Empty(t, r.Waits(who, []*v1.Pod{who}))
+	who.Status.ResourceClaimStatuses[0].ResourceClaimName = ptr.To("gpu")
+	require.Equal(t, "ns/gpu", r.Waits(who, []*v1.Pod{who}))
+}
+
 func naming(pod, claim string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod},

@@ -39,9 +39,14 @@ type heldDevices struct {
 
 // claimTurn is what one pod has taken.
 type claimTurn struct {
-	results []resourceapi.AllocationResult
+	pod     *v1.Pod
+	node    string
+	ask     []*resourceapi.ResourceClaim
+	results []resourceapi.AllocationResult // of what it asked for
 	held    []types.UID
 	joined  []types.UID // claims that it has together with others
+	ahead   bool        // it has what its own cycle may not find
+	instead []displaced // what others had before, who have something else for its sake
 }
 
 // Rehearse implements fit.Page.
@@ -144,6 +149,8 @@ func (r *claimRehearsal) Undo() {
 	for _, c := range last.held {
 		delete(r.held, c)
 	}
+	r.giveBack(last.instead)
+	r.restore(last.instead)
 }
 
 func refused(why string) *fwk.Status {
@@ -156,6 +163,7 @@ func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInf
 	if why != "" {
 		return refused(why)
 	}
+	turn.pod, turn.node, turn.ask = pod, node.Node().Name, ask
 	if len(ask) > 0 {
 		results, err := r.allocate(ctx, node.Node(), ask)
 		switch {
@@ -164,7 +172,10 @@ func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInf
 		case err != nil:
 			return fwk.AsStatus(err).WithPlugin(names.DynamicResources)
 		case len(results) != len(ask):
-			return refused("cannot allocate all claims")
+			if results, turn.instead = r.anew(ctx, pod, node, ask); results == nil {
+				return refused("cannot allocate all claims")
+			}
+			turn.ahead = true
 		}
 		turn.results = results
 	}
@@ -249,7 +260,7 @@ func (r *claimRehearsal) allocate(ctx context.Context, node *v1.Node, ask []*res
 			return results, nil
 		}
 	}
-	return r.allocateOf(ctx, node, ask, r.byNode[node.Name], r.reached)
+	return r.allocateOf(ctx, mostSteps, node, ask, r.byNode[node.Name], r.reached)
 }
 
 // allocateFar is allocate with nothing of the node's own for claims that members have together; nil if that is not
@@ -263,14 +274,14 @@ func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*
 			own = append(own, c)
 		}
 	}
-	far, err := r.allocateOf(ctx, node, joint, r.reached)
+	far, err := r.allocateOf(ctx, mostSteps, node, joint, r.reached)
 	if err != nil || len(far) != len(joint) || len(own) == 0 {
 		return far, err
 	}
 	for i := range far {
 		r.take(&far[i])
 	}
-	near, err := r.allocateOf(ctx, node, own, r.byNode[node.Name], r.reached)
+	near, err := r.allocateOf(ctx, mostSteps, node, own, r.byNode[node.Name], r.reached)
 	for i := range far {
 		r.free(&far[i])
 	}
@@ -288,8 +299,8 @@ func (r *claimRehearsal) allocateFar(ctx context.Context, node *v1.Node, ask []*
 	return all, nil
 }
 
-// allocateOf asks the allocator for devices that are left of the pools of some slices.
-func (r *claimRehearsal) allocateOf(ctx context.Context, node *v1.Node, ask []*resourceapi.ResourceClaim, of ...[]*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
+// allocateOf asks the allocator, for so many steps, for devices that are left of the pools of some slices.
+func (r *claimRehearsal) allocateOf(ctx context.Context, most int, node *v1.Node, ask []*resourceapi.ResourceClaim, of ...[]*resourceapi.ResourceSlice) ([]resourceapi.AllocationResult, error) {
 	var slicesOf []*resourceapi.ResourceSlice
 	pools := map[poolID]bool{}
 	for _, some := range of {
@@ -308,7 +319,7 @@ func (r *claimRehearsal) allocateOf(ctx context.Context, node *v1.Node, ask []*r
 	if err != nil {
 		return nil, err
 	}
-	steps := &stepsLeft{Context: ctx, left: mostSteps}
+	steps := &stepsLeft{Context: ctx, left: most}
 	results, err := allocator.Allocate(steps, node, ask)
 	if steps.left < 0 {
 		return nil, nil

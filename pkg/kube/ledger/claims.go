@@ -139,6 +139,8 @@ func (l *claims) Open(_ context.Context, members []fit.Demand) (fit.Page, error)
 	for _, d := range members {
 		p.count(d)
 	}
+	p.same = p.sameForAll(members)
+	p.varied = (p.same == nil || p.parts) && slices.ContainsFunc(members, func(d fit.Demand) bool { return len(p.claimsOf(d.Pod)) > 0 })
 	for _, d := range members {
 		p.entries[d.Pod.UID] = p.entryOf(d.Pod)
 		p.far[d.Pod.UID] = p.isFar(d.Pod)
@@ -196,11 +198,14 @@ type claimPage struct {
 	pools   map[poolID][]*resourceapi.ResourceSlice
 	taken   map[poolID]*poolState
 	numbers map[*resourceapi.ResourceSlice]int64
-	wide    string               // the state of what several nodes reach
-	users   map[types.UID]int    // how many members name a claim
-	joint   map[types.UID]bool   // claims that several members name, and that nobody has
-	members map[types.UID]bool   // those who were counted, one of each kind
-	entries map[types.UID]string // by member
+	wide    string                          // the state of what several nodes reach
+	users   map[types.UID]int               // how many members name a claim
+	joint   map[types.UID]bool              // claims that several members name, and that nobody has
+	members map[types.UID]bool              // those who were counted, one of each kind
+	same    *resourceapi.ExactDeviceRequest // what all of them ask for; nil if that differs
+	parts   bool                            // some devices are parts of others
+	varied  bool                            // it may make a difference which devices members take
+	entries map[types.UID]string            // by member
 	far     map[types.UID]bool
 
 	once   sync.Once
@@ -216,6 +221,7 @@ func newClaimPage(l *claims, all []*resourceapi.ResourceSlice, state *structured
 	for _, s := range all {
 		id := poolOf(s)
 		p.pools[id] = append(p.pools[id], s)
+		p.parts = p.parts || slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return len(d.ConsumesCounters) > 0 })
 		if s.Spec.NodeName != nil && *s.Spec.NodeName != "" {
 			p.byNode[*s.Spec.NodeName] = append(p.byNode[*s.Spec.NodeName], s)
 		} else {

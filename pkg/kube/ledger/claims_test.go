@@ -79,7 +79,7 @@ func claimingAs(name string, n int, requests ...resourceapi.DeviceRequest) (memb
 	for i := range n {
 		p := pod(fmt.Sprint(name, "-", i)).Req(map[v1.ResourceName]string{"cpu": "1"}).Obj()
 		c := claimOf(p, requests...)
-		members, objects = append(members, p), append(objects, c)
+		members, objects = append(members, p), append(objects, p, c)
 	}
 	return members, objects
 }

@@ -10,18 +10,24 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
@@ -137,6 +143,40 @@ func (c *cluster) cycles(members []*v1.Pod, nodes ...string) (passed int, why st
 		back = append(back, func() { c.profile.RunReservePluginsUnreserve(ctx, state, assumed, node) })
 	}
 	return len(members), ""
+}
+
+// atOnce says whether the allocator finds devices on a node for all claims of members, if it is asked for all of them;
+// false, too, if it finds out nothing in many steps: it tries all ways.
+func (c *cluster) atOnce(members []*v1.Pod, node string) bool {
+	manager := c.profile.SharedDRAManager()
+	state, err := manager.ResourceClaims().GatherAllocatedState()
+	require.NoError(c.t, err)
+	all, err := manager.ResourceSlices().ListWithDeviceTaintRules()
+	require.NoError(c.t, err)
+	features := dynamicresources.AllocatorFeatures(feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+	allocator, err := structured.NewAllocator(c.t.Context(), features, *state, manager.DeviceClasses(), all, cel.NewCache(10, cel.Features{}))
+	require.NoError(c.t, err)
+	var claims []*resourceapi.ResourceClaim
+	for _, m := range members {
+		claim, err := manager.ResourceClaims().Get(m.Namespace, *m.Status.ResourceClaimStatuses[0].ResourceClaimName)
+		require.NoError(c.t, err)
+		claims = append(claims, claim)
+	}
+	results, err := allocator.Allocate(&steps{c.t.Context(), 1_000}, c.nodes()[node].Node(), claims)
+	return err == nil && len(results) == len(claims)
+}
+
+// steps is a context that ends after so many questions whether it has.
+type steps struct {
+	context.Context
+	left int
+}
+
+func (s *steps) Err() error {
+	if s.left--; s.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return s.Context.Err()
 }
 
 func node(name string) *v1.Node {

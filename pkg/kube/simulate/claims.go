@@ -2,12 +2,14 @@ package simulate
 
 import (
 	"errors"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
 var (
@@ -51,6 +53,39 @@ func (c *cluster) claim(pod *v1.Pod) error {
 		return out, nil
 	}))
 	return err
+}
+
+// claimed says to people which devices a pod's claims have, such as "x0/gpu-0,gpu-1", by pool; "" if it has none.
+func (c *cluster) claimed(pod *v1.Pod) string {
+	var names []string
+	for i := range pod.Spec.ResourceClaims {
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
+			names = append(names, *name)
+		}
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		names = append(names, s.ResourceClaimName)
+	}
+	var out []string
+	last := ""
+	for _, name := range names {
+		o, err := c.get(resourceClaims, key{pod.Namespace, name})
+		if err != nil {
+			continue
+		}
+		claim := o.(*resourcev1.ResourceClaim)
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, d := range claim.Status.Allocation.Devices.Results {
+			if pool := d.Driver + " " + d.Pool; pool == last {
+				out[len(out)-1] += "," + d.Device
+			} else {
+				last, out = pool, append(out, d.Pool+"/"+d.Device)
+			}
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // unclaim does what it does when a pod has gone: claims that were made for the pod go, too,

@@ -104,14 +104,19 @@ func (s *shared) adds(i int) {
 
 // restarts kills the scheduler, has something happen, and starts another one.
 func (s *shared) restarts(meanwhile func()) {
+	restart(s.t, s.ctx, s.World, meanwhile)
+}
+
+// restart kills the scheduler of a world, has something happen, and starts another one.
+func restart(t *testing.T, ctx context.Context, s *World, meanwhile func()) {
 	s.stop(s.cancel)
 	meanwhile()
 	cfg, err := readConfig(nil)
-	require.NoError(s.t, err)
-	life, cancel := context.WithCancel(s.ctx)
+	require.NoError(t, err)
+	life, cancel := context.WithCancel(ctx)
 	s.cancel = cancel
-	require.NoError(s.t, s.boot(life, cfg))
-	require.NoError(s.t, s.open(s.ctx))
+	require.NoError(t, s.boot(life, cfg))
+	require.NoError(t, s.open(ctx))
 }
 
 const allTogether = "g-0=n0 g-1=n0 g-2=n0 allocated true for 3"
@@ -222,6 +227,96 @@ func TestSharedClaimIsNotWritten(t *testing.T) {
 			}})
 			s.settled(allTogether)
 			require.Equal(t, how.times, failed)
+		})
+	}
+}
+
+// oneCard is case 20: a card as a whole or as two halves, of which the whole is listed first; one member takes any of it, the
+// other one a half.
+func oneCard(t *testing.T) *Set {
+	request := func(selector string) string {
+		return "{name: gpu, exactly: {deviceClassName: gpu, count: 1" + selector + "}}"
+	}
+	text := `
+{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}, spec: {}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: any}, spec: {spec: {devices: {requests: [` + request("") + `]}}}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: half}, spec: {spec: {devices: {requests: [` + request(", selectors: [{cel: {expression: \"device.attributes['d'].half\"}}]") + `]}}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: n0}, status: {allocatable: {cpu: 8, pods: 20}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: card}
+spec: {driver: d, nodeName: n0, pool: {name: n0, generation: 1, resourceSliceCount: 2}, sharedCounters: [{name: card, counters: {halves: {value: "2"}}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: parts}
+spec:
+  driver: d
+  nodeName: n0
+  pool: {name: n0, generation: 1, resourceSliceCount: 2}
+  devices:
+  - {name: a-whole, attributes: {half: {bool: false}}, consumesCounters: [{counterSet: card, counters: {halves: {value: "2"}}}]}
+  - {name: half-0, attributes: {half: {bool: true}}, consumesCounters: [{counterSet: card, counters: {halves: {value: "1"}}}]}
+  - {name: half-1, attributes: {half: {bool: true}}, consumesCounters: [{counterSet: card, counters: {halves: {value: "1"}}}]}
+---
+{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g}, spec: {minMember: 2}}
+`
+	return setOf(t, text+partner("any")+partner("half"))
+}
+
+func partner(of string) string {
+	return "---\n{apiVersion: v1, kind: Pod, metadata: {name: g-" + of + ", labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}], resourceClaims: [{name: gpu, resourceClaimTemplateName: " + of + "}]}}\n"
+}
+
+// TestAtOnceIsWritten: what members find only if all are asked for at once is written before they come. It is taken back if
+// one of them does not, and found by the next scheduler.
+func TestAtOnceIsWritten(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *World, ctx context.Context){
+		"": func(*World, context.Context) {},
+		"a member is deleted": func(w *World, ctx context.Context) {
+			require.NoError(t, w.cluster.delete(pods, key{"default", "g-half"}, metav1.DeleteOptions{}))
+		},
+		"the scheduler is killed": func(w *World, ctx context.Context) { restart(t, ctx, w, func() {}) },
+		"both": func(w *World, ctx context.Context) {
+			restart(t, ctx, w, func() {
+				require.NoError(t, w.cluster.delete(pods, key{"default", "g-half"}, metav1.DeleteOptions{}))
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quietLogs(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			w, err := Open(ctx, Options{}, oneCard(t))
+			require.NoError(t, err)
+			t.Cleanup(func() { w.Close(); cancel() })
+			has := func(pod string) string {
+				o, err := w.cluster.get(resourceClaims, key{"default", "g-" + pod + "-gpu"})
+				if err != nil || o.(*resourceapi.ResourceClaim).Status.Allocation == nil {
+					return ""
+				}
+				return o.(*resourceapi.ResourceClaim).Status.Allocation.Devices.Results[0].Device
+			}
+			require.NoError(t, w.Settle(ctx, func() bool { return has("any") != "" && has("half") != "" }))
+			for _, p := range w.Pods() {
+				require.Empty(t, p.Spec.NodeName, "before any of them is bound")
+			}
+			meanwhile(w, ctx)
+			require.NoError(t, w.Settle(ctx, nil))
+			if has("half") == "" {
+				require.Empty(t, has("any"), "taken back")
+				come, err := w.cluster.apply(setOf(t, partner("half")))
+				require.NoError(t, err)
+				require.NoError(t, w.come(ctx, come))
+				require.NoError(t, w.Settle(ctx, nil))
+			}
+			require.Equal(t, "half-0 half-1", has("any")+" "+has("half"))
+			for _, p := range w.Pods() {
+				require.Equal(t, "n0", p.Spec.NodeName)
+			}
 		})
 	}
 }

@@ -70,7 +70,8 @@ type Pod struct {
 	NominatedNode string `json:"nominatedNode"`
 	State         State  `json:"state"`
 	Message       string `json:"message"`
-	// Devices are those of its node that the pod got of DeviceShare, such as "gpu 0,1 rdma 0".
+	// Devices are those that the pod got of DeviceShare, such as "gpu 0,1 rdma 0", and those of its claims, by pool, such as
+	// "x0/gpu-0,gpu-1".
 	Devices string `json:"devices,omitempty"`
 	// Ran says that the pod had its node before the simulation began.
 	Ran bool `json:"-"`
@@ -175,6 +176,9 @@ func (s *simulation) result() *Result {
 
 func (s *simulation) pod(pod *v1.Pod) Pod {
 	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Bound, Devices: convert.DevicesText(pod), Ran: s.cluster.ran[pod.UID], gang: source.Of(pod).Name}
+	if p.Node != "" {
+		p.Devices = strings.TrimSpace(p.Devices + " " + s.cluster.claimed(pod))
+	}
 	if p.Node == "" {
 		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, status.Clip(s.why(pod))
 	}
