@@ -65,6 +65,19 @@ type Topology struct {
 	layers []convert.Layer
 }
 
+// LayerOf is the layer whose domains a node label names, by index in Tree.
+func (t *Topology) LayerOf(label string) (layer int, ok bool) {
+	if label == "" {
+		return 0, false
+	}
+	for _, l := range t.layers {
+		if slices.Contains(l.Keys, label) {
+			return t.Tree.LayerIndex(l.Name)
+		}
+	}
+	return 0, false
+}
+
 // Topology returns the network as it is now. The tree is built on the first call
 // after a change.
 func (c *Cache) Topology() *Topology {

@@ -71,6 +71,8 @@ type counting interface {
 type Shortage struct {
 	What       string
 	Need, Free int64
+	// Waits says in words for what is to be told yet, instead of numbers.
+	Waits string
 }
 
 // stock is a page that can say how much there is of what members need.
@@ -91,6 +93,22 @@ type promising interface {
 	// Asked is a pod as the plugins can be asked about it, without what is still to be made; the pod itself if
 	// that is nothing. It keeps its UID.
 	Asked(pod *v1.Pod) *v1.Pod
+}
+
+// nearing is a page whose members had better be near one another, though nobody has said so.
+type nearing interface {
+	// Near is the node label of the domains that they had better not leave; "" if there are none.
+	Near() string
+}
+
+// Near is the node label of the domains that members had better not leave; "" if there are none.
+func (p Pages) Near() string {
+	for _, page := range p {
+		if n, ok := page.Page.(nearing); ok && n.Near() != "" {
+			return n.Near()
+		}
+	}
+	return ""
 }
 
 // Put is a member and the node of its place.

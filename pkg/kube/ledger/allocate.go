@@ -203,6 +203,9 @@ func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInf
 func (r *claimRehearsal) asks(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceapi.ResourceClaim, turn claimTurn, why string) {
 	const elsewhere = "resourceclaim not available on the node"
 	for _, c := range r.claimsOf(pod) {
+		if why := otherDomain(c, node.Node()); why != "" {
+			return nil, turn, why
+		}
 		switch held := r.held[c.UID]; {
 		case c.Status.Allocation != nil:
 			if !permits(c.Status.Allocation, node.Node()) {

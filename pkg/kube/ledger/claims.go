@@ -139,6 +139,11 @@ func (l *claims) Open(_ context.Context, members []fit.Demand) (fit.Page, error)
 	for _, d := range members {
 		p.count(d)
 	}
+	for _, d := range members {
+		if slices.ContainsFunc(p.claimsOf(d.Pod), func(c *resourceapi.ResourceClaim) bool { return domainOf(c) != "" }) {
+			p.near = cliqueLabel
+		}
+	}
 	p.same = p.sameForAll(members)
 	p.varied = (p.same == nil || p.parts) && slices.ContainsFunc(members, func(d fit.Demand) bool { return len(p.claimsOf(d.Pod)) > 0 })
 	for _, d := range members {
@@ -205,6 +210,7 @@ type claimPage struct {
 	same    *resourceapi.ExactDeviceRequest // what all of them ask for; nil if that differs
 	parts   bool                            // some devices are parts of others
 	varied  bool                            // it may make a difference which devices members take
+	near    string                          // see Near
 	entries map[types.UID]string            // by member
 	far     map[types.UID]bool
 

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -21,9 +23,54 @@ type wanted struct {
 	any  []*resourceapi.ExactDeviceRequest // each device meets one of them
 }
 
-// Short says of which classes members want more devices than nodes have free. Where devices are shared,
-// partitioned or one of several would do, numbers say nothing.
+// Short says of which classes members want more devices than nodes have free, and which pools are not all told of yet: these
+// have none. Where devices are shared, partitioned or one of several would do, numbers say nothing.
 func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []fit.Shortage) {
+	var some []*resourceapi.ResourceSlice
+	for _, n := range nodes {
+		some = append(some, p.byNode[n.Node().Name]...)
+	}
+	some = append(some, p.reached...)
+	some, waits := p.whole(some)
+	short = p.tooFew(members, some)
+	if waits != "" {
+		short = append(short, fit.Shortage{Waits: waits})
+	}
+	return short
+}
+
+// whole leaves out slices of pools of which not all slices are there, and says of which one is missing.
+func (p *claimPage) whole(some []*resourceapi.ResourceSlice) (rest []*resourceapi.ResourceSlice, waits string) {
+	broken := map[poolID]int{} // how many slices are there
+	for _, s := range some {
+		id := poolOf(s)
+		if _, known := broken[id]; known {
+			continue
+		}
+		newest := slices.MaxFunc(p.pools[id], func(a, b *resourceapi.ResourceSlice) int {
+			return cmp.Compare(a.Spec.Pool.Generation, b.Spec.Pool.Generation)
+		})
+		there := 0
+		for _, o := range p.pools[id] {
+			there += map[bool]int{true: 1}[o.Spec.Pool.Generation == newest.Spec.Pool.Generation]
+		}
+		broken[id] = -1
+		if int64(there) < newest.Spec.Pool.ResourceSliceCount {
+			broken[id] = there
+			if says := fmt.Sprintf("pool %s of %s has %d of its %d ResourceSlices", id.pool, id.driver, there, newest.Spec.Pool.ResourceSliceCount); waits == "" || says < waits {
+				waits = says
+			}
+		}
+	}
+	rest = slices.DeleteFunc(slices.Clone(some), func(s *resourceapi.ResourceSlice) bool { return broken[poolOf(s)] >= 0 })
+	if more := len(slices.DeleteFunc(slices.Collect(maps.Values(broken)), func(n int) bool { return n < 0 })); more > 1 {
+		waits += fmt.Sprintf(", and %d more are not whole either", more-1)
+	}
+	return rest, waits
+}
+
+// tooFew is Short in numbers.
+func (p *claimPage) tooFew(members []fit.Demand, some []*resourceapi.ResourceSlice) (short []fit.Shortage) {
 	classes := map[string]*wanted{}
 	joint := map[types.UID]*resourceapi.ResourceClaim{}
 	for _, d := range members {
@@ -36,11 +83,6 @@ func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []f
 			return nil
 		}
 	}
-	var some []*resourceapi.ResourceSlice
-	for _, n := range nodes {
-		some = append(some, p.byNode[n.Node().Name]...)
-	}
-	some = append(some, p.reached...)
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
 		class, err := p.manager.DeviceClasses().Get(name)
 		if err != nil {

@@ -89,6 +89,7 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	if err := a.sortKinds(ctx); err != nil {
 		return nil, err
 	}
+	a.near()
 	counts := make([]fit.Counts, len(a.kinds))
 	for k := range a.kinds {
 		counts[k] = a.memory.Count(ctx, a.kinds[k].counter, a.Nodes, a.beside)
@@ -103,6 +104,16 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	a.World.Free, a.counts = a.least(), counts
 	a.counted, a.answers = true, make([]map[string]offer.Slots, len(a.Nodes))
 	return counts, nil
+}
+
+// near has members gather, if possible, that nobody has asked to, where what they claim works best so.
+func (a *Attempt) near() {
+	if a.Group.Gather != nil || len(a.Group.Own) > 0 {
+		return
+	}
+	if layer, ok := a.Net.LayerOf(a.pages.Near()); ok {
+		a.All.Prefer = append(a.All.Prefer, plan.Preference{Layer: layer})
+	}
 }
 
 // Lacks is what a node is short of that takes nobody of some kind, in the Filters' words, each once.

@@ -55,6 +55,10 @@ func Sentence(s place.Shortage) string {
 	}
 	out.WriteString(nodes(s))
 	for _, s := range s.Short {
+		if s.Waits != "" {
+			out.WriteString("; " + s.Waits)
+			continue
+		}
 		fmt.Fprintf(&out, "; %d × %s are needed, %d are free", s.Need, s.What, s.Free)
 	}
 	for _, m := range s.Odd(r) {

@@ -11,6 +11,10 @@ import (
 func short(d place.Diagnosis) string {
 	var b strings.Builder
 	for _, s := range d.Short {
+		if s.Waits != "" {
+			b.WriteString(", " + s.Waits)
+			continue
+		}
 		fmt.Fprintf(&b, ", needs %d × %s, %d free", s.Need, s.What, s.Free)
 		if d.In != "" {
 			fmt.Fprintf(&b, " in the best domain %s", d.In)
