@@ -61,6 +61,7 @@ type Room struct {
 type allotment struct {
 	types.NamespacedName
 	uid     types.UID
+	mark    string // of what was written
 	users   []User
 	writing bool
 	back    bool               // it is being taken back
@@ -85,7 +86,7 @@ func (r *Room) Write(ctx context.Context, claims []*resourceapi.ResourceClaim) e
 }
 
 func newAllotment(c *resourceapi.ResourceClaim) *allotment {
-	a := &allotment{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID}
+	a := &allotment{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID, mark: markOf(c.Status.Allocation)}
 	for _, by := range c.Status.ReservedFor {
 		a.users = append(a.users, User{types.NamespacedName{Namespace: c.Namespace, Name: by.Name}, by.UID})
 	}
@@ -176,18 +177,25 @@ func Ahead(c *resourceapi.ResourceClaim) bool {
 }
 
 // Find takes up claims that a process before this one may have written, unless one of those for whom it did so is
-// none of ours.
-func (r *Room) Find(claims []*resourceapi.ResourceClaim, ours func(User) bool) {
+// none of ours: those that are marked, and those that DynamicResources has written for a member whose binding never came.
+func (r *Room) Find(claims []*resourceapi.ResourceClaim, ours func(of User, waits bool) bool) {
 	for _, c := range claims {
-		if !Ahead(c) || slices.ContainsFunc(c.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return !isPod(by) }) {
+		ahead := Ahead(c)
+		if !ahead && !unmarked(c) || slices.ContainsFunc(c.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return !isPod(by) }) {
 			continue
 		}
 		a := newAllotment(c)
-		if slices.ContainsFunc(a.users, func(u User) bool { return !ours(u) }) {
+		if slices.ContainsFunc(a.users, func(u User) bool { return !ours(u, !ahead) }) {
 			continue
 		}
 		r.add(a)
 	}
+}
+
+// unmarked says that a claim was allocated for somebody by his own cycle, as far as anybody can see.
+func unmarked(c *resourceapi.ResourceClaim) bool {
+	_, marked := c.Annotations[scheduling.AnnotationAllocatedAhead]
+	return !marked && c.Status.Allocation != nil && len(c.Status.ReservedFor) > 0
 }
 
 func isPod(by resourceapi.ResourceClaimConsumerReference) bool {
@@ -281,7 +289,7 @@ func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
 		if err != nil {
 			return err
 		}
-		if c.UID != a.uid || !Ahead(c) {
+		if c.UID != a.uid || c.Status.Allocation == nil || markOf(c.Status.Allocation) != a.mark {
 			return nil
 		}
 		for _, by := range c.Status.ReservedFor {

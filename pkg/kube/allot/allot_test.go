@@ -30,7 +30,7 @@ func TestReview(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, r := marked(t, "gpu", len(c.fates)), &allot.Room{}
-			r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User) bool { return true })
+			r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User, bool) bool { return true })
 			fate := func(u allot.User) allot.Fate { return c.fates[u.Name[0]-'a'] }
 			var want []types.UID
 			if c.back {
@@ -59,18 +59,21 @@ func TestFind(t *testing.T) {
 		change func(*resourceapi.ResourceClaim)
 		ours   bool
 		found  bool
+		waits  bool
 	}{
-		"ours":                       {func(*resourceapi.ResourceClaim) {}, true, true},
-		"for a pod of somebody else": {func(*resourceapi.ResourceClaim) {}, false, false},
-		"not marked":                 {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false},
-		"taken back":                 {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false},
-		"allocated anew by others":   {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false},
-		"reserved for no pod":        {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false},
+		"ours":                       {func(*resourceapi.ResourceClaim) {}, true, true, false},
+		"for a pod of somebody else": {func(*resourceapi.ResourceClaim) {}, false, false, false},
+		"not marked":                 {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, false, false},
+		"by a member's own cycle":    {func(c *resourceapi.ResourceClaim) { c.Annotations = nil }, true, true, true},
+		"reserved for nobody":        {func(c *resourceapi.ResourceClaim) { c.Annotations, c.Status.ReservedFor = nil, nil }, true, false, true},
+		"taken back":                 {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, true, false, false},
+		"allocated anew by others":   {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "other" }, true, false, false},
+		"reserved for no pod":        {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, r := marked(t, "gpu", 1), &allot.Room{}
 			c.change(claim)
-			r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User) bool { return c.ours })
+			r.Find([]*resourceapi.ResourceClaim{claim}, func(_ allot.User, waits bool) bool { return c.ours && !waits || c.waits })
 			require.Equal(t, c.found, r.Any())
 		})
 	}
@@ -95,7 +98,7 @@ func marked(t *testing.T, name string, pods int) *resourceapi.ResourceClaim {
 // TestWaitsForItsOwn: who waits until a claim is given back may name it, or have it made for itself.
 func TestWaitsForItsOwn(t *testing.T) {
 	r := &allot.Room{}
-	r.Find([]*resourceapi.ResourceClaim{marked(t, "gpu", 1)}, func(allot.User) bool { return true })
+	r.Find([]*resourceapi.ResourceClaim{marked(t, "gpu", 1)}, func(allot.User, bool) bool { return true })
 	require.Len(t, r.Review(func(allot.User) allot.Fate { return allot.Stays }), 1)
 	who := naming("who", "")
 	who.Spec.ResourceClaims[0] = v1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: ptr.To("template")}

@@ -108,11 +108,11 @@ func (s *Shared) findAllotted() {
 	})
 }
 
-// ours says whether a pod waits here, or is gone.
-func (s *Shared) ours(u allot.User) bool {
+// ours says whether a pod waits here, as a member of a gang, or is gone, if that will do.
+func (s *Shared) ours(u allot.User, waits bool) bool {
 	pods := s.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	if is, err := pods.Pods(u.Namespace).Get(u.Name); err != nil || is.UID != u.UID {
-		return true
+		return !waits
 	}
 	pod := s.Cache.Pod(u.String())
 	return pod != nil && pod.UID == u.UID && pod.Spec.NodeName == "" && s.Cache.Serves(pod)

@@ -276,7 +276,7 @@ func partner(of string) string {
 // one of them does not, and found by the next scheduler.
 func TestAtOnceIsWritten(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *World, ctx context.Context){
-		"": func(*World, context.Context) {},
+		"nothing else happens": func(*World, context.Context) {},
 		"a member is deleted": func(w *World, ctx context.Context) {
 			require.NoError(t, w.cluster.delete(pods, key{"default", "g-half"}, metav1.DeleteOptions{}))
 		},
