@@ -31,10 +31,10 @@ func newDemoCommand() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Run both documented examples on a local cluster and check every outcome",
+		Short: "Run both documented examples, and one with GPUs, on a local cluster and check every outcome",
 		Long: `Start a control plane with 12 make-believe nodes on this machine and muster-scheduler
 as a process of its own, apply the YAML of the two documented examples word for
-word, and show what happens. Every outcome is compared with the documents; the exit
+word, then a gang that wants GPUs and NICs, and show what happens. Every outcome is compared with the documents; the exit
 code is 0 only if all of it is the same.
 
 The first run builds the control plane from source, which takes several minutes; later
@@ -183,19 +183,25 @@ func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 const fixturesPath = "test/fixtures"
 
 func copyFixtures(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	names, err := fs.Glob(fixtures.FS, "*.yaml")
+	return errors.Join(copyYAML(dir, fixtures.FS, "*.yaml"), copyYAML(dir, fixtures.Devices, "devices/*.yaml"))
+}
+
+// copyYAML copies files into a folder, where they have the same path.
+func copyYAML(dir string, from fs.FS, pattern string) error {
+	names, err := fs.Glob(from, pattern)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		content, err := fs.ReadFile(fixtures.FS, name)
+		content, err := fs.ReadFile(from, name)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, content, 0o644); err != nil {
 			return err
 		}
 	}

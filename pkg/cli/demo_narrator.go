@@ -139,7 +139,7 @@ func (n *narrator) verdict(took time.Duration) error {
 	n.title("Result")
 	all := n.passed + len(n.failed)
 	if len(n.failed) == 0 && all > 0 {
-		n.say(fmt.Sprintf("All %d checks passed: both examples end as documented. That took %d seconds.", all, int(took.Seconds())))
+		n.say(fmt.Sprintf("All %d checks passed: the examples end as documented. That took %d seconds.", all, int(took.Seconds())))
 		return nil
 	}
 	n.say(fmt.Sprintf("%d of %d checks failed:", len(n.failed), all))

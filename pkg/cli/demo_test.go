@@ -122,7 +122,7 @@ func TestChecks(t *testing.T) {
 	n.checks([]check{equal("numbers are equal", "1", "1"), contains("a text has a part", "part of this", "part")})
 	require.Equal(t, "\n  ✓ numbers are equal\n  ✓ a text has a part\n", out.String())
 	require.NoError(t, n.verdict(2500*time.Millisecond))
-	require.Contains(t, out.String(), "\nAll 2 checks passed: both examples end as documented. That took 2 seconds.\n")
+	require.Contains(t, out.String(), "\nAll 2 checks passed: the examples end as documented. That took 2 seconds.\n")
 	out.Reset()
 
 	long := strings.Repeat("1\n", 20)
@@ -524,7 +524,7 @@ func TestConnectTo(t *testing.T) {
 func TestCopyFixtures(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "test", "fixtures")
 	require.NoError(t, copyFixtures(dir))
-	for _, name := range []string{"example-nodes.yaml", "example1-pods.yaml", "example2-pods.yaml"} {
+	for _, name := range []string{"example-nodes.yaml", "example1-pods.yaml", "example2-pods.yaml", "devices/gang.yaml"} {
 		copied, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		source, err := os.ReadFile(filepath.Join("../..", fixturesPath, name))

@@ -116,7 +116,7 @@ var arrows = map[string][]string{
 	"pkg/page":          {},
 	"pkg/version":       {},
 	"pkg/cli": {
-		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/evict", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/elasticquota", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
+		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/evict", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
 		"pkg/offer", "pkg/page", "pkg/picture", "pkg/plan", "pkg/topology", "pkg/version",
 		"test/fixtures", // the documents' YAML, which the demo applies as it stands
 	},
