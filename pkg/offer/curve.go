@@ -173,8 +173,10 @@ func Merge(a, b Curve, most Slots) Curve {
 		return a.shift(b.upTo[0], most)
 	}
 	sums := newTable(min(a.Most()+b.Most(), most), a.width)
-	for i, n := range a.upTo {
-		sums.offer(n, a.row(i), b)
+	if !sums.mergeRuns(a, b) {
+		for i, n := range a.upTo {
+			sums.offer(n, a.row(i), b)
+		}
 	}
 	return sums.curve()
 }

@@ -136,6 +136,74 @@ func drawCurve(t *rapid.T, width int) (offer.Curve, flight) {
 	return c, f
 }
 
+// drawLong draws a curve of up to 24 steps most of which are of one length and add no less than the one before.
+func drawLong(t *rapid.T, width int, length offer.Slots) (offer.Curve, flight) {
+	free := offer.Slots(rapid.IntRange(0, 3).Draw(t, "free"))
+	upTo, price, add := free, make(offer.Price, width), make(offer.Price, width)
+	add[0] = 1
+	c := offer.Stairs(free, width, func(yield func(offer.Slots, offer.Price) bool) {
+		for range rapid.IntRange(0, 24).Draw(t, "steps") {
+			upTo += length
+			switch rapid.IntRange(0, 7).Draw(t, "odd") {
+			case 0:
+				upTo += offer.Slots(rapid.IntRange(0, 2).Draw(t, "more"))
+			case 1:
+				add[rapid.IntRange(0, width-1).Draw(t, "column")] = int64(rapid.IntRange(1, 4).Draw(t, "adds"))
+				add[0] = max(add[0], 1)
+			case 2, 3:
+				add[rapid.IntRange(0, width-1).Draw(t, "column")]++
+			}
+			if price = price.Add(add); !yield(upTo, price) {
+				return
+			}
+		}
+	})
+	f := flight{}
+	for n := range c.Most() + 1 {
+		f[n], _ = c.Price(n)
+	}
+	return c, f
+}
+
+// TestLongCurves: curves of many steps are merged as they would be count by count, whether or not they can be
+// merged run by run.
+func TestLongCurves(t *testing.T) {
+	worlds.Check(t, 2000, []string{"in runs", "with others between", "capped"}, func(t *rapid.T, y worlds.Tally) {
+		width := rapid.IntRange(1, 3).Draw(t, "width")
+		lengths := func(of string) offer.Slots { return offer.Slots(rapid.SampledFrom([]int{1, 1, 2}).Draw(t, of)) }
+		a, fa := drawLong(t, width, lengths("length of a"))
+		b, fb := drawLong(t, width, lengths("length of b"))
+		if column := rapid.IntRange(0, width).Draw(t, "raise"); column < width {
+			a = a.Raise(column, 1)
+			for n := range a.Most() + 1 {
+				fa[n], _ = a.Price(n)
+			}
+		}
+		most := offer.Slots(rapid.IntRange(0, 150).Draw(t, "most"))
+		sum := flight{}
+		for m, p := range fa {
+			for n, q := range fb {
+				sum.cheaper(min(m+n, most), p.Add(q))
+			}
+		}
+		for n := min(a.Most()+b.Most(), most); n > 0; n-- { // who takes more takes fewer
+			sum.cheaper(n-1, sum[n])
+		}
+		for _, merged := range []offer.Curve{offer.Merge(a, b, most), offer.Merge(b, a, most)} {
+			for n := range min(a.Most()+b.Most(), most) + 2 {
+				p, ok := merged.Price(n)
+				if q, can := sum[n]; ok != can || !slices.Equal(p, q) {
+					t.Fatalf("price of %d is %v (%v), not %v (%v)", n, p, ok, q, can)
+				}
+			}
+		}
+		merges := offer.InRuns(a, b)
+		y.Count("in runs", merges)
+		y.Count("with others between", merges && offer.Runs(a)+offer.Runs(b) > 2)
+		y.Count("capped", merges && a.Most()+b.Most() > most)
+	})
+}
+
 // cheaper notes a price if there is none as low.
 func (f flight) cheaper(n offer.Slots, p offer.Price) {
 	if had, ok := f[n]; !ok || p.Compare(had) < 0 {

@@ -30,6 +30,7 @@ const (
 	evictJob   = "pkg/evict/job.go"
 	consider   = "pkg/evict/consider.go"
 	merger     = "pkg/offer/merger.go"
+	runs       = "pkg/offer/runs.go"
 	rules      = "pkg/plan/rules.go"
 	plain      = "pkg/plan/plain.go"
 	preference = "pkg/plan/preference.go"
@@ -97,6 +98,11 @@ func isDigit`, "TestCompareNames"},
 	{"rounding by the parent's step", offers, `steps[t.Layer(d)]`, `steps[t.Layer(t.Parent(d))]`, "TestRoll TestPictures"},
 	{"a merge keeps what was offered first", curve, `!t.known[sum] || lessSum(price, more, row)`, `!t.known[sum]`, "TestCurves"},
 	{"a merge forgets its limit", curve, `sum := min(n+m, t.most)`, `sum := (n + m) % (t.most + 1)`, "TestCurves"},
+	{"a run whose steps add less", runs, `c.adds(i-1, c, i-2) < 0`, `c.adds(i-1, c, i-2) < -1`, "TestLongCurves"},
+	{"a run of steps of two lengths", runs, `length != r.length || c.adds(`, `c.adds(`, "TestLongCurves"},
+	{"runs of two lengths follow one another", runs, `return r.length == o.length || r.length == 0`, `return r.length >= o.length || r.length == 0`, "TestLongCurves"},
+	{"the dearer step first", runs, `a.adds(i, b, j) <= 0`, `a.adds(i, b, j) >= 0`, "TestLongCurves"},
+	{"a run keeps what was offered first", runs, `!t.known[sum] || lessSum(p, q, row)`, `!t.known[sum]`, "TestLongCurves"},
 	{"a price is enough for one less", curve, `return c.upTo[i] >= n })`, `return c.upTo[i] > n })`, "TestCurves"},
 	{"nobody is charged, too", curve, `	out := Free(0, c.width)
 	out.grow(len(c.upTo))
