@@ -285,6 +285,19 @@ func (b *Book) GroupKey(pod string) (key Ref, ok bool) {
 // The slice is shared.
 func (b *Book) Together(ref Ref) []Ref { return b.groupOf(ref) }
 
+// Speaker is the member that enters the scheduler for a gang's group; "" if nobody does, or if there is a plan,
+// whose members each enter for themselves.
+func (b *Book) Speaker(ref Ref) string {
+	key := b.groupKey(ref)
+	if g := b.groups[key]; g != nil && len(g.plan) > 0 && !g.waiting {
+		return ""
+	}
+	if rep := b.representative(key); rep != nil {
+		return rep.Pod
+	}
+	return ""
+}
+
 // Group returns the group of a pod that is a member of a declared gang.
 func (b *Book) Group(pod string) (*Group, bool) {
 	m := b.pods[pod]

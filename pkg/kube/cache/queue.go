@@ -55,14 +55,15 @@ func (o Order) Compare(p Order) int {
 }
 
 // Queue lists the gangs of which members wait that this process serves, in the order in which they will
-// be tried: a gang stands where the first of its members does. In a list of their own are those that
-// nobody tries, since their users must act first, or whoever makes their members.
+// be tried: a gang stands where the member does that is tried for its group, or if there is none, where the
+// first of its own does. In a list of their own are those that nobody tries, since their users must act
+// first, or whoever makes their members.
 //
 // One gang after the other is looked at, so that nobody waits for the lock meanwhile.
 func (c *Cache) Queue() (tried, waits []gang.Ref) {
 	first := map[gang.Ref]Order{}
 	for _, ref := range c.Gangs() {
-		for i, pod := range c.inLine(ref) {
+		for i, pod := range c.speakers(c.inLine(ref), ref) {
 			if o := c.Order(pod); i == 0 || o.Before(first[ref]) {
 				first[ref] = o
 			}
@@ -87,6 +88,16 @@ func (c *Cache) Queue() (tried, waits []gang.Ref) {
 		})
 	}
 	return tried, waits
+}
+
+// speakers are those of whom one is tried first of a gang of which some members wait.
+func (c *Cache) speakers(wait []*v1.Pod, ref gang.Ref) []*v1.Pod {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if speaker := c.pods[c.book.Speaker(ref)]; len(wait) > 0 && speaker != nil {
+		return []*v1.Pod{speaker}
+	}
+	return wait
 }
 
 // inLine are the members of a gang that wait for a node of one of our profiles.

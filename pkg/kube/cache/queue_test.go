@@ -14,7 +14,7 @@ import (
 )
 
 // TestTheQueueOfGangs: the gangs of which members wait for us, by priority, then by age, then by name; a gang
-// stands where the first of its members does. Those that nobody tries are apart, and who runs, who is
+// stands where the member does that is tried for its group, and not where one does that waits for that. Those that nobody tries are apart, and who runs, who is
 // finished and whom another scheduler serves are in neither.
 func TestTheQueueOfGangs(t *testing.T) {
 	c, _, _ := open(t)
@@ -33,6 +33,15 @@ func TestTheQueueOfGangs(t *testing.T) {
 	gangOf("early", 1, 1, of(1))
 	gangOf("early-2", 1, 1, of(1))
 	gangOf("mixed", 1, 9, of(0), of(7))
+	gangOf("speaker", 1, 5, of(1))
+	gangOf("with", 1, 2, of(8))
+	together := `["ns/speaker","ns/with"]`
+	for _, name := range []string{"speaker", "with"} {
+		r := c.gangs[ref(name)]
+		pg := r.Object.DeepCopy()
+		pg.Annotations = map[string]string{scheduling.AnnotationGroups: together}
+		c.setObject(ref(name), pg, source.More{})
+	}
 	gangOf("less", 1, 0, of(0))
 	gangOf("half", 2, 0, of(9))
 	gangOf("empty", 1, 0)
@@ -40,6 +49,6 @@ func TestTheQueueOfGangs(t *testing.T) {
 	gangOf("over", 1, 0, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 	gangOf("theirs", 1, 0, func(p *v1.Pod) { p.Spec.SchedulerName = "other" })
 	tried, waits := c.Queue()
-	require.Equal(t, []gang.Ref{ref("mixed"), ref("early"), ref("early-2"), ref("late"), ref("less")}, tried)
+	require.Equal(t, []gang.Ref{ref("early"), ref("early-2"), ref("speaker"), ref("with"), ref("late"), ref("less"), ref("mixed")}, tried)
 	require.Equal(t, []gang.Ref{ref("half")}, waits)
 }
