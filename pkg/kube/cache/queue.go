@@ -61,43 +61,71 @@ func (o Order) Compare(p Order) int {
 //
 // One gang after the other is looked at, so that nobody waits for the lock meanwhile.
 func (c *Cache) Queue() (tried, waits []gang.Ref) {
-	first := map[gang.Ref]Order{}
+	stands := map[gang.Ref]standing{}
 	for _, ref := range c.Gangs() {
-		for i, pod := range c.speakers(c.inLine(ref), ref) {
-			if o := c.Order(pod); i == 0 || o.Before(first[ref]) {
-				first[ref] = o
-			}
+		at, any := c.stands(ref)
+		if !any {
+			continue
 		}
-		switch _, any := first[ref]; {
-		case !any:
-		case c.State(ref).Refusal.Waits():
+		stands[ref] = at
+		if c.State(ref).Refusal.Waits() {
 			waits = append(waits, ref)
-		default:
+		} else {
 			tried = append(tried, ref)
 		}
 	}
 	for _, line := range [][]gang.Ref{tried, waits} {
 		slices.SortFunc(line, func(a, b gang.Ref) int {
-			switch {
-			case first[a].Before(first[b]):
-				return -1
-			case first[b].Before(first[a]):
-				return 1
-			}
-			return a.Compare(b, topology.CompareNames)
+			return cmp.Or(stands[a].compare(stands[b]), a.Compare(b, topology.CompareNames))
 		})
 	}
 	return tried, waits
 }
 
-// speakers are those of whom one is tried first of a gang of which some members wait.
-func (c *Cache) speakers(wait []*v1.Pod, ref gang.Ref) []*v1.Pod {
+// standing is where a gang stands in the queue.
+type standing struct {
+	tried Order // whoever is tried for its group
+	other bool  // that is a member of another gang
+	own   Order // the first of its own
+}
+
+// compare puts the one that is tried for a group before the others of the group.
+func (s standing) compare(o standing) int {
+	switch {
+	case s.tried.Before(o.tried):
+		return -1
+	case o.tried.Before(s.tried):
+		return 1
+	case s.other != o.other:
+		return map[bool]int{false: -1, true: 1}[s.other]
+	case s.own.Before(o.own):
+		return -1
+	case o.own.Before(s.own):
+		return 1
+	}
+	return 0
+}
+
+// stands says where a gang stands; any is false if no member of it waits.
+func (c *Cache) stands(ref gang.Ref) (s standing, any bool) {
+	for i, pod := range c.inLine(ref) {
+		if o := c.Order(pod); i == 0 || o.Before(s.own) {
+			s.own, any = o, true
+		}
+	}
+	s.tried = s.own
+	if speaker := c.speaker(ref); speaker != nil {
+		s.tried = c.Order(speaker)
+		s.other = source.Of(speaker) != ref
+	}
+	return s, any
+}
+
+// speaker is the member that is tried for a gang's group; nil if there is none, or each member is for itself.
+func (c *Cache) speaker(ref gang.Ref) *v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if speaker := c.pods[c.book.Speaker(ref)]; len(wait) > 0 && speaker != nil {
-		return []*v1.Pod{speaker}
-	}
-	return wait
+	return c.pods[c.book.Speaker(ref)]
 }
 
 // inLine are the members of a gang that wait for a node of one of our profiles.
