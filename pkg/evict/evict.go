@@ -14,6 +14,8 @@
 package evict
 
 import (
+	"iter"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -123,11 +125,10 @@ func charges(nodes []Node, ceiling int32) []offer.Curve {
 // still reaches it. Under a ceiling the highest priority no longer matters, and what
 // is left of a cost adds up, as prices must.
 func (s *search) choose(floor int32) *Eviction {
-	var all []Victim
-	for _, n := range s.nodes {
-		all = append(all, n.Victims...)
-	}
-	ceilings := priorities(all, floor)
+	ceilings := priorities(floor, func(yield func([]Victim) bool) {
+		for i := 0; i < len(s.nodes) && yield(s.nodes[i].Victims); i++ {
+		}
+	})
 	highest := len(ceilings) - 1
 	found := s.under(ceilings[highest])
 	least, ok := found.Charge(s.need)
@@ -146,17 +147,18 @@ func (s *search) choose(floor int32) *Eviction {
 	return s.evict(found.Plan(found.Most(least)), ceilings[lowest])
 }
 
-// priorities lists the victims' priorities from a floor on, rising; there is always one.
-func priorities(victims []Victim, floor int32) []int32 {
-	all := []int32{}
-	for _, v := range victims {
-		all = append(all, max(v.Priority, floor))
+// priorities lists the priorities of victims, node by node, from a floor on, rising; there is always one.
+func priorities(floor int32, nodes iter.Seq[[]Victim]) []int32 {
+	known := map[int32]bool{}
+	for victims := range nodes {
+		for i := range victims {
+			known[max(victims[i].Priority, floor)] = true
+		}
 	}
-	if len(all) == 0 {
+	if len(known) == 0 {
 		return []int32{0}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return slices.Sorted(maps.Keys(known))
 }
 
 // under prepares the search for a place where nodes charge for their victims, and

@@ -42,11 +42,10 @@ func chooseJobAbove(w plan.JobWorld, j plan.Job, nodes []JobNode, floor int32, m
 	for i := range changed {
 		s.sets[i] = nodes[i].setsOfVictims()
 	}
-	var all []Victim
-	for _, n := range nodes {
-		all = append(all, n.Victims...)
-	}
-	return s.choose(priorities(all, floor))
+	return s.choose(priorities(floor, func(yield func([]Victim) bool) {
+		for i := 0; i < len(nodes) && yield(nodes[i].Victims); i++ {
+		}
+	}))
 }
 
 // jobMemory is what searches for members that differ share, which differ on a few nodes.

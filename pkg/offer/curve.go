@@ -165,14 +165,17 @@ func (c Curve) Cap(most Slots) Curve { return c.shift(0, most) }
 // Merge returns the curve of two domains together, as far as most members: what
 // each count costs when it is shared out between them in the cheapest way. It is the
 // (min,+) convolution of the two.
-func Merge(a, b Curve, most Slots) Curve {
+func Merge(a, b Curve, most Slots) Curve { return merge(a, b, most, &table{}) }
+
+// merge is Merge in the memory of a table.
+func merge(a, b Curve, most Slots, sums *table) Curve {
 	if len(a.upTo) == 1 {
 		a, b = b, a
 	}
 	if len(b.upTo) == 1 {
 		return a.shift(b.upTo[0], most)
 	}
-	sums := newTable(min(a.Most()+b.Most(), most), a.width)
+	sums.clear(min(a.Most()+b.Most(), most), a.width)
 	if !sums.mergeRuns(a, b) {
 		for i, n := range a.upTo {
 			sums.offer(n, a.row(i), b)
@@ -203,10 +206,15 @@ type table struct {
 	width int
 	known []bool
 	price []int64
+	steps []Slots // of the curve that is being made, from the last one on
 }
 
-func newTable(most Slots, width int) *table {
-	return &table{most: most, width: width, known: make([]bool, most+1), price: make([]int64, int(most+1)*width)}
+// clear makes a table empty, for other curves.
+func (t *table) clear(most Slots, width int) {
+	t.most, t.width = most, width
+	t.known = slices.Grow(t.known[:0], int(most)+1)[:most+1]
+	clear(t.known)
+	t.price = slices.Grow(t.price[:0], int(most+1)*width)[:int(most+1)*width]
 }
 
 // offer offers n members for a price together with those that c takes. This is where
@@ -240,18 +248,19 @@ func lessSum(p, q, r []int64) bool {
 
 // curve keeps the prices that are lower than those of all larger counts.
 func (t *table) curve() Curve {
-	var upTo []Slots
+	t.steps = t.steps[:0]
 	var last Price
 	for n := t.most; n >= 0; n-- {
-		row := Price(t.price[int(n)*t.width : (int(n)+1)*t.width])
-		if t.known[n] && (last == nil || row.Compare(last) < 0) {
-			upTo, last = append(upTo, n), row
+		if row := t.row(n); t.known[n] && (last == nil || row.Compare(last) < 0) {
+			t.steps, last = append(t.steps, n), row
 		}
 	}
-	slices.Reverse(upTo)
-	out := Curve{width: t.width, upTo: upTo, price: make([]int64, 0, len(upTo)*t.width)}
-	for _, n := range upTo {
-		out.price = append(out.price, t.price[int(n)*t.width:(int(n)+1)*t.width]...)
+	out := Curve{width: t.width, upTo: slices.Clone(t.steps), price: make([]int64, 0, len(t.steps)*t.width)}
+	slices.Reverse(out.upTo)
+	for _, n := range out.upTo {
+		out.price = append(out.price, t.row(n)...)
 	}
 	return out
 }
+
+func (t *table) row(n Slots) Price { return t.price[int(n)*t.width:][:t.width] }

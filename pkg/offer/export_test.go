@@ -4,4 +4,8 @@ package offer
 func Runs(c Curve) int { return len(c.runs()) }
 
 // InRuns says whether two curves are merged run by run.
-func InRuns(a, b Curve) bool { return newTable(a.Most()+b.Most(), a.width).mergeRuns(a, b) }
+func InRuns(a, b Curve) bool {
+	t := table{}
+	t.clear(a.Most()+b.Most(), a.width)
+	return t.mergeRuns(a, b)
+}

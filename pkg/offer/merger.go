@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// Merger merges many curves: as Merge does, but those with prices of one number in less
-// time, in memory that it keeps, and without what is of no use for an aim.
+// Merger merges many curves: as Merge does, but in memory that it keeps, and those with prices of one
+// number in less time and without what is of no use for an aim.
 type Merger struct {
 	Most Slots // as far as this
 	Aim  Aim
@@ -15,6 +15,7 @@ type Merger struct {
 	low   []int64 // the lowest price that was offered for exactly so many
 	upTo  []Slots // of the curve that is being made, from the last step on
 	price []int64
+	wide  table // for prices of several numbers
 }
 
 // Aim is what curves of one number are merged for in the end: N members, who may touch so
@@ -46,7 +47,7 @@ func (a Aim) need(price int64) (n Slots, ok bool) {
 // Merge returns the curve of two domains together. Prices may not be negative.
 func (m *Merger) Merge(a, b Curve) Curve {
 	if a.width != 1 || a.free() || b.free() {
-		return Merge(a, b, m.Most)
+		return m.MergeAny(a, b)
 	}
 	most := min(a.Most()+b.Most(), m.Most)
 	m.low = slices.Grow(m.low[:0], int(most)+1)[:most+1]
@@ -58,6 +59,9 @@ func (m *Merger) Merge(a, b Curve) Curve {
 	}
 	return m.curve()
 }
+
+// MergeAny returns it for prices of any kind, whatever the aim.
+func (m *Merger) MergeAny(a, b Curve) Curve { return merge(a, b, m.Most, &m.wide) }
 
 // free says whether nobody is charged.
 func (c Curve) free() bool { return len(c.upTo) == 1 && c.price[0] == 0 }

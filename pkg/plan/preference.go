@@ -140,10 +140,10 @@ func (s *Search) largest(d topology.ID, layer int) (free offer.Slots, sizes []of
 
 // merge returns the curve of two domains together, as far as most and the aim need it.
 func (s *Search) merge(a, b offer.Curve, most offer.Slots, aim offer.Aim) offer.Curve {
-	if s.charges != nil || s.width > 1 {
-		return offer.Merge(a, b, most)
-	}
 	s.merger.Most, s.merger.Aim = most, aim
+	if s.charges != nil || s.width > 1 {
+		return s.merger.MergeAny(a, b)
+	}
 	return s.merger.Merge(a, b)
 }
 
