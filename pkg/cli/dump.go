@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,16 +25,16 @@ func newDumpCommand() *cobra.Command {
 		Use:   "dump",
 		Short: "Write a cluster as one file that explain, queue, topology, ui and simulate read with -f",
 		Long: `Write everything that the other commands read of a cluster as one YAML file, which begins with
-the gangs that wait and what they wait for. Its first object has the versions and what a scheduler
-knows that takes the cluster over: places that are held, plans, refusals, and the answers of the
-Filters for each template of pods that wait. With -f, explain, queue, topology and ui say of
-it what they would have said of the cluster, and simulate goes on from there: a report of a bug
-that can be run.
+the gangs that wait and what they wait for. Its first object has the versions, the configuration
+if one was given, and what a scheduler knows that takes the cluster over: places that are held,
+plans, refusals, and the answers of the Filters for each template of pods that wait. With -f,
+explain, queue, topology and ui say of it what they would have said of the cluster, by the same
+configuration, and simulate goes on from there: a report of a bug that can be run.
 
 Secrets and ConfigMaps are never read. Left out is, too, what may hold secrets and nobody needs:
 environment, arguments, commands and probes of containers, what they said when they ended, what
-users applied last, parameters of volumes. Names, labels, other annotations and images stay as
-they are: look through the file before you give it to somebody.
+users applied last, parameters of volumes and devices. Names, labels, other annotations and
+images stay as they are: look through the file before you give it to somebody.
 
 A live cluster is read with the rights of whoever asks: one list of each kind, and nothing is
 written to it. With -f the objects come from files.
@@ -48,8 +49,12 @@ or in a file.`,
 			return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
 				var out bytes.Buffer
 				out.WriteString(dumpHeader(set))
-				notes := simulate.Notes{Versions: versionsOf(set)}
-				out.WriteString(commented(noted(ctx, o, set, &notes)))
+				notes := simulate.Notes{Configuration: string(o.Config), Versions: versionsOf(set)}
+				waiting, err := noted(ctx, o, set, &notes)
+				if err != nil {
+					return err
+				}
+				out.WriteString(commented(waiting))
 				if err := set.Write(&out, notes); err != nil {
 					return err
 				}
@@ -93,19 +98,22 @@ func versionsOf(set *simulate.Set) map[string]string {
 }
 
 // noted are the gangs that wait, or why it is not known which: what cannot be explained is worth
-// a dump, too. The notes get what is known of them.
-func noted(ctx context.Context, o ask.Options, set *simulate.Set, notes *simulate.Notes) string {
+// a dump, too, but not by a configuration that is none. The notes get what is known of them.
+func noted(ctx context.Context, o ask.Options, set *simulate.Set, notes *simulate.Notes) (string, error) {
 	view, err := ask.Open(ctx, o, set)
+	if config := (*simulate.ConfigError)(nil); errors.As(err, &config) {
+		return "", usageError("%w", err)
+	}
 	if err != nil {
-		return "Which gangs wait is not known: " + err.Error()
+		return "Which gangs wait is not known: " + err.Error(), nil
 	}
 	defer view.Close()
 	book, all, err := view.Book(ctx)
 	if err != nil {
-		return "Which gangs wait is not known: " + err.Error()
+		return "Which gangs wait is not known: " + err.Error(), nil
 	}
 	notes.Book = book
-	return queueText(all, view.At(), true)
+	return queueText(all, view.At(), true), nil
 }
 
 // commented makes a comment of a text.

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -172,6 +173,29 @@ spec:
   volumes: [{name: v, csi: {driver: d, volumeAttributes: {password: geheim}}}, {name: w, flexVolume: {driver: d, options: {password: geheim}}}]
 status: {containerStatuses: [{name: c, image: i, imageID: i, lastState: {terminated: {exitCode: 1, message: geheim}}}]}
 ---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: sc, labels: {parameters: kept-label}}
+provisioner: kubernetes.io/glusterfs
+parameters: {restuserkey: geheim}
+mountOptions: [password=geheim]
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], mountOptions: [password=geheim], csi: {driver: d, volumeHandle: h}}
+---
+apiVersion: storage.k8s.io/v1
+kind: VolumeAttachment
+metadata: {name: va}
+spec: {attacher: d, nodeName: m, source: {persistentVolumeName: pv}}
+status: {attached: true, attachmentMetadata: {key: geheim}, attachError: {message: geheim}}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: dc}
+spec: {config: [{opaque: {driver: kept.example.com, parameters: {token: geheim}}}]}
+---
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
 metadata: {name: j, annotations: {kept: "yes"}}
@@ -186,7 +210,7 @@ stringData: {token: geheim}
 	require.NoError(t, os.WriteFile(file, []byte(cluster), 0o600))
 	var dump, errs bytes.Buffer
 	require.Zero(t, cli.Main(t.Context(), []string{"dump", "-f", file}, &dump, &errs), errs.String())
-	for _, kept := range []string{"# As it was at 2026-01-01T12:00:00Z", "at: \"2026-01-01T12:00:00.5Z\"", "env: test", "mine: kept", "image: repository", "cpu: \"4\"", "kept: \"yes\""} {
+	for _, kept := range []string{"# As it was at 2026-01-01T12:00:00Z", "at: \"2026-01-01T12:00:00.5Z\"", "env: test", "mine: kept", "image: repository", "parameters: kept-label", "driver: kept.example.com", "cpu: \"4\"", "kept: \"yes\""} {
 		require.Contains(t, dump.String(), kept)
 	}
 	for _, secret := range []string{"geheim", "managedFields", "TOKEN", "pytorchReplicaSpecs"} {
@@ -202,4 +226,74 @@ stringData: {token: geheim}
 	var out bytes.Buffer
 	require.Equal(t, 2, cli.Main(t.Context(), []string{"queue", "-f", bad}, &out, &out))
 	require.Contains(t, out.String(), `bad.yaml: document 1, line 1: Dump: at: "noon" is no time; legal: such as 2026-01-01T00:00:00Z`)
+}
+
+// TestDumpOfAnotherConfiguration: by the configuration by which a dump was made it is read, unless another one is
+// given.
+func TestDumpOfAnotherConfiguration(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, content string) string {
+		file := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		return file
+	}
+	config := func(enable bool) string {
+		return fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: muster-scheduler
+  pluginConfig:
+  - name: Coscheduling
+    args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: CoschedulingArgs, enablePreemption: %t}
+`, enable)
+	}
+	cluster := write("cluster.yaml", `
+{apiVersion: musterctl/v1, kind: Dump, at: "2026-01-01T12:00:00Z"}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 9}
+---
+{apiVersion: v1, kind: Node, metadata: {name: m}, status: {capacity: {cpu: 2}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: low}, spec: {nodeName: m, containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}}
+---
+{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g}, spec: {minMember: 1}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: g-0, labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, priorityClassName: high, containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}}
+`)
+	never, always := write("never.yaml", config(false)), write("always.yaml", config(true))
+	dump := write("dump.yaml", say(t, "dump", "-f", cluster, "--config", never))
+	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", cluster), "Gang default/g: Evicts")
+	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", dump), "Gang default/g: Unschedulable")
+	require.Contains(t, say(t, "simulate", "-f", dump), "1 unschedulable")
+	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", write("again.yaml", say(t, "dump", "-f", dump))), "Gang default/g: Unschedulable")
+	require.Contains(t, say(t, "explain", "podgroup", "g", "-f", dump, "--config", always), "Gang default/g: Evicts")
+	require.NotContains(t, say(t, "dump", "-f", cluster), "configuration:")
+	var out bytes.Buffer
+	require.Equal(t, 2, cli.Main(t.Context(), []string{"dump", "-f", cluster, "--config", cluster}, &out, &out), "what is no configuration is not put into a dump")
+}
+
+// TestDumpKeepsWhatFiltersRead: rules by which containers are restarted ask for a feature of nodes.
+func TestDumpKeepsWhatFiltersRead(t *testing.T) {
+	const cluster = `
+{apiVersion: musterctl/v1, kind: Dump, at: "2026-01-01T12:00:00Z"}
+---
+{apiVersion: v1, kind: Node, metadata: {name: m}, status: {capacity: {cpu: 2}}}
+---
+{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g}, spec: {minMember: 1}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: g-0, labels: {pod-group.scheduling.sigs.k8s.io: g}}
+spec:
+  schedulerName: muster-scheduler
+  restartPolicy: Never
+  containers: [{name: c, image: i, restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}]}]
+`
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(cluster), 0o600))
+	says := say(t, "explain", "podgroup", "g", "-f", file)
+	require.Contains(t, says, "1 node says: didn't match Pod's required features")
+	dump := filepath.Join(t.TempDir(), "dump.yaml")
+	require.NoError(t, os.WriteFile(dump, []byte(say(t, "dump", "-f", file)), 0o600))
+	require.Equal(t, says, say(t, "explain", "podgroup", "g", "-f", dump))
 }

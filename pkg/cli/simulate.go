@@ -90,7 +90,7 @@ server would refuse.`,
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "`CHANGE` made before the scheduler begins; repeatable, in order: "+simulate.ChangeForms)
 	flags.StringVar(&f.only, "only", "", "`WHICH` part of the result is shown: waiting, evicted or gang=NAMESPACE/NAME (default: all)")
 	flags.StringArrayVar(&f.then, "then", nil, "`FILE` to apply when all before it has settled; repeatable, in order")
-	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration (default: one that serves muster-scheduler and koord-scheduler)")
+	flags.StringVar(&f.config, "config", "", "`FILE` with a KubeSchedulerConfiguration (default: that of a dump that was made with one, or one that serves muster-scheduler and koord-scheduler)")
 	flags.BoolVar(&f.victimsStay, "victims-stay", false, "evicted and deleted pods keep terminating until a --then file deletes them once more")
 	flags.Var(&f.timeout, "timeout", "how long the simulation may take")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
@@ -179,6 +179,9 @@ func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulat
 	}
 	first.Append(more)
 	o.Live = !first.Moment().IsZero() // of a cluster, or of a dump of one
+	if o.Config == nil {
+		o.Config = first.Configuration()
+	}
 	for _, file := range f.then {
 		set, err := readSet(cmd, []string{file})
 		if err != nil {

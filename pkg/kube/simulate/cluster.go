@@ -46,7 +46,9 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func (c *cluster) apply(set *Set) (come []object, err error) {
 	objects := slices.Clone(set.objects)
 	for i := range objects {
-		objects[i].Object = objects[i].DeepCopyObject()
+		if !set.given {
+			objects[i].Object = objects[i].DeepCopyObject()
+		}
 	}
 	if objects, err = c.control(objects); err != nil {
 		return nil, err

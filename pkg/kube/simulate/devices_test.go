@@ -22,6 +22,7 @@ import (
 func TestRandomDevices(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("25"))
+		t.Cleanup(func() { require.NoError(t, checks.Value.Set(checks.DefValue)) }) // other tests want more
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawDevices(t)

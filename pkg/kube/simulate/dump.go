@@ -1,14 +1,19 @@
 package simulate
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,11 +27,13 @@ import (
 //	apiVersion: musterctl/v1
 //	kind: Dump
 //	at: "2026-01-01T00:00:00Z"
+//	configuration: ...
 //	versions: ...
 //	book: ...
 //
 // Who reads it takes the others for those of a cluster at that moment. Without a time they are what
-// somebody wrote, as in any other file. The rest is for people, and not read.
+// somebody wrote, as in any other file. The configuration is that of the scheduler that was asked, if it
+// was not the usual one. The rest is for people, and not read.
 var dumpKind = schema.GroupVersionKind{Group: "musterctl", Version: "v1", Kind: "Dump"}
 
 type dump struct {
@@ -37,9 +44,13 @@ type dump struct {
 
 // Notes are what a dump says beside the objects.
 type Notes struct {
-	Versions map[string]string `json:"versions,omitempty"` // of what the dump was made with, and of
-	Book     any               `json:"book,omitempty"`     // what a scheduler makes of the objects
+	Configuration string            `json:"configuration,omitempty"` // a KubeSchedulerConfiguration
+	Versions      map[string]string `json:"versions,omitempty"`      // of what the dump was made with, and of
+	Book          any               `json:"book,omitempty"`          // what a scheduler makes of the objects
 }
+
+// Configuration is the KubeSchedulerConfiguration that came with the set; nil if none did.
+func (s *Set) Configuration() []byte { return s.configuration }
 
 // Moment is when a cluster was like that; zero if the set is of no cluster.
 func (s *Set) Moment() time.Time { return s.moment }
@@ -47,13 +58,14 @@ func (s *Set) Moment() time.Time { return s.moment }
 // Found says that the set is a cluster as it was then.
 func (s *Set) Found(at time.Time) { s.moment = at }
 
-// readDump reads when a dump was made.
+// readDump reads when a dump was made, and of which scheduler.
 func (s *Set) readDump(raw []byte) error {
-	var d struct {
-		At string `json:"at"`
-	}
+	var d struct{ At, Configuration string }
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return fmt.Errorf("%s: %w", dumpKind.Kind, err)
+	}
+	if d.Configuration != "" {
+		s.configuration = []byte(d.Configuration)
 	}
 	if d.At == "" {
 		return nil
@@ -68,7 +80,7 @@ func (s *Set) readDump(raw []byte) error {
 
 // Write writes what Add reads, with the objects in the order in which they were read, and notes. What may hold
 // secrets and is of no use to a scheduler is left out: of containers all but their size, ports and
-// volumes, what users applied last, what containers said when they ended, parameters of volumes,
+// volumes, what users applied last, what containers said when they ended, parameters of volumes and devices,
 // and of the objects of other projects all but their metadata where nothing else is read.
 func (s *Set) Write(w io.Writer, notes Notes) error {
 	d := dump{TypeMeta: metav1.TypeMeta{APIVersion: dumpKind.GroupVersion().String(), Kind: dumpKind.Kind}, Notes: notes}
@@ -78,21 +90,42 @@ func (s *Set) Write(w io.Writer, notes Notes) error {
 	if err := writeDocument(w, d); err != nil {
 		return err
 	}
-	for _, o := range s.objects {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.Object)
-		if err != nil {
-			return err
+	for objects := range slices.Chunk(s.objects, together) {
+		texts, failed := make([]bytes.Buffer, len(objects)), make([]error, len(objects))
+		var next atomic.Int64
+		var wait sync.WaitGroup
+		for range goruntime.GOMAXPROCS(0) {
+			wait.Go(func() {
+				for i := int(next.Add(1)) - 1; i < len(objects); i = int(next.Add(1)) - 1 {
+					failed[i] = writeObject(&texts[i], objects[i])
+				}
+			})
 		}
-		content = maps.Clone(content) // an unstructured object is not copied
-		content["apiVersion"], content["kind"] = o.kind.resource.GroupVersion().String(), o.kind.name
-		if onlyMetadata(o.kind) {
-			content = map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": content["metadata"]}
-		}
-		if err := writeDocument(w, discreet(content)); err != nil {
-			return err
+		wait.Wait()
+		for i := range texts {
+			if failed[i] != nil {
+				return failed[i]
+			}
+			if _, err := texts[i].WriteTo(w); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// writeObject writes an object without what is left out.
+func writeObject(w io.Writer, o object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.Object)
+	if err != nil {
+		return err
+	}
+	content = maps.Clone(content) // an unstructured object is not copied
+	content["apiVersion"], content["kind"] = o.kind.resource.GroupVersion().String(), o.kind.name
+	if onlyMetadata(o.kind) {
+		content = map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": content["metadata"]}
+	}
+	return writeDocument(w, discreet(content))
 }
 
 // onlyMetadata says whether nothing else is read of an object.
@@ -116,12 +149,40 @@ var known = map[string][]string{
 }
 
 var (
-	containerFields = []string{"name", "image", "ports", "resources", "resizePolicy", "restartPolicy", "volumeMounts", "volumeDevices"}
+	containerFields = []string{"name", "image", "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "volumeMounts", "volumeDevices"}
 	statusFields    = []string{"name", "ready", "started", "restartCount", "resources", "allocatedResources", "allocatedResourcesStatus"}
 )
 
-// parameters are fields of volumes whose values only their drivers know.
-var parameters = map[string]string{"csi": "volumeAttributes", "flexVolume": "options"}
+// lean lets go of what a dump leaves out of a pod: nothing else reads it, and of a large cluster it is most of
+// what there is in memory.
+func lean(pod *v1.Pod) {
+	for _, all := range []*[]v1.Container{&pod.Spec.InitContainers, &pod.Spec.Containers} {
+		kept := make([]v1.Container, len(*all))
+		for i, c := range *all {
+			kept[i] = v1.Container{
+				Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, ResizePolicy: c.ResizePolicy,
+				RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules, VolumeMounts: c.VolumeMounts, VolumeDevices: c.VolumeDevices,
+			}
+		}
+		*all = kept
+	}
+	for _, all := range []*[]v1.ContainerStatus{&pod.Status.InitContainerStatuses, &pod.Status.ContainerStatuses} {
+		kept := make([]v1.ContainerStatus, len(*all))
+		for i, c := range *all {
+			kept[i] = v1.ContainerStatus{
+				Name: c.Name, Ready: c.Ready, Started: c.Started, RestartCount: c.RestartCount,
+				Resources: c.Resources, AllocatedResources: c.AllocatedResources, AllocatedResourcesStatus: c.AllocatedResourcesStatus,
+			}
+		}
+		*all = kept
+	}
+}
+
+// parameters are fields of volumes and devices whose values only their drivers know.
+var parameters = map[string]string{"csi": "volumeAttributes", "flexVolume": "options", "opaque": "parameters", "attachError": "message", "detachError": "message"}
+
+// ofDrivers are what a volume, its class or what has attached it has for those who mount it.
+var ofDrivers = []string{"parameters", "mountOptions", "attachmentMetadata"}
 
 // discreet returns a copy of a value without what may hold secrets.
 func discreet(value any) any {
@@ -133,6 +194,7 @@ func discreet(value any) any {
 			case k == "managedFields" || strings.HasSuffix(k, "/last-applied-configuration"):
 			case known[k] != nil && isList:
 				out[k] = chosen(list, known[k])
+			case slices.Contains(ofDrivers, k) && !isText(v): // else it is a label's key
 			case parameters[k] != "":
 				out[k] = without(discreet(v), parameters[k])
 			default:
@@ -149,6 +211,8 @@ func discreet(value any) any {
 	}
 	return value
 }
+
+func isText(v any) bool { _, ok := v.(string); return ok }
 
 // chosen keeps some fields of each object of a list.
 func chosen(list []any, fields []string) []any {

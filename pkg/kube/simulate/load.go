@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -37,7 +38,13 @@ type Set struct {
 	ignored map[string]noted
 	moment  time.Time // when a cluster was like that; zero if the set is of none
 	podless []string  // what is said of workloads of which fewer pods are made than one may expect
+	given   bool      // its objects may be changed
+
+	configuration []byte // of a dump
 }
+
+// Give says that nobody uses the set any more but the simulation that it begins, which need not copy its objects.
+func (s *Set) Give() { s.given = true }
 
 type object struct {
 	runtime.Object // *unstructured.Unstructured for custom resources
@@ -72,55 +79,48 @@ func (e *InputError) Unwrap() error { return e.Err }
 // Add reads the documents of a file: YAML or JSON, objects or lists of them. The error
 // is an *InputError.
 func (s *Set) Add(file string, data []byte) error {
-	at := Position{File: file}
-	for _, d := range split(data) {
-		at.Document++
-		at.Line = d.line
-		if err := s.document(d, at); err != nil {
-			return err
-		}
-	}
-	return nil
+	docs := split(data)
+	return s.each(len(docs), func(part *Set, i int) error {
+		return part.document(docs[i], Position{File: file, Document: i + 1, Line: docs[i].line})
+	})
 }
 
 // chunk is a piece of a file and the line on which it begins.
 type chunk struct {
-	text []byte
-	line int
-	json bool // it is known to be valid JSON
+	text   []byte
+	line   int
+	json   bool   // it is JSON: known to be, or an item of a list in JSON
+	header header // of such an item
+	items  []chunk
+	of     metav1.TypeMeta // of the items
 }
 
 // split cuts a file at the lines that separate YAML documents, and JSON values that
 // follow one another. Documents without content do not count.
 func split(data []byte) (docs []chunk) {
-	var doc chunk
-	finish := func() {
+	begin, from := 0, 1 // of a document, its line
+	finish := func(end int) {
+		doc := chunk{text: data[begin:end:end], line: from}
 		if skip := blank(doc.text); skip < len(doc.text) {
 			doc.line += bytes.Count(doc.text[:skip], []byte("\n"))
 			doc.text = doc.text[skip:]
 			docs = append(docs, values(doc)...)
 		}
-		doc = chunk{}
 	}
 	number := 0
-	for len(data) > 0 {
-		end := bytes.IndexByte(data, '\n') + 1
-		if end == 0 {
-			end = len(data)
+	for at := 0; at < len(data); {
+		line := data[at:]
+		if end := bytes.IndexByte(line, '\n') + 1; end > 0 {
+			line = line[:end]
 		}
-		line := data[:end]
-		data = data[end:]
 		number++
 		if bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || line[3] <= ' ') {
-			finish()
-			line = line[3:] // what follows the dashes belongs to the document
+			finish(at)
+			begin, from = at+3, number // what follows the dashes belongs to the document
 		}
-		if doc.text == nil {
-			doc.line = number
-		}
-		doc.text = append(doc.text, line...)
+		at += len(line)
 	}
-	finish()
+	finish(len(data))
 	return docs
 }
 
@@ -144,6 +144,9 @@ func values(doc chunk) (out []chunk) {
 	if doc.text[0] != '{' {
 		return []chunk{doc}
 	}
+	if doc.items, doc.of, doc.json = jsonItems(doc.text); doc.json {
+		return []chunk{doc}
+	}
 	if json.Valid(doc.text) {
 		doc.json = true // one value, which need not be cut
 		return []chunk{doc}
@@ -159,58 +162,70 @@ func values(doc chunk) (out []chunk) {
 			return []chunk{doc} // YAML can look like this too; if not, its reader complains
 		}
 		start := int(d.InputOffset()) - len(one)
-		out = append(out, chunk{one, doc.line + bytes.Count(doc.text[:start], []byte("\n")), true})
+		out = append(out, chunk{text: one, line: doc.line + bytes.Count(doc.text[:start], []byte("\n")), json: true})
 	}
 }
 
 // document reads one document.
 func (s *Set) document(doc chunk, at Position) error {
-	cut := listItems
-	if doc.json {
-		cut = jsonItems
+	if doc.json && doc.items == nil {
+		doc.items, doc.of, _ = jsonItems(doc.text)
 	}
-	if items, of, ok := cut(doc.text); ok {
-		return s.items(items, at, of)
+	if !doc.json {
+		doc.items, doc.of, _ = listItems(doc.text)
 	}
-	return s.value(doc, at, metav1.TypeMeta{})
+	if doc.items == nil {
+		return s.value(doc, at, metav1.TypeMeta{})
+	}
+	err := s.items(doc.items, at, doc.of)
+	if err != nil && doc.json && !json.Valid(doc.text) {
+		return s.yaml(doc.text, at, metav1.TypeMeta{}) // it is no JSON, and says where
+	}
+	return err
 }
 
 // value reads one value, an element of a list if of is set.
 func (s *Set) value(c chunk, at Position, of metav1.TypeMeta) error {
 	if c.json {
-		return s.json(c.text, at, of)
+		return s.json(c, at, of)
 	}
 	return s.yaml(c.text, at, of)
 }
 
-// together is how many items are read by one goroutine, so that small lists are by one.
+// together is how many documents or items are read by one goroutine, so that few are by one.
 const together = 500
 
-// items reads the items of a list, several at a time.
+// items reads the items of a list.
 func (s *Set) items(items []chunk, at Position, of metav1.TypeMeta) error {
-	parts := make([]Set, (len(items)+together-1)/together)
+	return s.each(len(items), func(part *Set, i int) error {
+		here := at
+		here.Line += items[i].line
+		return part.value(items[i], here, of)
+	})
+}
+
+// each has so many things read, several at a time, and adds them in their order. It returns the first error, and adds
+// nothing then.
+func (s *Set) each(n int, read func(part *Set, i int) error) error {
+	parts := make([]Set, (n+together-1)/together)
 	failed := make([]error, len(parts))
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range min(len(parts), goruntime.GOMAXPROCS(0)) {
 		wait.Go(func() {
 			for p := int(next.Add(1)) - 1; p < len(parts); p = int(next.Add(1)) - 1 {
-				for _, item := range items[p*together : min((p+1)*together, len(items))] {
-					here := at
-					here.Line += item.line
-					if failed[p] = parts[p].value(item, here, of); failed[p] != nil {
-						break
-					}
+				for i := p * together; i < min((p+1)*together, n) && failed[p] == nil; i++ {
+					failed[p] = read(&parts[p], i)
 				}
 			}
 		})
 	}
 	wait.Wait()
+	if err := cmp.Or(failed...); err != nil {
+		return err
+	}
 	for p := range parts {
 		s.Append(&parts[p])
-		if failed[p] != nil {
-			return failed[p]
-		}
 	}
 	return nil
 }
@@ -221,60 +236,15 @@ func (s *Set) Append(o *Set) {
 	if !o.moment.IsZero() {
 		s.moment = o.moment
 	}
+	if o.configuration != nil {
+		s.configuration = o.configuration
+	}
 	for what, n := range o.skipped {
 		note(&s.skipped, what, n)
 	}
 	for what, n := range o.ignored {
 		note(&s.ignored, what, n)
 	}
-}
-
-// jsonItems cuts a JSON list into its items, whose lines count from that of the document. The
-// text must be valid.
-func jsonItems(text []byte) (items []chunk, of metav1.TypeMeta, ok bool) {
-	var depth, line, start, key, from, to int
-	key = -1 // where the last text on the list's own level begins
-	quoted := false
-	began := 0 // the line on which an item begins
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\n':
-			line++
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			if quoted = !quoted; quoted && depth == 1 {
-				key = i
-			}
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth == 2 && c == '[' && from == 0 && key >= 0 && bytes.HasPrefix(text[key:], []byte(`"items"`)) {
-				from = i
-			}
-			if depth == 3 && from > 0 && to == 0 {
-				if c != '{' {
-					return nil, of, false
-				}
-				start, began = i, line
-			}
-		case c == '}' || c == ']':
-			if depth == 3 && from > 0 && to == 0 {
-				items = append(items, chunk{text[start : i+1], began, true})
-			}
-			if depth == 2 && c == ']' && from > 0 && to == 0 {
-				to = i + 1
-			}
-			depth--
-		}
-	}
-	if to == 0 {
-		return nil, of, false
-	}
-	head := slices.Concat(text[:from], []byte("[]"), text[to:])
-	if json.Unmarshal(head, &of) != nil || !strings.HasSuffix(of.Kind, "List") || of.APIVersion == "" {
-		return nil, of, false
-	}
-	return items, of, true
 }
 
 // listItems cuts a YAML list as kubectl prints it into its items, whose lines count
@@ -328,7 +298,7 @@ func (s *Set) yaml(text []byte, at Position, of metav1.TypeMeta) error {
 			return syntaxError(text, at, err)
 		}
 	}
-	return s.json(raw, at, of)
+	return s.json(chunk{text: raw}, at, of)
 }
 
 // syntaxError names the line of a mistake, as the reader tells it that the text was
@@ -349,13 +319,17 @@ func syntaxError(text []byte, at Position, err error) error {
 }
 
 // json reads one JSON value.
-func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
-	var head struct {
+func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
+	raw := c.text
+	head := struct {
 		metav1.TypeMeta
 		Items *[]json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return &InputError{at, fmt.Errorf("not an object: %w", err)}
+	}{TypeMeta: c.header.TypeMeta}
+	if c.header.odd || head.Kind == "" {
+		head.TypeMeta = metav1.TypeMeta{}
+		if err := json.Unmarshal(raw, &head); err != nil {
+			return &InputError{at, fmt.Errorf("not an object: %w", err)}
+		}
 	}
 	if head.Kind == "" && of.Kind != "List" {
 		head.Kind = strings.TrimSuffix(of.Kind, "List")
@@ -371,7 +345,7 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 		for i, item := range *head.Items {
 			here := at
 			here.Line += lines[i]
-			if err := s.json(item, here, head.TypeMeta); err != nil {
+			if err := s.json(chunk{text: item}, here, head.TypeMeta); err != nil {
 				return err
 			}
 		}
@@ -389,6 +363,9 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 		gvk.Version = k.resource.Version
 	}
 	if k == nil || k.custom == nil && !converts(gvk) || k.custom != nil && gvk.Version != k.resource.Version {
+		if err := json.Unmarshal(raw, &struct{}{}); err != nil {
+			return &InputError{at, fmt.Errorf("not an object: %w", err)}
+		}
 		note(&s.skipped, head.APIVersion+" "+head.Kind, noted{at, nameIn(raw, false), 1})
 		return nil
 	}
@@ -415,6 +392,9 @@ func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
 		m.SetNamespace("")
 	case m.GetNamespace() == "":
 		m.SetNamespace(metav1.NamespaceDefault)
+	}
+	if pod, ok := o.(*v1.Pod); ok {
+		lean(pod)
 	}
 	read := object{o, k, at}
 	if k.workload {

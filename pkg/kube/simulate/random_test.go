@@ -21,6 +21,7 @@ import (
 func TestRandomClusters(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		require.NoError(t, checks.Value.Set("20"))
+		t.Cleanup(func() { require.NoError(t, checks.Value.Set(checks.DefValue)) }) // other tests want more
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t)

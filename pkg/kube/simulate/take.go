@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +40,9 @@ func (s *Set) Take(r Readable, o runtime.Object, from string) error {
 	at := Position{File: from}
 	u, custom := o.(*unstructured.Unstructured)
 	if !custom {
+		if pod, ok := o.(*v1.Pod); ok {
+			lean(pod)
+		}
 		s.objects = append(s.objects, object{o, r.kind, at})
 		return nil
 	}
@@ -46,7 +50,7 @@ func (s *Set) Take(r Readable, o runtime.Object, from string) error {
 	if err != nil {
 		return fmt.Errorf("%s %s/%s: %w", r.Kind, u.GetNamespace(), u.GetName(), err)
 	}
-	return s.json(raw, at, metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind() + "List"})
+	return s.json(chunk{text: raw}, at, metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind() + "List"})
 }
 
 // Each calls do with every object of the set, which must not be changed.

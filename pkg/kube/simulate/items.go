@@ -1,0 +1,189 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// jsonItems cuts a JSON list into its items, whose lines count from that of the document. What is around the
+// items is checked, and that nothing but a comma is between two of them; they themselves are not: so it is
+// JSON if each of them is.
+//
+// A cluster's list is hundreds of megabytes: each byte is looked at once here, and again by who reads its item.
+func jsonItems(text []byte) (items []chunk, of metav1.TypeMeta, ok bool) {
+	w := walk{text: text}
+	if !w.toItems() {
+		return nil, of, false
+	}
+	from := w.at
+	w.at++
+	for w.space() != ']' || len(items) > 0 {
+		item, ok := w.object()
+		if !ok {
+			return nil, of, false
+		}
+		items = append(items, item)
+		end := w.space()
+		if end == ']' {
+			break
+		}
+		if end != ',' {
+			return nil, of, false
+		}
+		w.at++
+	}
+	head := slices.Concat(text[:from], []byte("[]"), text[w.at+1:])
+	if json.Unmarshal(head, &of) != nil || !strings.HasSuffix(of.Kind, "List") || of.APIVersion == "" {
+		return nil, of, false
+	}
+	return items, of, true
+}
+
+// header is what an object says of itself in the first place.
+type header struct {
+	metav1.TypeMeta
+	odd bool // only its reader can say what it is
+}
+
+// walk goes through JSON.
+type walk struct {
+	text     []byte
+	at, line int
+}
+
+// told are the bytes outside of texts that a walk looks at.
+var told = [256]bool{'\n': true, '"': true, ':': true, ',': true, '{': true, '[': true, '}': true, ']': true}
+
+// toItems goes to the bracket that begins a list's items, if there are some.
+func (w *walk) toItems() bool {
+	var key []byte // the last text on the list's own level
+	for depth := 0; w.at < len(w.text); w.at++ {
+		switch c := w.text[w.at]; c {
+		case '\n':
+			w.line++
+		case '"':
+			word, ok := w.word()
+			if !ok {
+				return false
+			}
+			if depth == 1 {
+				key = word
+			}
+		case '{', '[':
+			if depth == 1 && c == '[' && string(key) == "items" {
+				return true
+			}
+			depth++
+		case '}', ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// space goes on to what is no space, and returns it; 0 at the end.
+func (w *walk) space() byte {
+	for ; w.at < len(w.text); w.at++ {
+		switch c := w.text[w.at]; c {
+		case '\n':
+			w.line++
+		case ' ', '\t', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// word goes to the end of the text that begins here, and returns what is between its quotes.
+func (w *walk) word() (word []byte, ok bool) {
+	begin := w.at + 1
+	for from := begin; ; {
+		n := bytes.IndexByte(w.text[from:], '"')
+		if n < 0 {
+			return nil, false
+		}
+		w.at = from + n
+		escape := w.at
+		for w.text[escape-1] == '\\' {
+			escape--
+		}
+		if (w.at-escape)%2 == 0 {
+			return w.text[begin:w.at], true
+		}
+		from = w.at + 1
+	}
+}
+
+// object goes past the object that begins here.
+func (w *walk) object() (c chunk, ok bool) {
+	if w.at == len(w.text) || w.text[w.at] != '{' {
+		return c, false
+	}
+	c = chunk{line: w.line, json: true}
+	begin, depth := w.at, 0
+	var key, word []byte // on its own level; there is a key until its value ends
+	for ; w.at < len(w.text); w.at++ {
+		at := w.text[w.at]
+		if !told[at] {
+			continue
+		}
+		switch {
+		case at == '\n':
+			w.line++
+		case at == '"':
+			if word, ok = w.word(); !ok {
+				return c, false
+			}
+			if depth == 1 {
+				c.header.take(key, word)
+			}
+		case at == '{' || at == '[':
+			depth++
+		case at == '}' || at == ']':
+			if depth--; depth == 0 {
+				w.at++
+				c.text = w.text[begin:w.at:w.at]
+				return c, true
+			}
+		case depth == 1 && at == ':':
+			key = word
+			value := bytes.TrimLeft(w.text[w.at+1:], " \t\r\n")
+			c.header.see(key, len(value) > 0 && value[0] == '"')
+		case depth == 1 && at == ',':
+			key = nil
+		}
+	}
+	return c, false
+}
+
+func isHead(key []byte) bool { return string(key) == "kind" || string(key) == "apiVersion" }
+
+// see notes that an object has a field, whose value is a text or not. One whose name is written in another way may
+// be meant all the same.
+func (h *header) see(key []byte, text bool) {
+	odd := func(c byte) bool { return c == '\\' || c >= 0x80 }
+	for _, known := range []string{"kind", "apiVersion", "items"} {
+		if len(key) == len(known) && strings.EqualFold(string(key), known) {
+			h.odd = h.odd || string(key) != known || known == "items"
+		}
+	}
+	h.odd = h.odd || isHead(key) && !text || slices.ContainsFunc(key, odd)
+}
+
+// take notes a text that is the value of a field.
+func (h *header) take(key, word []byte) {
+	switch {
+	case !isHead(key):
+	case bytes.IndexByte(word, '\\') >= 0:
+		h.odd = true
+	case string(key) == "kind":
+		h.Kind = string(word)
+	default:
+		h.APIVersion = string(word)
+	}
+}
