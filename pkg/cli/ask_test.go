@@ -19,11 +19,24 @@ import (
 
 // TestAsk runs the files of testdata/ask:
 //
-//	scenario dir=NAME   takes the objects of a scenario, if one is named, that are there at first, and those of the input
-//	musterctl           runs the command of the input, on these objects
+//	scenario dir=NAME [later]   takes the objects of a scenario, if one is named, that are there at first, or those that
+//	                            come later, too, and those of the input
+//	musterctl                   runs the command of the input, on these objects
 //
 // Run with -rewrite to have the answers written; then read the diff.
 func TestAsk(t *testing.T) { runCommands(t, "testdata/ask") }
+
+// TestAskCases says of each case that must hold what queue, topology and explain say of its cluster before anything
+// happens: the files are as those of TestAsk.
+func TestAskCases(t *testing.T) {
+	runCommands(t, "testdata/cases")
+	folders, err := filepath.Glob("../../test/scenarios/simulate/[0-9]*")
+	require.NoError(t, err)
+	require.NotEmpty(t, folders)
+	for _, folder := range folders {
+		require.FileExists(t, filepath.Join("testdata/cases", filepath.Base(folder)+".txt"))
+	}
+}
 
 func runCommands(t *testing.T, dir string) {
 	datadriven.Walk(t, dir, func(t *testing.T, path string) {
@@ -36,6 +49,9 @@ func runCommands(t *testing.T, dir string) {
 					var dir string
 					d.ScanArgs(t, "dir", &dir)
 					files = scenarioFiles(t, dir)
+					if d.HasArg("later") {
+						files = append(files, filesOf(t, dir, "--then ")...)
+					}
 				}
 				if d.Input != "" {
 					name := filepath.Join(t.TempDir(), "more.yaml")
@@ -64,12 +80,15 @@ func runCommands(t *testing.T, dir string) {
 }
 
 // scenarioFiles are the arguments of a scenario up to what comes later.
-func scenarioFiles(t *testing.T, name string) (args []string) {
+func scenarioFiles(t *testing.T, name string) []string { return filesOf(t, name, "-f ") }
+
+// filesOf are arguments for the files that a scenario has by a flag.
+func filesOf(t *testing.T, name, flag string) (args []string) {
 	dir := filepath.Join("../../test/scenarios/simulate", name)
 	data, err := os.ReadFile(filepath.Join(dir, "args"))
 	require.NoError(t, err)
 	for line := range strings.Lines(string(data)) {
-		file, ok := strings.CutPrefix(strings.TrimSpace(line), "-f ")
+		file, ok := strings.CutPrefix(strings.TrimSpace(line), flag)
 		if ok {
 			args = append(args, "-f", filepath.Join(dir, file))
 		}
