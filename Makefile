@@ -22,7 +22,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check cases race bench bench-quick bench-churn bench-core bench-scale generate generate-check lint image image-check release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check cases race bench bench-quick bench-churn bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,9 +128,12 @@ bench-core: ## benchmarks of the core
 
 bench-scale: ## 15,000 nodes with 100 pods on each, 10,000 members, 8 layers: benchstat and growth; see docs/scale.md
 	@rm -f bench-scale.txt
-	set -o pipefail; $(GO) test -run '^$$' -bench . -benchmem -benchtime 0.5s -count $(or $(COUNT),6) -timeout 90m ./test/scale | tee bench-scale.txt
+	set -o pipefail; $(GO) test -run '^$$' -bench . -skip '^BenchmarkExplain$$' -benchmem -benchtime 0.5s -count $(or $(COUNT),6) -timeout 90m ./test/scale | tee bench-scale.txt
 	$(TOOL) benchstat bench-scale.txt
 	$(GO) run ./test/scale/growth < bench-scale.txt
+
+bench-explain: build ## "musterctl explain" as a process, of 5,000 nodes and 20,000 pods: time, processor time and peak memory
+	$(GO) test -run '^$$' -bench '^BenchmarkExplain$$' -benchtime 5x ./test/scale
 
 generate: ## deepcopy functions and CRDs from pkg/apis, docs/reference.md from all that it lists, the charts' files from manifests
 	$(TOOL) controller-gen object crd paths=./pkg/apis/scheduling/... output:crd:dir=manifests/crd
