@@ -111,7 +111,10 @@ func TestPositionsOfTheFirst(t *testing.T) {
 		require.Equal(t, [3]int64{1, 100, 0}, [3]int64{w.position("g20"), w.position("g119"), w.position("g120")})
 		w.pass(time.Hour)
 		require.Empty(t, w.written())
-		w.pod("g999", "g999-1", "", priority(1))
+		w.pod("g999", "g999-1", "", priority(1)) // it waits for g999-0, which is tried for the gang
+		w.pass(time.Minute)
+		require.Empty(t, w.written())
+		w.pod("g999", "first", "", priority(1))
 		w.pass(time.Minute)
 		require.Len(t, strings.Fields(w.written()), 101, "a hundred are told another place, and one that it has none now")
 		require.Equal(t, [3]int64{1, 2, 0}, [3]int64{w.position("g999"), w.position("g20"), w.position("g119")})
