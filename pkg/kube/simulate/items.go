@@ -99,6 +99,32 @@ func (w *walk) space() byte {
 	return 0
 }
 
+// squeeze appends JSON without the space that says nothing, which is more than half of what kubectl prints. What is no
+// JSON is none afterwards.
+func squeeze(into, text []byte) []byte {
+	w := walk{text: text}
+	for w.at < len(text) {
+		from := w.at
+		switch text[w.at] {
+		case ' ', '\t', '\r', '\n':
+			if next := w.space(); next != 0 && len(into) > 0 && !parts[next] && !parts[into[len(into)-1]] {
+				into = append(into, ' ')
+			}
+			continue
+		case '"':
+			if _, ok := w.word(); !ok {
+				return append(into, text[from:]...)
+			}
+		}
+		w.at++
+		into = append(into, text[from:w.at]...)
+	}
+	return into
+}
+
+// parts are the bytes beside which space says nothing.
+var parts = [256]bool{':': true, ',': true, '{': true, '[': true, '}': true, ']': true}
+
 // word goes to the end of the text that begins here, and returns what is between its quotes.
 func (w *walk) word() (word []byte, ok bool) {
 	begin := w.at + 1

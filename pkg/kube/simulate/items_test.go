@@ -17,7 +17,7 @@ import (
 )
 
 // TestItemsOfLists: a list in JSON is cut as its reader would cut it, and what an item says of itself is what its
-// reader would read. What is no JSON is not cut, or into items of which one is none.
+// reader would read; squeezed it is what is left without space. What is no JSON is not cut, or into items of which one is none.
 func TestItemsOfLists(t *testing.T) {
 	kinds := []string{"cut", "valid and not cut", "an odd item", "an item that says what it is"}
 	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {
@@ -33,6 +33,13 @@ func TestItemsOfLists(t *testing.T) {
 			if len(text) == 0 {
 				return
 			}
+		}
+		var compact bytes.Buffer
+		switch squeezed := squeeze(nil, text); {
+		case json.Valid(squeezed) != json.Valid(text):
+			t.Fatalf("squeezed is %s: %s", squeezed, text)
+		case json.Compact(&compact, text) == nil && !bytes.Equal(squeezed, compact.Bytes()):
+			t.Fatalf("squeezed is %s, and not %s: %s", squeezed, &compact, text)
 		}
 		items, of, ok := jsonItems(text)
 		var want struct {

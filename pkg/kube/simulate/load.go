@@ -41,6 +41,7 @@ type Set struct {
 	given   bool      // its objects may be changed
 
 	configuration []byte // of a dump
+	squeezed      []byte // what is being read; its memory is used again
 }
 
 // Give says that nobody uses the set any more but the simulation that it begins, which need not copy its objects.
@@ -186,6 +187,10 @@ func (s *Set) document(doc chunk, at Position) error {
 
 // value reads one value, an element of a list if of is set.
 func (s *Set) value(c chunk, at Position, of metav1.TypeMeta) error {
+	if c.json && c.header.Kind != "" && !c.header.odd { // else lines in it may be asked for
+		s.squeezed = squeeze(s.squeezed[:0], c.text)
+		c.text = s.squeezed
+	}
 	if c.json {
 		return s.json(c, at, of)
 	}
