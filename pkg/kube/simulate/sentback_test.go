@@ -72,6 +72,10 @@ func TestSeedsThatBroke(t *testing.T) {
 		2006352: "a gang that has lost a member evicts for nobody but the first by rank, which fits nowhere",
 		2002226: "a gang of a tree starts alone after all who ran of the tree were evicted",
 		2008221: "a group that is on its way when it is to leave whole is bound in part",
+		3005165: "a binding is lost after another one of the group, and the plan ends when that one's time is over",
+		3009572: "the same, and the first one is bound before the time is over",
+		4001407: "a member of a sub-group has failed, and its replacement runs beside one that leaves",
+		4000526: "bindings are lost, and nobody else of the gang runs when the first of them is tried again",
 	} {
 		_, err := playFor(t, draw(seed))
 		require.NoError(t, err, "seed %d: %s", seed, why)

@@ -110,14 +110,14 @@ func (w *world) judgeParts(fresh map[string][]*v1.Pod) error {
 }
 
 // judgeParted: of a gang that runs on without those who are evicted no sub-group is left in part that was whole, if
-// the gang could spare one.
+// the gang could spare one. Who has finished counts for members that it lacks, not beside those who took his place.
 func (w *world) judgeParted(group []string, fresh map[types.UID]bool) error {
 	for _, name := range group {
 		g := w.gangs[name]
 		if g == nil || g.part == 0 {
 			continue
 		}
-		left, stay, ran := map[string]int{}, map[string][]string{}, len(w.finishedOf(name))
+		left, stay, ran := map[string]int{}, map[string][]string{}, 0
 		for _, p := range w.sorted() {
 			if w.members[p.Name] != name || p.Spec.NodeName == "" || done(p) {
 				continue

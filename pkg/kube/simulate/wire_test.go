@@ -171,7 +171,7 @@ func (w *world) noteLost(lost []lostRequest) {
 		w.halfway[group], w.uneven[group] = true, true
 		if pod := w.pods["default/"+l.pod]; pod != nil && !l.done {
 			if w.since[pod.UID].IsZero() {
-				w.since[pod.UID] = w.s.clock.Now()
+				w.since[pod.UID] = w.patientSince(group)
 			}
 			w.lost[pod.UID], w.retried[pod.UID] = lostBinding{l.pod, l.node}, true
 		}
@@ -191,8 +191,28 @@ func (w *world) noteUnasked(lost []lostRequest) {
 	}
 }
 
+// patientSince is when the time began that the members of a group wait for one another, as far as bindings were lost
+// since: with the first of them, whatever has become of that one. A plan that is over ends it.
+func (w *world) patientSince(group string) time.Time {
+	if w.patient[group].IsZero() {
+		w.patient[group] = w.s.clock.Now()
+	}
+	return w.patient[group]
+}
+
+// endPatience is for when a group holds no places any more.
+func (w *world) endPatience() {
+	for key := range w.patient {
+		group := strings.Split(key, ",")
+		if places, _ := w.placesOf(group); len(places) == 0 && w.heldOf(group) == 0 {
+			delete(w.patient, key)
+		}
+	}
+}
+
 // excused says whether a group may be bound in part: bindings were lost on the way. Of a gang that
-// it may miss some are bound alone, too, while the others' bindings are tried again.
+// it may miss some are bound alone, too, while the others' bindings are tried again: also when nobody
+// is bound any more, as long as the plan goes on.
 func (w *world) excused(group []string) bool {
 	key := groupKey(group)
 	whole, any := true, false
@@ -205,7 +225,7 @@ func (w *world) excused(group []string) bool {
 	if !any {
 		delete(w.uneven, key)
 	}
-	if whole || !any {
+	if whole || !any && w.patient[key].IsZero() {
 		delete(w.halfway, key)
 	}
 	return w.halfway[key]
@@ -215,6 +235,7 @@ func (w *world) excused(group []string) bool {
 // room on it still.
 func (w *world) judgeSamePlace(pod *v1.Pod) error {
 	l, ok := w.lost[pod.UID]
+	defer delete(w.since, pod.UID)
 	if !ok {
 		return nil
 	}
@@ -225,7 +246,6 @@ func (w *world) judgeSamePlace(pod *v1.Pod) error {
 		clear(w.last) // it had no place in between, as in noteLate
 	}
 	delete(w.lost, pod.UID)
-	delete(w.since, pod.UID)
 	switch {
 	case pod.Spec.NodeName == l.node:
 		w.counts[placesKeptLost]++
@@ -245,7 +265,7 @@ func (w *world) anyUntold() bool {
 }
 
 // outOfPatience says whether the time that members of some gang of a group wait for the others
-// has passed since one of them was not bound for the first time.
+// has passed since the first of them was not bound.
 func (w *world) outOfPatience(group []string) bool {
 	for _, p := range w.pods {
 		since, lost := w.since[p.UID]

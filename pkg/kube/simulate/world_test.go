@@ -69,7 +69,8 @@ type world struct {
 	lost        map[types.UID]lostBinding // members whose binding was lost, since the ground moved last
 	unasked     map[types.UID]int         // victims whose eviction was lost, since then
 	postponed   map[types.UID]bool        // victims whose eviction was ever lost
-	since       map[types.UID]time.Time   // when the binding of a member was lost first
+	since       map[types.UID]time.Time   // of members whose binding was lost: since when their group waits, at the latest
+	patient     map[string]time.Time      // when the first binding was lost of a group that holds places
 	untold      map[types.UID]bool        // pods of whom what was written was ever lost
 	anew        map[string]int            // groups that had to be planned anew since places of theirs are taken, by the event
 	loose       bool                      // the binding of a pod without a gang was lost, since then
@@ -117,7 +118,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
 		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
 		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]*eviction{}, apiOf: map[string]string{}, held: map[types.UID]hold{},
-		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{}, theirs: map[string]string{},
+		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, patient: map[string]time.Time{}, halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{}, theirs: map[string]string{},
 		specs: map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{}, gone: map[types.UID]bool{},
 		halves: map[types.UID]bool{},
 	}
@@ -559,6 +560,7 @@ func (w *world) read(written map[string][]string) error {
 	}
 	w.noteWhole()
 	w.forgetReached()
+	w.endPatience()
 	for key := range w.halfway {
 		w.excused(strings.Split(key, ","))
 	}
