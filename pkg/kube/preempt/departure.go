@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -152,6 +154,10 @@ func (d *departure) one(ctx context.Context, victim *v1.Pod) error {
 		return nil
 	}
 	inMemory, err := d.evict(ctx, d.to(victim), d.by, d.groups.marked(victim), d.plugin)
+	if errors.Is(err, errTaken) {
+		d.groups.came(victim, false, nil)
+		return nil
+	}
 	if inMemory { // it goes back to the queue, and may come again
 		d.Victims.expect([]*v1.Pod{victim}, d.Clock.Now().Add(unseenFor), d.number)
 	}
@@ -255,7 +261,7 @@ func (d *departure) leave(ctx context.Context, left []*v1.Pod, release func()) {
 			left, whole = d.keep(left)
 			stays = slices.Concat(stays, whole)
 		}
-		d.spare(d.Victims.back(stays, d.number), d.by.SchedulerName())
+		d.spare(d.Victims.back(stays, d.number, d.Clock.Now()), d.by.SchedulerName())
 		if len(round.refused) > 0 && !d.wait(pause) { // the pod would choose the same again at once
 			return
 		}
@@ -266,11 +272,39 @@ func (d *departure) leave(ctx context.Context, left []*v1.Pod, release func()) {
 		if len(left) == 0 || !d.wait(pause) {
 			return
 		}
-		if d.needs != nil && !slices.ContainsFunc(left, d.groups.broken) && !d.needs() {
-			d.spare(d.Victims.back(left, d.number), d.by.SchedulerName())
+		if !d.goesOn(left) {
 			return
 		}
 	}
+}
+
+// leaveLater is leave for those who were asked in vain just now.
+func (d *departure) leaveLater(ctx context.Context, left []*v1.Pod) {
+	if d.wait(firstAgain) && d.goesOn(left) {
+		d.leave(ctx, left, func() {})
+	}
+}
+
+// goesOn says whether those who are left are asked again. If nobody need leave any more, they are spared.
+func (d *departure) goesOn(left []*v1.Pod) bool {
+	if d.needs == nil || slices.ContainsFunc(left, d.groups.broken) || d.needs() {
+		return true
+	}
+	d.spare(d.Victims.back(left, d.number, d.Clock.Now()), d.by.SchedulerName())
+	return false
+}
+
+// outdated says whether somebody who was to leave alone cannot any more: its gang has lost others since,
+// and would be left in part.
+func (d *departure) outdated(left []*v1.Pod) bool {
+	return slices.ContainsFunc(left, func(victim *v1.Pod) bool {
+		of := source.Of(victim)
+		if of.IsZero() || d.groups.has(victim) {
+			return false
+		}
+		stay, least := d.Cache.Placed(of)
+		return len(stay) < least && slices.ContainsFunc(d.Cache.Asked(of), func(p *v1.Pod) bool { return p.UID == victim.UID })
+	})
 }
 
 // stillWaits says whether a pod without a gang waits for a node.

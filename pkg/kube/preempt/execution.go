@@ -103,23 +103,10 @@ func (e *execution) evict(ctx context.Context, left []*v1.Pod) {
 		if left = e.stillNeeded(ctx, left); len(left) == 0 {
 			return
 		}
-		if e.outdated(left) {
+		if e.departure.outdated(left) {
 			left = e.chooseAnew(left)
 		}
 	}
-}
-
-// outdated says whether somebody who was to leave alone cannot any more: its gang has lost others since,
-// and would be left in part.
-func (e *execution) outdated(left []*v1.Pod) bool {
-	return slices.ContainsFunc(left, func(victim *v1.Pod) bool {
-		of := source.Of(victim)
-		if of.IsZero() || e.departure.groups.has(victim) {
-			return false
-		}
-		stay, least := e.Cache.Placed(of)
-		return len(stay) < least && slices.ContainsFunc(e.Cache.Asked(of), func(p *v1.Pod) bool { return p.UID == victim.UID })
-	})
 }
 
 // chooseAnew ends the reservation, so that the next plan sees who is there now. It returns who leaves in any
@@ -171,7 +158,7 @@ func (e *execution) stands() bool {
 // spare is for victims that do not leave after all: what was written about them before
 // their deletion failed is taken back.
 func (e *execution) spare(pods []*v1.Pod) {
-	e.Preemptor.spare(e.Victims.stay(e.group.Key, e.number, pods), e.speaker.Spec.SchedulerName)
+	e.Preemptor.spare(e.Victims.stay(e.group.Key, e.number, pods, e.Clock.Now()), e.speaker.Spec.SchedulerName)
 }
 
 func (e *execution) cannot(pod *v1.Pod, errs map[types.UID]error) string {

@@ -174,6 +174,30 @@ func TestALostReservationIsPlannedAnew(t *testing.T) {
 	}
 }
 
+// TestWhoIsCountedOnIsAsked: a gang is to have somebody leave, and cannot write where its members will be. A
+// more important one counts on that, and takes its place: it evicts all whose room it needs at once.
+func TestWhoIsCountedOnIsAsked(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
+	c.Pod(testcluster.A("low-0", 10, "8", "n0"))
+	c.Pod(testcluster.A("low-1", 20, "8", "n1"))
+	c.Run()
+	c.Answering(func(r testcluster.Request) error {
+		if r.What == "status" && strings.HasPrefix(r.Pod, "g-") {
+			return apierrors.NewServiceUnavailable("soon")
+		}
+		return nil
+	})
+	c.Gang("g", 1, testcluster.Pending(1, 100, "8")...)
+	c.WaitSaid(1, "cannot write where the members will be")
+	c.Gang("h", 2, testcluster.Pending(2, 200, "8")...)
+	c.Wait("h-0=n0 h-1=n1", func() string { return c.Where("h-0", "h-1") })
+	require.Equal(t, "low-0 low-1", c.Evicted())
+	for _, told := range c.WaitSaid(2, " preempts ") {
+		require.Contains(t, told, "default/low-0 on n0", "one eviction for both")
+		require.Contains(t, told, "default/low-1 on n1", "one eviction for both")
+	}
+}
+
 // TestAnswers: what comes of what the API server answers to the first request of a kind about
 // a pod, or to all of them (5.11, case 42). Three of four nodes of a spine are taken; low-0,
 // low-1 and low-2 are the cheapest victims.

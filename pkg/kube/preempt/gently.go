@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -38,6 +39,24 @@ func stop(w fwk.WaitingPod, plugin string) bool {
 	stopping.Lock()
 	defer stopping.Unlock()
 	return w.Preempt(plugin, "preempted")
+}
+
+// errTaken is what comes of asking somebody whose leaving the API server has taken meanwhile.
+var errTaken = errors.New("somebody else has evicted the pod")
+
+// inTurn has one ask for a pod at a time, and nobody after the API server has taken its leaving: two who need the room
+// of a pod would evict it twice.
+func (p *Preemptor) inTurn(evict PreemptPod) PreemptPod {
+	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
+		taken, done := p.Victims.turn(victim)
+		if taken {
+			done(true)
+			return false, errTaken
+		}
+		inMemory, err := evict(ctx, to, by, victim, plugin)
+		done(err == nil && !inMemory)
+		return inMemory, err
+	}
 }
 
 // gently makes an executor delete no member that is on its way back to the queue. The first

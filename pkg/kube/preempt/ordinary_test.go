@@ -314,3 +314,25 @@ func TestOrdinaryPreemptionOfWaiting(t *testing.T) {
 		require.Empty(t, c.Get(name).Spec.NodeName, c.Describe())
 	}
 }
+
+// TestTheRestIsAskedAgain: of two whose room a pod needs one leaves slowly, and the API server does not take the
+// eviction of the other. It is asked again: the pod is nominated for their node, and others stay off it.
+func TestTheRestIsAskedAgain(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8")
+	c.Pod(a("low-0", 10, "4", "n0"))
+	c.Pod(a("low-1", 10, "4", "n0"))
+	c.Stay()
+	c.Run()
+	failures := 0
+	c.Refusing(func(pod string) error {
+		if pod == "low-1" && failures < 2 {
+			failures++
+			return apierrors.NewServiceUnavailable("soon")
+		}
+		return nil
+	})
+	c.Pod(a("big", 100, "8", ""))
+	c.Wait("low-0 low-1", c.Evicted)
+	c.Release()
+	c.Wait("big=n0", func() string { return c.Where("big") })
+}

@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // unseenFor is how long DefaultPreemption's victims count as leaving without being seen to.
@@ -29,6 +32,7 @@ type parting struct {
 	pods   []*v1.Pod
 	took   map[types.UID]bool // those whose leaving the API server has taken
 	failed bool               // one could not be evicted; the executor asks no more
+	again  bool               // those whom it asks no more are asked again
 	until  time.Time
 
 	to     preemption.Candidate
@@ -59,7 +63,7 @@ func (p *partings) begin(by types.UID, pods []*v1.Pod, now time.Time, victims *V
 	e := p.at(by, now)
 	e.pods = pods
 	victims.expect(e.alone(), now.Add(unseenFor), ordinary)
-	victims.back(e.stay(), ordinary)
+	victims.back(e.stay(), ordinary, now)
 }
 
 // alone are those who leave without a group, as far as that is known.
@@ -67,8 +71,9 @@ func (e *parting) alone() []*v1.Pod {
 	return slices.DeleteFunc(slices.Clone(e.pods), func(p *v1.Pod) bool { return e.groups != nil && e.groups.has(p) })
 }
 
-// came notes what came of one request, and returns those who do not leave after all.
-func (p *partings) came(by types.UID, victim *v1.Pod, err error, now time.Time) (stay []*v1.Pod) {
+// came notes what came of one request, and returns whom the executor does not ask, or in vain. They stay, but
+// for those who are to be asked again since the error may pass: once for all of them.
+func (p *partings) came(by types.UID, victim *v1.Pod, err error, now time.Time) (stay, again []*v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.at(by, now)
@@ -77,7 +82,18 @@ func (p *partings) came(by types.UID, victim *v1.Pod, err error, now time.Time) 
 	} else {
 		e.failed = true
 	}
-	return e.stay()
+	if err != nil && !status.Final(err) && !e.again {
+		e.again, again = true, e.unasked()
+	}
+	return e.stay(), again
+}
+
+// unasked are those who leave without a group and have not been let go, as the executor knows them: it may be
+// faster than the cycle that has chosen them.
+func (e *parting) unasked() []*v1.Pod {
+	return slices.DeleteFunc(slices.Clone(e.to.Victims().Pods), func(p *v1.Pod) bool {
+		return p.DeletionTimestamp != nil || e.took[p.UID] || e.groups.has(p)
+	})
 }
 
 // stay lists who was never asked to leave, or in vain, once the executor asks no more. It asks
@@ -126,18 +142,18 @@ func (o *PodPreemption) noting(evict PreemptPod) PreemptPod {
 		groups, over, first := o.partings.comes(by.UID(), to, now, func(victims []*v1.Pod) *wholes {
 			groups := o.preemptor.wholes(victims)
 			number, whole = o.preemptor.Victims.next(), append(groups.among(victims), groups.also...)
-			o.preemptor.Victims.expect(whole, now.Add(unseenFor), number)
+			o.preemptor.Victims.takeOver(whole, now.Add(unseenFor), number, ordinary)
 			return groups
 		})
+		d := &departure{
+			Preemptor: o.preemptor, number: number, evict: evict, by: by, plugin: plugin, groups: groups,
+			to:     func(*v1.Pod) preemption.Candidate { return to },
+			room:   map[string]bool{to.Name(): true},
+			stands: func() bool { return o.preemptor.stillWaits(by) },
+			took:   func(*v1.Pod) {},
+			needs:  func() bool { return o.stillNeeds(ctx, by) },
+		}
 		if first && len(whole) > 0 {
-			d := &departure{
-				Preemptor: o.preemptor, number: number, evict: evict, by: by, plugin: plugin, groups: groups,
-				to:     func(*v1.Pod) preemption.Candidate { return to },
-				room:   map[string]bool{to.Name(): true},
-				stands: func() bool { return o.preemptor.stillWaits(by) },
-				took:   func(*v1.Pod) {},
-				needs:  func() bool { return o.stillNeeds(ctx, by) },
-			}
 			go d.leave(context.WithoutCancel(ctx), whole, sync.OnceFunc(func() { close(over) }))
 		}
 		if groups.has(victim) {
@@ -145,12 +161,36 @@ func (o *PodPreemption) noting(evict PreemptPod) PreemptPod {
 			return true, nil // its deletion may be seen before the executor is done, or much later
 		}
 		inMemory, err := evict(ctx, to, by, victim, plugin)
-		if err == nil && !inMemory {
+		if errors.Is(err, errTaken) {
+			err = nil
+		} else if err == nil && !inMemory {
 			o.preemptor.count(victim, by, true)
 		}
-		o.preemptor.Victims.back(o.partings.came(by.UID(), victim, err, o.preemptor.Clock.Now()), ordinary)
+		now = o.preemptor.Clock.Now()
+		stay, again := o.partings.came(by.UID(), victim, err, now)
+		if len(again) > 0 {
+			alone := *d
+			o.askAgain(context.WithoutCancel(ctx), &alone, again)
+		}
+		o.preemptor.Victims.back(stay, ordinary, now)
 		return inMemory, err
 	}
+}
+
+// askAgain has those leave whom the executor asked in vain, or not at all, when a request has failed: it
+// stops there. The pod is nominated for their node, and keeps others off it.
+func (o *PodPreemption) askAgain(ctx context.Context, d *departure, pods []*v1.Pod) {
+	node := d.to(nil).Name()
+	d.number, d.groups = d.Victims.next(), newWholes()
+	d.stands = func() bool { return d.stillWaits(d.by) && d.nominated(d.by, node) }
+	d.needs = func() bool { return d.stands() && !d.outdated(pods) && o.stillNeeds(ctx, d.by) }
+	d.Victims.expect(pods, d.Clock.Now().Add(firstAgain+unseenFor), d.number)
+	go d.leaveLater(ctx, pods)
+}
+
+// nominated says whether a pod without a gang is nominated for a node, as the scheduler knows.
+func (p *Preemptor) nominated(by preemption.ExecutorPreemptor, node string) bool {
+	return slices.ContainsFunc(p.Profile.NominatedPodsForNode(node), func(i fwk.PodInfo) bool { return i.GetPod().UID == by.UID() })
 }
 
 // stillNeeds has a pod tried between two requests, since room may have come: it is for its Filters to

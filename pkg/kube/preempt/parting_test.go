@@ -31,7 +31,7 @@ func TestTheExecutorIsFirst(t *testing.T) {
 				p.comes("big", site{node: "n0"}, now, func([]*v1.Pod) *wholes {
 					w := newWholes()
 					w.of[member.UID] = gang.Ref{Name: "r"}
-					victims.expect([]*v1.Pod{member}, now.Add(unseenFor), departure)
+					victims.takeOver([]*v1.Pod{member}, now.Add(unseenFor), departure, ordinary)
 					return w
 				})
 			}
@@ -44,9 +44,9 @@ func TestTheExecutorIsFirst(t *testing.T) {
 			}
 			require.True(t, victims.Leaves(member, now))
 			require.True(t, victims.Leaves(other, now))
-			require.Len(t, victims.back([]*v1.Pod{member}, departure), 1, "nobody else has asked it")
+			require.Len(t, victims.back([]*v1.Pod{member}, departure, now), 1, "nobody else has asked it")
 			require.False(t, victims.Leaves(member, now))
-			require.Empty(t, victims.back([]*v1.Pod{other}, departure), "it is the executor's")
+			require.Empty(t, victims.back([]*v1.Pod{other}, departure, now), "it is the executor's")
 		})
 	}
 }

@@ -55,7 +55,7 @@ func NewPodPreemption(p *Preemptor) *PodPreemption {
 		o.Interface, o.stock = stock.Evaluator.Interface, stock
 		o.runs = slices.ContainsFunc(p.Profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() })
 		stock.Evaluator.Interface = o
-		stock.Executor.PreemptPod = o.noting(p.gently(stock.Executor.PreemptPod))
+		stock.Executor.PreemptPod = o.noting(p.inTurn(p.gently(stock.Executor.PreemptPod)))
 	}
 	return o
 }

@@ -9,6 +9,7 @@
 //	vain.go           where nobody was found, and need not be looked for again
 //	explain.go        why there
 //	leavers.go        who might have been
+//	others.go         who is to leave for others, and is asked for this gang, too
 //	victims.go        who was asked to leave and is still there
 //	execution.go      the eviction itself, in the background
 //	departure.go      how its victims leave: groups in steps
@@ -98,7 +99,7 @@ func New(o Options) *Preemptor {
 		budgets:  o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		pods:     o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
 	}
-	p.Executor.PreemptPod = p.gently(p.Executor.PreemptPod)
+	p.Executor.PreemptPod = p.inTurn(p.gently(p.Executor.PreemptPod))
 	return p
 }
 
@@ -128,14 +129,15 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	if len(found.gone) > 0 {
 		p.explain(ctx, a, found)
 	}
+	gone := slices.Concat(found.gone, p.others(ctx, a, found))
 	e := &execution{
-		Preemptor: p, group: a.Group, lowest: a.Lowest(), number: p.Victims.set(a.Group.Key, found.gone), speaker: speaker, domain: a.Domain(found.Places),
+		Preemptor: p, group: a.Group, lowest: a.Lowest(), number: p.Victims.set(a.Group.Key, gone), speaker: speaker, domain: a.Domain(found.Places),
 	}
-	leave := e.depart(found.gone, found.Places)
+	leave := e.depart(gone, found.Places)
 	own, ahead := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{
 		Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder,
-		Until: p.Clock.Now().Add(longestGrace(found.gone) + p.Limits().Leave),
+		Until: p.Clock.Now().Add(longestGrace(gone) + p.Limits().Leave),
 	})
 	p.Victims.begin(a.Group.Key, e.number)
 	if g, refusal := p.Cache.GroupOf(a.Group.Key); refusal.Is() || len(g.Pending) == 0 {

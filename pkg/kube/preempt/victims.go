@@ -45,11 +45,13 @@ type eviction struct {
 	doubt  *doubt             // who may not be needed any more; nil if nobody asks
 }
 
-// parted is a pod that is to leave although the scheduler still counts it.
+// parted is a pod that is to leave although the scheduler still counts it. Several evictions may need
+// that. It stays only if all of them have taken it back.
 type parted struct {
-	pod   *v1.Pod
-	until time.Time // when that is not to be expected any more; zero if we hear of it
-	by    int       // the eviction that was the last to ask: only it can take that back
+	pod    *v1.Pod
+	by     map[int]time.Time // these, and until when it is to be expected of each; zero if we hear of it
+	taken  bool              // the API server has taken its leaving
+	asking *sync.Mutex       // held by the one who asks
 }
 
 // ordinary is the number of all evictions for pods without a gang, as far as victims leave alone.
@@ -76,7 +78,7 @@ func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
 		e.pods[p.UID] = true
 	}
 	v.asked[group] = e
-	v.part(pods, parted{by: e.number})
+	v.part(pods, e.number, time.Time{})
 	return e.number
 }
 
@@ -84,7 +86,7 @@ func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
 func (v *Victims) also(group gang.Ref, number int, pods []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.part(pods, parted{by: number})
+	v.part(pods, number, time.Time{})
 	if e := v.asked[group]; e != nil && e.number == number {
 		for _, p := range pods {
 			e.pods[p.UID] = true
@@ -97,19 +99,34 @@ func (v *Victims) also(group gang.Ref, number int, pods []*v1.Pod) {
 func (v *Victims) expect(pods []*v1.Pod, until time.Time, number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.part(pods, parted{until: until, by: number})
+	v.part(pods, number, until)
 }
 
-// back notes that pods which an eviction was expected to have deleted do not leave, and returns
-// them without those whom another one has asked since.
-func (v *Victims) back(pods []*v1.Pod, number int) (stay []*v1.Pod) {
+// takeOver is expect for pods whom another eviction leaves to this one.
+func (v *Victims) takeOver(pods []*v1.Pod, until time.Time, number, from int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.part(pods, number, until)
+	for _, p := range pods {
+		if is := v.going[p.UID]; is != nil {
+			delete(is.by, from)
+		}
+	}
+}
+
+// back notes that an eviction does not need pods to leave any more, and returns those who stay:
+// nobody else does.
+func (v *Victims) back(pods []*v1.Pod, number int, now time.Time) (stay []*v1.Pod) {
 	if len(pods) == 0 {
 		return nil
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range pods {
-		if is := v.going[p.UID]; is != nil && is.by != number {
+		if is := v.going[p.UID]; is != nil {
+			delete(is.by, number)
+		}
+		if v.isGoing(p, now) {
 			continue
 		}
 		delete(v.going, p.UID)
@@ -119,17 +136,51 @@ func (v *Victims) back(pods []*v1.Pod, number int) (stay []*v1.Pod) {
 }
 
 // part notes who is to leave. v.mu is held.
-func (v *Victims) part(pods []*v1.Pod, as parted) {
+func (v *Victims) part(pods []*v1.Pod, number int, until time.Time) {
 	if v.going == nil {
 		v.going = map[types.UID]*parted{}
 	}
 	for _, p := range pods {
-		if p.DeletionTimestamp == nil {
-			is := as
-			is.pod = p
-			v.going[p.UID] = &is
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		if v.going[p.UID] == nil {
+			v.going[p.UID] = &parted{by: map[int]time.Time{}, asking: &sync.Mutex{}}
+		}
+		v.going[p.UID].pod, v.going[p.UID].by[number] = p, until
+	}
+}
+
+// turn is for who asks a pod to leave. It waits while somebody else does, and says whether the API server has
+// taken that; done is to be called with what has come of asking.
+func (v *Victims) turn(pod *v1.Pod) (taken bool, done func(taken bool)) {
+	v.mu.Lock()
+	is := v.going[pod.UID]
+	v.mu.Unlock()
+	if is == nil {
+		return false, func(bool) {}
+	}
+	is.asking.Lock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return is.taken, func(taken bool) {
+		v.mu.Lock()
+		is.taken = is.taken || taken
+		v.mu.Unlock()
+		is.asking.Unlock()
+	}
+}
+
+// unasked returns, of pods that are to leave, those whom the API server was not asked for yet, or in vain.
+func (v *Victims) unasked(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range pods {
+		if is := v.going[p.UID]; is != nil && !is.taken && v.isGoing(p, now) {
+			out = append(out, is.pod)
 		}
 	}
+	return out
 }
 
 // took notes that the API server has taken a pod's leaving.
@@ -142,8 +193,8 @@ func (v *Victims) took(group gang.Ref, number int, pod *v1.Pod) {
 }
 
 // stay notes that pods do not leave after all for a group's reservation, and returns them
-// without those whom another eviction has asked since.
-func (v *Victims) stay(group gang.Ref, number int, pods []*v1.Pod) []*v1.Pod {
+// without those who are to leave for others, too.
+func (v *Victims) stay(group gang.Ref, number int, pods []*v1.Pod, now time.Time) []*v1.Pod {
 	v.mu.Lock()
 	if e := v.asked[group]; e != nil && e.number == number {
 		for _, p := range pods {
@@ -151,7 +202,7 @@ func (v *Victims) stay(group gang.Ref, number int, pods []*v1.Pod) []*v1.Pod {
 		}
 	}
 	v.mu.Unlock()
-	return v.back(pods, number)
+	return v.back(pods, number, now)
 }
 
 // current says whether an eviction is the one for its group's reservation.
@@ -217,7 +268,11 @@ func (v *Victims) Abandon(group gang.Ref) {
 		return
 	}
 	for uid := range e.pods {
-		if is := v.going[uid]; is != nil && is.by == e.number {
+		is := v.going[uid]
+		if is == nil {
+			continue
+		}
+		if delete(is.by, e.number); len(is.by) == 0 {
 			delete(v.going, uid)
 		}
 	}
@@ -304,8 +359,14 @@ func (v *Victims) Leaves(pod *v1.Pod, now time.Time) bool {
 
 // isGoing says whether a pod is to leave and was not seen leaving. v.mu is held.
 func (v *Victims) isGoing(pod *v1.Pod, now time.Time) bool {
-	p := v.going[pod.UID]
-	return p != nil && (p.until.IsZero() || now.Before(p.until))
+	if p := v.going[pod.UID]; p != nil {
+		for _, until := range p.by {
+			if until.IsZero() || now.Before(until) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Depart brings an attempt up to date: pods that were asked to leave, for this group or

@@ -93,23 +93,23 @@ func TestVictimsDepart(t *testing.T) {
 	}{
 		"not seen yet":              {there: "n0/x n1/y n1/z", leave: "x y", remain: "x y"},
 		"one is gone":               {there: "n1/y", leave: "y", remain: "y"},
-		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.part(pods("n1/z!"), parted{}) }, leave: "x", remain: "x"},
+		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.part(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x"},
 		"a node to avoid says none": {there: "n0/x n1/y", avoid: true, leave: "x", remain: "x y"},
-		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.stay(gangG, e, pods("n0/x")) }, leave: "y", remain: "y"},
+		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.stay(gangG, e, pods("n0/x"), now) }, leave: "y", remain: "y"},
 		"others have asked it since": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			v.expect(pods("n0/x"), now.Add(time.Minute), v.next())
-			require.Empty(t, v.stay(gangG, e, pods("n0/x")))
+			require.Empty(t, v.stay(gangG, e, pods("n0/x"), now))
 		}, leave: "x y", remain: "x y"},
 		"others have asked it before": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			other := v.next()
 			v.also(gangG, e, pods("n2/w"))
-			require.Empty(t, v.back(pods("n1/y n2/w"), other))
-			require.Len(t, v.stay(gangG, e, pods("n2/w")), 1)
+			require.Empty(t, v.back(pods("n1/y n2/w"), other, now))
+			require.Len(t, v.stay(gangG, e, pods("n2/w"), now), 1)
 		}, leave: "x y", remain: "x y"},
 		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
 		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.expect(pods("n2/w"), now.Add(11*time.Second), ordinary) }, leave: "w", remain: "w"},
 		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.expect(pods("n2/w"), now.Add(10*time.Second), ordinary) }},
-		"a node that is gone":       {then: func(v *Victims, _ int) { v.part(pods("n9/q"), parted{}) }},
+		"a node that is gone":       {then: func(v *Victims, _ int) { v.part(pods("n9/q"), 7, time.Time{}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &Victims{}
@@ -230,6 +230,7 @@ func TestVictimsOverdue(t *testing.T) {
 // does not count.
 func TestEvictionsHaveNumbers(t *testing.T) {
 	v := &Victims{}
+	now := time.Unix(1000, 0)
 	first := v.set(gangG, pods("n0/x"))
 	other := v.set(gangH, pods("n1/y"))
 	second := v.set(gangG, pods("n0/z"))
@@ -237,9 +238,31 @@ func TestEvictionsHaveNumbers(t *testing.T) {
 	require.True(t, v.current(gangG, second))
 	require.True(t, v.current(gangH, other))
 	require.False(t, v.current(gangH, second))
-	require.Empty(t, v.stay(gangG, first, pods("n0/z")), "the second has asked it")
+	require.Empty(t, v.stay(gangG, first, pods("n0/z"), now), "the second has asked it")
 	require.True(t, v.asked[gangG].pods["z"])
-	require.Len(t, v.stay(gangG, second, pods("n0/z")), 1)
+	require.Len(t, v.stay(gangG, second, pods("n0/z"), now), 1)
 	require.False(t, v.asked[gangG].pods["z"])
-	require.False(t, v.Leaves(at("n0", "z"), time.Unix(1000, 0)))
+	require.False(t, v.Leaves(at("n0", "z"), now))
+}
+
+// TestOneAsksForAPodAtATime: whoever is second waits, and asks only if the first could not have the pod leave.
+func TestOneAsksForAPodAtATime(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		v := &Victims{}
+		victim := pods("n0/x")
+		v.set(gangG, victim)
+		v.set(gangH, victim)
+		is, done := v.turn(victim[0])
+		require.False(t, is)
+		require.Len(t, v.unasked(victim, time.Now()), 1)
+		second := make(chan bool)
+		go func() {
+			is, done := v.turn(victim[0])
+			done(is)
+			second <- is
+		}()
+		done(taken)
+		require.Equal(t, taken, <-second)
+		require.Equal(t, taken, len(v.unasked(victim, time.Now())) == 0)
+	}
 }

@@ -75,6 +75,9 @@ func TestSeedsThatBroke(t *testing.T) {
 		3005165: "a binding is lost after another one of the group, and the plan ends when that one's time is over",
 		3009572: "the same, and the first one is bound before the time is over",
 		4001407: "a member of a sub-group has failed, and its replacement runs beside one that leaves",
+		3002675: "a gang counts on somebody who is to leave for another one, which loses its places before it has asked",
+		5000889: "the same",
+		3007656: "the eviction of one who is to leave for a pod without a gang fails, and nobody asks again; a gang gives up its places beside that pod",
 		4000526: "bindings are lost, and nobody else of the gang runs when the first of them is tried again",
 	} {
 		_, err := playFor(t, draw(seed))

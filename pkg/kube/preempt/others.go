@@ -1,0 +1,90 @@
+package preempt
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/offer"
+)
+
+// others are the pods whose room some places need, and who are to leave for somebody else: the API server has not
+// taken that yet. He may lose his own places before it does, and need them no more. So whoever counts on
+// their leaving asks them, too. Those whom the group may not evict, or whose gang would be left in part,
+// are left to him.
+func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) []*v1.Pod {
+	loads, leaving := a.Loads(s.Places), make([][]*v1.Pod, len(a.Nodes))
+	var unasked []*v1.Pod
+	for i, load := range loads {
+		if load == nil || a.Nodes[i] == nil {
+			continue
+		}
+		for _, info := range a.Nodes[i].GetPods() {
+			if pod := info.GetPod(); pod.DeletionTimestamp != nil {
+				leaving[i] = append(leaving[i], pod)
+			}
+		}
+		unasked = append(unasked, p.Victims.unasked(leaving[i], p.Clock.Now())...)
+	}
+	units := p.evictable(a, unasked)
+	if len(units) == 0 {
+		return nil
+	}
+	for _, pod := range s.gone {
+		if i, ok := a.Net.Tree.NodeIndex(pod.Spec.NodeName); ok {
+			leaving[i] = append(leaving[i], pod)
+		}
+	}
+	needed := slices.Concat(units...)
+	if a.Dependent() {
+		return needed
+	}
+	may := stay(units, func(some [][]*v1.Pod) bool { return holds(ctx, a, loads, leaving, slices.Concat(some...)) })
+	return slices.DeleteFunc(needed, func(p *v1.Pod) bool { return slices.Contains(may, p) })
+}
+
+// holds says whether nodes take their loads when those who leave have left, but for some who stay.
+func holds(ctx context.Context, a *place.Attempt, loads [][]offer.Slots, leaving [][]*v1.Pod, but []*v1.Pod) bool {
+	stays := map[types.UID]bool{}
+	for _, pod := range but {
+		stays[pod.UID] = true
+	}
+	for i, load := range loads {
+		gone := slices.DeleteFunc(slices.Clone(leaving[i]), func(p *v1.Pod) bool { return stays[p.UID] })
+		if load != nil && !a.Holds(ctx, i, load, gone) {
+			return false
+		}
+	}
+	return true
+}
+
+// evictable sorts pods that are to leave by who leaves with whom, without those whom an attempt may not evict.
+func (p *Preemptor) evictable(a *place.Attempt, pods []*v1.Pod) [][]*v1.Pod {
+	if len(pods) == 0 {
+		return nil
+	}
+	ceiling, groups := convert.Priority(a.Lowest()), p.wholes(pods)
+	barred, _ := p.Victims.barred(p.Clock.Now())
+	_, whole := leaveWhole(p.Cache, pods)
+	runs := map[gang.Ref]bool{} // groups of which somebody is not to leave
+	for of, key := range whole {
+		placed, _ := p.Cache.Placed(of.Whole())
+		if of != of.Whole() {
+			placed = p.Cache.InPart(of, placed)
+		}
+		runs[key] = runs[key] || len(placed) > 0
+	}
+	stays := func(pod *v1.Pod) bool {
+		return convert.Priority(pod) >= ceiling || convert.Protected(pod) || barred[pod.UID]
+	}
+	return slices.DeleteFunc(groups.units(pods), func(unit []*v1.Pod) bool {
+		key := groups.of[unit[0].UID]
+		mates := slices.DeleteFunc(slices.Clone(groups.also), func(p *v1.Pod) bool { return groups.of[p.UID] != key })
+		return slices.ContainsFunc(slices.Concat(unit, mates), stays) || runs[key]
+	})
+}
