@@ -267,6 +267,7 @@ type Book struct {
 	pods        map[string]*member
 	groups      map[Ref]*group       // by group key; what is remembered between events
 	listed      map[Ref]map[Ref]bool // gang -> gangs whose Group lists it
+	given       int                  // so many places were ever given
 	places      map[string][]string  // node -> pods, sorted, with a place there that is not assumed, or that is saved
 }
 
@@ -298,6 +299,7 @@ type member struct {
 	nominated bool
 	last      string   // the node of the last place that it had; "" if it never had one
 	older     []string // those of places before, the latest last
+	given     int      // the number of its place among all that were ever given
 	failed    int8     // how often in a row it was not bound although it had passed the barrier
 
 	at   int32 // its place in the line of the pending, from 1; 0 if it is not there

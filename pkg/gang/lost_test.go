@@ -52,3 +52,18 @@ func pods(members []gang.Member) (out []string) {
 	}
 	return out
 }
+
+// TestWhoIsReservedLaterComesBeside: a place that is reserved when others have theirs was chosen beside them, as long as it waits
+// and they have not been planned anew.
+func TestWhoIsReservedLaterComesBeside(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("a", 1), seen("a-0", 0, ""), declared("b", 1), seen("b-0", 0, ""))
+	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "nobody has a place")
+	s.do(planned("a", "a-0@n0"), reserved("b", "b-0@n0"))
+	require.True(t, s.book.ReservedAfter("b-0", "a-0"))
+	require.False(t, s.book.ReservedAfter("a-0", "b-0"))
+	s.do(planned("a", "a-0@n0"))
+	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "the new plan counted the reservation")
+	s.do(reserved("b", "b-0@n0"), gang.Confirmed{Group: ref("b")})
+	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "nobody has to leave any more")
+}

@@ -9,6 +9,8 @@ import (
 // place gives a member a place in its group's plan.
 func (b *Book) place(g *group, m *member, node string) {
 	g.plan[m.Pod], m.failed = node, 0
+	b.given++
+	m.given = b.given
 	m.goesTo(node)
 	b.occupy(node, m.Pod)
 	b.change(m, b.notePlace)
@@ -71,6 +73,14 @@ func (b *Book) Place(pod string) (node string, confirmed bool) {
 func (b *Book) Has(pod string) bool {
 	m := b.pods[pod]
 	return m != nil && m.has()
+}
+
+// ReservedAfter says whether a pod's place waits for victims to leave, and was reserved when another one, whose
+// plan is carried out, had its own: that one was counted then, and need not wait for the victims.
+func (b *Book) ReservedAfter(pod, other string) bool {
+	m, o := b.pods[pod], b.pods[other]
+	return m != nil && o != nil && m.planned && o.planned && m.given > o.given &&
+		b.groups[b.groupKey(m.Gang)].waiting && !b.groups[b.groupKey(o.Gang)].waiting
 }
 
 // mostOlder bounds how many nodes are remembered on which a member had places before the last.

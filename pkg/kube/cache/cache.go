@@ -384,7 +384,7 @@ func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 }
 
 // PlacesOn returns the members of other groups that have a place on the node which
-// pod must respect: those of equal or higher priority.
+// pod must respect: those of equal or higher priority, but for those who were to come beside it.
 func (c *Cache) PlacesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -398,11 +398,24 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 		if key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if p := c.placed(key); p != nil && convert.Priority(p) >= convert.Priority(pod) {
+		if p := c.placed(key); p != nil && convert.Priority(p) >= convert.Priority(pod) && !c.comesBeside(p, pod) {
 			others = append(others, p)
 		}
 	}
 	return others
+}
+
+// ComesBeside says whether a pod has a place where others have yet to leave, which was chosen beside that of
+// another one as important as it: that one goes first.
+func (c *Cache) ComesBeside(pod, other *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.comesBeside(pod, other)
+}
+
+// comesBeside is ComesBeside with c.mu held.
+func (c *Cache) comesBeside(pod, other *v1.Pod) bool {
+	return convert.Priority(pod) == convert.Priority(other) && c.book.ReservedAfter(convert.PodKey(pod), convert.PodKey(other))
 }
 
 // SiblingsOn returns the members of a pod's own group that have a place on the node and are not counted

@@ -1,10 +1,14 @@
 package plugin_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -34,4 +38,29 @@ func TestALostPlace(t *testing.T) {
 	c.Edit("g-3", func(p *v1.Pod) { delete(p.Labels, "hold") })
 	c.Wait("g-0=n0 g-1=n0 g-2=n2 g-3=n1", func() string { return c.Where("g-0", "g-1", "g-2", "g-3") })
 	require.Empty(t, c.Said("ScheduleTimeout"))
+}
+
+// TestWhoComesBesideDoesNotKeepAMemberOff: a binding fails, and before it is tried again another gang, as important, has
+// reserved a place on the same node, where somebody leaves. It counted the member there, which does not wait for that.
+func TestWhoComesBesideDoesNotKeepAMemberOff(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8")
+	low := testcluster.A("low", 10, "4", "n0")
+	low.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	c.Pod(low)
+	c.Run()
+	var reserved atomic.Bool
+	c.Answering(func(r testcluster.Request) error {
+		if r.What == "binding" && !reserved.Load() {
+			return apierrors.NewServiceUnavailable("soon")
+		}
+		return nil
+	})
+	c.Gang("g", 1, testcluster.Pending(1, 100, "4")...)
+	c.WaitSaid(1, "soon")
+	c.Gang("h", 1, testcluster.Pending(1, 100, "4")...)
+	c.Wait("h-0>n0", func() string { return c.Where("h-0") })
+	reserved.Store(true)
+	c.Wait("g-0=n0 h-0>n0", func() string { return c.Where("g-0", "h-0") })
+	c.Remove("low")
+	c.Wait("h-0=n0", func() string { return c.Where("h-0") })
 }

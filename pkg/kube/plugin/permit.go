@@ -18,7 +18,8 @@ import (
 const longest = 15 * time.Minute
 
 // Reserve notes that the scheduler counts the member on its node from now on.
-func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	p.putBack(ctx)
 	p.Cache.Placing(pod)
 	if source.Of(pod).IsZero() {
 		p.keptOff.drop(pod)

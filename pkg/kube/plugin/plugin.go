@@ -105,6 +105,7 @@ type Shared struct {
 	allotted allot.Room
 	quotas   *elasticquota.Room
 	renewals renewals
+	aside    aside
 	// resume are called once, when everything was seen: with all profiles made.
 	resume  []func()
 	resumed sync.Once

@@ -19,6 +19,7 @@ import (
 // PostFilter evicts for a whole gang and reserves the places. It answers for every
 // member, so that DefaultPreemption never evicts for one of them.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	p.putBack(ctx)
 	c := cycleOf(state)
 	if c == nil {
 		if p.ordinary.Runs() {

@@ -69,6 +69,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if fit.Asking(ctx) || pod.Spec.NodeName != "" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	p.putBack(ctx)
 	if !IsMember(pod) {
 		if p.Cache.Resuming() {
 			p.resumes.add(pod)
@@ -90,6 +91,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		}
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Clip(c.why))
 	}
+	p.putAside(p.profile, pod, c.node)
 	return &fwk.PreFilterResult{NodeNames: sets.New(c.node)}, nil
 }
 

@@ -1,0 +1,60 @@
+package plugin
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// The scheduler counts pods that are nominated for a node when it tries another one there that is no more
+// important. A member with a place is tried there, maybe for the second time since a request has failed; meanwhile others
+// may have been nominated who counted on it, and on somebody who has yet to leave. They do not count in
+// its cycle: it was there first, and has room.
+
+// aside are the nominations that do not count in the cycle that goes on.
+type aside struct {
+	mu  sync.Mutex
+	all map[*v1.Pod]string // the node
+}
+
+// putAside has those nominated for a member's node not count there who come beside it.
+func (s *Shared) putAside(profile framework.Framework, pod *v1.Pod, node string) {
+	for _, info := range profile.NominatedPodsForNode(node) {
+		if other := info.GetPod(); s.Cache.ComesBeside(other, pod) {
+			s.aside.mu.Lock()
+			if s.aside.all == nil {
+				s.aside.all = map[*v1.Pod]string{}
+			}
+			s.aside.all[other] = node
+			s.aside.mu.Unlock()
+			s.handle.DeleteNominatedPodIfExists(other)
+		}
+	}
+}
+
+// putBack has them count again, where they still have their places. It is called when the member has its node or was
+// refused, and at last when the next cycle begins: one may end without a word.
+func (s *Shared) putBack(ctx context.Context) {
+	s.aside.mu.Lock()
+	all := s.aside.all
+	s.aside.all = nil
+	s.aside.mu.Unlock()
+	for pod, node := range all {
+		known := s.Cache.Pod(convert.PodKey(pod))
+		if known == nil || known.UID != pod.UID {
+			continue
+		}
+		if place, confirmed := s.Cache.Place(pod); place != node || confirmed {
+			continue
+		}
+		if info, err := framework.NewPodInfo(known); err == nil {
+			s.handle.AddNominatedPod(klog.FromContext(ctx), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		}
+	}
+}
