@@ -106,6 +106,18 @@ func TestVictimsDepart(t *testing.T) {
 			require.Empty(t, v.back(pods("n1/y n2/w"), other, now))
 			require.Len(t, v.stay(gangG, e, pods("n2/w"), now), 1)
 		}, leave: "x y", remain: "x y"},
+		"for two, and the first needs it no more": {there: "n0/x n1/y", then: func(v *Victims, e int) {
+			v.set(gangH, pods("n0/x"))
+			require.Empty(t, v.stay(gangG, e, pods("n0/x"), now))
+		}, leave: "x y", remain: "x y"},
+		"for two, and the second needs it no more": {there: "n0/x n1/y", then: func(v *Victims, _ int) {
+			require.Empty(t, v.stay(gangH, v.set(gangH, pods("n0/x")), pods("n0/x"), now))
+		}, leave: "x y", remain: "x y"},
+		"for two, and neither needs it": {there: "n0/x n1/y", then: func(v *Victims, e int) {
+			other := v.set(gangH, pods("n0/x"))
+			require.Empty(t, v.stay(gangG, e, pods("n0/x"), now))
+			require.Len(t, v.stay(gangH, other, pods("n0/x"), now), 1)
+		}, leave: "y", remain: "y"},
 		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
 		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.expect(pods("n2/w"), now.Add(11*time.Second), ordinary) }, leave: "w", remain: "w"},
 		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.expect(pods("n2/w"), now.Add(10*time.Second), ordinary) }},
