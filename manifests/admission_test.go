@@ -56,7 +56,7 @@ const domain = "gang.scheduling.koordinator.sh/"
 // TestPoliciesAreLegal asks the API server's own code whether it would take the policies.
 func TestPoliciesAreLegal(t *testing.T) {
 	policies, bindings := readPolicies(t)
-	require.Len(t, policies, 6)
+	require.Len(t, policies, 7)
 	for i, p := range policies {
 		var in admissionregistration.ValidatingAdmissionPolicy
 		require.NoError(t, internalv1.Convert_v1_ValidatingAdmissionPolicy_To_admissionregistration_ValidatingAdmissionPolicy(p, &in, nil))
