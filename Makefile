@@ -39,7 +39,7 @@ $(BIN)/muster-scheduler $(BIN)/musterctl:
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '-s -w $(LDFLAGS)' -o $@ ./cmd/$(notdir $@)
 
-demo: build ## both documented examples, and one with GPUs, on a local control plane
+demo: build ## both documented examples, one with GPUs and one with quotas, on a local control plane
 	@$(BIN)/musterctl demo
 
 test: build control-plane ## unit tests, properties, scenarios, and e2e on the local control plane

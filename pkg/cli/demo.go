@@ -31,10 +31,10 @@ func newDemoCommand() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Run both documented examples, and one with GPUs, on a local cluster and check every outcome",
+		Short: "Run both documented examples, one with GPUs and one with quotas, on a local cluster and check every outcome",
 		Long: `Start a control plane with 12 make-believe nodes on this machine and muster-scheduler
 as a process of its own, apply the YAML of the two documented examples word for
-word, then a gang that wants GPUs and NICs, and show what happens. Every outcome is compared with the documents; the exit
+word, then a gang that wants GPUs and NICs, then two teams with quotas, and show what happens. Every outcome is compared with the documents; the exit
 code is 0 only if all of it is the same.
 
 The first run builds the control plane from source, which takes several minutes; later
@@ -183,7 +183,7 @@ func newKubectl(c *localcluster.Cluster) (kubectl, error) {
 const fixturesPath = "test/fixtures"
 
 func copyFixtures(dir string) error {
-	return errors.Join(copyYAML(dir, fixtures.FS, "*.yaml"), copyYAML(dir, fixtures.Devices, "devices/*.yaml"))
+	return errors.Join(copyYAML(dir, fixtures.FS, "*.yaml"), copyYAML(dir, fixtures.Devices, "devices/*.yaml"), copyYAML(dir, fixtures.Quotas, "quotas/*.yaml"))
 }
 
 // copyYAML copies files into a folder, where they have the same path.

@@ -80,7 +80,7 @@ func fixture(name string) string { return path.Join(fixturesPath, name) }
 
 // open says what is coming, before anything slow begins.
 func (n *narrator) open() {
-	n.say("Muster demo: the two examples of the documents, word for word, and one with GPUs, on a real Kubernetes control plane.",
+	n.say("Muster demo: the two examples of the documents, word for word, one with GPUs and one with quotas, on a real Kubernetes control plane.",
 		"etcd, kube-apiserver and muster-scheduler run on this machine; only the nodes are make-believe.",
 		"What kubectl prints is shown without its column READINESS GATES, and long lines are wrapped.",
 		"✓ marks what was compared with the documents and is the same.")
@@ -88,7 +88,7 @@ func (n *narrator) open() {
 
 // script is the whole demo.
 func script(c *localcluster.Cluster) []step {
-	return slices.Concat(network(c), example1(), example2(c), example3(c))
+	return slices.Concat(network(c), example1(), example2(c), example3(c), example4(c))
 }
 
 // network makes the network of the documents.

@@ -524,7 +524,7 @@ func TestConnectTo(t *testing.T) {
 func TestCopyFixtures(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "test", "fixtures")
 	require.NoError(t, copyFixtures(dir))
-	for _, name := range []string{"example-nodes.yaml", "example1-pods.yaml", "example2-pods.yaml", "devices/gang.yaml"} {
+	for _, name := range []string{"example-nodes.yaml", "example1-pods.yaml", "example2-pods.yaml", "devices/gang.yaml", "quotas/second.yaml"} {
 		copied, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		source, err := os.ReadFile(filepath.Join("../..", fixturesPath, name))
