@@ -57,6 +57,13 @@ const (
 	devSearch  = "pkg/device/search.go"
 	devOptions = "pkg/device/options.go"
 	devTypes   = "pkg/device/device.go"
+	quAdmit    = "pkg/quota/admit.go"
+	quBook     = "pkg/quota/book.go"
+	quEntitle  = "pkg/quota/entitle.go"
+	quShare    = "pkg/quota/share.go"
+	quClasses  = "pkg/quota/classes.go"
+	quReclaim  = "pkg/quota/reclaim.go"
+	quTree     = "pkg/quota/tree.go"
 )
 
 var all = []mutant{
@@ -656,4 +663,46 @@ func isDigit`, "TestCompareNames"},
 	{"RequestsAsCount wants whole devices", devAsk, `w.count, w.each.Core = int(v), 1
 `, `w.count, w.each.Core = int(v), 100
 `, "TestAsk TestPictures"},
+	{"the remainder goes to the smallest", quEntitle, `return cmp.Compare(rest[y], rest[x])`, `return cmp.Compare(rest[x], rest[y])`, "TestBook TestPictures"},
+	{"who lends gets its min in any case", quEntitle, `if s.request < s.min && !s.keeps {`, `if false && s.request < s.min && !s.keeps {`, "TestBook TestPictures"},
+	{"mins are not scaled", quEntitle, `	if sum <= total || sum == math.MaxInt64 && total == math.MaxInt64 {`, `	if sum >= 0 {`, "TestBook TestPictures"},
+	{"nobody is held to what he asks for", quEntitle, `n = min(n, s.request-s.gets)`, `_ = s.request`, "TestBook TestPictures"},
+	{"what a tree has others beside it do not take", quEntitle, `out[r] = max(0, n-b.accounts[i].used[r]-b.accounts[i].reserved[r])`, `out[r] = n`, "TestBook TestPictures"},
+	{"entitlements change only where something has", quEntitle, `if changed[c] || !slices.Equal(was[at], b.accounts[c].entitled) {`, `if changed[c] {`, "TestBook"},
+	{"what is kept for a quota is idle", quEntitle, `			a.idle[r] = max(a.idle[r], n.min[r]-a.used[r]-a.reserved[r])
+`, ``, "TestBook TestPictures"},
+	{"max is checked at the bottom only", quBook, `	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
+		n := &b.tree.nodes[i]
+		if n.broken`, `	for i := p.node; i >= 0; i = -1 {
+		n := &b.tree.nodes[i]
+		if n.broken`, "TestBook"},
+	{"gangs that are passed start", quBook, `	if asks && !b.passed[p.gang.name] {`, `	if asks {`, "TestBook TestPictures"},
+	{"who was served is forgotten", quBook, `			a.since = max(a.since, p.Since)
+`, ``, "TestBook TestPictures"},
+	{"what is reserved does not count", quAdmit, `	n := a.used[r] + a.reserved[r]
+`, `	n := a.used[r]
+`, "TestBook TestPictures"},
+	{"a free tree need not be asked", quAdmit, `		if free < wants {`, `		if false && free < wants {`, "TestBook TestPictures"},
+	{"everybody is next", quAdmit, `!v.before(s, r.node) || !v.anyStarts(s)`, `true`, "TestBook TestPictures"},
+	{"who waits for room keeps others out", quAdmit, `!b.passed[p.gang.name] && v.starts(p.gang)`, `v.starts(p.gang)`, "TestBook TestPictures"},
+	{"what is saved for others is free", quAdmit, `				room -= claimed
+`, `				_ = claimed
+`, "TestPictures"},
+	{"what is saved binds the more important", quAdmit, `if name == a.Gang || c.ask.Priority < a.Priority {`, `if name == a.Gang {`, "TestPictures"},
+	{"optional members come all or none", quAdmit, `		for low < high {`, `		for low < high && with(high) {`, "TestPictures"},
+	{"shares do not weigh", quShare, `mulDiv(part, w.sum, w.of(n.weight[r]))`, `mulDiv(part, 1, 1)`, "TestBook TestPictures"},
+	{"what min covers is a share", quShare, `over := v.taken(i, r) - n.min[r]`, `over := v.taken(i, r)`, "TestBook TestPictures"},
+	{"older gangs are guaranteed last", quClasses, `cmp.Compare(x.gang.since, y.gang.since)`, `cmp.Compare(y.gang.since, x.gang.since)`, "TestBook TestPictures"},
+	{"who is guaranteed below is not first", quClasses, `first(x.sure, y.sure), `, ``, "TestBook"},
+	{"who is guaranteed may be evicted", quReclaim, `mine < 0 || r.book.class.at(others)[p.gang] != Borrows`, `mine < 0`, "TestBook TestPictures"},
+	{"within min is no right", quReclaim, `	if r.within(mine) {
+		t.right = ByMin`, `	if false {
+		t.right = ByMin`, "TestBook TestPictures"},
+	{"fixed gangs are evicted", quReclaim, `!g.fixed && !n.Spared`, `!n.Spared`, "TestBook TestPictures"},
+	{"more is taken than is too much", quReclaim, `		return r.shares(t.mine, t.others, v)
+`, `		return true
+`, "TestBook TestPictures"},
+	{"policies do not matter", quReclaim, `r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`, `false`, "TestPictures"},
+	{"the youngest of a name counts", quTree, `if s.Created < g.specs[j].Created {`, `if s.Created > g.specs[j].Created {`, "TestPictures"},
+	{"a quota below one that is broken is fine", quTree, `t.nodes[p].broken != "" && n.broken == ""`, `false`, "TestPictures"},
 }

@@ -123,6 +123,9 @@ func (r *Room) grow() {
 	}
 }
 
+// olderRoot is how Koordinator called the root in what it wrote before it had its name.
+const olderRoot = "root"
+
 // specs are the quotas, and by index which object declares each.
 func (r *Room) specs(all []*object) (specs []quota.Spec, of []*object) {
 	r.names, r.ofX, r.ofK = map[string]string{}, false, false
@@ -162,6 +165,9 @@ func (r *Room) specs(all []*object) (specs []quota.Spec, of []*object) {
 			continue
 		}
 		s := o.Spec
+		if s.Parent == olderRoot && r.names[olderRoot] == "" {
+			s.Parent = scheduling.RootQuota
+		}
 		switch {
 		case o.x || s.Parent != "" && s.Parent != scheduling.RootQuota:
 		case o.Root && o.Tree != "":

@@ -236,6 +236,17 @@ func TestTrees(t *testing.T) {
 	require.Contains(t, w.tree(), "plain used cpu:0 reserved - request cpu:150 runtime cpu:60")
 }
 
+// The root has another name in what Koordinator wrote before 1.0.
+func TestOlderRoot(t *testing.T) {
+	w := newWorld(t, nil)
+	w.declare("q parent=root max=8", "top parent= max=8")
+	require.Empty(t, w.notes)
+	require.Equal(t, []string{"koordinator-root-quota", "q"}, w.book.Tree().Path("q"))
+	require.Equal(t, []string{"koordinator-root-quota", "top"}, w.book.Tree().Path("top"))
+	w.declare("q parent=root max=8", "root is-parent=true max=9")
+	require.Equal(t, []string{"koordinator-root-quota", "root", "q"}, w.book.Tree().Path("q"))
+}
+
 // What is wrong with an object is said once, on it, and of nobody else.
 func TestNotes(t *testing.T) {
 	w := newWorld(t, nil)
