@@ -179,6 +179,9 @@ func (v *View) decided(ref gang.Ref) bool {
 		return false // it is on its way
 	}
 	// Who was refused since some node is left out for a while is tried once more when the while is over.
+	if r.Refusal.By == gang.Quota && r.Refusal.Never {
+		return true
+	}
 	return last.refusal != nil && len(last.refusal.Avoided) == 0 && (r.Refusal.By == gang.Plan || r.Refusal.By == gang.Template)
 }
 
@@ -250,6 +253,13 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 			gang.Consent:  "the gang that it lists must list it",
 			gang.Conflict: "the gangs of its group must ask for the same",
 		}[r.Refusal.By]}
+	case r.Refusal.By == gang.Quota:
+		e.State, e.WaitsFor = Unschedulable, r.Refusal.Says
+		if group, none := v.cache().GroupOf(key); !none.Is() {
+			if words := v.Shared().QuotaCure(group); words != "" {
+				e.Cure = &Cure{Words: words}
+			}
+		}
 	case l.refusal != nil:
 		e.State = Unschedulable
 		if l.shortage.Never != nil {

@@ -16,9 +16,9 @@ import (
 
 // Admit returns the members of a group that waits which its quotas admit: all that it needs, and of the others as many as may
 // be. Why is what is said if there are none.
-func (r *Room) Admit(group *cache.Group) (members []gang.Member, why string) {
+func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 	if !r.Active() || len(group.Pending) == 0 {
-		return group.Pending, ""
+		return group.Pending, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,9 +30,9 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why string) {
 	more, refusal := r.book.Admit(a)
 	if r.isLater(a.Gang, refusal); refusal != nil {
 		r.pass(group, refusal.Cause != quota.NotNext)
-		why = Words(refusal, "gang's")
+		why = &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}
 		if r.save(group, a, refusal) {
-			why += "; refused for so long that what is free of its quotas is kept for it"
+			why.Text += "; refused for so long that what is free of its quotas is kept for it"
 		}
 		return nil, why
 	}
@@ -44,7 +44,7 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why string) {
 	for at := range surplus {
 		admitted[surplus[at].Pod] = more[at] > 0
 	}
-	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !admitted[m.Pod] }), ""
+	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !admitted[m.Pod] }), nil
 }
 
 // isLater notes whether a gang waits for another quota's.
@@ -188,6 +188,66 @@ func (r *Room) Class(group *cache.Group) string {
 		}
 	}
 	return " of quotas " + strings.Join(all, ",")
+}
+
+// Said is what is said of a gang that is refused: one plain sentence, and the text that people and tools match on.
+type Said struct{ Sentence, Text string }
+
+// Sentence says in one plain sentence what is short.
+func Sentence(r *quota.Refusal) string {
+	amounts := func(of quota.List) string {
+		var all []string
+		for _, name := range r.Exceeds {
+			all = append(all, convert.Quantity(name, of[name])+" "+name)
+		}
+		return strings.Join(all, ", ")
+	}
+	has := quota.List{}
+	for _, name := range r.Exceeds {
+		has[name] = r.Used[name] + r.Reserved[name]
+	}
+	switch r.Cause {
+	case quota.Broken:
+		return fmt.Sprintf("Quota %s cannot be used: %s.", r.Quota, r.Words)
+	case quota.OverMax:
+		return fmt.Sprintf("Quota %s may have %s, has %s, and %s more are needed.", r.Quota, amounts(r.Limit), amounts(has), amounts(r.Request))
+	case quota.OverMin:
+		return fmt.Sprintf("Pods that are never evicted may have %s of quota %s, have %s, and %s more are needed.", amounts(r.Limit), r.Quota, amounts(has), amounts(r.Request))
+	case quota.Claimed:
+		return fmt.Sprintf("What is left of quota %s is kept for gang %s, which has waited for long.", r.Quota, plain([]string{r.By})[0])
+	case quota.NotNext:
+		return fmt.Sprintf("Quota %s is entitled to %s, has %s, and quota %s is served before it may borrow %s more.", r.Quota, amounts(r.Limit), amounts(has), r.By, amounts(r.Request))
+	}
+	return fmt.Sprintf("Quota %s is entitled to %s, has %s, and there is nobody to borrow %s more from.", r.Quota, amounts(r.Limit), amounts(has), amounts(r.Request))
+}
+
+// Cure says what would have a group admitted that its quotas refuse; "" if they do not.
+func (r *Room) Cure(group *cache.Group) string {
+	if !r.Active() || len(group.Pending) == 0 {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	needed := group.Needed()
+	if len(needed) == 0 {
+		needed = group.Pending[:1]
+	}
+	if _, refusal := r.book.Admit(r.ask(group, needed, nil)); refusal != nil {
+		return cure(refusal)
+	}
+	return ""
+}
+
+func cure(r *quota.Refusal) string {
+	switch r.Cause {
+	case quota.OverMax:
+		return fmt.Sprintf("pods of quota %s that leave, or a higher max", r.Quota)
+	case quota.OverMin:
+		return fmt.Sprintf("a higher min of quota %s, or pods that may be evicted", r.Quota)
+	case quota.Broken:
+		return "a quota that can be used"
+	}
+	return fmt.Sprintf("pods of other quotas that leave, or a higher min of quota %s", r.Quota)
 }
 
 // Words is what is said of a refusal, as Koordinator says it; whose is who asks.

@@ -292,14 +292,15 @@ func TestStarving(t *testing.T) {
 		group.Pending, group.Pods[m.Pod] = append(group.Pending, m), p
 	}
 	single := w.pod("default/later", "c", "", "8")
-	_, why := w.Admit(group)
-	require.Contains(t, why, "max: cpu:64, used: cpu:40")
-	why, _ = w.admitPod(single)
+	_, said := w.Admit(group)
+	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
+	require.Equal(t, "Quota c may have 64 cpu, has 40 cpu, and 64 cpu more are needed.", said.Sentence)
+	why, _ := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
 	group.Starving = true
 	w.Starves = func(gang.Ref) bool { return group.Starving }
-	_, why = w.Admit(group)
-	require.Contains(t, why, "refused for so long that what is free of its quotas is kept for it")
+	_, said = w.Admit(group)
+	require.Contains(t, said.Text, "refused for so long that what is free of its quotas is kept for it")
 	why, _ = w.admitPod(single)
 	require.Contains(t, why, "quota claimed by default/big")
 	w.Review(group.Key)
@@ -316,8 +317,8 @@ func TestStarving(t *testing.T) {
 	for i := range 5 {
 		w.dropPod(w.Room.pods[fmt.Sprint("default/s-", i)].Pod)
 	}
-	members, why := w.Admit(group)
-	require.Empty(t, why)
+	members, said := w.Admit(group)
+	require.Nil(t, said)
 	require.Len(t, members, 8)
 	why, _ = w.admitPod(single)
 	require.Empty(t, why, "the gang has its places now, or will ask again")

@@ -36,6 +36,9 @@ func (q quotas) ClaimPod(pod *v1.Pod) preempt.Claim {
 // Quotas lists what all quotas have; nil if there are none.
 func (s *Shared) Quotas() []elasticquota.Quota { return s.quotas.Quotas() }
 
+// QuotaCure says what would have a group admitted that its quotas refuse; "" if they do not.
+func (s *Shared) QuotaCure(group *cache.Group) string { return s.quotas.Cure(group) }
+
 // shareQuotas has the room of quotas know who has places, and those who were refused hear of what is given back.
 func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	s.quotas = room
@@ -74,12 +77,12 @@ func (s *Shared) tryAdmitted() {
 func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (some *place.Attempt, c *cycle) {
 	members, why := p.quotas.Admit(a.Group)
 	switch {
-	case why == "" && len(members) == len(a.Group.Pending):
+	case why == nil && len(members) == len(a.Group.Pending):
 		return a, nil
-	case why == "":
+	case why == nil:
 		return a.For(members), nil
 	}
-	c = &cycle{verdict: refused, said: status.Said{Text: why}, attempt: a, overQuota: true}
+	c = &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text}, attempt: a, overQuota: true}
 	if p.quotas.Helps(a.Group) {
 		c.mayHelp = true
 		if _, refusal, err := a.Plan(ctx); err != nil || refusal != nil && refusal.Plan == nil {
