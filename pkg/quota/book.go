@@ -137,7 +137,7 @@ func (b *Book) Set(p Pod) {
 			was.Priority == p.Priority && was.Fixed == p.Fixed && sameList(was.Asks, p.Asks) {
 			return
 		}
-		b.count(was, -1)
+		defer b.tidy(b.count(was, -1)) // what is known of its gang lasts if this is all of it
 	}
 	b.pods[p.Name] = &p
 	b.count(&p, 1)
@@ -147,36 +147,33 @@ func (b *Book) Set(p Pod) {
 func (b *Book) Remove(pod string) {
 	if was := b.pods[pod]; was != nil {
 		delete(b.pods, pod)
-		b.count(was, -1)
+		b.tidy(b.count(was, -1))
 	}
 }
 
-// Passed says whether a gang that waits can start now as far as others than quotas are concerned: one that cannot keeps
+// Passed says whether a gang that is known and waits can start now as far as others than quotas are concerned: one that cannot keeps
 // nobody from what is idle.
 func (b *Book) Passed(name string, is bool) {
-	if b.passed[name] == is {
+	g := b.gangs[name]
+	if g == nil || b.passed[name] == is {
 		return
 	}
-	var parts []*part
-	if g := b.gangs[name]; g != nil {
-		parts = g.parts
-	}
-	for _, p := range parts {
+	for _, p := range g.parts {
 		b.ask(p, -1)
 	}
 	if delete(b.passed, name); is {
 		b.passed[name] = true
 	}
-	for _, p := range parts {
+	for _, p := range g.parts {
 		b.ask(p, 1)
 	}
 }
 
-// count adds a pod to what is known, or takes it away.
-func (b *Book) count(p *Pod, sign int64) {
+// count adds a pod to what is known, or takes it away, and returns its gang; nil if it has no quota.
+func (b *Book) count(p *Pod, sign int64) *gang {
 	i, ok := b.tree.byName[p.Quota]
 	if !ok {
-		return
+		return nil
 	}
 	g := b.gangs[p.Gang]
 	if g == nil {
@@ -200,7 +197,7 @@ func (b *Book) count(p *Pod, sign int64) {
 		delete(g.pods, p.Name)
 	}
 	b.class.forget(g)
-	b.tidy(g)
+	return g
 }
 
 // ask counts what a gang takes and asks for of its quota, or takes it away before it changes.
@@ -281,6 +278,9 @@ func (b *Book) charge(node int, p *Pod, v vector, n int) {
 
 // tidy keeps true what is derived of a gang's pods, and forgets a gang without any.
 func (b *Book) tidy(g *gang) {
+	if g == nil {
+		return
+	}
 	g.parts = slices.DeleteFunc(g.parts, func(p *part) bool {
 		if p.pods != [3]int{} {
 			return false

@@ -483,7 +483,7 @@ func drawWorld(t *rapid.T) (*plain, *quota.Book) {
 	amounts := func(label string, odds int) quota.List {
 		l := quota.List{}
 		for _, r := range resources {
-			if rapid.IntRange(0, 9).Draw(t, label+r) < odds && (!rich || label == "max" && r == "cpu") {
+			if rich && label == "max" && r == "cpu" || !rich && rapid.IntRange(0, 9).Draw(t, label+r) < odds {
 				l[r] = int64(rapid.IntRange(0, 24).Draw(t, label+"of"+r))
 				if rich {
 					l[r] += 16
@@ -495,15 +495,19 @@ func drawWorld(t *rapid.T) (*plain, *quota.Book) {
 	for _, r := range resources {
 		p.totals[r] = int64(among(t, 0, 3, "total"+r) * among(t, 4, 14, "times"+r))
 		if rich {
-			p.totals[r] = int64(among(t, 16, 40, "much"+r))
+			p.totals[r] = int64(among(t, 16, 32, "much"+r))
 		}
 	}
 	above := []string{root}
-	for i := range among(t, 1, 7, "quotas") {
+	quotas := among(t, 1, 7, "quotas")
+	if rich {
+		quotas = 2 + quotas%3
+	}
+	for i := range quotas {
 		name := fmt.Sprintf("q%d", i)
 		s := quota.Spec{
 			Name: name, Parent: rapid.SampledFrom(above).Draw(t, "parent"), Min: amounts("min", 4), Max: amounts("max", 6),
-			Keeps: among(t, 0, 3, "keeps") == 0, Inner: among(t, 0, 3, "inner") == 0,
+			Keeps: among(t, 0, 3, "keeps") == 0, Inner: !rich && among(t, 0, 3, "inner") == 0,
 		}
 		if among(t, 0, 2, "weighs") == 0 {
 			s.Weight = amounts("weight", 6)
@@ -581,17 +585,21 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) {
 				b.Remove(name)
 			}
 		}
+		delete(p.passed, gang)
 	case 1:
 		is := rapid.Bool().Draw(t, "passed")
-		p.passed[gang] = is
+		p.passed[gang] = is && slices.Contains(p.gangs(), gang)
 		b.Passed(gang, is)
 	default:
 		quotaName := rapid.SampledFrom(leaves).Draw(t, "quota")
 		asks := quota.List{}
 		for _, r := range resources {
-			if n := rapid.IntRange(-4, 8).Draw(t, r); n > 0 {
+			if n := among(t, -4, 8, r); n > 0 {
 				asks[r] = int64(n)
 			}
+		}
+		if p.rich {
+			asks = quota.List{"cpu": int64(among(t, 3, 8, "much"))}
 		}
 		states := []quota.State{quota.Waits, quota.Waits, quota.Keeps, quota.Holds}
 		if p.rich {
