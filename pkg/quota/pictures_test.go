@@ -282,12 +282,21 @@ func (s *scene) ask(name string, more int) quota.Ask {
 	for i, m := range c.members {
 		w := quota.Want{Quota: m.Quota, Asks: m.Asks, Fixed: m.Fixed, Count: 1}
 		if i < len(c.members)-more {
-			a.Need = append(a.Need, w)
+			a.Need = together(a.Need, w)
 		} else {
-			a.More = append(a.More, w)
+			a.More = together(a.More, w)
 		}
 	}
 	return a
+}
+
+// together has members that ask for the same, one after the other, ask together.
+func together(all []quota.Want, w quota.Want) []quota.Want {
+	if last := len(all) - 1; last >= 0 && all[last].Quota == w.Quota && text(all[last].Asks) == text(w.Asks) {
+		all[last].Count++
+		return all
+	}
+	return append(all, w)
 }
 
 func (s *scene) admit(names []string, optional string) string {
