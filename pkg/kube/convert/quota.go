@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -132,12 +133,22 @@ func (q *Quota) amounts(where string, all map[string]any) quota.List {
 	return l
 }
 
-// amount is a quantity in the units that quotas count in: processors in thousandths.
+// amount is a quantity in the units that quotas count in: processors in thousandths. What is more than can be counted is
+// without end: Koordinator limits its default quota to 2⁶³/5 processors.
 func amount(name string, n resource.Quantity) int64 {
+	unit := int64(1)
 	if name == string(v1.ResourceCPU) {
-		return n.MilliValue()
+		unit = 1000
 	}
-	return n.Value()
+	switch {
+	case n.CmpInt64(math.MaxInt64/unit) > 0:
+		return math.MaxInt64
+	case n.CmpInt64(math.MinInt64/unit) < 0:
+		return math.MinInt64
+	case unit == 1:
+		return n.Value()
+	}
+	return n.MilliValue()
 }
 
 // Amounts are quantities in the units that quotas count in.
