@@ -9,7 +9,7 @@ import (
 
 // Want is what members of a gang ask for that ask for the same.
 type Want struct {
-	Quota string
+	Quota string // "" is none, which limits nobody
 	Asks  List
 	Fixed bool
 	Count int
@@ -219,6 +219,9 @@ func (l *load) clone() *load {
 // add has so many more members ask.
 func (l *load) add(w Want, count int) {
 	t := l.view.book.tree
+	if w.Quota == "" {
+		return
+	}
 	leaf, ok := t.byName[w.Quota]
 	if l.broken == nil {
 		l.broken = t.unusable(w.Quota)

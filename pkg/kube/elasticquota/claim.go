@@ -1,6 +1,8 @@
 package elasticquota
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -14,6 +16,7 @@ type Claim struct {
 	reclaim *quota.Reclaim
 	shorts  []quota.Short
 	helps   bool
+	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 }
 
@@ -54,11 +57,18 @@ func (r *Room) ClaimPod(p *v1.Pod) *Claim {
 func (r *Room) claim(a quota.Ask) *Claim {
 	c := &Claim{room: r, reclaim: r.book.Reclaim(a, quota.Policy(r.args.Reclaim)), rights: map[string]quota.Right{}}
 	c.shorts, c.helps = c.reclaim.Shorts()
+	c.bare = slices.ContainsFunc(a.Need, func(w quota.Want) bool { return w.Quota == "" })
 	return c
 }
 
-// right is the right to a pod's gang, or to the pod. r.mu is held.
+// right is the right to a pod's gang, or to the pod. Among those who have no quota it is as if there were none. r.mu is held.
 func (c *Claim) right(p *v1.Pod) quota.Right {
+	if of, _ := c.room.quotaOf(p); of == "" {
+		if c.bare {
+			return quota.Own
+		}
+		return quota.None
+	}
 	name := gangOf(p)
 	right, known := c.rights[name]
 	if !known {
@@ -104,6 +114,9 @@ func (c *Claim) Enough(gone []*v1.Pod) bool {
 	defer c.room.mu.Unlock()
 	by := map[string][]string{}
 	for _, p := range gone {
+		if of, _ := c.room.quotaOf(p); of == "" && c.bare {
+			continue
+		}
 		by[gangOf(p)] = append(by[gangOf(p)], key(p))
 	}
 	return c.reclaim.Enough(by)
