@@ -84,6 +84,10 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (some *place.At
 	}
 	c = &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text}, attempt: a, overQuota: true}
 	if p.quotas.Helps(a.Group) {
+		if needed := a.Group.Needed(); len(needed) > 0 { // others leave for them alone; the quotas were not asked for more
+			a = a.For(needed)
+			c.attempt = a
+		}
 		c.mayHelp = true
 		if _, refusal, err := a.Plan(ctx); err != nil || refusal != nil && refusal.Plan == nil {
 			c.mayHelp = false
