@@ -133,8 +133,18 @@ func (r *Room) Passed(p *v1.Pod, is bool) {
 	wait := len(r.later) > 0
 	r.mu.Unlock()
 	if is && wait {
-		r.changed()
+		r.next() // not Changed: that tries who is being refused now, too, and so without end
 	}
+}
+
+// Later says whether a group waits for others whose quotas are served first.
+func (r *Room) Later(group *cache.Group) bool {
+	if !r.Active() || len(group.Pending) == 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.later[gangOf(group.Pods[group.Pending[0].Pod])]
 }
 
 // pass is Passed for all gangs of a group, with r.mu held.

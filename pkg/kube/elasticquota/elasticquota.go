@@ -52,6 +52,8 @@ type Room struct {
 	Starves func(group gang.Ref) bool
 	// Changed is called when somebody who was refused may be admitted. It is called often and must return at once.
 	Changed func()
+	// Next is Changed for those alone who wait for others whose quotas are served first (Later).
+	Next func()
 	// Note tells people about an object, if Open says that they hear it.
 	Note func(cache.Note)
 	Open func() bool
@@ -91,6 +93,9 @@ func (r *Room) Active() bool { return r.active.Load() }
 type pod struct {
 	*v1.Pod
 	since   int64  // when it got its place
+	quota   string // what it has of which quota, as the book was told
+	asks    quota.List
+	fixed   bool
 	bad     string // the quota that it names, if there is none
 	off     bool   // it is on a node that is not ready, or is not known
 	assumed bool   // the scheduler counts it on a node, and it has no gang
@@ -102,12 +107,15 @@ func (r *Room) activate() {
 	if r.active.Load() == is {
 		return
 	}
-	if r.active.Store(is); !is {
-		r.pods, r.waiting, r.later = nil, nil, nil
-		return
-	}
+	r.active.Store(is)
+	// Nobody is told of pods while nothing is counted, so that nothing that is known now is true later. Who has seen that
+	// rules apply and waits for the lock writes into maps that nobody reads.
+	r.book = r.newBook(r.book.Tree())
 	r.claims = map[gang.Ref]string{}
 	r.pods, r.waiting, r.later, r.lists = map[string]*pod{}, map[string]*v1.Pod{}, map[string]bool{}, map[string]quota.List{}
+	if !is {
+		return
+	}
 	if r.Follow != nil {
 		r.Follow()
 	}
@@ -120,10 +128,24 @@ func (r *Room) activate() {
 	}
 }
 
+// newBook is the book of a tree in which nobody has anything.
+func (r *Room) newBook(t *quota.Tree) *quota.Book {
+	b := quota.NewBook(t)
+	b.Runtime, b.ScaleMin = r.args.Runtime, r.args.ScaleMin
+	return b
+}
+
 // changed says that somebody may be admitted who was not.
 func (r *Room) changed() {
 	if r.Changed != nil && r.Active() {
 		r.Changed()
+	}
+}
+
+// next says that somebody who waits for others whose quotas are served first may be next.
+func (r *Room) next() {
+	if r.Next != nil && r.Active() {
+		r.Next()
 	}
 }
 

@@ -109,11 +109,10 @@ func (r *Room) grow() {
 		}
 	}
 	if r.book == nil {
-		r.book = quota.NewBook(tree)
+		r.book = r.newBook(tree)
 	} else {
 		r.book.Replant(tree)
 	}
-	r.book.Runtime, r.book.ScaleMin = r.args.Runtime, r.args.ScaleMin
 	r.activate()
 	if r.Active() {
 		for _, name := range sorted(r.pods) { // they may be of other quotas now

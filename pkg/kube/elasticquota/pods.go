@@ -56,10 +56,13 @@ func (r *Room) takeNotes() (notes []cache.Note) {
 	return notes
 }
 
-// Tell says what could not be said before.
-func (r *Room) Tell() {
+// Resume says and writes what could not be said and written before.
+func (r *Room) Resume() {
 	r.mu.Lock()
 	notes := r.takeNotes()
+	if r.Active() {
+		r.touch()
+	}
 	r.mu.Unlock()
 	r.say(notes)
 }
@@ -90,7 +93,12 @@ func (r *Room) set(p *v1.Pod) (freed bool) {
 	if known.Pod = p; p.Spec.NodeName != "" {
 		known.assumed = false
 	}
+	was := *known
 	r.put(known)
+	// A waiting pod that asks for something else, or in another quota, may be who is served first no more.
+	if was.asks != nil && (was.quota != known.quota || was.fixed != known.fixed || !same(was.asks, known.asks)) {
+		freed = true
+	}
 	if known.off != r.off(p) {
 		r.totals()
 	}
@@ -128,9 +136,10 @@ func (r *Room) put(p *pod) {
 	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waits {
 		defer r.book.Passed(gangOf(p.Pod), true) // until the scheduler's queue lets it in
 	}
+	p.quota, p.asks, p.fixed = name, r.asks(p.Pod), convert.Fixed(p.Pod)
 	r.book.Set(quota.Pod{
-		Name: key(p.Pod), Gang: gangOf(p.Pod), Quota: name, Asks: r.asks(p.Pod), State: state, Since: p.since,
-		Priority: convert.Priority(p.Pod), Fixed: convert.Fixed(p.Pod),
+		Name: key(p.Pod), Gang: gangOf(p.Pod), Quota: name, Asks: p.asks, State: state, Since: p.since,
+		Priority: convert.Priority(p.Pod), Fixed: p.fixed,
 	})
 }
 
@@ -212,8 +221,12 @@ func (r *Room) assume(p *v1.Pod, is bool) {
 	if is {
 		delete(r.waiting, key(p))
 	}
+	wait := len(r.later) > 0
 	r.mu.Unlock()
-	if !is {
+	switch {
+	case !is:
 		r.changed()
+	case wait: // this was served, so others may be next
+		r.next()
 	}
 }

@@ -130,6 +130,76 @@ func TestFirstQuota(t *testing.T) {
 	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2")
 }
 
+// Who went while nobody had declared a quota has nothing afterwards, and what is still on its way then harms nobody.
+func TestQuotasComeBack(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("q max=4")
+	p := w.pod("default/runs", "q", "n1", "2")
+	w.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
+	require.NoError(t, w.pods.Delete(p))
+	w.dropPod(p)
+	w.mu.Lock()
+	w.set(p) // it waited for the lock
+	w.mu.Unlock()
+	w.admitPod(p)
+	w.declare("q max=4")
+	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:0 runtime cpu:0")
+}
+
+// A pod that goes to another quota gives back what it had, and one that asks for less some of it.
+func TestGivenBack(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("q max=4", "r max=4")
+	w.pod("default/p", "q", "n1", "2")
+	w.calls = 0
+	w.pod("default/p", "q", "n1", "2")
+	require.Zero(t, w.calls)
+	w.pod("default/p", "r", "n1", "2")
+	require.Equal(t, 1, w.calls)
+	less := w.pod("default/p", "r", "n1", "1")
+	require.Equal(t, 2, w.calls)
+	less = less.DeepCopy()
+	less.Labels["quota.scheduling.koordinator.sh/preemptible"] = "false"
+	w.setPod(less)
+	require.Equal(t, 3, w.calls)
+}
+
+// Where only namespaces with an ElasticQuota of scheduler-plugins are limited, others are as if there were none.
+func TestNoQuota(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
+	runs, limited := w.pod("default/runs", "", "n1", "2"), w.pod("plain/runs", "", "n1", "2")
+	g := w.group("default/g", "", 2)
+	members, why := w.Admit(g)
+	require.Len(t, members, 2, why)
+	c := w.Claim(g)
+	require.True(t, c.May(runs, true), "priorities decide")
+	require.False(t, c.May(runs, false))
+	require.True(t, c.Enough([]*v1.Pod{runs}))
+	require.False(t, c.May(limited, true))
+	require.False(t, c.Enough([]*v1.Pod{limited}))
+	require.False(t, w.Claim(w.group("plain/g", "", 2)).May(runs, true))
+}
+
+// group is a gang of so many pods of one CPU that wait.
+func (w *world) group(name, of string, many int) *cache.Group {
+	ns, n, _ := strings.Cut(name, "/")
+	group := &cache.Group{Pods: map[string]*v1.Pod{}}
+	group.Key = gang.Ref{Namespace: ns, Name: n}
+	group.Gangs = []gang.Gang{{Spec: gang.Spec{Ref: group.Key, Min: many}, Need: many}}
+	for i := range many {
+		p := w.pod(fmt.Sprint(name, "-", i), of, "", "1").DeepCopy()
+		p.Labels = map[string]string{"pod-group.scheduling.sigs.k8s.io": n}
+		w.setPod(p)
+		m := gang.Member{Gang: group.Key, Pod: key(p)}
+		group.Pending, group.Pods[m.Pod] = append(group.Pending, m), p
+	}
+	return group
+}
+
 // A pod's amounts go from asked for to reserved to used, and back.
 func TestStates(t *testing.T) {
 	w := newWorld(t, nil)
@@ -256,7 +326,7 @@ func TestNotes(t *testing.T) {
 	w.pod("default/p", "typo", "", "1")
 	require.Empty(t, w.notes, "nobody hears it")
 	open = true
-	w.Tell()
+	w.Resume()
 	require.ElementsMatch(t, []string{
 		`QuotaNotUsable: spec.max.cpu: many is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi`,
 		`QuotaNotUsable: its parent "nobody" does not exist`,
@@ -364,6 +434,33 @@ func TestWritings(t *testing.T) {
 	w.pod("default/waits", "other", "", "1")
 	run()
 	require.NotContains(t, patches, "scheduling.sigs.k8s.io default/q ", "nothing has changed of it")
+}
+
+// What changed before this process leads is written when it does.
+func TestWritingsOfALeader(t *testing.T) {
+	w := newWorld(t, nil)
+	open, patches := false, 0
+	jobs := map[string]func(context.Context) error{}
+	w.Open = func() bool { return open }
+	w.Write = func(key string, _ time.Duration, do func(context.Context) error) { jobs[key] = do }
+	w.Patch = func(context.Context, schema.GroupVersionResource, string, string, []byte, string) error {
+		patches++
+		return nil
+	}
+	run := func() {
+		for key, do := range jobs {
+			delete(jobs, key)
+			require.NoError(t, do(t.Context()))
+		}
+	}
+	w.declare("q max=4")
+	w.pod("default/p", "q", "n1", "2")
+	run()
+	require.Zero(t, patches)
+	open = true
+	w.Resume()
+	run()
+	require.Equal(t, 1, patches)
 }
 
 func TestWords(t *testing.T) {

@@ -37,11 +37,12 @@ type writing struct {
 
 // write brings up to date what stands in all ElasticQuotas. It returns the first error, after which all are tried again.
 func (r *Room) write(ctx context.Context) (first error) {
+	r.mu.Lock()
+	r.touched = false // also where nothing may be written yet: Resume has it written
 	if r.Open != nil && !r.Open() {
+		r.mu.Unlock()
 		return nil
 	}
-	r.mu.Lock()
-	r.touched = false
 	all := r.writings()
 	r.mu.Unlock()
 	for _, w := range all {

@@ -45,17 +45,23 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	room.Clock, room.Has, room.Serves, room.Follow, room.Note = s.options.Clock, s.Cache.HasNode, s.Cache.Serves, s.Cache.Follow, s.teller.Note
 	room.Open, room.Starves = s.Cache.Open, s.Cache.Starves
 	room.Write, room.Patch, room.Settle = s.Writer.DoAfter, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
-	s.resume = append(s.resume, room.Tell)
+	s.resume = append(s.resume, room.Resume)
 	room.Changed = func() {
 		s.Writer.Do("quotas", func(context.Context) error {
-			s.tryAdmitted()
+			s.tryAdmitted(func(g *cache.Group) bool { return room.Would(g) || room.Helps(g) })
+			return nil
+		})
+	}
+	room.Next = func() {
+		s.Writer.Do("quotas served later", func(context.Context) error {
+			s.tryAdmitted(func(g *cache.Group) bool { return room.Later(g) && room.Would(g) })
 			return nil
 		})
 	}
 }
 
-// tryAdmitted tries who was refused by quotas and would be admitted now.
-func (s *Shared) tryAdmitted() {
+// tryAdmitted tries who was refused by quotas and would be admitted now, as far as may says so of groups.
+func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 	if pods := s.quotas.Waiting(); len(pods) > 0 {
 		s.handle.Activate(klog.Background(), pods)
 	}
@@ -65,7 +71,7 @@ func (s *Shared) tryAdmitted() {
 		if pod == nil {
 			continue
 		}
-		if group, refusal := s.Cache.Group(pod); !refusal.Is() && (s.quotas.Would(group) || s.quotas.Helps(group)) {
+		if group, refusal := s.Cache.Group(pod); !refusal.Is() && may(group) {
 			admitted = append(admitted, leader)
 		}
 	}
