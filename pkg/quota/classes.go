@@ -154,6 +154,30 @@ type Balance struct {
 
 // Balance says what a quota has.
 func (b *Book) Balance(quota string) (is Balance, ok bool) {
+	if is, ok = b.Sums(quota); !ok {
+		return is, false
+	}
+	i := b.tree.byName[quota]
+	for g, class := range b.class.at(i) {
+		if class == Guaranteed {
+			is.Guaranteed = append(is.Guaranteed, g.name)
+		} else {
+			is.Borrowing = append(is.Borrowing, g.name)
+		}
+	}
+	slices.Sort(is.Guaranteed)
+	slices.Sort(is.Borrowing)
+	for _, p := range b.accounts[i].parts {
+		if p.pods[Waits] > 0 {
+			is.WaitingHere = append(is.WaitingHere, p.gang.name)
+		}
+	}
+	slices.SortFunc(is.WaitingHere, strings.Compare)
+	return is, true
+}
+
+// Sums is Balance without gangs, which costs less than to sort them.
+func (b *Book) Sums(quota string) (is Balance, ok bool) {
 	i, ok := b.tree.byName[quota]
 	if !ok {
 		return Balance{}, false
@@ -174,20 +198,5 @@ func (b *Book) Balance(quota string) (is Balance, ok bool) {
 			is.Entitled[name] = a.entitled[r]
 		}
 	}
-	for g, class := range b.class.at(i) {
-		if class == Guaranteed {
-			is.Guaranteed = append(is.Guaranteed, g.name)
-		} else {
-			is.Borrowing = append(is.Borrowing, g.name)
-		}
-	}
-	slices.Sort(is.Guaranteed)
-	slices.Sort(is.Borrowing)
-	for _, p := range a.parts {
-		if p.pods[Waits] > 0 {
-			is.WaitingHere = append(is.WaitingHere, p.gang.name)
-		}
-	}
-	slices.SortFunc(is.WaitingHere, strings.Compare)
 	return is, true
 }

@@ -27,7 +27,7 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 		needed, surplus = surplus[:1], surplus[1:]
 	}
 	a := r.ask(group, needed, surplus)
-	more, refusal := r.book.Admit(a)
+	more, refusal := r.asked().Admit(a)
 	if r.isLater(a.Gang, refusal); refusal != nil {
 		r.pass(group, refusal.Cause != quota.NotNext)
 		why = &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}
@@ -109,7 +109,7 @@ func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
 	if a.Need[0].Quota == "" {
 		return "", nil
 	}
-	_, refusal := r.book.Admit(a)
+	_, refusal := r.asked().Admit(a)
 	if r.isLater(a.Gang, refusal); refusal == nil {
 		delete(r.waiting, key(p))
 		return "", nil
@@ -160,7 +160,7 @@ func (r *Room) Waiting() map[string]*v1.Pod {
 	defer r.mu.Unlock()
 	out := map[string]*v1.Pod{}
 	for k, p := range r.waiting {
-		if _, refusal := r.book.Admit(r.askOf(p)); refusal == nil {
+		if _, refusal := r.asked().Admit(r.askOf(p)); refusal == nil {
 			out[k] = p
 		}
 	}
@@ -179,7 +179,7 @@ func (r *Room) Would(group *cache.Group) bool {
 		needed = group.Pending[:1]
 	}
 	a := r.ask(group, needed, nil)
-	_, refusal := r.book.Admit(a)
+	_, refusal := r.asked().Admit(a)
 	return refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext // then it waits for something else, and is to say so
 }
 

@@ -55,7 +55,7 @@ func (r *Room) ClaimPod(p *v1.Pod) *Claim {
 }
 
 func (r *Room) claim(a quota.Ask) *Claim {
-	c := &Claim{room: r, reclaim: r.book.Reclaim(a, quota.Policy(r.args.Reclaim)), rights: map[string]quota.Right{}}
+	c := &Claim{room: r, reclaim: r.asked().Reclaim(a, quota.Policy(r.args.Reclaim)), rights: map[string]quota.Right{}}
 	c.shorts, c.helps = c.reclaim.Shorts()
 	c.bare = slices.ContainsFunc(a.Need, func(w quota.Want) bool { return w.Quota == "" })
 	return c

@@ -81,6 +81,7 @@ type Room struct {
 	lists   map[string]quota.List // what pods ask for, each once
 	waiting map[string]*v1.Pod    // pods without a gang that were refused
 	notes   []cache.Note          // to be said
+	stale   bool                  // how much there is is to be found out anew
 	touched bool                  // what quotas have is to be written
 	claims  map[gang.Ref]string   // by group for which quotas are saved, its name in the book
 	later   map[string]bool       // gangs that wait for others whose quotas are served first

@@ -82,8 +82,20 @@ func (r *Room) off(p *v1.Pod) bool {
 	return p.Spec.NodeName != "" && r.nodes.known[p.Spec.NodeName] == nil
 }
 
-// totals says how much there is for each tree: on nodes that are ready, and what pods have on others. r.mu is held.
+// totals notes that there is more or less than before. What that is is found out when somebody asks: at the start all nodes and all pods
+// come at once. r.mu is held.
 func (r *Room) totals() {
+	r.stale = true
+	r.touch()
+}
+
+// asked returns the book for a question, with how much there is for each tree: on nodes that are ready, and what pods have on others.
+// r.mu is held.
+func (r *Room) asked() *quota.Book {
+	if !r.stale {
+		return r.book
+	}
+	r.stale = false
 	all := quota.List{}
 	maps.Copy(all, r.nodes.sum)
 	for _, p := range r.pods {
@@ -106,8 +118,8 @@ func (r *Room) totals() {
 			}
 		}
 	}
-	r.touch()
 	for top, l := range tops {
 		r.book.Total(top, l)
 	}
+	return r.book
 }

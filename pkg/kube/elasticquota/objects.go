@@ -115,8 +115,11 @@ func (r *Room) grow() {
 	}
 	r.activate()
 	if r.Active() {
-		for _, name := range sorted(r.pods) { // they may be of other quotas now
-			r.put(r.pods[name])
+		for _, name := range sorted(r.pods) {
+			p := r.pods[name]
+			if of, _ := r.quotaOf(p.Pod); p.asks == nil || of != p.quota { // the others have what they had
+				r.put(p)
+			}
 		}
 		r.totals()
 	}

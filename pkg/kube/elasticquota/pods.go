@@ -99,7 +99,8 @@ func (r *Room) set(p *v1.Pod) (freed bool) {
 	if was.asks != nil && (was.quota != known.quota || was.fixed != known.fixed || !same(was.asks, known.asks)) {
 		freed = true
 	}
-	if known.off != r.off(p) {
+	if off := r.off(p); known.off != off {
+		known.off = off
 		r.totals()
 	}
 	return freed

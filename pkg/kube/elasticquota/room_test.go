@@ -291,6 +291,23 @@ func TestWhichQuota(t *testing.T) {
 	require.Equal(t, []string{TopX, "plain/x"}, w.book.Tree().Path("plain/x"))
 }
 
+// How much there is is found out when somebody asks, and not for each of the pods and nodes that come at the start.
+func TestTotalsAreLate(t *testing.T) {
+	w := newWorld(t, nil)
+	w.declare("a max=100")
+	w.pod("default/a", "a", "n1", "3")
+	require.True(t, w.stale, "its node is not known yet")
+	require.Contains(t, w.tree(), "a used cpu:3 reserved - request cpu:3 runtime cpu:3")
+	require.False(t, w.stale)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.pod("default/b", "a", "", "20")
+	require.True(t, w.stale)
+	require.Contains(t, w.tree(), "a used cpu:3 reserved - request cpu:23 runtime cpu:8")
+	require.False(t, w.stale)
+	w.pod("default/b", "a", "n1", "2")
+	require.False(t, w.stale, "neither is on a node that does not count")
+}
+
 // Trees of their own have their own total, and take it from the cluster's if they say so.
 func TestTrees(t *testing.T) {
 	w := newWorld(t, nil)

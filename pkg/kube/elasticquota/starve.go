@@ -20,7 +20,7 @@ func (r *Room) save(group *cache.Group, a quota.Ask, refusal *quota.Refusal) boo
 
 // hopeless says whether a gang is refused whoever leaves.
 func (r *Room) hopeless(a quota.Ask) bool {
-	_, helps := r.book.Reclaim(a, quota.Never).Shorts()
+	_, helps := r.asked().Reclaim(a, quota.Never).Shorts()
 	return !helps
 }
 

@@ -64,17 +64,18 @@ func (r *Room) writings() (all []writing) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.objects)) {
 		o := r.objects[k]
-		b, ok := r.book.Balance(o.Name)
+		b, ok := r.asked().Sums(o.Name)
 		if s, _ := r.book.Tree().Spec(o.Name); !ok || o.said != "" && b.Broken == "" && s.Created != o.Created {
 			continue // another object of its name counts
 		}
 		notes := map[string]string{}
+		stand := o.about.GetAnnotations() // a copy
 		if !o.x {
 			for key, amounts := range map[string]map[string]string{
 				scheduling.AnnotationQuotaRuntime: quantities(b.Entitled), scheduling.AnnotationQuotaRequest: quantities(b.Request),
 				scheduling.AnnotationQuotaFixedUsed: quantities(b.Fixed),
 			} {
-				if text := asJSON(amounts); o.about.GetAnnotations()[key] != text {
+				if text := asJSON(amounts); stand[key] != text {
 					notes[key] = text
 				}
 			}

@@ -45,7 +45,7 @@ func (r *Room) Quotas() (all []Quota) {
 		return cmp.Compare(r.apartness(a), r.apartness(b))
 	})
 	for _, name := range names {
-		b, _ := r.book.Balance(name)
+		b, _ := r.asked().Balance(name)
 		q := Quota{
 			Name: name, Depth: len(b.Path) - 1, Min: quantities(b.Min), Max: quantities(b.Max), Used: quantities(b.Used), Reserved: quantities(b.Reserved),
 			Request: quantities(b.Request), Runtime: quantities(b.Entitled), Guaranteed: plain(b.Guaranteed), Borrows: plain(b.Borrowing),
