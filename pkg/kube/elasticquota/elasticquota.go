@@ -70,6 +70,7 @@ type Room struct {
 	mu      sync.Mutex
 	begun   bool
 	args    config.QuotaArgs
+	written bool // a profile's configuration has them
 	lister  corelisters.PodLister
 	objects map[string]*object // by resource, namespace and name
 	book    *quota.Book

@@ -40,23 +40,20 @@ func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.P
 	if len(args.Idle) > 0 {
 		klog.FromContext(ctx).Info("Arguments of ElasticQuota have no effect here", "profile", h.ProfileName(), "arguments", strings.Join(args.Idle, ", "))
 	}
-	if err := r.begin(args, h); err != nil {
+	if err := r.begin(args, raw != nil, h); err != nil {
 		return nil, err
 	}
 	return &Plugin{r}, nil
 }
 
 // begin has the room hear of pods and nodes, once.
-func (r *Room) begin(args config.QuotaArgs, h fwk.Handle) error {
+func (r *Room) begin(args config.QuotaArgs, written bool, h fwk.Handle) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.begun {
-		if !reflect.DeepEqual(r.args, args) {
-			return fmt.Errorf("ElasticQuotaArgs: they must be the same in all profiles, which share the quotas")
-		}
-		return nil
+	if err := r.agree(args, written); err != nil || r.begun {
+		return err
 	}
-	r.begun, r.args = true, args
+	r.begun = true
 	core := h.SharedInformerFactory().Core().V1()
 	r.lister = core.Pods().Lister()
 	if _, err := core.Pods().Informer().AddEventHandler(handler(r.setPod, r.dropPod)); err != nil {
@@ -64,6 +61,17 @@ func (r *Room) begin(args config.QuotaArgs, h fwk.Handle) error {
 	}
 	_, err := core.Nodes().Informer().AddEventHandler(handler(r.setNode, func(n *v1.Node) { r.dropNode(n.Name) }))
 	return err
+}
+
+// agree takes over the arguments of a profile. One for which none are written has those of the others.
+func (r *Room) agree(args config.QuotaArgs, written bool) error {
+	switch {
+	case !r.written:
+		r.args, r.written = args, written
+	case written && !reflect.DeepEqual(r.args, args):
+		return fmt.Errorf("ElasticQuotaArgs: they must be the same in all profiles that have any, since all share the quotas")
+	}
+	return nil
 }
 
 // handler calls set for every object that exists and drop for every one that goes.

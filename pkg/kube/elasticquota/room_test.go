@@ -480,6 +480,27 @@ func TestWritingsOfALeader(t *testing.T) {
 	require.Equal(t, 1, patches)
 }
 
+// Profiles share the quotas: one that says nothing of them has the arguments of the others.
+func TestArgumentsOfProfiles(t *testing.T) {
+	none, err := config.DecodeQuota(nil)
+	require.NoError(t, err)
+	some := none
+	some.Reclaim = "Never"
+	r := &Room{}
+	require.NoError(t, r.agree(none, false))
+	require.NoError(t, r.agree(some, true))
+	require.NoError(t, r.agree(none, false))
+	require.Equal(t, some, r.args)
+	require.NoError(t, r.agree(some, true))
+	require.ErrorContains(t, r.agree(none, true), "the same in all profiles")
+}
+
+// People read names.
+func TestNames(t *testing.T) {
+	ref := gang.Ref{Source: "JobSet", Namespace: "default", Name: "j", UID: "1-2-3"}
+	require.Equal(t, []string{"default/j", "default/g", "default/p"}, plain([]string{"gang " + ref.ID(), "gang " + gang.Ref{Namespace: "default", Name: "g"}.ID(), "pod default/p"}))
+}
+
 func TestWords(t *testing.T) {
 	r := &quota.Refusal{
 		Cause: quota.OverMax, Quota: "p", Path: []string{"root", "p", "q"}, Limit: quota.List{"cpu": 24000, "memory": 64 << 30}, Used: quota.List{"cpu": 500, "memory": 0},

@@ -85,7 +85,8 @@ func quantities(l quota.List) map[string]string {
 func plain(gangs []string) []string {
 	out := slices.Clone(gangs)
 	for i, g := range out {
-		out[i] = strings.Fields(g)[len(strings.Fields(g))-1]
+		words := strings.Split(g, " ") // gang, source, name, UID, or pod and name: see gangOf and gang.Ref
+		out[i] = words[min(2, len(words)-1)]
 	}
 	return out
 }
