@@ -1,0 +1,33 @@
+package quota_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// Above two quotas in which a gang has something it is sure only if it is in both: who borrows in one of them comes after those who
+// are guaranteed in all theirs, whatever its priority.
+func TestGangOfTwoQuotas(t *testing.T) {
+	tree, problems := quota.Grow([]quota.Spec{
+		{Name: "p", Inner: true, Min: quota.List{"cpu": 10}},
+		{Name: "a", Parent: "p", Min: quota.List{"cpu": 10}},
+		{Name: "b", Parent: "p"},
+	})
+	require.Empty(t, problems)
+	b := quota.NewBook(tree)
+	for _, p := range []quota.Pod{
+		{Name: "x1", Gang: "x", Quota: "a", Priority: 1},
+		{Name: "x2", Gang: "x", Quota: "b", Priority: 1},
+		{Name: "y1", Gang: "y", Quota: "a"},
+	} {
+		p.Asks, p.State, p.Since = quota.List{"cpu": 4}, quota.Holds, 1
+		b.Set(p)
+	}
+	require.Equal(t, quota.Guaranteed, b.Class("x", "a"))
+	require.Equal(t, quota.Borrows, b.Class("x", "b"))
+	require.Equal(t, quota.Guaranteed, b.Class("y", "p"))
+	require.Equal(t, quota.Borrows, b.Class("x", "p"))
+}
