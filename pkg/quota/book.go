@@ -64,6 +64,7 @@ type part struct {
 	node               int
 	waits, keeps, hold vector
 	fixed              vector // of pods that have a place, and never leave
+	least              vector // of those who wait, what the gang cannot do without; nil is all
 	pods               [3]int // by state
 }
 
@@ -151,6 +152,31 @@ func (b *Book) Remove(pod string) {
 	}
 }
 
+// Needs says what a gang that is known cannot do without of what it waits for: it asks for all if that fits the max of its
+// quotas. Whoever is not spoken of needs all.
+func (b *Book) Needs(name string, need []Want) {
+	g := b.gangs[name]
+	if g == nil {
+		return
+	}
+	for _, p := range g.parts {
+		least := make(vector, len(b.tree.resources))
+		for _, w := range need {
+			if i, ok := b.tree.byName[w.Quota]; ok && i == p.node {
+				for r, n := range b.tree.vector(w.Asks) {
+					least[r] = plus(least[r], times(n, w.Count))
+				}
+			}
+		}
+		if slices.Equal(least, p.least) {
+			continue
+		}
+		b.ask(p, -1)
+		p.least = least
+		b.ask(p, 1)
+	}
+}
+
 // Passed says whether a gang that is known and waits can start now as far as others than quotas are concerned: one that cannot keeps
 // nobody from what is idle.
 func (b *Book) Passed(name string, is bool) {
@@ -222,7 +248,7 @@ func (b *Book) ask(p *part, n int) {
 	}
 }
 
-// everFits says whether a gang could have all that it asks for of a quota if nobody else had anything.
+// everFits says whether a gang could have what it needs of a quota if nobody else had anything.
 func (b *Book) everFits(p *part) bool {
 	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
 		n := &b.tree.nodes[i]
@@ -230,6 +256,9 @@ func (b *Book) everFits(p *part) bool {
 			return false
 		}
 		for r, w := range p.waits {
+			if p.least != nil {
+				w = min(w, p.least[r])
+			}
 			if w > 0 && n.max[r]-p.hold[r]-p.keeps[r] < w {
 				return false
 			}

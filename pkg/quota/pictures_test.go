@@ -20,9 +20,10 @@ import (
 //	gangs                    one line a gang: its quota (or several), n×amount, and what it has of that: waits, keeps or holds
 //	gone gang…               gangs leave
 //	passed gang…, fresh      gangs that cannot start now for other reasons, or may again
+//	needs gang least=n       of the first members that are alike it needs so many
 //	claim gang…, unclaim     what a gang asks for is saved for it
 //	admit gang… [more=n]     whether gangs that wait are admitted; of the last n members as many as may be
-//	may gang… [policy=…]     who may be evicted for a gang
+//	may gang… [policy=…] [more=n]  who may be evicted for a gang, for all but its last n members
 //	enough gang victim…      whether it is right to evict these, and enough
 //	draw                     the tree as it is
 func TestPictures(t *testing.T) {
@@ -76,6 +77,15 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 			s.book.Passed(name, d.Cmd == "passed")
 		}
 		return "", nil
+	case "needs":
+		a := s.ask(words[0], 0)
+		n, err := strconv.Atoi(options["least"])
+		if err != nil {
+			return "", err
+		}
+		a.Need[0].Count = n
+		s.book.Needs(words[0], a.Need[:1])
+		return s.draw(), nil
 	case "claim":
 		for _, name := range words {
 			s.book.Claim(s.ask(name, 0))
@@ -87,7 +97,8 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 	case "admit":
 		return s.admit(words, options["more"]), nil
 	case "may":
-		return s.may(words, quota.Policy(options["policy"])), nil
+		more, _ := strconv.Atoi(options["more"])
+		return s.may(words, more, quota.Policy(options["policy"])), nil
 	case "enough":
 		return s.enough(words[0], words[1:]), nil
 	case "draw":
@@ -335,10 +346,10 @@ func words(r *quota.Refusal) string {
 	return out
 }
 
-func (s *scene) may(names []string, policy quota.Policy) string {
+func (s *scene) may(names []string, more int, policy quota.Policy) string {
 	var out strings.Builder
 	for _, name := range names {
-		r := s.book.Reclaim(s.ask(name, 0), policy)
+		r := s.book.Reclaim(s.ask(name, more), policy)
 		var may []string
 		for _, other := range s.sorted() {
 			if right := r.Right(other.name); right != quota.None {

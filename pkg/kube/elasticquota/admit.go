@@ -26,6 +26,9 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 	if len(needed) == 0 && len(surplus) > 0 { // one of those whom it can do without must be admitted, or there is nothing to do
 		needed, surplus = surplus[:1], surplus[1:]
 	}
+	if len(group.Surplus()) > 0 {
+		r.needs(group)
+	}
 	a := r.ask(group, needed, surplus)
 	more, refusal := r.asked().Admit(a)
 	if r.isLater(a.Gang, refusal); refusal != nil {
@@ -45,6 +48,21 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 		admitted[surplus[at].Pod] = more[at] > 0
 	}
 	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !admitted[m.Pod] }), nil
+}
+
+// needs tells the book what the gangs of a group cannot do without. r.mu is held.
+func (r *Room) needs(group *cache.Group) {
+	by := map[string][]quota.Want{}
+	for _, m := range group.Pending {
+		by[gangOf(group.Pods[m.Pod])] = nil
+	}
+	for _, m := range group.Needed() {
+		name := gangOf(group.Pods[m.Pod])
+		by[name] = append(by[name], r.want(group.Pods[m.Pod]))
+	}
+	for _, name := range sorted(by) {
+		r.book.Needs(name, by[name])
+	}
 }
 
 // isLater notes whether a gang waits for another quota's.
