@@ -138,10 +138,11 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	}
 	p.Cache.Handle(gang.Tried{Pod: convert.PodKey(pod)})
 	began, ran := time.Now(), p.Meter.Runs()
-	a := p.planner.NewAttempt(group, nodes, p.avoid(group))
+	anew := func() *place.Attempt { return p.planner.NewAttempt(group, nodes, p.avoid(group)) }
+	a := anew()
 	var c *cycle
 	if group.Waiting {
-		c = p.tryReserved(ctx, a, pod)
+		c = p.tryReserved(ctx, a, pod, anew)
 	}
 	if c == nil {
 		c = p.tryPlan(ctx, a, pod)
@@ -250,7 +251,10 @@ func (p *Plugin) take(pod *v1.Pod, without string) *cycle {
 // tryReserved carries a reservation out if its places are free now, and waits on if
 // victims are still there. It returns nil if the gang must be planned anew: it no longer
 // fits its rules, or somebody who stays has taken a place.
-func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cycle {
+//
+// Devices are given back at any moment, also between the question whether the places are free and the one whether anything is
+// still to be given back. So before it is given up, a reservation is looked at once more, anew.
+func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod, anew func() *place.Attempt) *cycle {
 	lost := cmp.Or(a.Missing(), place.Broken(a.Group, a.Net.Tree))
 	if lost == "" {
 		turn, taken := a.PlacesFit(ctx, make([][]*v1.Pod, len(a.Nodes)))
@@ -281,6 +285,12 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod)
 				return &cycle{verdict: waits, said: says, attempt: a}
 			}
 			taken = still // whoever leaves is not what is in the way
+		}
+		if anew != nil {
+			b := anew()
+			c := p.tryReserved(ctx, b, pod, nil)
+			a.Group = b.Group
+			return c
 		}
 		lost = "the reserved places are taken: " + taken
 	}
