@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
@@ -195,6 +196,22 @@ spec:
   names: {plural: devices, kind: Device}
   versions: [{name: %s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `, convert.Devices.Version)
+	for _, r := range []schema.GroupVersionResource{convert.ElasticQuotas, convert.ElasticQuotasX} {
+		sub := "" // Koordinator's own has none
+		if r == convert.ElasticQuotasX {
+			sub = "subresources: {status: {}}, "
+		}
+		fmt.Fprintf(&all, `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %s.%s, annotations: {api-approved.kubernetes.io: "unapproved, for tests"}}
+spec:
+  group: %[2]s
+  scope: Namespaced
+  names: {plural: %[1]s, kind: ElasticQuota}
+  versions: [{name: %[3]s, served: true, storage: true, %[4]sschema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`, r.Resource, r.Group, r.Version, sub)
+	}
 	file := s.ts.MkAbs("crds-of-sources.yaml")
 	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
 		return err
