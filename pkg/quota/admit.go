@@ -521,7 +521,7 @@ func (b *Book) Unclaim(gang string) { delete(b.claims, gang) }
 
 // claimed is how much of a quota is saved for gangs that one must respect, and the first of them.
 func (b *Book) claimed(a *Ask, node, d int) (sum int64, first string) {
-	for _, name := range sortedKeys(b.claims) {
+	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
 		c := b.claims[name]
 		if name == a.Gang || c.ask.Priority < a.Priority {
 			continue

@@ -1,9 +1,9 @@
 package quota
 
 import (
+	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // State is what a pod has of its quota.
@@ -100,10 +100,10 @@ func NewBook(t *Tree) *Book {
 func (b *Book) Replant(t *Tree) {
 	b.gangs = map[string]*gang{}
 	b.plant(t)
-	for _, name := range sortedKeys(b.pods) {
+	for _, name := range slices.Sorted(maps.Keys(b.pods)) {
 		b.count(b.pods[name], 1)
 	}
-	for _, name := range sortedKeys(b.claims) {
+	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
 		b.Claim(b.claims[name].ask)
 	}
 }
@@ -135,7 +135,7 @@ func (b *Book) Total(top string, l List) {
 func (b *Book) Set(p Pod) {
 	if was := b.pods[p.Name]; was != nil {
 		if was.State == p.State && was.Quota == p.Quota && was.Gang == p.Gang && was.Since == p.Since &&
-			was.Priority == p.Priority && was.Fixed == p.Fixed && sameList(was.Asks, p.Asks) {
+			was.Priority == p.Priority && was.Fixed == p.Fixed && maps.Equal(was.Asks, p.Asks) {
 			return
 		}
 		defer b.tidy(b.count(was, -1)) // what is known of its gang lasts if this is all of it
@@ -363,25 +363,4 @@ func (g *gang) facts() {
 			g.since = min(g.since, p.Since)
 		}
 	}
-}
-
-func sameList(a, b List) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for r, n := range a {
-		if m, ok := b[r]; !ok || m != n {
-			return false
-		}
-	}
-	return true
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, strings.Compare)
-	return keys
 }

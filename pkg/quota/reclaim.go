@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -193,7 +194,7 @@ func (r *Reclaim) shares(mine, others int, v *View) (over bool) {
 // that leave, by gang.
 func (r *Reclaim) Enough(victims map[string][]string) bool {
 	by := map[title][]string{}
-	for _, name := range sortedKeys(victims) {
+	for _, name := range slices.Sorted(maps.Keys(victims)) {
 		titles := r.titles(name)
 		for _, t := range titles {
 			if t.right == None {

@@ -2,6 +2,7 @@ package elasticquota
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 	}
 	for _, m := range needed {
 		w := r.want(group.Pods[m.Pod])
-		if last := len(a.Need) - 1; last >= 0 && a.Need[last].Quota == w.Quota && a.Need[last].Fixed == w.Fixed && same(a.Need[last].Asks, w.Asks) {
+		if last := len(a.Need) - 1; last >= 0 && a.Need[last].Quota == w.Quota && a.Need[last].Fixed == w.Fixed && maps.Equal(a.Need[last].Asks, w.Asks) {
 			a.Need[last].Count++
 			continue
 		}
@@ -98,19 +99,6 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 func (r *Room) want(p *v1.Pod) quota.Want {
 	name, _ := r.quotaOf(p)
 	return quota.Want{Quota: name, Asks: r.asks(p), Fixed: convert.Fixed(p), Count: 1}
-}
-
-// same says whether two lists are one.
-func same(a, b quota.List) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, n := range a {
-		if m, ok := b[name]; !ok || m != n {
-			return false
-		}
-	}
-	return true
 }
 
 // askOf is what a pod without a gang asks for.
@@ -260,7 +248,7 @@ func (r *Room) Cure(group *cache.Group) string {
 	if len(needed) == 0 {
 		needed = group.Pending[:1]
 	}
-	if _, refusal := r.book.Admit(r.ask(group, needed, nil)); refusal != nil {
+	if _, refusal := r.asked().Admit(r.ask(group, needed, nil)); refusal != nil {
 		return cure(refusal)
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -39,20 +40,19 @@ func (r *Room) Claim(group *cache.Group) *Claim {
 	return r.claim(r.ask(group, needed, nil))
 }
 
-// claimPod is Claim for a pod without a gang.
-func (r *Room) claimPod(p *v1.Pod) *Claim {
-	return r.claim(r.askOf(p))
-}
-
-// ClaimPod is Claim for a pod without a gang.
+// ClaimPod is Claim for a pod without a gang. For those that the cluster itself cannot do without priorities alone decide, as without
+// quotas: they are mostly of the default quota, which takes nothing back from others.
 func (r *Room) ClaimPod(p *v1.Pod) *Claim {
-	if !r.Active() {
+	if !r.Active() || convert.Priority(p) >= systemCritical {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.claimPod(p)
+	return r.claim(r.askOf(p))
 }
+
+// systemCritical is the least priority of system-cluster-critical and system-node-critical, which users cannot give.
+const systemCritical = 2_000_000_000
 
 func (r *Room) claim(a quota.Ask) *Claim {
 	c := &Claim{room: r, reclaim: r.asked().Reclaim(a, quota.Policy(r.args.Reclaim)), rights: map[string]quota.Right{}}

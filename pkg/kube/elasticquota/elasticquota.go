@@ -27,6 +27,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
@@ -123,7 +124,7 @@ func (r *Room) activate() {
 	}
 	all, err := r.lister.List(everything)
 	if err != nil {
-		return
+		klog.Background().Error(err, "Cannot list the pods: quotas count those alone that change from now on")
 	}
 	for _, p := range all {
 		r.set(p)

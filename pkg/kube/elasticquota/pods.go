@@ -2,6 +2,7 @@ package elasticquota
 
 import (
 	"fmt"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -96,7 +97,7 @@ func (r *Room) set(p *v1.Pod) (freed bool) {
 	was := *known
 	r.put(known)
 	// A waiting pod that asks for something else, or in another quota, may be who is served first no more.
-	if was.asks != nil && (was.quota != known.quota || was.fixed != known.fixed || !same(was.asks, known.asks)) {
+	if was.asks != nil && (was.quota != known.quota || was.fixed != known.fixed || !maps.Equal(was.asks, known.asks)) {
 		freed = true
 	}
 	if off := r.off(p); known.off != off {

@@ -411,6 +411,18 @@ func TestStarving(t *testing.T) {
 	require.Empty(t, why, "the gang has its places now, or will ask again")
 }
 
+// What the cluster itself cannot do without evicts by priority alone; an ordinary pod of the default quota takes nothing back.
+func TestCriticalPods(t *testing.T) {
+	w := newWorld(t, nil)
+	w.declare("q max=8")
+	victim := w.pod("default/v", "q", "n1", "1")
+	p := w.pod("kube-system/agent", "", "", "1")
+	require.False(t, w.ClaimPod(p).May(victim, true))
+	critical := int32(2_000_000_000)
+	p.Spec.Priority = &critical
+	require.Nil(t, w.ClaimPod(p))
+}
+
 // What quotas have is written into them, only where it has changed.
 func TestWritings(t *testing.T) {
 	w := newWorld(t, nil)

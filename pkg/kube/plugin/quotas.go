@@ -78,8 +78,8 @@ func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 	s.try(admitted)
 }
 
-// admitted is the attempt for those members whom the quotas admit. If there are none, why is what is said, and the attempt is
-// for all: others may leave for them, if anybody who may frees what the quotas lack.
+// admitted is the attempt for those members whom the quotas admit. If there are none, what has come of the cycle is returned, with the
+// attempt for those who are needed: others may leave for them, if anybody who may frees what the quotas lack.
 func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (some *place.Attempt, c *cycle) {
 	members, why := p.quotas.Admit(a.Group)
 	switch {
@@ -102,7 +102,7 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (some *place.At
 	return nil, c
 }
 
-// overQuota is who refused an attempt whose quotas have too little.
+// byQuota is who refused an attempt whose quotas have too little.
 func (c *cycle) byQuota() gang.Refusal {
 	return gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Evictable: c.mayHelp, Never: !c.mayHelp}
 }

@@ -101,12 +101,16 @@ func (c *candidates) cover(e *solution) *solution {
 	more := *e
 	more.gone, more.why = slices.Clone(e.gone), nil
 	for _, u := range add {
+		u = c.party(u.pods, leaves) // somebody may be in two of them: spared, and of a group that leaves
+		for _, pod := range u.pods {
+			leaves[pod] = true
+		}
 		more.gone, more.cost = append(more.gone, u.pods...), more.cost.Add(u.cost)
 	}
 	return &more
 }
 
-// fewest is who leaves besides: one party, or two, of all that are enough those that cost least; where more are needed, the cheapest
+// fewest is who leaves besides: of all that are enough, alone or in pairs, those that cost least; where more are needed, the cheapest
 // ones as long as they are needed. nil is nobody.
 func (c *candidates) fewest(e *solution, parties []party) []party {
 	enough := func(some ...party) bool {
@@ -116,13 +120,11 @@ func (c *candidates) fewest(e *solution, parties []party) []party {
 		}
 		return c.claim.Enough(gone)
 	}
-	for i := range parties {
-		if enough(parties[i]) {
-			return parties[i : i+1]
-		}
-	}
 	var best []party
 	var least evict.Cost
+	if i := slices.IndexFunc(parties, func(u party) bool { return enough(u) }); i >= 0 { // they are in the order of their costs
+		best, least = parties[i:i+1], parties[i].cost
+	}
 	for i := range min(len(parties), mostParties) {
 		for j := i + 1; j < min(len(parties), mostParties); j++ {
 			cost := parties[i].cost.Add(parties[j].cost)
@@ -134,52 +136,52 @@ func (c *candidates) fewest(e *solution, parties []party) []party {
 	if best != nil {
 		return best
 	}
-	var some []party
-	for _, u := range parties {
-		if some = append(some, u); !enough(some...) {
-			continue
-		}
-		for at := len(some) - 1; at >= 0; at-- {
-			if without := slices.Delete(slices.Clone(some), at, at+1); enough(without...) {
-				some = without
+	for n := range parties {
+		if some := slices.Clone(parties[:n+1]); enough(some...) {
+			for at := n; at >= 0; at-- {
+				if without := slices.Delete(slices.Clone(some), at, at+1); enough(without...) {
+					some = without
+				}
 			}
+			return some
 		}
-		return some
 	}
 	return nil
 }
 
-// parties are those who may leave by themselves, but for those who leave already, the cheapest first: pods without a gang, members that
-// a gang can spare, and groups of gangs whole.
+// parties are those who may leave by themselves, but for those who leave already, the cheapest first: pods without a gang, as many members
+// as a gang can spare, and groups of gangs whole. Any of them may leave together.
 func (c *candidates) parties(leaves map[*v1.Pod]bool) (all []party) {
 	add := func(pods []*v1.Pod) {
-		u := party{pods: slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return leaves[p] })}
-		if len(u.pods) == 0 || !slices.ContainsFunc(u.pods, c.claim.Frees) {
-			return
-		}
-		for _, p := range u.pods {
-			u.cost, u.since = u.cost.Add(evict.CostOf(c.victim(p))), max(u.since, convert.Started(p))
-		}
-		all = append(all, u)
-	}
-	groups := map[int][]*v1.Pod{}
-	stays := map[int]bool{}
-	var order []int
-	for g, is := range c.gangs {
-		if groups[is.Group] == nil {
-			order = append(order, is.Group)
-		}
-		groups[is.Group] = append(groups[is.Group], c.whole[g]...)
-		stays[is.Group] = stays[is.Group] || !is.Whole
-	}
-	for _, g := range order {
-		if !stays[g] {
-			add(groups[g])
+		if u := c.party(pods, leaves); len(u.pods) > 0 && slices.ContainsFunc(u.pods, c.claim.Frees) {
+			all = append(all, u)
 		}
 	}
+	for _, group := range c.wholeGroups() {
+		add(group)
+	}
+	spared := make([][]*v1.Pod, len(c.gangs)+1)
 	for _, here := range c.here {
 		for v, pod := range here.pods {
-			if n := here.victims[v].Gang; n == 0 || c.gangs[n-1].Spare > 0 {
+			spared[here.victims[v].Gang] = append(spared[here.victims[v].Gang], pod)
+		}
+	}
+	for g, pods := range spared {
+		spare := len(pods)
+		if g > 0 {
+			spare = c.gangs[g-1].Spare
+		}
+		slices.SortStableFunc(pods, func(x, y *v1.Pod) int {
+			return cmp.Or(evict.CostOf(c.victim(x)).Compare(evict.CostOf(c.victim(y))), cmp.Compare(convert.Started(y), convert.Started(x)))
+		})
+		for _, pod := range pods { // who leaves already is one of those that are spared
+			if leaves[pod] {
+				spare--
+			}
+		}
+		for _, pod := range pods {
+			if spare > 0 && !leaves[pod] {
+				spare--
 				add([]*v1.Pod{pod})
 			}
 		}
@@ -187,5 +189,36 @@ func (c *candidates) parties(leaves map[*v1.Pod]bool) (all []party) {
 	slices.SortStableFunc(all, func(x, y party) int {
 		return cmp.Or(x.cost.Compare(y.cost), cmp.Compare(y.since, x.since))
 	})
+	return all
+}
+
+// party is some pods without those who leave already.
+func (c *candidates) party(pods []*v1.Pod, leaves map[*v1.Pod]bool) (u party) {
+	for _, p := range pods {
+		if !leaves[p] {
+			u.pods = append(u.pods, p)
+			u.cost, u.since = u.cost.Add(evict.CostOf(c.victim(p))), max(u.since, convert.Started(p))
+		}
+	}
+	return u
+}
+
+// wholeGroups are all who run of each group of gangs that may leave whole.
+func (c *candidates) wholeGroups() (all [][]*v1.Pod) {
+	at := map[int]int{}
+	stays := map[int]bool{}
+	for g, is := range c.gangs {
+		i, known := at[is.Group]
+		if !known {
+			i = len(all)
+			at[is.Group], all = i, append(all, nil)
+		}
+		all[i], stays[i] = append(all[i], c.whole[g]...), stays[i] || !is.Whole
+	}
+	for i := range all {
+		if stays[i] {
+			all[i] = nil
+		}
+	}
 	return all
 }
