@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -59,7 +60,7 @@ type Standing struct{ Limit, Used, Reserved List }
 type View struct {
 	book  *Book
 	freed map[int]*freed // by node
-	gone  map[string]bool
+	gone  map[string]*Pod
 }
 
 type freed struct {
@@ -67,7 +68,7 @@ type freed struct {
 }
 
 // View returns the book as it is.
-func (b *Book) View() *View { return &View{book: b, freed: map[int]*freed{}, gone: map[string]bool{}} }
+func (b *Book) View() *View { return &View{book: b, freed: map[int]*freed{}, gone: map[string]*Pod{}} }
 
 // Clone is the same view, which others may change.
 func (v *View) Clone() *View {
@@ -84,8 +85,8 @@ func (v *View) Any() bool { return len(v.gone) > 0 }
 // Leave has pods leave the view. Who waits, has left already, or is not known, has nothing to give back.
 func (v *View) Leave(pods ...string) {
 	for _, name := range pods {
-		if p := v.book.pods[name]; p != nil && p.State != Waits && !v.gone[name] {
-			v.gone[name] = true
+		if p := v.book.pods[name]; p != nil && p.State != Waits && v.gone[name] == nil && !v.book.away[name] {
+			v.gone[name] = p
 			v.count(p, 1)
 		}
 	}
@@ -94,9 +95,9 @@ func (v *View) Leave(pods ...string) {
 // Return has pods come back that have left.
 func (v *View) Return(pods ...string) {
 	for _, name := range pods {
-		if v.gone[name] {
+		if p := v.gone[name]; p != nil { // it may really have gone meanwhile
 			delete(v.gone, name)
-			v.count(v.book.pods[name], -1)
+			v.count(p, -1)
 		}
 	}
 }
@@ -189,6 +190,19 @@ func (v *View) Admit(a Ask) (more []int, refusal *Refusal) {
 		}
 	}
 	return more, nil
+}
+
+// Within says which limit that nobody lends is passed by somebody who was admitted before: a max, or the min for those who never leave; nil
+// if none is. What is saved for others, and what they are entitled to, was asked when he was admitted.
+func (v *View) Within(a Ask) *Refusal {
+	l := &load{view: v, ask: &a}
+	for _, w := range a.Need {
+		l.add(w, w.Count)
+	}
+	if l.broken != nil {
+		return l.broken
+	}
+	return l.hard()
 }
 
 // load is what a gang asks for of each quota on its paths.
@@ -286,12 +300,8 @@ func (l *load) refused() *Refusal {
 		return l.broken
 	}
 	b := l.view.book
-	for _, cause := range []Cause{OverMax, OverMin, Claimed} {
-		for _, r := range l.at {
-			if refusal := l.over(r, cause); refusal != nil {
-				return refusal
-			}
-		}
+	if refusal := l.hard(Claimed); refusal != nil {
+		return refusal
 	}
 	if !b.Runtime {
 		return nil
@@ -299,11 +309,26 @@ func (l *load) refused() *Refusal {
 	for _, r := range l.at {
 		if b.tree.nodes[r.node].parent < 0 {
 			b.settle(r.node)
+			if refusal := l.saved(r); refusal != nil {
+				return refusal
+			}
 		}
 	}
 	for _, r := range l.at {
 		if refusal := l.above(r); refusal != nil {
 			return refusal
+		}
+	}
+	return nil
+}
+
+// hard is the first limit that nobody can lend which the load would pass.
+func (l *load) hard(also ...Cause) *Refusal {
+	for _, cause := range append([]Cause{OverMax, OverMin}, also...) {
+		for _, r := range l.at {
+			if refusal := l.over(r, cause); refusal != nil {
+				return refusal
+			}
 		}
 	}
 	return nil
@@ -347,6 +372,79 @@ func (l *load) over(r *request, cause Cause) *Refusal {
 		refusal.By = by
 	}
 	return refusal
+}
+
+// saved says whether what is free in a tree is saved for others.
+func (l *load) saved(top *request) *Refusal {
+	b := l.view.book
+	sum, first := make(vector, len(b.tree.resources)), ""
+	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
+		if c := b.claims[name]; c.free && b.respects(l.ask, c) && !l.spared(c) {
+			sum.add(c.load.top(top.node).all)
+			first = cmp.Or(first, name)
+		}
+	}
+	if first == "" {
+		return nil
+	}
+	var exceeds []int
+	for d, wants := range top.all {
+		all := b.accounts[top.node].entitled[d]
+		if wants > 0 && sum[d] > 0 && all != math.MaxInt64 && all-l.view.taken(top.node, d)-sum[d] < wants {
+			exceeds = append(exceeds, d)
+		}
+	}
+	if exceeds == nil {
+		return nil
+	}
+	refusal := l.refuse(top, Claimed, b.accounts[top.node].entitled, exceeds)
+	refusal.By = first
+	return refusal
+}
+
+// spared says whether a claim to what is free in the tree does not bind whoever asks: he is of another quota, and stays within his min; or
+// within what he is entitled to, if the claim is one of quotas that are entitled to as much as it is for.
+func (l *load) spared(c *claim) bool {
+	b := l.view.book
+	within := func(limit func(n *node, a *account, d int) (int64, bool)) bool {
+		return !slices.ContainsFunc(l.at, func(r *request) bool {
+			n, a := &b.tree.nodes[r.node], &b.accounts[r.node]
+			for d, wants := range r.all {
+				if most, named := limit(n, a, d); n.parent >= 0 && wants > 0 && (!named || most-l.view.taken(r.node, d) < wants) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	if slices.ContainsFunc(c.load.at, func(r *request) bool { return r.node == r.leaf && l.asks(r.node) }) {
+		return false
+	}
+	if within(func(n *node, _ *account, d int) (int64, bool) { return n.min[d], n.hasMin[d] }) {
+		return true
+	}
+	for _, r := range c.load.at {
+		if b.tree.nodes[r.node].parent >= 0 && (l.asks(r.node) || b.larger(r)) {
+			return false
+		}
+	}
+	return within(func(n *node, a *account, d int) (int64, bool) { return a.entitled[d], n.named[d] })
+}
+
+// larger says whether a request is for more than a quota is entitled to.
+func (b *Book) larger(r *request) bool {
+	for d, wants := range r.all {
+		if b.tree.nodes[r.node].named[d] && wants > b.accounts[r.node].entitled[d] {
+			return true
+		}
+	}
+	return false
+}
+
+// respects says whether who asks must respect a claim of somebody else.
+func (b *Book) respects(a *Ask, c *claim) bool {
+	own := b.claims[a.Gang]
+	return c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority && (own == nil || own.turn > c.turn)
 }
 
 // refuse says that a request is refused.
@@ -397,7 +495,7 @@ func (l *load) above(r *request) *Refusal {
 		return nil
 	}
 	for _, s := range v.book.tree.nodes[n.parent].children {
-		if s == r.node || l.asks(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !v.anyStarts(s) {
+		if s == r.node || l.asks(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !v.anyStarts(s, l.ask.Gang) {
 			continue
 		}
 		refusal := l.refuse(r, NotNext, entitled, exceeds)
@@ -462,21 +560,21 @@ func (l *load) borrowers(r *request, exceeds []int) (all []string) {
 	return all
 }
 
-// anyStarts says whether a gang waits below a quota that could start now: nothing else keeps it, it would pass no max,
+// anyStarts says whether a gang but one waits below a quota that could start now: nothing else keeps it, it would pass no max,
 // and what it asks for is free.
-func (v *View) anyStarts(i int) bool {
+func (v *View) anyStarts(i int, but string) bool {
 	b := v.book
 	if b.accounts[i].waiting == 0 {
 		return false
 	}
 	if b.accounts[i].starters > 0 {
 		for _, p := range b.accounts[i].parts {
-			if p.pods[Waits] > 0 && !b.passed[p.gang.name] && v.starts(p.gang) {
+			if p.pods[Waits] > 0 && p.gang.name != but && !b.passed[p.gang.name] && v.starts(p.gang) {
 				return true
 			}
 		}
 	}
-	return slices.ContainsFunc(b.tree.nodes[i].children, v.anyStarts)
+	return slices.ContainsFunc(b.tree.nodes[i].children, func(c int) bool { return v.anyStarts(c, but) })
 }
 
 func (v *View) starts(g *gang) bool {
@@ -504,26 +602,42 @@ func (v *View) starts(g *gang) bool {
 type claim struct {
 	ask  Ask
 	load *load
+	free bool // also what is free in the tree
+	turn int  // who claims first goes first
 }
 
 // Claim saves for a gang what it asks for, below the max of each quota on its paths: others of its priority and below
-// get only what is left. Unclaim ends it.
-func (b *Book) Claim(a Ask) {
-	l := &load{view: b.View(), ask: &a}
-	for _, w := range a.Need {
-		l.add(w, w.Count)
+// get only what is left, but for those who claimed before it. With free it is also saved of what is free in the tree, see spared. Unclaim
+// ends it.
+func (b *Book) Claim(a Ask, free bool) {
+	b.turns++
+	turn := b.turns
+	if was := b.claims[a.Gang]; was != nil {
+		turn = was.turn
 	}
-	b.claims[a.Gang] = &claim{ask: a, load: l}
+	b.claim(&claim{ask: a, free: free, turn: turn})
+}
+
+func (b *Book) claim(c *claim) {
+	c.load = &load{view: b.View(), ask: &c.ask}
+	for _, w := range c.ask.Need {
+		c.load.add(w, w.Count)
+	}
+	b.claims[c.ask.Gang] = c
+	b.changes++
 }
 
 // Unclaim gives up what is saved for a gang.
-func (b *Book) Unclaim(gang string) { delete(b.claims, gang) }
+func (b *Book) Unclaim(gang string) {
+	b.changes++
+	delete(b.claims, gang)
+}
 
 // claimed is how much of a quota is saved for gangs that one must respect, and the first of them.
 func (b *Book) claimed(a *Ask, node, d int) (sum int64, first string) {
 	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
 		c := b.claims[name]
-		if name == a.Gang || c.ask.Priority < a.Priority {
+		if !b.respects(a, c) {
 			continue
 		}
 		for _, r := range c.load.at {

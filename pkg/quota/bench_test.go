@@ -100,3 +100,19 @@ func BenchmarkReclaim(b *testing.B) {
 		i++
 	}
 }
+
+// BenchmarkWithout has forty pods leave, and asks what is right then of one gang.
+func BenchmarkWithout(b *testing.B) {
+	book, asks := company()
+	var leave []string
+	for i := range 10 {
+		for m := range 4 {
+			leave = append(leave, fmt.Sprintf("gang-%d-%d", 3*i+1, m))
+		}
+	}
+	i := 0
+	for b.Loop() {
+		book.Without(leave...).Reclaim(asks[i%len(asks)], quota.AnyPriority).Enough(nil)
+		i++
+	}
+}

@@ -39,12 +39,16 @@ type Book struct {
 	tree   *Tree
 	totals map[string]List // by top
 	pods   map[string]*Pod
+	away   map[string]bool // of pods, who is gone in this copy of a book; see Without
 	gangs  map[string]*gang
 	passed map[string]bool // gangs that wait, and cannot start now for other reasons than quota
 	claims map[string]*claim
+	turns  int // of claims
 
 	accounts []account // by node of the tree
 	class    *classes  // as far as they are known
+	version  uint64    // the last that an account has
+	changes  uint64    // how often anything was changed
 }
 
 // gang is the pods that are admitted together.
@@ -76,6 +80,7 @@ type account struct {
 	asked                 vector // what its own parts take, and ask for
 	starters              int    // its own gangs that wait, and are not passed
 	since                 int64  // when it was served last
+	version               uint64 // of what it has, asks for and is entitled to
 
 	// What follows is derived, see settle.
 	dirty    bool   // it is out of date, here or below
@@ -95,17 +100,24 @@ func NewBook(t *Tree) *Book {
 	return b
 }
 
-// Replant gives the book another tree. Everybody has what they had; pods of quotas that there are no more have no quota
-// until they are set again.
-func (b *Book) Replant(t *Tree) {
-	b.gangs = map[string]*gang{}
-	b.plant(t)
-	for _, name := range slices.Sorted(maps.Keys(b.pods)) {
-		b.count(b.pods[name], 1)
+// Replant returns the book with another tree, to be used from now on. Everybody has what they had; pods of quotas that there are no
+// more have no quota until they are set again. Views and searches that have begun go on with the tree that they began with.
+func (b *Book) Replant(t *Tree) *Book {
+	is := NewBook(t)
+	is.Runtime, is.ScaleMin, is.version = b.Runtime, b.ScaleMin, is.version+b.version
+	is.turns = b.turns
+	is.totals, is.pods, is.passed = maps.Clone(b.totals), maps.Clone(b.pods), maps.Clone(b.passed)
+	for i := range is.accounts {
+		is.touch(i)
+	}
+	for _, name := range slices.Sorted(maps.Keys(is.pods)) {
+		is.count(is.pods[name], 1)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
-		b.Claim(b.claims[name].ask)
+		c := *b.claims[name]
+		is.claim(&c)
 	}
+	return is
 }
 
 func (b *Book) plant(t *Tree) {
@@ -114,17 +126,38 @@ func (b *Book) plant(t *Tree) {
 	for i := range b.accounts {
 		a := &b.accounts[i]
 		a.dirty = true
+		b.touch(i)
 		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.asked, &a.request, &a.idle, &a.entitled} {
 			*v = make(vector, size)
 		}
 	}
 }
 
+// touch notes that something else is true of a quota.
+func (b *Book) touch(i int) {
+	b.version++
+	b.accounts[i].version = b.version
+}
+
+// Version is another number whenever a quota has, asks for or is entitled to something else than before; 0 if there is no such quota.
+func (b *Book) Version(quota string) uint64 {
+	i, ok := b.tree.byName[quota]
+	if !ok {
+		return 0
+	}
+	b.settle(b.tree.nodes[i].top)
+	return b.accounts[i].version
+}
+
+// Changes is another number whenever anything has changed that the book was told.
+func (b *Book) Changes() uint64 { return b.changes }
+
 // Tree returns the quotas of the book.
 func (b *Book) Tree() *Tree { return b.tree }
 
 // Total says how much there is for the tree with that top. What it does not name is without end.
 func (b *Book) Total(top string, l List) {
+	b.changes++
 	b.totals[top] = l
 	if i, ok := b.tree.byName[top]; ok {
 		b.accounts[i].dirty = true
@@ -228,6 +261,7 @@ func (b *Book) count(p *Pod, sign int64) *gang {
 
 // ask counts what a gang takes and asks for of its quota, or takes it away before it changes.
 func (b *Book) ask(p *part, n int) {
+	b.changes++
 	a := &b.accounts[p.node]
 	asks := p.pods[Waits] > 0 && b.everFits(p)
 	for r := range a.asked {
@@ -291,6 +325,7 @@ func (p *part) count(pod *Pod, v vector, n int) {
 func (b *Book) charge(node int, p *Pod, v vector, n int) {
 	for i := node; i >= 0; i = b.tree.nodes[i].parent {
 		a := &b.accounts[i]
+		b.touch(i)
 		if p.State == Holds {
 			a.used.add(v)
 		} else {
@@ -334,6 +369,7 @@ type Gang struct {
 	Priority int32    // the highest of its pods
 	Since    int64    // when the first of those who have a place got it; math.MaxInt64 if nobody has
 	Fixed    bool     // a pod of it is never evicted
+	Waits    bool     // a pod of it has no place
 }
 
 // Gang says what is known of a gang; ok is false if none of its pods has a quota.
@@ -345,7 +381,7 @@ func (b *Book) Gang(name string) (is Gang, ok bool) {
 	g.facts()
 	is = Gang{Name: name, Priority: g.priority, Since: g.since, Fixed: g.fixed}
 	for _, p := range g.parts {
-		is.Quotas = append(is.Quotas, b.tree.nodes[p.node].Name)
+		is.Quotas, is.Waits = append(is.Quotas, b.tree.nodes[p.node].Name), is.Waits || p.pods[Waits] > 0
 	}
 	return is, true
 }

@@ -16,8 +16,12 @@ func (b *Book) settle(top int) {
 		return
 	}
 	changed := b.gather(top)
+	was := slices.Clone(a.entitled)
 	for r, n := range b.total(top) {
 		a.entitled[r] = min(n, b.tree.nodes[top].max[r])
+	}
+	if !slices.Equal(was, a.entitled) {
+		b.touch(top)
 	}
 	b.divide(top, changed)
 }
@@ -32,6 +36,7 @@ func (b *Book) gather(i int) (changed map[int]bool) {
 	}
 	n, a := &b.tree.nodes[i], &b.accounts[i]
 	a.dirty, a.waiting = false, a.starters
+	was := slices.Clone(a.request)
 	copy(a.request, a.asked)
 	clear(a.idle)
 	for _, c := range n.children {
@@ -46,6 +51,9 @@ func (b *Book) gather(i int) (changed map[int]bool) {
 			a.request[r] = max(a.request[r], n.min[r])
 			a.idle[r] = max(a.idle[r], n.min[r]-a.used[r]-a.reserved[r])
 		}
+	}
+	if !slices.Equal(was, a.request) {
+		b.touch(i)
 	}
 	return changed
 }
@@ -86,7 +94,11 @@ func (b *Book) divide(i int, changed map[int]bool) {
 		b.divideOne(n, r, children)
 	}
 	for at, c := range children {
-		if changed[c] || !slices.Equal(was[at], b.accounts[c].entitled) {
+		other := !slices.Equal(was[at], b.accounts[c].entitled)
+		if other {
+			b.touch(c)
+		}
+		if changed[c] || other {
 			b.divide(c, changed)
 		}
 	}

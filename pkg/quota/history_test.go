@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-scheduler/muster/pkg/quota"
+	_ "github.com/muster-scheduler/muster/test/seed"
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
@@ -17,6 +18,7 @@ type market struct {
 	book    *quota.Book
 	now     int64
 	evicted int
+	seen    map[uint64]string // by version, what quotas had
 }
 
 // TestRest: when nobody comes or goes any more everything comes to rest, however unlike the quotas are: nobody is
@@ -25,7 +27,7 @@ type market struct {
 func TestRest(t *testing.T) {
 	worlds.Check(t, 1500, []string{"evictions", "several evictions", "waits in the end"}, func(t *rapid.T, y worlds.Tally) {
 		p, b := drawWorld(t)
-		m := &market{plain: p, book: b}
+		m := &market{plain: p, book: b, seen: map[uint64]string{}}
 		var leaves []string
 		for name, s := range p.specs {
 			if !s.Inner && !s.Apart {
@@ -185,9 +187,16 @@ func subsets(of []string, size int) (all [][]string) {
 	return all
 }
 
-// check says that no quota has more than its max.
+// check says that no quota has more than its max, and has what it had as long as its version is the same.
 func (m *market) check(t *rapid.T) {
 	for q := range m.specs {
+		version := m.book.Version(q)
+		is, _ := m.book.Sums(q)
+		words := fmt.Sprint(q, is.Used, is.Reserved, is.Fixed, is.Request, is.Entitled)
+		if was, known := m.seen[version]; known && was != words {
+			t.Fatalf("version %d was %s and is %s", version, was, words)
+		}
+		m.seen[version] = words
 		for _, r := range resources {
 			if most, named := m.limit(q, r); named && m.taken(q, r) > most {
 				t.Fatalf("%s has %d %s of at most %d", q, m.taken(q, r), r, most)

@@ -555,7 +555,7 @@ func keysOf[V any](m map[string]V) func(yield func(string) bool) {
 
 // TestBook: after any history a Book answers as its twin, which adds up everything anew.
 func TestBook(t *testing.T) {
-	kinds := []string{"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough"}
+	kinds := []string{"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough", "somebody leaves for a quota", "leaving"}
 	worlds.Check(t, 10000, kinds, func(t *rapid.T, y worlds.Tally) {
 		p, b := drawWorld(t)
 		var leaves []string
@@ -568,14 +568,36 @@ func TestBook(t *testing.T) {
 			return
 		}
 		for step := range among(t, 1, 14, "steps") {
-			history(t, p, b, leaves, int64(step+1))
+			b = history(t, p, b, leaves, int64(step+1))
 		}
-		compare(t, p, b, y)
+		var leaving []string
+		if among(t, 0, 3, "somebody leaves") == 0 {
+			for _, name := range slices.Sorted(keysOf(p.pods)) {
+				if among(t, 0, 3, "leaves") == 0 {
+					leaving = append(leaving, name)
+				}
+			}
+		}
+		if len(leaving) > 0 {
+			y["leaving"]++
+			compare(t, p.gone(leaving), b.Without(leaving...), worlds.Tally{})
+		}
+		compare(t, p, b, y) // as if nobody had asked
 	})
 }
 
-// history is one thing that happens.
-func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) {
+// gone is the twin of a book when some pods are gone, as if they had never been but for when they were served.
+func (p *plain) gone(pods []string) *plain {
+	is := p.without(pods...)
+	is.begin, is.passed = nil, map[string]bool{}
+	for _, g := range is.gangs() {
+		is.passed[g] = p.passed[g]
+	}
+	return is
+}
+
+// history is one thing that happens. It returns the book to go on with.
+func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *quota.Book {
 	gang := rapid.SampledFrom([]string{"A", "B", "C", "D", "E"}).Draw(t, "gang")
 	switch among(t, 0, 9, "what") {
 	case 0:
@@ -622,7 +644,7 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) {
 		}
 	}
 	if among(t, 0, 9, "replant") == 0 {
-		b.Replant(b.Tree()) // who was served when is forgotten by those who are gone
+		b = b.Replant(b.Tree()) // who was served when is forgotten by those who are gone
 		p.since = map[string]int64{}
 		for _, pod := range p.pods {
 			if pod.State != quota.Waits {
@@ -632,6 +654,7 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) {
 			}
 		}
 	}
+	return b
 }
 
 func compare(t *rapid.T, p *plain, b *quota.Book, y worlds.Tally) {

@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -21,10 +22,14 @@ import (
 //	gone gang…               gangs leave
 //	passed gang…, fresh      gangs that cannot start now for other reasons, or may again
 //	needs gang least=n       of the first members that are alike it needs so many
-//	claim gang…, unclaim     what a gang asks for is saved for it
+//	claim gang…, unclaim     what a gang asks for is saved for it; claim-free: also of what is free in the tree
 //	admit gang… [more=n]     whether gangs that wait are admitted; of the last n members as many as may be
 //	may gang… [policy=…] [more=n]  who may be evicted for a gang, for all but its last n members
 //	enough gang victim…      whether it is right to evict these, and enough
+//	                         both with leaving=gang: who leaves already, and counts as gone
+//	over                     the quotas that have more than they are entitled to
+//	fewest gang              who leaves for a gang, whole gangs, the fewest pods
+//	above                    who gives up what it keeps, since a max was lowered
 //	draw                     the tree as it is
 func TestPictures(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -86,9 +91,9 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		a.Need[0].Count = n
 		s.book.Needs(words[0], a.Need[:1])
 		return s.draw(), nil
-	case "claim":
+	case "claim", "claim-free":
 		for _, name := range words {
-			s.book.Claim(s.ask(name, 0))
+			s.book.Claim(s.ask(name, 0), d.Cmd == "claim-free")
 		}
 		return "", nil
 	case "unclaim":
@@ -98,9 +103,15 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		return s.admit(words, options["more"]), nil
 	case "may":
 		more, _ := strconv.Atoi(options["more"])
-		return s.may(words, more, quota.Policy(options["policy"])), nil
+		return s.may(s.after(options["leaving"]), words, more, quota.Policy(options["policy"])), nil
 	case "enough":
-		return s.enough(words[0], words[1:]), nil
+		return s.enough(s.after(options["leaving"]), words[0], words[1:]), nil
+	case "over":
+		return s.over(), nil
+	case "above":
+		return fmt.Sprintln(strings.Join(s.book.Above(), " ")), nil
+	case "fewest":
+		return s.fewest(words[0]), nil
 	case "draw":
 		return s.draw(), nil
 	}
@@ -346,10 +357,22 @@ func words(r *quota.Refusal) string {
 	return out
 }
 
-func (s *scene) may(names []string, more int, policy quota.Policy) string {
+// after is the book when a gang is gone that leaves.
+func (s *scene) after(gang string) *quota.Book {
+	if gang == "" {
+		return s.book
+	}
+	var names []string
+	for _, m := range s.gangs[gang].members {
+		names = append(names, m.Name)
+	}
+	return s.book.Without(names...)
+}
+
+func (s *scene) may(b *quota.Book, names []string, more int, policy quota.Policy) string {
 	var out strings.Builder
 	for _, name := range names {
-		r := s.book.Reclaim(s.ask(name, more), policy)
+		r := b.Reclaim(s.ask(name, more), policy)
 		var may []string
 		for _, other := range s.sorted() {
 			if right := r.Right(other.name); right != quota.None {
@@ -369,14 +392,52 @@ func (s *scene) may(names []string, more int, policy quota.Policy) string {
 	return out.String()
 }
 
-func (s *scene) enough(name string, victims []string) string {
+func (s *scene) enough(b *quota.Book, name string, victims []string) string {
 	by := map[string][]string{}
 	for _, v := range victims {
 		for _, m := range s.gangs[v].members {
 			by[v] = append(by[v], m.Name)
 		}
 	}
-	return fmt.Sprintln(s.book.Reclaim(s.ask(name, 0), quota.AnyPriority).Enough(by))
+	return fmt.Sprintln(b.Reclaim(s.ask(name, 0), quota.AnyPriority).Enough(by))
+}
+
+func (s *scene) over() string {
+	var all []string
+	for _, name := range s.book.Tree().Names() {
+		if s.book.Over(name) {
+			all = append(all, name)
+		}
+	}
+	if all == nil {
+		all = append(all, "none")
+	}
+	return strings.Join(all, " ") + "\n"
+}
+
+// fewest has gangs of lower priority, and of those the younger ones, come first.
+func (s *scene) fewest(name string) string {
+	all := s.sorted()
+	slices.SortStableFunc(all, func(a, b *crew) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.since, a.since))
+	})
+	parties := make([]quota.Party, len(all))
+	for i, c := range all {
+		parties[i] = quota.Party{c.name: nil}
+		for _, m := range c.members {
+			if m.State != quota.Waits {
+				parties[i][c.name] = append(parties[i][c.name], m.Name)
+			}
+		}
+	}
+	var leave []string
+	for _, i := range s.book.Reclaim(s.ask(name, 0), quota.AnyPriority).Fewest(parties) {
+		leave = append(leave, all[i].name)
+	}
+	if leave == nil {
+		leave = append(leave, "nobody")
+	}
+	return strings.Join(leave, " ") + "\n"
 }
 
 func (s *scene) sorted() (all []*crew) {

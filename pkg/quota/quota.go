@@ -16,6 +16,7 @@
 //	admit.go    whether a gang may have what it asks for, on every path at once
 //	classes.go  which gangs are guaranteed, and which borrow
 //	reclaim.go  who may be evicted for a gang, and what must be freed
+//	revoke.go   which quotas have too much, and who leaves, or gives up its places, for that
 //
 // A gang is admitted whole. A Book is told what happens, one pod after the other, and asked any number of
 // questions; it takes no lock and reads no clock. Amounts are whole numbers of whatever a resource is

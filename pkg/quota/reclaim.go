@@ -33,6 +33,7 @@ type Reclaim struct {
 	ask    Ask
 	policy Policy
 	load   *load
+	later  bool // another quota is served first: whoever waits for that alone has nobody leave
 }
 
 // Reclaim begins the search for gangs that may be evicted for one.
@@ -45,8 +46,13 @@ func (b *Book) Reclaim(a Ask, p Policy) *Reclaim {
 	for _, at := range r.load.at {
 		b.settle(b.tree.nodes[at.node].top)
 	}
+	refusal := r.load.refused()
+	r.later = refusal != nil && refusal.Cause == NotNext
 	return r
 }
+
+// View is what quotas have as long as nobody has left for the ask.
+func (r *Reclaim) View() *View { return r.book.View() }
 
 // Right says whether a gang may be evicted as things are, and why. A gang that nobody knows has no quota, and may not.
 func (r *Reclaim) Right(gang string) (least Right) {
@@ -69,11 +75,14 @@ func (r *Reclaim) Any() bool {
 	return false
 }
 
-// title is the right to what a gang has of one quota. ByShares, it is against the quota others, for mine.
+// title is the right to what a gang has of one quota. ByShares, it is against one quota for another.
 type title struct {
-	right        Right
-	mine, others int
+	right Right
+	pairs []pair
 }
+
+// pair is a quota for which a gang leaves, and one of which it does; they are next below the lowest one above both.
+type pair struct{ mine, others int }
 
 // titles are the rights to a gang, one for each quota in which it has something.
 func (r *Reclaim) titles(name string) (all []title) {
@@ -101,8 +110,12 @@ func (r *Reclaim) best(p *part) (best title) {
 		if at.node != at.leaf {
 			continue
 		}
-		if is := r.between(at.leaf, p); is.right != None && (best.right == None || is.right < best.right) {
+		switch is := r.between(at.leaf, p); {
+		case is.right == None:
+		case best.right == None || is.right < best.right:
 			best = is
+		case is.right == best.right:
+			best.pairs = append(best.pairs, is.pairs...)
 		}
 	}
 	return best
@@ -123,13 +136,13 @@ func (r *Reclaim) between(leaf int, p *part) title {
 	if mine < 0 || r.book.class.at(others)[p.gang] != Borrows {
 		return title{}
 	}
-	t := title{mine: mine, others: others}
-	if r.within(mine) {
-		t.right = ByMin
-	} else if r.shares(mine, others, r.load.view) {
-		t.right = ByShares
+	switch {
+	case r.within(mine):
+		return title{right: ByMin}
+	case r.shares(mine, others, r.load.view):
+		return title{right: ByShares, pairs: []pair{{mine, others}}}
 	}
-	return t
+	return title{}
 }
 
 // apart returns the quotas next below the lowest one that is above both; -1 if there is none, or one is above the other.
@@ -193,25 +206,21 @@ func (r *Reclaim) shares(mine, others int, v *View) (over bool) {
 // Enough says whether it is right that these gangs leave, and whether the ask is admitted then. Victims are the pods
 // that leave, by gang.
 func (r *Reclaim) Enough(victims map[string][]string) bool {
-	by := map[title][]string{}
+	if r.later {
+		return false
+	}
+	shares := map[string][]title{}
 	for _, name := range slices.Sorted(maps.Keys(victims)) {
 		titles := r.titles(name)
-		for _, t := range titles {
-			if t.right == None {
-				return false
-			}
-			if t.right == ByShares {
-				by[t] = append(by[t], name)
-			}
-		}
-		if titles == nil {
+		if len(titles) == 0 || slices.ContainsFunc(titles, func(t title) bool { return t.right == None }) {
 			return false
+		}
+		if titles = slices.DeleteFunc(titles, func(t title) bool { return t.right != ByShares }); len(titles) > 0 {
+			shares[name] = titles
 		}
 	}
-	for t, names := range by {
-		if !r.inTurn(t, names, victims) {
-			return false
-		}
+	if !r.inTurn(shares, victims) {
+		return false
 	}
 	v := r.book.View()
 	for _, pods := range victims {
@@ -221,18 +230,35 @@ func (r *Reclaim) Enough(victims map[string][]string) bool {
 	return refusal == nil
 }
 
-// inTurn says whether there is an order in which gangs of a quota leave so that it has too much before each of them
-// does: one that may be the last when all others have left.
-func (r *Reclaim) inTurn(t title, gangs []string, victims map[string][]string) bool {
-	return slices.ContainsFunc(gangs, func(last string) bool {
-		v := r.book.View()
-		for _, name := range gangs {
-			if name != last {
-				v.Leave(victims[name]...)
+// inTurn says whether there is one order in which gangs leave so that, before each of them does, each quota of which it
+// does has too much. It is found from its end: who may be the last may stay the last whatever the order of the others
+// is, since fewer have left before them then.
+func (r *Reclaim) inTurn(titles map[string][]title, victims map[string][]string) bool {
+	v := r.book.View()
+	for name := range titles {
+		v.Leave(victims[name]...)
+	}
+	rest := slices.Sorted(maps.Keys(titles))
+	for len(rest) > 0 {
+		last := slices.IndexFunc(rest, func(name string) bool {
+			v.Return(victims[name]...)
+			if !slices.ContainsFunc(titles[name], func(t title) bool { return !r.tooMuch(t, v) }) {
+				return true
 			}
+			v.Leave(victims[name]...)
+			return false
+		})
+		if last < 0 {
+			return false
 		}
-		return r.shares(t.mine, t.others, v)
-	})
+		rest = slices.Delete(rest, last, last+1)
+	}
+	return true
+}
+
+// tooMuch says whether a quota of which something may be taken by shares has too much of it.
+func (r *Reclaim) tooMuch(t title, v *View) bool {
+	return slices.ContainsFunc(t.pairs, func(p pair) bool { return r.shares(p.mine, p.others, v) })
 }
 
 // Short is what must be freed below a quota before the ask is admitted.
@@ -251,7 +277,7 @@ func (r *Reclaim) Shorts() (all []Short, ok bool) {
 	if refusal == nil {
 		return nil, true
 	}
-	if refusal.Cause == OverMin || refusal.Cause == Claimed {
+	if refusal.Cause == OverMin || refusal.Cause == Claimed || r.later {
 		return nil, false
 	}
 	for _, at := range l.at {
@@ -259,7 +285,7 @@ func (r *Reclaim) Shorts() (all []Short, ok bool) {
 		short := List{}
 		for d, wants := range at.all {
 			limit := n.max[d]
-			if refusal.Cause == OverFree || refusal.Cause == NotNext {
+			if refusal.Cause == OverFree {
 				if e := b.accounts[at.node].entitled[d]; n.named[d] && !n.Apart {
 					limit = min(limit, e)
 				}

@@ -148,6 +148,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 			t.Fatalf("%s may evict %s %q, and not %q", ask.Gang, g, got, want)
 		}
 	}
+	compareFewest(t, p, r, ask, victims, y)
 	shorts, helps := r.Shorts()
 	for set := range 1 << len(victims) {
 		leave, gangs, pods := map[string][]string{}, []string(nil), []string(nil)
@@ -157,7 +158,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 			}
 		}
 		after := p.without(pods...)
-		want := p.mayLeave(ask.Gang, gangs, p) && after.admit(ask.Gang) == ""
+		want := p.admit(ask.Gang) != quota.NotNext && p.mayLeave(ask.Gang, gangs, p) && after.admit(ask.Gang) == ""
 		if got := r.Enough(leave); got != want {
 			t.Fatalf("%s evicts %v: %v, and not %v", ask.Gang, gangs, got, want)
 		}
@@ -190,4 +191,50 @@ func (p *plain) lent(begin *plain, gang string) bool {
 		}
 	}
 	return false
+}
+
+// roomFor says whether the tree has what a gang asks for.
+func (p *plain) roomFor(gang string, on map[string]bool) bool {
+	return !slices.ContainsFunc(resources, func(r string) bool {
+		w := p.demand(gang, root, r, true, true)
+		return w > 0 && p.free(on, r) < w
+	})
+}
+
+// compareFewest compares who leaves for a gang of another quota with all sets of gangs.
+func compareFewest(t *rapid.T, p *plain, r *quota.Reclaim, ask quota.Ask, victims []string, y worlds.Tally) {
+	var parties []quota.Party
+	for _, g := range victims {
+		parties = append(parties, quota.Party{g: p.running(g)})
+	}
+	got, gone, pods := r.Fewest(parties), []string(nil), 0
+	for _, i := range got {
+		gone, pods = append(gone, p.running(victims[i])...), pods+len(p.running(victims[i]))
+	}
+	least, size, on := 1<<30, 0, p.paths(ask.Gang)
+	for set := range 1 << len(victims) {
+		if now := p.admit(ask.Gang); now == "" && p.roomFor(ask.Gang, on) || now == quota.NotNext {
+			break // nobody need leave
+		}
+		var gangs, leave []string
+		others := true
+		for i, g := range victims {
+			if set&(1<<i) != 0 {
+				is := p.right(ask.Gang, g, p)
+				gangs, leave, others = append(gangs, g), append(leave, p.running(g)...), others && is != "" && is != "own"
+			}
+		}
+		if others && len(gangs) > 0 && len(leave) < least && p.mayLeave(ask.Gang, gangs, p) && p.without(leave...).admit(ask.Gang) == "" && p.without(leave...).roomFor(ask.Gang, on) {
+			least, size = len(leave), len(gangs)
+		}
+	}
+	y.Count("somebody leaves for a quota", size > 0)
+	switch {
+	case size == 0 && len(got) > 0, size > 0 && size <= 2 && len(got) == 0:
+		t.Fatalf("%v leave for %s, and not %d pods", gone, ask.Gang, least)
+	case len(got) > 0 && (p.without(gone...).admit(ask.Gang) != "" || !p.without(gone...).roomFor(ask.Gang, on)):
+		t.Fatalf("%v leave for %s, which is not admitted then", gone, ask.Gang)
+	case size > 0 && size <= 2 && pods != least:
+		t.Fatalf("%v leave for %s, and %d pods would be enough", gone, ask.Gang, least)
+	}
 }

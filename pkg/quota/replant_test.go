@@ -1,0 +1,51 @@
+package quota_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// grown is a tree of quotas for cpu below a root.
+func grown(names ...string) *quota.Tree {
+	specs := []quota.Spec{{Name: "root", Inner: true}}
+	for _, name := range names {
+		specs = append(specs, quota.Spec{Name: name, Parent: "root", Min: quota.List{"cpu": 1}, Max: quota.List{"cpu": 8}})
+	}
+	tree, _ := quota.Grow(specs)
+	return tree
+}
+
+// TestSearchOutlivesTree: a search for victims that has begun goes on when quotas are deleted meanwhile, also those of who searches and who
+// may leave; whoever begins then sees the new tree.
+func TestSearchOutlivesTree(t *testing.T) {
+	b := quota.NewBook(grown("a", "b", "c"))
+	b.Total("root", quota.List{"cpu": 8})
+	b.Set(quota.Pod{Name: "b1", Gang: "B", Quota: "c", Asks: quota.List{"cpu": 8}, State: quota.Holds, Since: 1})
+	b.Set(quota.Pod{Name: "a1", Gang: "A", Quota: "b", Asks: quota.List{"cpu": 1}})
+	ask := quota.Ask{Gang: "A", Need: []quota.Want{{Quota: "b", Asks: quota.List{"cpu": 1}, Count: 1}}}
+	r, view := b.Reclaim(ask, quota.AnyPriority), b.View()
+	require.True(t, r.Enough(map[string][]string{"B": {"b1"}}))
+
+	b = b.Replant(grown("a"))
+	require.True(t, r.Enough(map[string][]string{"B": {"b1"}}))
+	view.Leave("b1")
+	_, refusal := view.Admit(ask)
+	require.Nil(t, refusal)
+	_, known := b.Gang("B")
+	require.False(t, known, "its quota is gone")
+	require.Equal(t, quota.None, b.Reclaim(ask, quota.AnyPriority).Right("B"))
+}
+
+// TestViewOutlivesPod: a pod that comes back in a view may really have gone meanwhile.
+func TestViewOutlivesPod(t *testing.T) {
+	b := quota.NewBook(grown("a"))
+	b.Set(quota.Pod{Name: "p", Gang: "P", Quota: "a", Asks: quota.List{"cpu": 8}, State: quota.Holds, Since: 1})
+	view := b.View()
+	view.Leave("p")
+	b.Remove("p")
+	view.Return("p")
+	require.False(t, view.Any())
+}
