@@ -147,7 +147,7 @@ func BenchmarkDomains(b *testing.B) {
 			b.ReportAllocs()
 			defer processor(b)()
 			for b.Loop() {
-				if choice := evict.ConsiderAmongGangs(w, r, nodes, gangs, found, nil); len(choice.Considered) != c.domains {
+				if choice := evict.ConsiderAmongGangs(w, r, nodes, gangs, found, evict.Comparing{}); len(choice.Considered) != c.domains {
 					b.Fatal(choice)
 				}
 			}

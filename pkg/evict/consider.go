@@ -64,9 +64,14 @@ const (
 	NotAll  Rule = "not all" // not all ways were tried: the next best would have been better
 )
 
-// Patience says whether there is time to look into one domain more. Those that are left
-// then are Untried. Nil is endless.
-type Patience func() bool
+// Comparing is how domains are looked into, only to tell about them.
+type Comparing struct {
+	// More says whether there is time for one domain more. Those that are left then are Untried. Nil is endless.
+	More func() bool
+	// Each looks into so many domains, in any order, several at a time if it can: no two of them ask about one node, but
+	// More may be asked by several. Nil is one after the other.
+	Each func(domains int, look func(i int))
+}
 
 // Consider explains what Choose found, from the same input.
 func Consider(w plan.World, r plan.Request, nodes []Node, found *Eviction) Choice {
@@ -76,11 +81,12 @@ func Consider(w plan.World, r plan.Request, nodes []Node, found *Eviction) Choic
 
 // ConsiderAmongGangs explains what ChooseAmongGangs found, from the same input. All
 // domains together take about as long as the search; where there are gangs, perhaps longer.
-func ConsiderAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, found *Eviction, more Patience) Choice {
-	c := considering{world: w, must: r.Must, prefer: r.Prefer, more: more}
+func ConsiderAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, found *Eviction, by Comparing) Choice {
+	c := considering{world: w, must: r.Must, prefer: r.Prefer, more: by.More, each: by.Each}
 	c.room = func(i int) offer.Slots { return nodes[i].Slots(indexes(len(nodes[i].Victims))) }
 	return c.like(found, func(part plan.World, lo, hi int) (*Eviction, bool) {
-		return ChooseAmongGangs(part, r, nodes[lo:hi], gangs)
+		e, _, exact := searchAmongGangs(part, r, nodes[lo:hi], gangs, branchesFor(hi-lo)) // of sets at one cost any will do
+		return e, exact
 	})
 }
 
@@ -103,8 +109,8 @@ func (c *considering) like(found *Eviction, search func(part plan.World, lo, hi 
 }
 
 // ConsiderJobAmongGangs explains what ChooseJobAmongGangs found, from the same input.
-func ConsiderJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []Gang, found *JobEviction, more Patience) Choice {
-	c := considering{world: w.World, must: j.All.Must, prefer: j.All.Prefer, more: more}
+func ConsiderJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []Gang, found *JobEviction, by Comparing) Choice {
+	c := considering{world: w.World, must: j.All.Must, prefer: j.All.Prefer, more: by.More, each: by.Each}
 	c.room = func(i int) offer.Slots { return w.Room[i] }
 	c.world.Bound = make([]offer.Slots, len(nodes))
 	for _, g := range j.Gangs {
@@ -149,7 +155,8 @@ type considering struct {
 	must   int
 	prefer []plan.Preference
 	room   func(node int) offer.Slots // with every victim gone
-	more   Patience
+	more   func() bool
+	each   func(domains int, look func(i int))
 
 	bound []offer.Slots // by ID
 	judge *plan.Judge   // made when asked for
@@ -181,17 +188,22 @@ func (c *considering) choice(found draft, search func(part plan.World, lo, hi in
 			continue // the members must be with those that are bound
 		}
 		others = append(others, considered{Considered: Considered{Domain: d, Outcome: Untried}})
+	}
+	if c.each == nil {
+		c.each = inTurn
+	}
+	c.each(len(others), func(i int) {
 		if c.more != nil && !c.more() {
-			continue
+			return
 		}
-		other := &others[len(others)-1]
-		lo, hi := c.world.Tree.Nodes(d)
+		other := &others[i]
+		lo, hi := c.world.Tree.Nodes(other.Domain)
 		var best draft
-		if best, other.Outcome = search(c.part(d), lo, hi); other.Outcome == Possible {
+		if best, other.Outcome = search(c.part(other.Domain), lo, hi); other.Outcome == Possible {
 			other.draft = c.original(best, lo)
 			other.Cost = best.cost
 		}
-	}
+	})
 	slices.SortStableFunc(others, func(a, b considered) int {
 		if a.Outcome != b.Outcome || a.Outcome != Possible {
 			return cmp.Compare(a.Outcome, b.Outcome)
@@ -207,6 +219,12 @@ func (c *considering) choice(found draft, search func(part plan.World, lo, hi in
 		choice.Rule = c.decided(winner.draft, others[0].draft)
 	}
 	return choice
+}
+
+func inTurn(n int, look func(i int)) {
+	for i := range n {
+		look(i)
+	}
 }
 
 // workInEach is how much a search may do in a domain for members that differ.

@@ -3,8 +3,10 @@ package evict_test
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -257,7 +259,10 @@ func TestConsiderAmongGangs(t *testing.T) {
 		if e == nil {
 			return
 		}
-		got := evict.ConsiderAmongGangs(w.World, w.Request, w.raw(), w.gangs, e, nil)
+		got := evict.ConsiderAmongGangs(w.World, w.Request, w.raw(), w.gangs, e, evict.Comparing{})
+		if other := evict.ConsiderAmongGangs(w.World, w.Request, w.raw(), w.gangs, e, evict.Comparing{Each: together}); !reflect.DeepEqual(other, got) {
+			t.Fatalf("looked into at the same time they are %+v, one after the other %+v", other, got)
+		}
 		w.checkCosts(t, y, e.Cost, got, func(w gangWorld, gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
 	})
 }
@@ -268,6 +273,15 @@ func (w gangWorld) raw() []evict.RawNode {
 		nodes[i] = evict.RawNode{Victims: h.victims, Slots: func(gone []int) offer.Slots { return h.slots(w.unit, gone) }}
 	}
 	return nodes
+}
+
+// together does all at the same time.
+func together(n int, do func(i int)) {
+	var wait sync.WaitGroup
+	for i := range n {
+		wait.Go(func() { do(i) })
+	}
+	wait.Wait()
 }
 
 // TestConsiderJobAmongGangs: the same for members of two kinds.
@@ -281,7 +295,10 @@ func TestConsiderJobAmongGangs(t *testing.T) {
 		if e == nil {
 			return
 		}
-		got := evict.ConsiderJobAmongGangs(j.on(w), j.Job, j.nodes(w), w.gangs, e, nil)
+		got := evict.ConsiderJobAmongGangs(j.on(w), j.Job, j.nodes(w), w.gangs, e, evict.Comparing{})
+		if other := evict.ConsiderJobAmongGangs(j.on(w), j.Job, j.nodes(w), w.gangs, e, evict.Comparing{Each: together}); !reflect.DeepEqual(other, got) {
+			t.Fatalf("looked into at the same time they are %+v, one after the other %+v", other, got)
+		}
 		w.checkCosts(t, y, e.Cost, got, func(w gangWorld, gone []evict.Pick) bool { return j.fits(w, gone) })
 	})
 }
@@ -381,7 +398,7 @@ func TestPatience(t *testing.T) {
 	if e == nil {
 		t.Fatal("no eviction")
 	}
-	got := evict.ConsiderAmongGangs(w, r, raw, nil, e, func() bool { looks++; return looks == 1 })
+	got := evict.ConsiderAmongGangs(w, r, raw, nil, e, evict.Comparing{More: func() bool { looks++; return looks == 1 }})
 	cost := evict.Cost{Pods: 1, Highest: 1000, Sum: 1000}
 	want := []evict.Considered{
 		{Domain: p.Tree.Ancestor(p.Tree.Node(0), 1), Cost: cost},
@@ -450,7 +467,7 @@ func TestConsiderJobRules(t *testing.T) {
 			if e == nil || !exact {
 				t.Fatalf("%+v, exact: %v", e, exact)
 			}
-			choice := evict.ConsiderJobAmongGangs(j.on(w), j.Job, j.nodes(w), nil, e, nil)
+			choice := evict.ConsiderJobAmongGangs(j.on(w), j.Job, j.nodes(w), nil, e, evict.Comparing{})
 			if e.Cost != c.cost || choice.Rule != c.rule {
 				t.Fatalf("cost %+v, won by %s", e.Cost, choice.Rule)
 			}

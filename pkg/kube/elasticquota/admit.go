@@ -21,16 +21,17 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 	if !r.Active() || len(group.Pending) == 0 {
 		return group.Pending, nil
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
-	needed, surplus := group.Needed(), group.Surplus()
+	needed, surplus := group.Needed(), dispensable(group)
 	if len(needed) == 0 && len(surplus) > 0 { // one of those whom it can do without must be admitted, or there is nothing to do
 		needed, surplus = surplus[:1], surplus[1:]
 	}
-	if len(group.Surplus()) > 0 {
+	if len(surplus) > 0 {
 		r.needs(group)
 	}
 	a := r.ask(group, needed, surplus)
+	r.revoke.asks(a, group.Pods[group.Pending[0].Pod])
 	more, refusal := r.asked().Admit(a)
 	if r.isLater(a.Gang, refusal); refusal != nil {
 		r.pass(group, refusal.Cause != quota.NotNext)
@@ -49,6 +50,17 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 		admitted[surplus[at].Pod] = more[at] > 0
 	}
 	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !admitted[m.Pod] }), nil
+}
+
+// dispensable are those who wait and whom a group does not need: members beyond minMember, and those of gangs that a tree can do without.
+func dispensable(group *cache.Group) (all []gang.Member) {
+	needed := group.Needed()
+	for _, m := range group.Pending {
+		if !slices.ContainsFunc(needed, func(n gang.Member) bool { return n.Pod == m.Pod }) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // needs tells the book what the gangs of a group cannot do without. r.mu is held.
@@ -97,6 +109,7 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 
 // want is what one pod asks for.
 func (r *Room) want(p *v1.Pod) quota.Want {
+	r.meet(p)
 	name, _ := r.quotaOf(p)
 	return quota.Want{Quota: name, Asks: r.asks(p), Fixed: convert.Fixed(p), Count: 1}
 }
@@ -107,14 +120,15 @@ func (r *Room) askOf(p *v1.Pod) quota.Ask {
 }
 
 // admitPod says why a pod without a gang is not admitted; "" if it is. Where others may leave for it, view is what quotas have as
-// long as nobody has.
+// long as nobody has but those who leave already.
 func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	a := r.askOf(p)
 	if a.Need[0].Quota == "" {
 		return "", nil
 	}
+	r.revoke.asks(a, p)
 	_, refusal := r.asked().Admit(a)
 	if r.isLater(a.Gang, refusal); refusal == nil {
 		delete(r.waiting, key(p))
@@ -122,8 +136,8 @@ func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
 	}
 	r.waiting[key(p)] = p
 	r.book.Passed(gangOf(p), refusal.Cause != quota.NotNext)
-	if c := r.claim(a); c.helps && c.reclaim.Any() {
-		view = r.book.View()
+	if c := r.claim(a, forEver); c.helps && c.reclaim.Any() {
+		view = c.reclaim.View()
 	}
 	return Words(refusal, "pod's"), view
 }
@@ -131,11 +145,18 @@ func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
 // Passed notes that a group cannot start now for other reasons than quota, or may be tried again: gangs of quotas that are served
 // after its own need not wait for it.
 func (r *Room) Passed(p *v1.Pod, is bool) {
+	r.passed(gangOf(p), is)
+}
+
+// PassedGang is Passed for a gang that cannot start: until it is let into the scheduler's queue.
+func (r *Room) PassedGang(of gang.Ref) { r.passed(named(of), true) }
+
+func (r *Room) passed(name string, is bool) {
 	if !r.Active() {
 		return
 	}
-	r.mu.Lock()
-	r.book.Passed(gangOf(p), is)
+	r.lock()
+	r.book.Passed(name, is)
 	wait := len(r.later) > 0
 	r.mu.Unlock()
 	if is && wait {
@@ -148,7 +169,7 @@ func (r *Room) Later(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	return r.later[gangOf(group.Pods[group.Pending[0].Pod])]
 }
@@ -162,11 +183,13 @@ func (r *Room) pass(group *cache.Group, is bool) {
 
 // Waiting are pods without a gang that were refused and would be admitted now.
 func (r *Room) Waiting() map[string]*v1.Pod {
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	out := map[string]*v1.Pod{}
 	for k, p := range r.waiting {
-		if _, refusal := r.asked().Admit(r.askOf(p)); refusal == nil {
+		a := r.askOf(p)
+		_, refusal := r.asked().Admit(a)
+		if r.comesLater(a.Gang, refusal); refusal == nil {
 			out[k] = p
 		}
 	}
@@ -178,7 +201,7 @@ func (r *Room) Would(group *cache.Group) bool {
 	if !r.Active() || len(group.Pending) == 0 {
 		return true
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	needed := group.Needed()
 	if len(needed) == 0 {
@@ -186,7 +209,57 @@ func (r *Room) Would(group *cache.Group) bool {
 	}
 	a := r.ask(group, needed, nil)
 	_, refusal := r.asked().Admit(a)
+	r.comesLater(a.Gang, refusal)
 	return refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext // then it waits for something else, and is to say so
+}
+
+// comesLater notes that a gang which was refused for something else waits for another quota's now: it is to be tried after that one.
+func (r *Room) comesLater(id string, refusal *quota.Refusal) {
+	if refusal != nil && refusal.Cause == quota.NotNext {
+		r.later[id] = true
+	}
+}
+
+// Lacks says what the quotas do not have for a group that has its places reserved; nil if it may be bound there. Soon says that they have when
+// those have left who leave, or are to, which need not be seen yet. Others who wait like it come later.
+func (r *Room) Lacks(group *cache.Group, leaves func(*v1.Pod) bool) (why *Said, soon bool) {
+	if !r.Active() {
+		return nil, false
+	}
+	r.lock()
+	defer r.mu.Unlock()
+	members := slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return group.Places[m.Pod] == "" })
+	if len(members) == 0 {
+		return nil, false
+	}
+	a, v := r.ask(group, members, nil), r.book.View()
+	for _, m := range members {
+		v.Leave(m.Pod)
+	}
+	if v.Within(a) == nil {
+		return nil, false
+	}
+	for k, p := range r.pods {
+		if p.Spec.NodeName == "" && r.Awaits != nil && r.Awaits(p.Pod) {
+			v.Leave(k)
+		}
+	}
+	refusal := v.Within(a)
+	if refusal == nil {
+		return nil, false
+	}
+	v.Leave(r.departing(leaves)...)
+	return &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}, v.Within(a) == nil
+}
+
+// departing are the pods on nodes which leave. r.mu is held.
+func (r *Room) departing(leaves func(*v1.Pod) bool) (keys []string) {
+	for _, k := range sorted(r.pods) {
+		if p := r.pods[k]; p.Spec.NodeName != "" && leaves(p.Pod) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // Class tells groups apart that ask for the same of nodes, and not of quotas.
@@ -194,7 +267,7 @@ func (r *Room) Class(group *cache.Group) string {
 	if !r.Active() {
 		return ""
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	var all []string
 	for _, m := range group.Pending {
@@ -242,7 +315,7 @@ func (r *Room) Cure(group *cache.Group) string {
 	if !r.Active() || len(group.Pending) == 0 {
 		return ""
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	needed := group.Needed()
 	if len(needed) == 0 {

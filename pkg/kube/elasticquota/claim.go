@@ -1,7 +1,9 @@
 package elasticquota
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -19,14 +21,16 @@ type Claim struct {
 	helps   bool
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
+	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
 }
 
-// Claim begins the search for pods that may be evicted for what a group needs; nil if there are no quotas.
-func (r *Room) Claim(group *cache.Group) *Claim {
+// Claim begins the search for pods that may be evicted for what a group needs; nil if there are no quotas. Who leaves already counts as gone
+// if he is to be within a time.
+func (r *Room) Claim(group *cache.Group, within time.Duration) *Claim {
 	if !r.Active() || len(group.Pending) == 0 {
 		return nil
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	var needed []gang.Member
 	for _, m := range group.Pending {
@@ -37,7 +41,7 @@ func (r *Room) Claim(group *cache.Group) *Claim {
 	if only := group.Needed(); len(only) > 0 {
 		needed = only
 	}
-	return r.claim(r.ask(group, needed, nil))
+	return r.claim(r.ask(group, needed, nil), within)
 }
 
 // ClaimPod is Claim for a pod without a gang. For those that the cluster itself cannot do without priorities alone decide, as without
@@ -46,16 +50,20 @@ func (r *Room) ClaimPod(p *v1.Pod) *Claim {
 	if !r.Active() || convert.Priority(p) >= systemCritical {
 		return nil
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
-	return r.claim(r.askOf(p))
+	return r.claim(r.askOf(p), forEver)
 }
+
+// forEver is as long as anybody may take to leave.
+const forEver = time.Duration(math.MaxInt64)
 
 // systemCritical is the least priority of system-cluster-critical and system-node-critical, which users cannot give.
 const systemCritical = 2_000_000_000
 
-func (r *Room) claim(a quota.Ask) *Claim {
-	c := &Claim{room: r, reclaim: r.asked().Reclaim(a, quota.Policy(r.args.Reclaim)), rights: map[string]quota.Right{}}
+func (r *Room) claim(a quota.Ask, within time.Duration) *Claim {
+	c := &Claim{room: r, rights: map[string]quota.Right{}}
+	c.reclaim, c.gone = r.reclaim(a, within)
 	c.shorts, c.helps = c.reclaim.Shorts()
 	c.bare = slices.ContainsFunc(a.Need, func(w quota.Want) bool { return w.Quota == "" })
 	return c
@@ -84,15 +92,18 @@ func (c *Claim) May(p *v1.Pod, lower bool) bool {
 	if !c.helps {
 		return false
 	}
-	c.room.mu.Lock()
+	c.room.lock()
 	defer c.room.mu.Unlock()
+	if c.gone[key(p)] {
+		return true
+	}
 	right := c.right(p)
 	return right == quota.Own && lower || right == quota.ByMin || right == quota.ByShares
 }
 
 // Frees says whether what a pod has is of a quota that is short of something, so that its leaving helps wherever it is.
 func (c *Claim) Frees(p *v1.Pod) bool {
-	c.room.mu.Lock()
+	c.room.lock()
 	defer c.room.mu.Unlock()
 	name, _ := c.room.quotaOf(p)
 	for _, above := range c.room.book.Tree().Path(name) {
@@ -110,10 +121,13 @@ func (c *Claim) Short() bool { return len(c.shorts) > 0 }
 
 // Enough says whether it is right that these pods leave, and whether what is asked for is admitted then.
 func (c *Claim) Enough(gone []*v1.Pod) bool {
-	c.room.mu.Lock()
+	c.room.lock()
 	defer c.room.mu.Unlock()
 	by := map[string][]string{}
 	for _, p := range gone {
+		if _, gone := c.gone[key(p)]; gone {
+			continue
+		}
 		if of, _ := c.room.quotaOf(p); of == "" && c.bare {
 			continue
 		}
@@ -122,13 +136,25 @@ func (c *Claim) Enough(gone []*v1.Pod) bool {
 	return c.reclaim.Enough(by)
 }
 
+// Leaving are the pods that leave already, and count as gone.
+func (c *Claim) Leaving() (all []*v1.Pod) {
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	for _, k := range sorted(c.gone) {
+		if p := c.room.pods[k]; p != nil {
+			all = append(all, p.Pod)
+		}
+	}
+	return all
+}
+
 // Helps says whether anybody who may be evicted for a group gives back what its quotas are short of.
 func (r *Room) Helps(group *cache.Group) bool {
-	c := r.Claim(group)
+	c := r.Claim(group, forEver)
 	if c == nil || !c.helps {
 		return false
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	return c.reclaim.Any()
 }

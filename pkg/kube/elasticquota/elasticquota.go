@@ -2,14 +2,16 @@
 // plugin ElasticQuota, in the words of Koordinator's plugin of that name, which reads the ElasticQuotas of scheduler-plugins, too.
 // What is divided how, and who is admitted, is decided by pkg/quota; here is who has what:
 //
-//	ElasticQuota objects ──► objects.go  the quotas, and what is wrong with them
+//	ElasticQuota objects ──► objects.go  the quotas, and what is wrong with them: a tree, made anew when somebody asks after a change
 //	nodes ─────────────────► nodes.go    how much there is
 //	pods ──────────────────► pods.go     of which quota, and whether bound, planned or waiting
 //
 //	plugin.go   PreFilter, Reserve, Unreserve for pods without a gang
 //	admit.go    whether a gang is admitted, and with how many members; what is said if not
 //	claim.go    who may be evicted for whom
+//	after.go    what quotas have when those have gone who leave already
 //	starve.go   what is saved for gangs that were refused for long
+//	revoke.go   who leaves since a quota has had too much for long (monitorAllQuotas)
 //	view.go     the quotas as people see them
 //	status.go   what is written into ElasticQuotas
 //	metrics.go  the same for Prometheus
@@ -47,6 +49,8 @@ const TopX = "elasticquotas.scheduling.x-k8s.io"
 type Room struct {
 	// Has says whether a member of a gang has a place in a plan, or a node.
 	Has func(pod *v1.Pod) bool
+	// Awaits says whether a member's place is reserved until others have left.
+	Awaits func(pod *v1.Pod) bool
 	// Serves says whether this process schedules a pod.
 	Serves func(pod *v1.Pod) bool
 	// Starves says whether something is saved for a group.
@@ -61,6 +65,15 @@ type Room struct {
 	// Follow is called when members are to be told of that get places, or lose them; see Look.
 	Follow func()
 	Clock  clock.PassiveClock
+	// GiveUp is called with members of gangs that have places, which a quota has no longer as much for as it had.
+	GiveUp func(members []*v1.Pod)
+	// Together are the pods that have a place and that leave with a member of a gang; Leaves says whether a pod was asked to leave.
+	Together func(pod *v1.Pod) []*v1.Pod
+	Leaves   func(pod *v1.Pod) bool
+	// Departs says whether a pod that is seen leaving is to be gone within a time. Unseen are those who are to leave as fast and are not seen
+	// leaving: whose leaving the API server has taken, and others. nil is nobody.
+	Departs func(pod *v1.Pod, within time.Duration) bool
+	Unseen  func(within time.Duration) (taken, others []*v1.Pod)
 	// Write has something done in the background, after a while, once for each key; Patch is what it does. nil is nobody.
 	Write  func(key string, after time.Duration, do func(context.Context) error)
 	Patch  Patch
@@ -84,9 +97,13 @@ type Room struct {
 	waiting map[string]*v1.Pod    // pods without a gang that were refused
 	notes   []cache.Note          // to be said
 	stale   bool                  // how much there is is to be found out anew
+	wild    bool                  // the tree is to be made anew
 	touched bool                  // what quotas have is to be written
 	claims  map[gang.Ref]string   // by group for which quotas are saved, its name in the book
 	later   map[string]bool       // gangs that wait for others whose quotas are served first
+	revoke  revocations
+	going   map[string]bool // pods on nodes that are seen leaving
+	afters  afters
 }
 
 // Active says whether anybody has declared a quota.
@@ -114,8 +131,9 @@ func (r *Room) activate() {
 	// Nobody is told of pods while nothing is counted, so that nothing that is known now is true later. Who has seen that
 	// rules apply and waits for the lock writes into maps that nobody reads.
 	r.book = r.newBook(r.book.Tree())
-	r.claims = map[gang.Ref]string{}
+	r.claims, r.revoke = map[gang.Ref]string{}, revocations{}
 	r.pods, r.waiting, r.later, r.lists = map[string]*pod{}, map[string]*v1.Pod{}, map[string]bool{}, map[string]quota.List{}
+	r.going, r.afters = map[string]bool{}, afters{}
 	if !is {
 		return
 	}
@@ -149,6 +167,14 @@ func (r *Room) changed() {
 func (r *Room) next() {
 	if r.Next != nil && r.Active() {
 		r.Next()
+	}
+}
+
+// lock takes r.mu for a question, whose answer is by what the objects say now.
+func (r *Room) lock() {
+	r.mu.Lock()
+	if r.wild {
+		r.grow()
 	}
 }
 

@@ -27,7 +27,7 @@ func (r *Room) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, q := range r.Quotas() {
 		tree, parent := "", false
-		r.mu.Lock()
+		r.lock()
 		if s, _ := r.book.Tree().Spec(q.Name); s.Inner {
 			parent = true
 		}

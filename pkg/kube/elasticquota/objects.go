@@ -2,6 +2,7 @@ package elasticquota
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -26,6 +28,8 @@ type object struct {
 	about *unstructured.Unstructured
 	x     bool
 	said  string
+	// written is the version of what the quota has (quota.Book) that stands in the object; 0 if that is not known.
+	written uint64
 }
 
 // Resources are what the room reads of the cluster.
@@ -63,24 +67,58 @@ func (r *Room) setObject(u *unstructured.Unstructured, x bool) {
 			return
 		}
 	}
-	r.grow()
-	notes := r.takeNotes()
-	r.mu.Unlock()
-	r.tell(notes)
+	r.regrow()
 }
 
 func (r *Room) dropObject(u *unstructured.Unstructured, x bool) {
 	r.mu.Lock()
 	delete(r.objects, objectKey(u, x))
-	r.grow()
-	notes := r.takeNotes()
-	r.mu.Unlock()
-	r.tell(notes)
+	r.regrow()
 }
 
-func (r *Room) tell(notes []cache.Note) {
+// regrow has the tree made anew when somebody next asks, and what is wrong with it said: objects come by the hundred at the start, and
+// everything that pods have is counted anew with the tree. The first quota counts at once. It gives r.mu back, which is held.
+func (r *Room) regrow() {
+	if r.wild = true; r.Write == nil || !r.Active() {
+		r.grow()
+	} else {
+		r.Write("the tree of quotas", 0, func(context.Context) error {
+			r.lock()
+			r.tell()
+			return nil
+		})
+	}
+	r.tell()
+}
+
+// tell says what is to be said, and that somebody may be admitted. It gives r.mu back, which is held.
+func (r *Room) tell() {
+	var above []*v1.Pod
+	if !r.wild {
+		above = r.above()
+	}
+	notes := r.takeNotes()
+	r.mu.Unlock()
 	r.say(notes)
+	if len(above) > 0 && r.GiveUp != nil {
+		r.GiveUp(above)
+	}
 	r.changed()
+}
+
+// above are members of the gangs that keep more than a max which was lowered allows when those have left who are to, one of each. r.mu is held.
+func (r *Room) above() (members []*v1.Pod) {
+	if !r.Active() {
+		return nil
+	}
+	gangs := r.book.Above(r.departing(r.leaves)...)
+	for _, k := range sorted(r.pods) {
+		p := r.pods[k]
+		if at := slices.Index(gangs, gangOf(p.Pod)); at >= 0 && p.Spec.NodeName == "" && !source.Of(p.Pod).IsZero() {
+			members, gangs = append(members, p.Pod), slices.Delete(gangs, at, at+1)
+		}
+	}
+	return members
 }
 
 // builtIn says whether a quota is there without being declared.
@@ -90,6 +128,7 @@ func builtIn(name string) bool {
 
 // grow makes the tree anew. r.mu is held.
 func (r *Room) grow() {
+	r.wild = false
 	all := slices.SortedFunc(maps.Values(r.objects), func(a, b *object) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(objectKey(a.about, a.x), objectKey(b.about, b.x)))
 	})
@@ -111,7 +150,7 @@ func (r *Room) grow() {
 	if r.book == nil {
 		r.book = r.newBook(tree)
 	} else {
-		r.book.Replant(tree)
+		r.book = r.book.Replant(tree)
 	}
 	r.activate()
 	if r.Active() {

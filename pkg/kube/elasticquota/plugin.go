@@ -98,12 +98,13 @@ const stateKey fwk.StateKey = "muster.sh/" + Name
 
 // refused is why a pod is not admitted, in a cycle state, and what its quotas have when some have left.
 type refused struct {
-	why  string
-	view *quota.View
+	why   string
+	view  *quota.View
+	asked bool // who may leave for it: until then who leaves already has what he has
 }
 
 // Clone implements fwk.StateData: DefaultPreemption looks at several nodes at a time.
-func (r *refused) Clone() fwk.StateData { return &refused{r.why, r.view.Clone()} }
+func (r *refused) Clone() fwk.StateData { return &refused{r.why, r.view.Clone(), r.asked} }
 
 // PreFilter admits a pod without a gang. Members are admitted with their gang. Where somebody may leave for a pod that is not
 // admitted Filter says no, so that DefaultPreemption looks for whom.
@@ -118,7 +119,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	case view == nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
-	state.Write(stateKey, &refused{why, view})
+	state.Write(stateKey, &refused{why: why, view: view})
 	return nil, nil
 }
 
@@ -127,22 +128,25 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // RemovePod has a victim leave.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, gone fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return p.with(state, func(v *quota.View) { v.Leave(key(gone.GetPod())) })
+	return p.with(state, func(r *refused) {
+		r.asked = true
+		r.view.Leave(key(gone.GetPod()))
+	})
 }
 
 // AddPod has it come back.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, back fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return p.with(state, func(v *quota.View) { v.Return(key(back.GetPod())) })
+	return p.with(state, func(r *refused) { r.view.Return(key(back.GetPod())) })
 }
 
-func (p *Plugin) with(state fwk.CycleState, do func(*quota.View)) *fwk.Status {
+func (p *Plugin) with(state fwk.CycleState, do func(*refused)) *fwk.Status {
 	data, err := state.Read(stateKey)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	do(data.(*refused).view)
+	do(data.(*refused))
 	return nil
 }
 
@@ -153,7 +157,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ 
 		return fwk.AsStatus(err)
 	}
 	r := data.(*refused)
-	if !r.view.Any() {
+	if !r.asked {
 		return fwk.NewStatus(fwk.Unschedulable, r.why)
 	}
 	p.mu.Lock()

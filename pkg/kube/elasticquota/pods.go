@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -15,10 +16,13 @@ import (
 // gangOf names whom a pod is admitted with: its gang, or itself.
 func gangOf(p *v1.Pod) string {
 	if of := source.Of(p).Whole(); !of.IsZero() {
-		return "gang " + of.ID()
+		return named(of)
 	}
 	return "pod " + key(p)
 }
+
+// named is what a gang is called in the book.
+func named(of gang.Ref) string { return "gang " + of.Whole().ID() }
 
 // setPod hears of a pod.
 func (r *Room) setPod(p *v1.Pod) {
@@ -32,6 +36,17 @@ func (r *Room) setPod(p *v1.Pod) {
 	r.say(notes)
 	if freed {
 		r.changed()
+	}
+}
+
+// meet counts a pod of which the room is yet to hear: the scheduler's queue may have heard of it before, and what a quota
+// is entitled to depends on what its pods ask for. Who has gone meanwhile is not counted. r.mu is held.
+func (r *Room) meet(p *v1.Pod) {
+	if known := r.pods[key(p)]; known != nil && known.UID == p.UID {
+		return
+	}
+	if is, err := r.lister.Pods(p.Namespace).Get(p.Name); err == nil && is.UID == p.UID {
+		r.set(is)
 	}
 }
 
@@ -94,6 +109,13 @@ func (r *Room) set(p *v1.Pod) (freed bool) {
 	if known.Pod = p; p.Spec.NodeName != "" {
 		known.assumed = false
 	}
+	if delete(r.going, k); p.Spec.NodeName != "" && p.DeletionTimestamp != nil {
+		r.going[k] = true
+	}
+	if r.wild { // it is looked at with the tree
+		known.asks = nil
+		return true
+	}
 	was := *known
 	r.put(known)
 	// A waiting pod that asks for something else, or in another quota, may be who is served first no more.
@@ -122,6 +144,9 @@ func (r *Room) put(p *pod) {
 	case len(p.Spec.SchedulingGates) > 0 || r.Serves != nil && !r.Serves(p.Pod) || p.DeletionTimestamp != nil:
 		r.book.Remove(key(p.Pod))
 		return
+	}
+	if state != quota.Waits {
+		r.revoke.started(gangOf(p.Pod))
 	}
 	switch {
 	case state == quota.Waits:
@@ -176,10 +201,13 @@ func (r *Room) drop(k string) bool {
 	known := r.pods[k]
 	delete(r.pods, k)
 	delete(r.waiting, k)
-	if known != nil {
-		delete(r.later, gangOf(known.Pod))
-	}
+	delete(r.going, k)
 	r.book.Remove(k)
+	if known != nil {
+		if of, _ := r.book.Gang(gangOf(known.Pod)); !of.Waits { // if others of it wait, they still do for another quota's
+			delete(r.later, gangOf(known.Pod))
+		}
+	}
 	r.touch()
 	if known != nil && known.off {
 		r.totals()
@@ -192,7 +220,7 @@ func (r *Room) Look(key string) {
 	if !r.Active() {
 		return
 	}
-	r.mu.Lock()
+	r.lock()
 	p, freed := r.pods[key], false
 	if p != nil {
 		had := p.since != 0
@@ -210,7 +238,7 @@ func (r *Room) assume(p *v1.Pod, is bool) {
 	if !r.Active() {
 		return
 	}
-	r.mu.Lock()
+	r.lock()
 	known := r.pods[key(p)]
 	if known == nil && is {
 		known = &pod{Pod: p}

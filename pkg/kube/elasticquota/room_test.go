@@ -33,6 +33,7 @@ type world struct {
 	pods  toolscache.Indexer
 	notes []string
 	calls int
+	deaf  bool // it is yet to hear of pods
 }
 
 func newWorld(t *testing.T, args func(*config.QuotaArgs)) *world {
@@ -96,7 +97,9 @@ func (w *world) pod(name, of, node, cpu string) *v1.Pod {
 		p.Labels = map[string]string{"quota.scheduling.koordinator.sh/name": of}
 	}
 	require.NoError(w.t, w.pods.Add(p))
-	w.setPod(p)
+	if !w.deaf {
+		w.setPod(p)
+	}
 	return p
 }
 
@@ -128,6 +131,27 @@ func TestFirstQuota(t *testing.T) {
 	require.False(t, w.Active())
 	w.declare("q max=4")
 	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2")
+}
+
+// A pod for which the scheduler asks before the room has heard of it is entitled to as much as one of which it has; one that has
+// gone meanwhile is forgotten.
+func TestWhoIsNotHeardOfYet(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("a max=8 min=1", "b max=8 min=6")
+	w.pod("default/a1", "a", "n1", "4")
+	w.pod("default/b1", "b", "n1", "2")
+	w.deaf = true
+	b2 := w.pod("default/b2", "b", "", "2")
+	why, _ := w.admitPod(b2)
+	require.Empty(t, why)
+	require.Contains(t, w.tree(), "b used cpu:2 reserved - request cpu:4 runtime cpu:4")
+	b3 := w.pod("default/b3", "b", "", "1")
+	require.NoError(t, w.pods.Delete(b3))
+	_, _ = w.admitPod(b3)
+	require.Contains(t, w.tree(), "b used cpu:2 reserved - request cpu:4 runtime cpu:4")
+	w.setPod(b2)
+	require.Contains(t, w.tree(), "b used cpu:2 reserved - request cpu:4 runtime cpu:4")
 }
 
 // Who went while nobody had declared a quota has nothing afterwards, and what is still on its way then harms nobody.
@@ -175,13 +199,13 @@ func TestNoQuota(t *testing.T) {
 	g := w.group("default/g", "", 2)
 	members, why := w.Admit(g)
 	require.Len(t, members, 2, why)
-	c := w.Claim(g)
+	c := w.Claim(g, forEver)
 	require.True(t, c.May(runs, true), "priorities decide")
 	require.False(t, c.May(runs, false))
 	require.True(t, c.Enough([]*v1.Pod{runs}))
 	require.False(t, c.May(limited, true))
 	require.False(t, c.Enough([]*v1.Pod{limited}))
-	require.False(t, w.Claim(w.group("plain/g", "", 2)).May(runs, true))
+	require.False(t, w.Claim(w.group("plain/g", "", 2), forEver).May(runs, true))
 }
 
 // group is a gang of so many pods of one CPU that wait.
@@ -411,6 +435,39 @@ func TestStarving(t *testing.T) {
 	require.Empty(t, why, "the gang has its places now, or will ask again")
 }
 
+// What is free to borrow is kept for a gang that starves for it, but from nobody who stays within his min; nothing is kept for one that is larger
+// than all there is.
+func TestStarvingToBorrow(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare(`a max=80 namespaces=["default"]`, `b min=4 max=80 namespaces=["other"]`)
+	w.pod("default/a1", "", "n1", "2")
+	w.pod("other/b1", "", "n1", "3")
+	big, small, later := w.group("default/big", "", 6), w.pod("other/small", "", "", "1"), w.pod("other/later", "", "", "2")
+	refused := func(p *v1.Pod) string { why, _ := w.admitPod(p); return why }
+	_, said := w.Admit(big)
+	require.Contains(t, said.Text, "quotaName: a, runtime: ")
+	require.Empty(t, refused(small))
+	require.Empty(t, refused(later))
+
+	big.Starving = true
+	_, said = w.Admit(big)
+	require.Contains(t, said.Text, "is kept for it")
+	require.Empty(t, refused(small))
+	require.Contains(t, refused(later), "quota claimed by default/big")
+
+	w.dropPod(w.Room.pods["default/a1"].Pod)
+	require.Contains(t, refused(later), "quota claimed by default/big", "two of the six that it needs are missing")
+	w.dropPod(w.Room.pods["other/b1"].Pod)
+	members, _ := w.Admit(big)
+	require.Len(t, members, 6)
+
+	huge := w.group("default/huge", "", 9)
+	huge.Starving = true
+	_, said = w.Admit(huge)
+	require.NotContains(t, said.Text, "is kept for it")
+}
+
 // What the cluster itself cannot do without evicts by priority alone; an ordinary pod of the default quota takes nothing back.
 func TestCriticalPods(t *testing.T) {
 	w := newWorld(t, nil)
@@ -492,6 +549,34 @@ func TestWritingsOfALeader(t *testing.T) {
 	require.Equal(t, 1, patches)
 }
 
+// Of a hundred quotas that come at once, and of pods between them, one tree is made; what is asked then is answered by it, and what is
+// wrong is said without a question.
+func TestQuotasAtOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	w.declare("first max=1")
+	jobs := map[string]func(context.Context) error{}
+	w.Write = func(key string, _ time.Duration, do func(context.Context) error) { jobs[key] = do }
+	w.Patch = func(context.Context, schema.GroupVersionResource, string, string, []byte, string) error { return nil }
+	w.node("n1", "800", v1.ConditionTrue)
+	w.pod("default/known", "q7", "n1", "2")
+	was := w.book
+	for i := range 100 {
+		w.declare(fmt.Sprintf("q%d max=9 parent=%s", i, map[bool]string{true: "nobody", false: "koordinator-root-quota"}[i == 5]))
+		w.pod(fmt.Sprintf("default/p%d", i), fmt.Sprintf("q%d", i), "n1", "1")
+	}
+	require.Same(t, was, w.book, "nobody has asked")
+	require.Empty(t, w.notes[min(1, len(w.notes)):], "but for the pod whose quota there was not")
+	for _, do := range jobs {
+		require.NoError(t, do(t.Context()))
+	}
+	require.Contains(t, strings.Join(w.notes, ";"), `QuotaNotUsable: its parent "nobody" does not exist`)
+	is := w.book
+	require.NotSame(t, was, is)
+	require.Contains(t, w.tree(), "q7 used cpu:3 reserved - request cpu:3 runtime cpu:3")
+	require.Contains(t, w.tree(), "q99 used cpu:1 reserved - request cpu:1 runtime cpu:1")
+	require.Same(t, is, w.book)
+}
+
 // Profiles share the quotas: one that says nothing of them has the arguments of the others.
 func TestArgumentsOfProfiles(t *testing.T) {
 	none, err := config.DecodeQuota(nil)
@@ -523,4 +608,110 @@ func TestWords(t *testing.T) {
 	r.Cause, r.By = quota.Claimed, "g"
 	require.Contains(t, Words(r, "pod's"), "pod's request: cpu:32,memory:1Gi, exceedDimensions: [cpu]; path: root/p/q; quota claimed by g")
 	require.Equal(t, "quota q cannot be used: why", Words(&quota.Refusal{Cause: quota.Broken, Quota: "q", Words: "why"}, "gang's"))
+}
+
+// A gang waits for another quota's also when one of its members has gone meanwhile.
+func TestLaterWithoutAMember(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "12", v1.ConditionTrue)
+	w.declare(`a max=12 namespaces=["default"]`, `b max=12 namespaces=["other"]`)
+	w.pod("default/runs", "", "n1", "5")
+	g, first := w.group("default/g", "", 3), w.pod("other/first", "", "", "5")
+	w.Passed(first, false)
+	gone := w.pod("default/gone", "", "", "1").DeepCopy()
+	gone.Labels = map[string]string{"pod-group.scheduling.sigs.k8s.io": "g"}
+	w.setPod(gone)
+	_, said := w.Admit(g)
+	require.Contains(t, said.Text, "quota b is served first")
+	require.True(t, w.Later(g))
+	w.dropPod(gone)
+	require.True(t, w.Later(g))
+	for _, m := range g.Pending {
+		w.dropPod(g.Pods[m.Pod])
+	}
+	require.Empty(t, w.later)
+}
+
+// Who was refused since too little was free, and waits for another quota's when there is more, is tried after that one.
+func TestLaterThanItWasRefused(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		w := newWorld(t, nil)
+		tried := 0
+		w.Next = func() { tried++ }
+		w.node("n1", "12", v1.ConditionTrue)
+		w.declare(`a max=12 namespaces=["default"]`, `b max=12 namespaces=["other"]`)
+		w.pod("default/runs", "", "n1", "5")
+		runs := w.pod("other/runs", "", "n1", "6")
+		first := w.pod("other/first", "", "", "3")
+		w.pod("other/large", "", "", "11")
+		w.Passed(first, false)
+		if alone {
+			p := w.pod("default/p", "", "", "3")
+			why, _ := w.admitPod(p)
+			require.Contains(t, why, "borrowed by: b")
+			w.dropPod(runs)
+			require.Empty(t, w.Waiting())
+			w.Passed(first, true)
+			require.Contains(t, w.Waiting(), "default/p")
+		} else {
+			g := w.group("default/g", "", 3)
+			_, said := w.Admit(g)
+			require.Contains(t, said.Text, "borrowed by: b")
+			w.dropPod(runs)
+			require.False(t, w.Would(g))
+			w.Passed(first, true)
+			require.True(t, w.Later(g))
+			require.True(t, w.Would(g))
+		}
+		require.Equal(t, 1, tried)
+	}
+}
+
+// In a search for victims those who leave already are gone: who is seen leaving and is to be gone in time, and whose leaving the API server has
+// taken. Others who are to leave are for those who might evict them; a pod of the same name is not who left. For all others they have what they have.
+func TestWhoLeavesAlready(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare(`a min=4 max=4 namespaces=["default"]`, `b min=4 max=8 namespaces=["other"]`)
+	mine, theirs := w.pod("default/runs", "", "n1", "4"), w.pod("other/runs", "", "n1", "4")
+	g := w.group("default/g", "", 3)
+	high := int32(5)
+	for _, m := range g.Pending {
+		g.Pods[m.Pod].Spec.Priority = &high
+	}
+	enough := func() bool { return w.Claim(g, time.Minute).Enough(nil) }
+	require.False(t, enough())
+
+	var taken, others []*v1.Pod
+	w.Unseen = func(time.Duration) (a, b []*v1.Pod) { return taken, others }
+	taken = []*v1.Pod{mine}
+	require.True(t, enough())
+	again := mine.DeepCopy()
+	again.UID = "another one"
+	taken = []*v1.Pod{again}
+	require.False(t, enough())
+
+	taken, others = nil, []*v1.Pod{mine}
+	c := w.Claim(g, time.Minute)
+	require.True(t, c.Enough(nil), "the gang is more important")
+	require.True(t, c.May(mine, true), "and might evict him")
+	require.True(t, c.Enough([]*v1.Pod{mine}), "as if it did")
+	require.Equal(t, []*v1.Pod{mine}, c.Leaving())
+	others = []*v1.Pod{theirs}
+	require.Empty(t, w.Claim(g, time.Minute).Leaving(), "he is guaranteed what he has")
+
+	others = nil
+	mine = mine.DeepCopy()
+	mine.DeletionTimestamp = &metav1.Time{Time: w.Clock.Now().Add(30 * time.Second)}
+	w.setPod(mine)
+	require.False(t, enough(), "nobody says how long he takes")
+	w.Departs = func(p *v1.Pod, within time.Duration) bool { return p.DeletionTimestamp.Sub(w.Clock.Now()) <= within }
+	require.True(t, enough())
+	require.False(t, w.Claim(g, time.Second).Enough(nil))
+	_, said := w.Admit(g)
+	require.Contains(t, said.Text, "max: cpu:4, used: cpu:4", "he has it until he is gone")
+	w.dropPod(mine)
+	_, said = w.Admit(g)
+	require.Nil(t, said)
+	require.Empty(t, w.going)
 }

@@ -6,15 +6,25 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// save saves for a group that starves what it asks for of its quotas, as long as it is refused for their max; others of its priority and
-// below get what is left. It says whether anything is saved. r.mu is held.
+// save saves for a group that starves what it asks for of its quotas, as long as it is refused for their max, or since too little is free
+// to borrow; others of its priority and below get what is left. It says whether anything is saved. r.mu is held.
 func (r *Room) save(group *cache.Group, a quota.Ask, refusal *quota.Refusal) bool {
-	if group.Starving && refusal != nil && refusal.Cause == quota.OverMax && !r.hopeless(a) {
+	if group.Starving && refusal != nil && (refusal.Cause == quota.OverMax || refusal.Cause == quota.OverFree) && !tooLarge(refusal) && !r.hopeless(a) {
 		r.claims[group.Key] = a.Gang
-		r.book.Claim(a)
+		r.book.Claim(a, refusal.Cause == quota.OverFree)
 		return true
 	}
 	r.release(group.Key)
+	return false
+}
+
+// tooLarge says whether a gang asks for more than there is.
+func tooLarge(r *quota.Refusal) bool {
+	for name, n := range r.Request {
+		if most, limited := r.Tree.Limit[name]; limited && n > most {
+			return true
+		}
+	}
 	return false
 }
 

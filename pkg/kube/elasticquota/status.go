@@ -37,7 +37,7 @@ type writing struct {
 
 // write brings up to date what stands in all ElasticQuotas. It returns the first error, after which all are tried again.
 func (r *Room) write(ctx context.Context) (first error) {
-	r.mu.Lock()
+	r.lock()
 	r.touched = false // also where nothing may be written yet: Resume has it written
 	if r.Open != nil && !r.Open() {
 		r.mu.Unlock()
@@ -64,7 +64,11 @@ func (r *Room) writings() (all []writing) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.objects)) {
 		o := r.objects[k]
-		b, ok := r.asked().Sums(o.Name)
+		version := r.asked().Version(o.Name)
+		if o.written == version { // nothing has changed since it was found to be true
+			continue
+		}
+		b, ok := r.book.Sums(o.Name)
 		if s, _ := r.book.Tree().Spec(o.Name); !ok || o.said != "" && b.Broken == "" && s.Created != o.Created {
 			continue // another object of its name counts
 		}
@@ -83,6 +87,7 @@ func (r *Room) writings() (all []writing) {
 		used := quantities(b.Used)
 		same := sameAmounts(o.about, used)
 		if len(notes) == 0 && same {
+			o.written = version
 			continue
 		}
 		patch := map[string]any{"metadata": map[string]any{"uid": o.about.GetUID()}}

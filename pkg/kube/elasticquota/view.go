@@ -38,7 +38,7 @@ func (r *Room) Quotas() (all []Quota) {
 	if !r.Active() {
 		return nil
 	}
-	r.mu.Lock()
+	r.lock()
 	defer r.mu.Unlock()
 	names := r.book.Tree().Names()
 	slices.SortStableFunc(names, func(a, b string) int { // a tree stands together

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 )
 
@@ -35,4 +36,22 @@ func (s *Shared) shareDevices(room *deviceshare.Room) {
 			})
 		}))
 	}
+}
+
+// lacksClaim is a claim that a pod names, and that does not exist; "" if there is none such. DynamicResources
+// keeps the pod out of the queue without a word. Claims that are made from templates are others' to make.
+func (s *Shared) lacksClaim(pod *v1.Pod) string {
+	manager := s.handle.SharedDRAManager()
+	if manager == nil {
+		return ""
+	}
+	for _, ref := range pod.Spec.ResourceClaims {
+		if ref.ResourceClaimName == nil {
+			continue
+		}
+		if _, err := manager.ResourceClaims().Get(pod.Namespace, *ref.ResourceClaimName); err != nil {
+			return "ResourceClaim " + convert.Key(pod.Namespace, *ref.ResourceClaimName)
+		}
+	}
+	return ""
 }

@@ -45,6 +45,9 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.Meter.Gang(e.Gang)
 			s.victims.Tidy(s.Cache, e.Gang)
 			s.quotas.Review(e.Gang)
+			if s.quotas.Active() && s.Cache.Waits(e.Gang) {
+				s.quotas.PassedGang(e.Gang)
+			}
 		case gang.Expire:
 			s.teller.Expired(e.Gang, e.Why)
 		case gang.Overdue:

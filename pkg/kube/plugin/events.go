@@ -34,6 +34,7 @@ func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHi
 	first := p.ordinary == nil // the scheduler asks more than once
 	if first {
 		p.ordinary = preempt.NewPodPreemption(p.Preemptor)
+		p.extend()
 	}
 	p.findGate()
 	others, err := p.othersEvents(ctx, first)
@@ -55,7 +56,7 @@ func (p *Plugin) othersEvents(ctx context.Context, listen bool) (all []fwk.Clust
 	for _, pl := range slices.Concat(of.PreFilter.Enabled, of.Filter.Enabled, of.Reserve.Enabled, of.Permit.Enabled, of.PreBind.Enabled) {
 		may.Insert(pl.Name)
 	}
-	for _, of := range p.profile.EnqueueExtensions() {
+	for _, of := range slices.Concat(p.profile.EnqueueExtensions(), p.checksEvents(may)) {
 		if !may.Has(of.Name()) || of.Name() == Name {
 			continue
 		}
@@ -199,11 +200,13 @@ func (p *Plugin) file(a *place.Attempt, speaker *v1.Pod, why gang.Refusal) {
 	f := wake.Filing{
 		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(speaker), UID: string(speaker.UID),
 		Created: p.Cache.Order(speaker).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
-		Kinds: a.OneOfEach(speaker), Never: why.Never, Template: why.By == gang.Template,
+		Kinds: a.OneOfEach(speaker), Never: why.Never, Template: why.By == gang.Template || why.By == gang.Veto,
 	}
 	switch {
 	case why.By == gang.Quota && why.Never: // what it waits for shows on no node, and is its own
 		f.Class = "quota of " + a.Group.Key.ID()
+	case why.By == gang.Veto: // it may know gangs apart that ask for the same
+		f.Class = "check of " + a.Group.Key.ID()
 	case f.Class == "":
 		f.Plugins = nil // what is remembered of nodes ends with any change
 	case why.By == gang.Quota:

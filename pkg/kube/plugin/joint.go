@@ -22,7 +22,13 @@ const mostWriting = 5 * time.Second
 
 // allot writes down what the members of a plan have together that was just put into the book. If that cannot be done the
 // plan is given up, and it says why.
-func (p *Plugin) allot(ctx context.Context, a *place.Attempt, places []gang.Place) (why string) {
+func (p *Plugin) allot(ctx context.Context, pod *v1.Pod, a *place.Attempt, places []gang.Place) (why string) {
+	// It has been asked before, when nobody knew of a plan and what members have may have been listed as nobody's.
+	if claim := p.givenBack(pod, a.Group); claim != "" {
+		why = givenBackWords(claim)
+		p.Cache.Handle(gang.Dropped{Group: a.Group.Key, Why: why})
+		return why
+	}
 	claims, why := a.Joint(ctx, places)
 	if why == "" && len(claims) == 0 {
 		return ""
@@ -55,6 +61,10 @@ func (p *Plugin) givenBack(pod *v1.Pod, group *cache.Group) string {
 	return p.allotted.Waits(pod, members)
 }
 
+func givenBackWords(claim string) string {
+	return "the devices of resource claim " + claim + " are being given back"
+}
+
 // reviewAllotted takes back what was written for members of whom none comes any more.
 func (s *Shared) reviewAllotted() {
 	if !s.allotted.Any() {
@@ -62,6 +72,10 @@ func (s *Shared) reviewAllotted() {
 	}
 	for _, claim := range s.allotted.Review(s.fate) {
 		s.Writer.Do("devices of "+string(claim), func(ctx context.Context) error {
+			if kept, waiting := s.allotted.Keep(claim, s.fate); kept {
+				s.letIn("members whose devices are not given back", waiting)
+				return nil
+			}
 			if err := s.allotted.TakeBack(ctx, claim); err != nil {
 				if !status.Final(err) {
 					return err
@@ -74,16 +88,29 @@ func (s *Shared) reviewAllotted() {
 	}
 }
 
-// fate says whether a member still comes for whom devices were written.
+// fate says whether a member still comes for whom devices were written. As long as gangs that were partially bound at the
+// start have not been tried nobody knows who does not.
 func (s *Shared) fate(u allot.User) allot.Fate {
 	pod := s.Cache.Pod(u.String())
 	switch {
 	case pod == nil || pod.UID != u.UID:
-		return allot.Stays
+		return s.lost(u)
 	case pod.Spec.NodeName != "":
 		return allot.Bound
-	case s.Cache.HasPlace(pod) || s.Cache.Counted(pod) || s.Cache.Step(pod) != gang.Away:
+	case s.Cache.HasPlace(pod) || s.Cache.Counted(pod) || s.Cache.Step(pod) != gang.Away || s.Cache.Resuming():
 		return allot.Comes
+	}
+	return allot.Stays
+}
+
+// lost says whether there still is a pod that is no member any more.
+func (s *Shared) lost(u allot.User) allot.Fate {
+	pod, err := s.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(u.Namespace).Get(u.Name)
+	switch {
+	case err != nil || pod.UID != u.UID:
+		return allot.Gone
+	case pod.Spec.NodeName != "":
+		return allot.Bound
 	}
 	return allot.Stays
 }

@@ -38,10 +38,13 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	key := convert.PodKey(pod)
 	if known := p.Cache.Pod(key); known == nil || known.UID != pod.UID {
+		p.allotted.Left(pod, true)
+		p.reviewAllotted()
 		return // it was deleted, which is nobody's fault; the book has given its place back
 	}
 	released := gang.Released{Pod: key, UID: string(pod.UID), Why: "member " + key + " lost its place on " + node}
-	switch p.Cache.Step(pod) {
+	step := p.Cache.Step(pod)
+	switch step {
 	case gang.Away, gang.OnItsWay:
 		refused := fwk.NewStatus(fwk.Unschedulable, "node(s) refused a member that had passed all Filters")
 		p.dropPlan(pod, node, refused, func(*cache.Group) bool { return false })
@@ -49,6 +52,9 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 		if p.onlyBinds(state) {
 			released.By = gang.API
 		}
+	}
+	if step == gang.PastBarrier || step == gang.Away { // away is also whose gang is not declared any more
+		p.allotted.Left(pod, false)
 	}
 	p.Cache.Handle(released)
 	p.unnominate(pod, node)

@@ -13,6 +13,7 @@
 //	joint.go       devices that members share: written before they come, taken back if none starts
 //	devices.go     what the plugin DeviceShare must know of gangs, and they of it
 //	quotas.go      what the plugin ElasticQuota must know of gangs, and they of it
+//	extend.go      what plugins of somebody's own are asked besides
 //
 // It wires the rooms that do the work: plans (place), victims (preempt), what people are
 // told (status), what is known (cache). It decides nothing itself.
@@ -21,6 +22,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,6 +78,9 @@ type Options struct {
 	// Tried is called with every attempt to place a gang once it was made, before anything comes
 	// of it; nil means that nobody watches. It must change nothing.
 	Tried func(context.Context, Trial)
+	// Plugins are the factories, by name, of plugins of somebody's own, which may be more than kube-scheduler
+	// knows of: see extend.go.
+	Plugins frameworkruntime.Registry
 }
 
 // Trial is one attempt and what it has found: a plan, or why there is none. Both are empty when a
@@ -105,6 +110,7 @@ type Shared struct {
 	allotted allot.Room
 	quotas   *elasticquota.Room
 	renewals renewals
+	awaited  awaited
 	aside    aside
 	// resume are called once, when everything was seen: with all profiles made.
 	resume  []func()
@@ -121,6 +127,8 @@ type Plugin struct {
 	Preemptor *preempt.Preemptor // evicts for gangs
 	ordinary  *preempt.PodPreemption
 	hasGate   bool // the profile runs the Gate
+	added     *added
+	checks    []Checker
 }
 
 var (
@@ -142,10 +150,16 @@ var (
 func (p *Plugin) Name() string { return Name }
 
 // Factories returns the factories, by name, with which a scheduler makes the plugins of
-// each of its profiles: this one, its Gate, DeviceShare and ElasticQuota. Profiles of one call share the cache.
+// each of its profiles: this one, its Gate, DeviceShare and ElasticQuota, and those of somebody's own, which may stand in
+// for none of them. Profiles of one call share the cache.
 func Factories(o Options) frameworkruntime.Registry {
-	f := &family{options: o, plugins: map[string]*Plugin{}, devices: &deviceshare.Room{}, quotas: &elasticquota.Room{}}
-	return frameworkruntime.Registry{Name: f.newPlugin, GateName: f.newGate, deviceshare.Name: f.devices.New, elasticquota.Name: f.quotas.New}
+	f := &family{options: o, plugins: map[string]*Plugin{}, added: map[string]*added{}, devices: &deviceshare.Room{}, quotas: &elasticquota.Room{}}
+	all := frameworkruntime.Registry{}
+	for name, factory := range o.Plugins {
+		all[name] = f.noting(factory)
+	}
+	maps.Copy(all, frameworkruntime.Registry{Name: f.newPlugin, GateName: f.newGate, deviceshare.Name: f.devices.New, elasticquota.Name: f.quotas.New})
+	return all
 }
 
 // family is the plugins of all profiles.
@@ -157,6 +171,7 @@ type family struct {
 	mu      sync.Mutex
 	shared  *Shared
 	plugins map[string]*Plugin // by profile
+	added   map[string]*added  // likewise
 }
 
 func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -182,6 +197,7 @@ func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle
 	ledgers := append(ledger.All(profile), f.devices.Ledger(profile))
 	p := &Plugin{Shared: f.shared, first: len(f.plugins) == 0, profile: profile, planner: place.NewPlanner(profile, f.shared.Cache, ledgers...)}
 	p.args.Store(&args)
+	p.added = f.addedTo(h.ProfileName())
 	p.Preemptor = preempt.New(preempt.Options{
 		Profile: profile, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
 		Clock: p.options.Clock, Ended: ctx.Done(), Writers: p.options.Writers, Limits: p.limits,
@@ -277,7 +293,8 @@ func start(ctx context.Context, o Options, f *family, args config.Args, h fwk.Ha
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Limits: limitsOf(args), Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
 		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
-		Beside: append(f.quotas.Resources(), f.devices.Resource()),
+		Lacks:  s.lacksClaim,
+		Beside: append(f.quotas.Resources(), f.devices.Resource()), Ticked: s.revoke,
 	})
 	s.shareDevices(f.devices)
 	s.shareQuotas(f.quotas)

@@ -43,7 +43,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 			p.quotas.Passed(pod, true)
 		}
 		ran := p.Meter.Runs()
-		node, came := p.Preemptor.Evict(ctx, a, pod)
+		node, came := "", status.PreemptionNone
+		if c.by == nil {
+			node, came = p.Preemptor.Evict(ctx, a, pod)
+		}
 		p.Meter.Ran(a.Group.Key, ran)
 		p.Meter.Refused(a, c.refusal)
 		if p.refused.Filed(a.Group.Key) != "" && (!c.renews || node != "") {
@@ -53,8 +56,11 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		if node == "" {
 			code = fwk.UnschedulableAndUnresolvable
 			why := because(c.refusal)
-			if c.overQuota {
+			switch {
+			case c.overQuota:
 				why = c.byQuota()
+			case c.by != nil:
+				why = *c.by
 			}
 			kept := p.keepFree(ctx, a)
 			c.said = p.explain(ctx, c, pod, &why)

@@ -44,6 +44,8 @@ type cycle struct {
 
 	overQuota bool // its quotas refuse it
 	mayHelp   bool // somebody may leave for it whose leaving frees what they lack
+
+	by *gang.Refusal // a check refuses it; nil if none does
 }
 
 // says is what PostFilter says to the member that was tried.
@@ -70,10 +72,16 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.putBack(ctx)
+	p.keepAgain(ctx, nodes)
 	if !IsMember(pod) {
 		if p.Cache.Resuming() {
 			p.resumes.add(pod)
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when this scheduler began")
+		}
+		if p.Preemptor.Holds(pod) {
+			c := &cycle{why: "waits for the rest of a gang that leaves for it"}
+			state.Write(stateKey, c) // so that PostFilter leaves its nomination, which says for whom the rest leaves
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.why)
 		}
 		if !p.Cache.AnyPlaces() {
 			return nil, fwk.NewStatus(fwk.Skip)
@@ -124,6 +132,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 			p.victims.Abandon(key)
 			p.Cache.Forget(key, refusal.String())
 		}
+		p.quotas.Passed(pod, true) // PostFilter is not told, and it cannot start
 		p.refuse(key, refusal)
 		return &cycle{why: refusal.String()}
 	}
@@ -134,7 +143,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		return &cycle{why: "members of the gang are on their way back to the queue"}
 	}
 	if claim := p.givenBack(pod, group); claim != "" {
-		return &cycle{why: "the devices of resource claim " + claim + " are being given back"}
+		return &cycle{why: givenBackWords(claim)}
 	}
 	p.Cache.Handle(gang.Tried{Pod: convert.PodKey(pod)})
 	began, ran := time.Now(), p.Meter.Runs()
@@ -164,6 +173,9 @@ func (p *Plugin) avoid(group *cache.Group) place.Avoid {
 
 // tryPlan makes a plan for the whole group and puts it into the book.
 func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cycle {
+	if c := p.checked(ctx, a); c != nil {
+		return c
+	}
 	a, over := p.admitted(ctx, a)
 	if over != nil {
 		return over
@@ -183,7 +195,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	own, ahead := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: own, Ahead: ahead, InOrder: found.InOrder})
 	p.leave(a.Group.Key)
-	if why := p.allot(ctx, a, found.Places); why != "" {
+	if why := p.allot(ctx, pod, a, found.Places); why != "" {
 		return &cycle{why: why}
 	}
 	return p.take(pod, "the gang is planned without this member: there is no room for it")
@@ -248,9 +260,9 @@ func (p *Plugin) take(pod *v1.Pod, without string) *cycle {
 	return &cycle{verdict: sent, node: node}
 }
 
-// tryReserved carries a reservation out if its places are free now, and waits on if
+// tryReserved carries a reservation out if its places are free now and its quotas have enough, and waits on if
 // victims are still there. It returns nil if the gang must be planned anew: it no longer
-// fits its rules, or somebody who stays has taken a place.
+// fits its rules, or somebody who stays has taken a place, or what its quotas had for it.
 //
 // Devices are given back at any moment, also between the question whether the places are free and the one whether anything is
 // still to be given back. So before it is given up, a reservation is looked at once more, anew.
@@ -259,10 +271,17 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 	if lost == "" {
 		turn, taken := a.PlacesFit(ctx, make([][]*v1.Pod, len(a.Nodes)))
 		if taken == "" {
+			switch why, soon := p.lacks(a.Group, pod); {
+			case soon:
+				p.Cache.Handle(gang.Waits{Group: a.Group.Key})
+				return &cycle{verdict: waits, said: status.Said{Sentence: why.Sentence, Text: why.Text}, attempt: a}
+			case why != nil:
+				return p.loseReserved(a, pod, why.Text)
+			}
 			p.victims.Forget(a.Group.Key)
 			p.Meter.Taken(a.Group.Key)
 			p.Cache.Handle(gang.Confirmed{Group: a.Group.Key, Turn: turn})
-			if why := p.allot(ctx, a, a.Reserved(turn)); why != "" {
+			if why := p.allot(ctx, pod, a, a.Reserved(turn)); why != "" {
 				return &cycle{why: why}
 			}
 			return p.take(pod, "the gang's places are reserved for other members")
@@ -294,6 +313,11 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 		}
 		lost = "the reserved places are taken: " + taken
 	}
+	return p.loseReserved(a, pod, lost)
+}
+
+// loseReserved gives a reservation up, so that its group is planned anew: the attempt is for the group without it. It returns nil.
+func (p *Plugin) loseReserved(a *place.Attempt, pod *v1.Pod, lost string) *cycle {
 	p.victims.Abandon(a.Group.Key)
 	p.Cache.Forget(a.Group.Key, lost)
 	for _, ref := range a.Group.Whole() {

@@ -2,15 +2,20 @@ package plugin
 
 import (
 	"context"
+	"maps"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -18,8 +23,8 @@ import (
 type quotas struct{ *elasticquota.Room }
 
 // Claim implements preempt.Quotas.
-func (q quotas) Claim(group *cache.Group) preempt.Claim {
-	if c := q.Room.Claim(group); c != nil {
+func (q quotas) Claim(group *cache.Group, within time.Duration) preempt.Claim {
+	if c := q.Room.Claim(group, within); c != nil {
 		return c
 	}
 	return nil
@@ -31,6 +36,12 @@ func (q quotas) ClaimPod(pod *v1.Pod) preempt.Claim {
 		return c
 	}
 	return nil
+}
+
+// Fits implements preempt.Quotas.
+func (q quotas) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
+	why, soon := q.Room.Lacks(group, leaves)
+	return why == nil || soon
 }
 
 // Quotas lists what all quotas have; nil if there are none.
@@ -45,10 +56,23 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	room.Clock, room.Has, room.Serves, room.Follow, room.Note = s.options.Clock, s.Cache.HasNode, s.Cache.Serves, s.Cache.Follow, s.teller.Note
 	room.Open, room.Starves = s.Cache.Open, s.Cache.Starves
 	room.Write, room.Patch, room.Settle = s.Writer.DoAfter, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
+	room.Together, room.Leaves = s.leaveTogether, s.Cache.Leaves
+	room.Departs = func(pod *v1.Pod, within time.Duration) bool {
+		return s.victims.Departs(pod, s.options.Clock.Now(), within, s.Cache.Patience())
+	}
+	room.Unseen = func(within time.Duration) (taken, others []*v1.Pod) {
+		return s.victims.Unseen(s.options.Clock.Now(), within)
+	}
 	s.resume = append(s.resume, room.Resume)
+	room.GiveUp = s.giveUp
+	room.Awaits = func(pod *v1.Pod) bool {
+		place, confirmed := s.Cache.Place(pod)
+		return place != "" && !confirmed
+	}
 	room.Changed = func() {
 		s.Writer.Do("quotas", func(context.Context) error {
 			s.tryAdmitted(func(g *cache.Group) bool { return room.Would(g) || room.Helps(g) })
+			s.tryAwaited()
 			return nil
 		})
 	}
@@ -59,6 +83,100 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 		})
 	}
 }
+
+// awaited are the groups whose places are free, and whose quotas wait for somebody to leave, by who was tried for them.
+type awaited struct {
+	mu     sync.Mutex
+	groups map[gang.Ref]string
+}
+
+func (a *awaited) add(group gang.Ref, pod string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.groups == nil {
+		a.groups = map[gang.Ref]string{}
+	}
+	a.groups[group] = pod
+}
+
+func (a *awaited) drop(group gang.Ref) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.groups, group)
+}
+
+func (a *awaited) all() map[gang.Ref]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.groups)
+}
+
+// lacks says what the quotas do not have for a group whose places are free, and whether it is to wait for that. Who waits is tried when
+// something is given back: from before it is asked, so that nothing is missed.
+func (p *Plugin) lacks(group *cache.Group, pod *v1.Pod) (why *elasticquota.Said, soon bool) {
+	p.awaited.add(group.Key, convert.PodKey(pod))
+	if why, soon = p.short(group); !soon {
+		p.awaited.drop(group.Key)
+	}
+	return why, soon
+}
+
+func (s *Shared) short(group *cache.Group) (why *elasticquota.Said, soon bool) {
+	return s.quotas.Lacks(group, s.victims.LeavesFor(group.Key, s.options.Clock.Now()))
+}
+
+// tryAwaited tries the groups whose quotas wait for nobody any more.
+func (s *Shared) tryAwaited() {
+	for key, pod := range s.awaited.all() {
+		group, refusal := s.Cache.GroupOf(key)
+		if refusal.Is() || !group.Waiting {
+			s.awaited.drop(key)
+			continue
+		}
+		if _, soon := s.short(group); !soon {
+			s.refused.Call(key, pod)
+			s.try([]string{pod})
+		}
+	}
+}
+
+// giveUp ends the reservations of members' groups: as long as they wait for victims somebody may lower what their quota may have.
+func (s *Shared) giveUp(members []*v1.Pod) {
+	s.Writer.Do("places above a max", func(context.Context) error {
+		for _, pod := range members {
+			if group, refusal := s.Cache.Group(pod); !refusal.Is() && s.Cache.Reserved(group.Key) {
+				s.Cache.Handle(gang.Kept{Group: group.Key, Why: "the max of a quota was lowered, and it has no more room for the gang"})
+			}
+		}
+		return nil
+	})
+}
+
+// leaveTogether are the members that leave whole with one: of its gang, and of all gangs of its group.
+func (s *Shared) leaveTogether(pod *v1.Pod) (all []*v1.Pod) {
+	for _, of := range s.Cache.Together(source.Of(pod).Whole()) {
+		placed, _ := s.Cache.Placed(of)
+		all = append(all, placed...)
+	}
+	return all
+}
+
+// revoke has those leave with whom quotas have had too much for long.
+func (s *Shared) revoke() {
+	if s.quotas == nil {
+		return
+	}
+	what := s.quotas.Revoke()
+	if what == nil {
+		return
+	}
+	if p := s.profiles[what.For.Spec.SchedulerName]; p != nil {
+		p.Preemptor.Revoke(what.For, what.Gone, what.Why)
+	}
+}
+
+// RevokesLater says whether somebody is to leave if nothing changes for a while.
+func (s *Shared) RevokesLater() bool { return s.quotas.RevokesLater() }
 
 // tryAdmitted tries who was refused by quotas and would be admitted now, as far as may says so of groups.
 func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {

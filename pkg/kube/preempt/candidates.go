@@ -37,7 +37,7 @@ type candidates struct {
 	any   bool
 	late  bool // somebody would take longer than that to leave, and stays therefore
 
-	patience evict.Patience // with looking into other domains only to tell about them
+	more func() bool // whether there is time to look into one more domain, only to tell about it
 
 	limits map[string][]budget // by namespace
 }
@@ -72,22 +72,15 @@ func (n onNode) without(out []int) []*v1.Pod {
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: make([]onNode, len(a.Nodes)), limits: p.listBudgets(),
-		waits: p.waiting(), claim: p.claim(a.Group),
+		waits: p.waiting(), claim: p.claim(a.Group, grace),
 	}
 	c.joins = map[types.UID]bool{}
 	ceiling := convert.Priority(a.Lowest())
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
 	barred, _ := p.Victims.barred(now)
-	lower := func(pod *v1.Pod) bool {
-		lower := convert.Priority(pod) < ceiling
-		if c.claim != nil {
-			return c.claim.May(pod, lower)
-		}
-		return lower
-	}
 	mayEvict := func(pod *v1.Pod) bool {
-		return lower(pod) && !convert.Protected(pod) && takes(pod, now) <= grace && !barred[pod.UID]
+		return mayLeave(c.claim, pod, convert.Priority(pod) < ceiling) && !convert.Protected(pod) && takes(pod, now) <= grace && !barred[pod.UID]
 	}
 	gangs := c.listGangs(mayEvict)
 	found := make([]bool, len(a.Nodes))
@@ -211,7 +204,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	}
 	for i, g := range gangs {
 		for _, p := range runs[i] {
-			v := c.victim(p)
+			v := c.unshaped(p)
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 		}
 		c.gangs, c.whole = append(c.gangs, g), append(c.whole, runs[i])
@@ -373,13 +366,17 @@ func (c *candidates) translate(to *candidates, picks []evict.Pick) []evict.Pick 
 	return out
 }
 
-// victim is a pod as package evict sees it. Who waits at Permit is not healthy yet: no budget counts
-// on it.
+// victim is a pod as package evict sees it.
 func (c *candidates) victim(pod *v1.Pod) evict.Victim {
-	v := evict.Victim{
-		Name: convert.PodKey(pod), Priority: convert.Priority(pod), Waits: c.waits[pod.UID],
-		Started: convert.Started(pod), Shape: convert.Template(pod) + convert.DevicesHeld(pod),
-	}
+	v := c.unshaped(pod)
+	v.Shape = convert.Template(pod) + convert.DevicesHeld(pod)
+	return v
+}
+
+// unshaped is a victim of which only the costs count. Who waits at Permit is not healthy yet: no budget counts
+// on it.
+func (c *candidates) unshaped(pod *v1.Pod) evict.Victim {
+	v := evict.Victim{Name: convert.PodKey(pod), Priority: convert.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod)}
 	if !v.Waits {
 		v.Budgets = c.budgetsOf(pod)
 	}

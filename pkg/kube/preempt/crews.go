@@ -20,7 +20,8 @@ import (
 //
 // A policy is a level, as above gangs, and what minMember asks for beyond it raises how many of its
 // sub-groups stay. So package evict needs no count of members of several gangs. What may leave is
-// shared out beforehand: to the policies in their order, and then to those who are in none.
+// shared out beforehand: to the policies in their order, and then to those who are in none. Policies that
+// ask for no sub-group share what there is where all sub-groups are of one size: whichever leave.
 type crew struct {
 	ref   gang.Ref // of the gang, or a part of it
 	pods  []*v1.Pod
@@ -54,6 +55,11 @@ func crewsOf(known *cache.Cache, of gang.Ref, placed []*v1.Pod, least int) []cre
 // none; the gang spares single members then, of as many sub-groups as it does not need.
 func partsOf(of gang.Ref, groups []cache.SubGroup, spare int) (out []crew, odd int) {
 	odd = spare
+	if groups = slices.Clone(groups); alike(groups) {
+		for i := range groups {
+			groups[i].Policy = min(groups[i].Policy, 0) // as if they were one policy's
+		}
+	}
 	policies, any := map[int]levels.Level{}, false // those of whose sub-groups some may leave
 	for first, last := 0, 0; first < len(groups) && groups[first].Policy >= 0; first = last {
 		g := groups[first]
@@ -79,6 +85,14 @@ func partsOf(of gang.Ref, groups []cache.SubGroup, spare int) (out []crew, odd i
 		out = append(out, c)
 	}
 	return out, 0
+}
+
+// alike says whether no policy asks for a sub-group, and all sub-groups are whole and of one size.
+func alike(groups []cache.SubGroup) bool {
+	first := groups[0]
+	return !slices.ContainsFunc(groups, func(g cache.SubGroup) bool {
+		return g.Policy >= 0 && (g.Least > 0 || len(g.Pods) < g.Size || len(g.Pods) != len(first.Pods))
+	})
 }
 
 // share says how many sub-groups of a policy stay that are whole, and how many may leave together, whichever

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
 // subGroups reads "POLICY-MEMBERS" words; -1 as a policy is written "-". Each policy asks for so many
@@ -53,6 +54,9 @@ func TestParts(t *testing.T) {
 		"sub-groups first, then who is left":  {"0-2 0-2 -2", 1, 3, "0:1 0:1 1", 0},
 		"policies in turn":                    {"0-2 0-2 1-2 1-2", 1, 4, "0:1 0:1 0:1 0:1", 0},
 		"the first has all there is":          {"0-2 0-2 1-2 1-2", 1, 2, "0:1 0:1 0 0", 0},
+		"none asks for any: whichever it is":  {"0-2 0-2 1-2 1-2", 0, 2, "0:3 0:3 0:3 0:3", 0},
+		"and who is in none after them":       {"0-2 1-2 -2", 0, 3, "0:1 0:1 1", 0},
+		"unlike sizes are shared in turn":     {"0-2 1-3", 0, 2, "0:0 0", 0},
 		"one that has lost somebody":          {"0-1 0-2 0-2", 1, 3, "0:1? 0:1 0:1", 0},
 		"one that has, and nobody to spare":   {"0-1 0-2 0-2", 2, 1, "0:2? 0:2 0:2", 0},
 		"two that have, of whom one is spare": {"0-1 0-1 0-2", 1, 1, "0 0 0", 0},

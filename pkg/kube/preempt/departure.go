@@ -207,11 +207,7 @@ func (d *departure) mark(ctx context.Context, r *round, victims []*v1.Pod) {
 
 func (d *departure) markOne(ctx context.Context, victim *v1.Pod) error {
 	out := victim.DeepCopy()
-	if podutil.UpdatePodCondition(&out.Status, &v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&victim.Status, victim.Generation, v1.DisruptionTarget),
-		Message:            fmt.Sprintf("%s: preempting to accommodate a higher priority %s", d.by.SchedulerName(), d.by.Type()),
-	}) {
+	if podutil.UpdatePodCondition(&out.Status, disrupted(d.by, victim)) {
 		err := schedutil.PatchPodStatus(ctx, d.Profile.ClientSet(), victim.Name, victim.Namespace, &victim.Status, &out.Status)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("marking %s: %w", convert.PodKey(victim), err)
@@ -235,7 +231,7 @@ func (d *departure) keep(left []*v1.Pod) (leave, stay []*v1.Pod) {
 }
 
 // heldBack is how long at the most a pod without a gang is kept from going elsewhere while
-// groups leave for it in part.
+// groups leave for it in part: since the first of them has left.
 const heldBack = time.Minute
 
 // leave has groups leave whole for a pod without a gang, or for nobody any more. Those of whom
@@ -243,12 +239,17 @@ const heldBack = time.Minute
 //
 // The pod has no reservation: it would go wherever the first of them leaves, and a process that
 // begins then would not know for whom the others were to leave. So it is released when all have
-// left, or nobody has.
+// left, or nobody has; and held again when the first has left after that.
 func (d *departure) leave(ctx context.Context, left []*v1.Pod, release func()) {
 	defer release()
+	d.held.add(d.by.UID(), d.groups)
+	defer d.held.drop(d.by.UID(), d.groups)
 	d.begin(left)
 	began := d.Clock.Now()
 	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
+		if !d.groups.parted() {
+			began = d.Clock.Now()
+		}
 		d.Victims.expect(left, d.Clock.Now().Add(pause+unseenFor), d.number)
 		round := d.ask(ctx, left)
 		for uid, err := range round.errs {
@@ -265,7 +266,11 @@ func (d *departure) leave(ctx context.Context, left []*v1.Pod, release func()) {
 		if len(round.refused) > 0 && !d.wait(pause) { // the pod would choose the same again at once
 			return
 		}
-		if !slices.ContainsFunc(left, d.groups.broken) || d.Clock.Since(began) >= heldBack {
+		d.groups.awaits(left)
+		if d.Clock.Since(began) >= heldBack {
+			d.groups.awaits(nil)
+		}
+		if !d.groups.parted() {
 			release()
 			d.Profile.Activate(klog.FromContext(ctx), d.by.Pods())
 		}

@@ -180,7 +180,7 @@ func passing(ctx context.Context, err error, what string, pod *v1.Pod) error {
 // error is one that may pass.
 func (e *execution) writeNominations(ctx context.Context) error {
 	group, refusal := e.Cache.Group(e.group.Pods[e.group.Pending[0].Pod])
-	if refusal.Is() {
+	if refusal.Is() || !group.Waiting { // the places are free, and members are being bound: what is written now would stay
 		return nil
 	}
 	errs := make([]error, len(group.Pending))
@@ -280,6 +280,7 @@ type preemptor struct {
 	gangs   []gang.Ref
 	pod     *v1.Pod
 	members map[string]*v1.Pod
+	why     string // victims leave, as they are told; "" is for its priority, or its quota
 }
 
 func (p preemptor) GetName() string          { return p.pod.Name }
@@ -292,6 +293,10 @@ func (p preemptor) Priority() int32          { return convert.Priority(p.pod) }
 // count counts an eviction; room says that it makes room for those who evict.
 func (p *Preemptor) count(victim *v1.Pod, by preemption.ExecutorPreemptor, room bool) {
 	if gang, ok := by.(preemptor); ok {
+		if gang.why != "" {
+			p.Meter.Revoked()
+			return
+		}
 		p.Meter.Evicted(victim, gang.pod, room)
 		return
 	}

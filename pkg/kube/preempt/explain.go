@@ -25,7 +25,7 @@ const mostComparing = 300 * time.Millisecond
 
 // patience says whether there is time for another domain. In a simulation there always
 // is: its clock stands still.
-func (p *Preemptor) patience() evict.Patience {
+func (p *Preemptor) patience() (more func() bool) {
 	began := p.Clock.Now()
 	return func() bool { return p.Clock.Since(began) < mostComparing }
 }

@@ -85,6 +85,13 @@ func (v *Victims) Kept() (asked, stuck int) {
 	return len(v.asked), len(v.stuck)
 }
 
+// Held is for how many pods groups leave whole.
+func (p *Preemptor) Held() int {
+	p.held.mu.Lock()
+	defer p.held.mu.Unlock()
+	return len(p.held.by)
+}
+
 // Late has the victims of a group's reservation have had their time.
 func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
 	v.took(group, v.set(group, []*v1.Pod{pod}), pod)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -96,31 +97,42 @@ func (v *Victims) doubted(group gang.Ref) (d *doubt) {
 }
 
 // Answer says, in a cycle of a group that waits for victims, who of those that the API server
-// has not let go yet need not leave: the group's places fit without that.
+// has not let go yet need not leave: the group's places fit without that, and its quotas have enough.
 func (p *Preemptor) Answer(ctx context.Context, a *place.Attempt) {
 	d := p.Victims.doubted(a.Group.Key)
 	if d == nil {
 		return
 	}
 	gone, _ := p.Victims.Leaving(a, p.Clock.Now())
+	leaves := p.Victims.LeavesFor(a.Group.Key, p.Clock.Now())
 	d.answer <- stay(d.units, func(some [][]*v1.Pod) bool {
-		_, why := a.PlacesFit(ctx, without(gone, some))
-		return why == ""
+		if _, why := a.PlacesFit(ctx, without(gone, some)); why != "" {
+			return false
+		}
+		stays := uids(some)
+		return p.Quotas == nil || p.Quotas.Fits(a.Group, func(pod *v1.Pod) bool {
+			return pod.DeletionTimestamp != nil || !stays[pod.UID] && leaves(pod)
+		})
 	})
+}
+
+func uids(units [][]*v1.Pod) map[types.UID]bool {
+	all := map[types.UID]bool{}
+	for _, unit := range units {
+		for _, pod := range unit {
+			all[pod.UID] = true
+		}
+	}
+	return all
 }
 
 // without leaves out of those who leave, by node, some who do not.
 func without(gone [][]*v1.Pod, units [][]*v1.Pod) [][]*v1.Pod {
 	out := slices.Clone(gone)
-	stays := map[string]bool{}
-	for _, unit := range units {
-		for _, pod := range unit {
-			stays[string(pod.UID)] = true
-		}
-	}
+	stays := uids(units)
 	for i, here := range out {
 		if len(here) > 0 {
-			out[i] = slices.DeleteFunc(slices.Clone(here), func(p *v1.Pod) bool { return p.DeletionTimestamp == nil && stays[string(p.UID)] })
+			out[i] = slices.DeleteFunc(slices.Clone(here), func(p *v1.Pod) bool { return p.DeletionTimestamp == nil && stays[p.UID] })
 		}
 	}
 	return out

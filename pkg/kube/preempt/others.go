@@ -15,8 +15,8 @@ import (
 
 // others are the pods whose room some places need, and who are to leave for somebody else: the API server has not
 // taken that yet. He may lose his own places before it does, and need them no more. So whoever counts on
-// their leaving asks them, too. Those whom the group may not evict, or whose gang would be left in part,
-// are left to him.
+// their leaving asks them, too. Those whom the group may not evict, by its priority or by what its quotas say, or whose gang would be left
+// in part, are left to him.
 func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) []*v1.Pod {
 	loads, leaving := a.Loads(s.Places), make([][]*v1.Pod, len(a.Nodes))
 	var unasked []*v1.Pod
@@ -31,7 +31,7 @@ func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) [
 		}
 		unasked = append(unasked, p.Victims.unasked(leaving[i], p.Clock.Now())...)
 	}
-	units := p.evictable(a, unasked)
+	units := p.evictable(a, s, unasked)
 	if len(units) == 0 {
 		return nil
 	}
@@ -46,6 +46,23 @@ func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) [
 	}
 	may := stay(units, func(some [][]*v1.Pod) bool { return holds(ctx, a, loads, leaving, slices.Concat(some...)) })
 	return slices.DeleteFunc(needed, func(p *v1.Pod) bool { return slices.Contains(may, p) })
+}
+
+// uncertain are those who are to leave for somebody else, whom the API server was not asked for yet, and whom an attempt may not evict by what
+// its quotas say: whoever does may need them no more before it is, and then nobody has them leave. Where priorities alone decide whoever may
+// take the others' places may evict their victims, too.
+func (p *Preemptor) uncertain(a *place.Attempt) map[types.UID]bool {
+	claim := p.claim(a.Group, forEver)
+	if claim == nil {
+		return nil
+	}
+	stay, ceiling := map[types.UID]bool{}, convert.Priority(a.Lowest())
+	for _, pod := range p.Victims.allUnasked(p.Clock.Now()) {
+		if !claim.May(pod, convert.Priority(pod) < ceiling) {
+			stay[pod.UID] = true
+		}
+	}
+	return stay
 }
 
 // holds says whether nodes take their loads when those who leave have left, but for some who stay.
@@ -63,8 +80,8 @@ func holds(ctx context.Context, a *place.Attempt, loads [][]offer.Slots, leaving
 	return true
 }
 
-// evictable sorts pods that are to leave by who leaves with whom, without those whom an attempt may not evict.
-func (p *Preemptor) evictable(a *place.Attempt, pods []*v1.Pod) [][]*v1.Pod {
+// evictable sorts pods that are to leave by who leaves with whom, without those whom an attempt may not evict besides those who leave for it.
+func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][]*v1.Pod {
 	if len(pods) == 0 {
 		return nil
 	}
@@ -79,12 +96,27 @@ func (p *Preemptor) evictable(a *place.Attempt, pods []*v1.Pod) [][]*v1.Pod {
 		}
 		runs[key] = runs[key] || len(placed) > 0
 	}
+	claim, leave := p.claim(a.Group, forEver), slices.Clone(s.gone)
 	stays := func(pod *v1.Pod) bool {
-		return convert.Priority(pod) >= ceiling || convert.Protected(pod) || barred[pod.UID]
+		return !mayLeave(claim, pod, convert.Priority(pod) < ceiling) || convert.Protected(pod) || barred[pod.UID]
 	}
 	return slices.DeleteFunc(groups.units(pods), func(unit []*v1.Pod) bool {
 		key := groups.of[unit[0].UID]
 		mates := slices.DeleteFunc(slices.Clone(groups.also), func(p *v1.Pod) bool { return groups.of[p.UID] != key })
-		return slices.ContainsFunc(slices.Concat(unit, mates), stays) || runs[key]
+		all := slices.Concat(leave, unit, mates)
+		if slices.ContainsFunc(all[len(leave):], stays) || runs[key] || claim != nil && !claim.Enough(all) {
+			return true
+		}
+		leave = all
+		return false
 	})
+}
+
+// mayLeave says whether a pod may be evicted for those whose claim it is: lower says that its priority is, which decides where there are no
+// quotas.
+func mayLeave(claim Claim, pod *v1.Pod, lower bool) bool {
+	if claim != nil {
+		return claim.May(pod, lower)
+	}
+	return lower
 }

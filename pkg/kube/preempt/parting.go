@@ -14,6 +14,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -186,6 +188,25 @@ func (o *PodPreemption) askAgain(ctx context.Context, d *departure, pods []*v1.P
 	d.needs = func() bool { return d.stands() && !d.outdated(pods) && o.stillNeeds(ctx, d.by) }
 	d.Victims.expect(pods, d.Clock.Now().Add(firstAgain+unseenFor), d.number)
 	go d.leaveLater(ctx, pods)
+}
+
+// seeTo has those asked, too, whom a pod counts on since they are to leave for somebody else, and the API server has not
+// taken that yet: he may lose his places before it does, and need them no more. The executor takes them for leaving. Who
+// leaves with a gang is left to him.
+func (o *PodPreemption) seeTo(ctx context.Context, pod *v1.Pod, node string, chosen []*v1.Pod) {
+	going := slices.DeleteFunc(slices.Clone(chosen), func(p *v1.Pod) bool {
+		return p.DeletionTimestamp == nil || !source.Of(p).IsZero() || o.stays(p) || convert.Priority(p) >= convert.Priority(pod)
+	})
+	unasked := o.preemptor.Victims.unasked(going, o.preemptor.Clock.Now())
+	if len(unasked) == 0 {
+		return
+	}
+	o.askAgain(context.WithoutCancel(ctx), &departure{
+		Preemptor: o.preemptor, evict: o.evict, plugin: o.stock.Name(),
+		by:   preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}},
+		to:   func(*v1.Pod) preemption.Candidate { return site{node: node} },
+		room: map[string]bool{node: true}, took: func(*v1.Pod) {},
+	}, unasked)
 }
 
 // nominated says whether a pod without a gang is nominated for a node, as the scheduler knows.

@@ -31,6 +31,7 @@ type PodPreemption struct {
 	preemptor            *Preemptor
 	stock                *defaultpreemption.DefaultPreemption
 	runs                 bool // the profile has it evict
+	evict                PreemptPod
 	partings             partings
 
 	mu     sync.Mutex // nodes are looked at in parallel
@@ -55,7 +56,8 @@ func NewPodPreemption(p *Preemptor) *PodPreemption {
 		o.Interface, o.stock = stock.Evaluator.Interface, stock
 		o.runs = slices.ContainsFunc(p.Profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() })
 		stock.Evaluator.Interface = o
-		stock.Executor.PreemptPod = o.noting(p.inTurn(p.gently(stock.Executor.PreemptPod)))
+		o.evict = p.inTurn(p.gently(stock.Executor.PreemptPod))
+		stock.Executor.PreemptPod = o.noting(o.evict)
 	}
 	return o
 }
@@ -74,6 +76,7 @@ func (o *PodPreemption) PostFilter(ctx context.Context, state fwk.CycleState, po
 		now, chosen := o.preemptor.Clock.Now(), o.chosen[result.NominatedNodeName]
 		o.partings.begin(pod.UID, chosen, now, o.preemptor.Victims)
 		o.preemptor.Cache.Nominate(pod, result.NominatedNodeName)
+		o.seeTo(ctx, pod, result.NominatedNodeName, chosen)
 	case status.Code() == fwk.Unschedulable:
 		status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Reasons()...)
 	}
@@ -189,6 +192,9 @@ func (o *PodPreemption) SelectVictimsOnNode(
 	}
 	if !status.IsSuccess() {
 		return nil, 0, status
+	}
+	if len(victims) == 0 {
+		return nil, 0, fwk.NewStatus(fwk.Unschedulable, "it waits for those who leave already")
 	}
 	if o.claim != nil && !o.claim.Enough(victims) {
 		return nil, 0, fwk.NewStatus(fwk.Unschedulable, "the quotas of those who would leave do not allow it")

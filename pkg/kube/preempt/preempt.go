@@ -17,9 +17,12 @@
 //	needless.go       who need not leave any more before it is asked again
 //	resume.go         gangs that a process before this one has had leave in part
 //	gently.go         members that wait at Permit go back and are not deleted
+//	truly.go          what victims are told, where priorities are not the reason
+//	revoke.go         who leaves since its quota has had too much for long
 //	podpreemption.go  DefaultPreemption, which evicts for single pods, with gangs as victims
 //	units.go          who leaves with whom then
 //	parting.go        for whom a pod waits that has others evicted
+//	held.go           and as long as a group has left for it in part
 //
 // Which victims are best is decided by package evict. Who is told what, and in which
 // words, is package status's.
@@ -86,6 +89,7 @@ type Preemptor struct {
 	pods     corelisters.PodLister
 	features feature.Features
 	vain     vain
+	held     held
 	searched atomic.Int64 // nodes on which victims were looked for
 }
 
@@ -99,7 +103,7 @@ func New(o Options) *Preemptor {
 		budgets:  o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		pods:     o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
 	}
-	p.Executor.PreemptPod = p.inTurn(p.gently(p.Executor.PreemptPod))
+	p.Executor.PreemptPod = p.inTurn(p.gently(p.truly(p.Executor.PreemptPod)))
 	return p
 }
 
@@ -137,7 +141,7 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	own, ahead := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{
 		Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder,
-		Until: p.Clock.Now().Add(longestGrace(gone) + p.Limits().Leave),
+		Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
 	})
 	p.Victims.begin(a.Group.Key, e.number)
 	if g, refusal := p.Cache.GroupOf(a.Group.Key); refusal.Is() || len(g.Pending) == 0 {
@@ -189,7 +193,7 @@ func (p *Preemptor) find(ctx context.Context, a *place.Attempt) (best *place.Att
 // one's.
 func (p *Preemptor) modestly(ctx context.Context, some []*place.Attempt) (a *place.Attempt, found *solution, came Verdict) {
 	for i, a := range some {
-		p.Victims.Depart(ctx, a, p.Clock.Now())
+		p.Victims.Depart(ctx, a, p.Clock.Now(), p.uncertain(a))
 		found, verdict := p.search(ctx, a)
 		if found != nil {
 			return a, found, verdict
@@ -243,6 +247,14 @@ func longestGrace(pods []*v1.Pod) (longest time.Duration) {
 		longest = max(longest, grace(p))
 	}
 	return longest
+}
+
+// longest is the longest time that somebody may take to leave who does so already.
+func longest(leaving []*v1.Pod, now time.Time) (most time.Duration) {
+	for _, p := range leaving {
+		most = max(most, takes(p, now))
+	}
+	return most
 }
 
 // nominate has every member's nominated node known to the scheduler; the speaker's is

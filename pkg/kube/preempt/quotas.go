@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -14,9 +15,12 @@ import (
 
 // Quotas say who may be evicted for whom where teams have quotas: there priorities alone do not.
 type Quotas interface {
-	// Claim begins a search for those who may leave for a group, ClaimPod for a pod without a gang; nil if there are no quotas.
-	Claim(*cache.Group) Claim
+	// Claim begins a search for those who may leave for a group, ClaimPod for a pod without a gang; nil if there are no quotas. Who leaves
+	// already counts as gone if he is to be within a time.
+	Claim(group *cache.Group, within time.Duration) Claim
 	ClaimPod(*v1.Pod) Claim
+	// Fits says whether the quotas have enough for a group that has its places reserved, when those have left who leave.
+	Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool
 }
 
 // Claim is what quotas say during one search.
@@ -26,16 +30,18 @@ type Claim interface {
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
 	Short() bool
 	Frees(*v1.Pod) bool
+	// Leaving are those who leave already, and count as gone.
+	Leaving() []*v1.Pod
 	// Enough says whether it is right that all these leave, and whether the quotas admit the others then.
 	Enough(gone []*v1.Pod) bool
 }
 
 // claim asks the quotas about a group.
-func (p *Preemptor) claim(group *cache.Group) Claim {
+func (p *Preemptor) claim(group *cache.Group, within time.Duration) Claim {
 	if p.Quotas == nil {
 		return nil
 	}
-	return p.Quotas.Claim(group)
+	return p.Quotas.Claim(group, within)
 }
 
 // chooseWithin is chooseAmong where quotas decide as well: whom room is made of, and who leaves besides so that the quotas
@@ -56,6 +62,7 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 	if best == nil {
 		return nil, c.noHelp()
 	}
+	best.awaits = c.claim.Leaving()
 	return best, Evicts
 }
 

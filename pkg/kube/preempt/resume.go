@@ -86,7 +86,11 @@ func (p *Preemptor) markedParts(together []gang.Ref) [][]gang.Ref {
 
 // resume has the rest of some gangs leave, if some have left and somebody waits for them.
 func (p *Preemptor) resume(key gang.Ref, gangs []gang.Ref, pods []*v1.Pod, waits map[string]*v1.Pod) {
-	if by := p.awaits(pods, waits); by != nil && p.short(gangs) {
+	by := p.awaits(pods, waits)
+	if by == nil && revoked(pods[0], p.Profile.ProfileName()) != "" {
+		by = pods[0] // it leaves for its own quota's sake, whoever waits
+	}
+	if by != nil && p.short(gangs) {
 		p.finish(key, pods, by)
 	}
 }
@@ -118,17 +122,18 @@ func (p *Preemptor) isMarked(pod *v1.Pod) bool {
 // awaits returns who waits for some of these pods to leave; nil if nobody does.
 func (p *Preemptor) awaits(leave []*v1.Pod, waits map[string]*v1.Pod) *v1.Pod {
 	for _, pod := range leave {
-		if by := waits[pod.Spec.NodeName]; by != nil && convert.Priority(by) > convert.Priority(pod) {
+		if by := waits[pod.Spec.NodeName]; by != nil && (convert.Priority(by) > convert.Priority(pod) || forQuota(pod)) {
 			return by
 		}
 	}
 	return nil
 }
 
-// short says whether one of some gangs has fewer members than it needs.
+// short says whether one of some gangs has fewer members than it needs, or lists one that does not exist: where members
+// declare a gang nobody knows of it when they have left.
 func (p *Preemptor) short(gangs []gang.Ref) bool {
 	for _, of := range gangs {
-		if p.Cache.Short(of) {
+		if p.Cache.Short(of) || p.Cache.Misses(of) {
 			return true
 		}
 	}
@@ -156,7 +161,7 @@ func (p *Preemptor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 	groups.lost[key] = true
 	d := &departure{
 		Preemptor: p, number: p.Victims.next(), evict: p.Executor.PreemptPod, plugin: pluginName, groups: groups,
-		by:     preemptor{pod: by, members: map[string]*v1.Pod{convert.PodKey(by): by}},
+		by:     preemptor{pod: by, members: map[string]*v1.Pod{convert.PodKey(by): by}, why: revoked(pods[0], p.Profile.ProfileName())},
 		to:     func(victim *v1.Pod) preemption.Candidate { return site{node: victim.Spec.NodeName} },
 		room:   map[string]bool{by.Status.NominatedNodeName: true},
 		stands: func() bool { return false },
@@ -166,5 +171,6 @@ func (p *Preemptor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 		d.by = preemptor{gangs: group.Whole(), pod: by, members: group.Pods}
 	}
 	p.Victims.expect(pods, p.Clock.Now().Add(firstAgain+unseenFor), d.number)
+	p.held.add(d.by.UID(), groups) // before it is tried for the first time
 	go d.leave(context.Background(), pods, func() {})
 }

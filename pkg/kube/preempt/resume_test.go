@@ -80,10 +80,13 @@ func TestResume(t *testing.T) {
 func TestResumeOfAGroup(t *testing.T) {
 	for name, test := range map[string]struct {
 		all           bool // are marked
+		unknown       bool // its members declare the other gang: nobody knows of it any more
 		evicted, goes string
 	}{
-		"one is not marked": {false, "", "n3"},
-		"all are marked":    {true, "low-0 low-1", "n1"},
+		"one is not marked":                {false, false, "", "n3"},
+		"all are marked":                   {true, false, "low-0 low-1", "n1"},
+		"all of those who are left":        {true, true, "low-0 low-1", "n1"},
+		"one of those who are left is not": {false, true, "", "n3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +100,9 @@ func TestResumeOfAGroup(t *testing.T) {
 				}}
 			}
 			c.GangWith(group, "low", 2, low0, low1)
-			c.GangWith(group, "empty", 1)
+			if !test.unknown {
+				c.GangWith(group, "empty", 1)
+			}
 			waits := testcluster.A("g-0", 100, "8", "")
 			waits.Status.NominatedNodeName = "n1"
 			c.Gang("g", 1, waits)

@@ -69,7 +69,7 @@ type onNodeNow struct {
 // search is choose, but where nothing has changed since nobody was found.
 func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
 	asks := a.Asks()
-	if asks == "" || p.claim(a.Group) != nil { // what quotas have shows on no node
+	if asks == "" || p.claim(a.Group, forEver) != nil { // what quotas have shows on no node
 		found, verdict, _ := p.choose(ctx, a)
 		return found, verdict
 	}

@@ -183,6 +183,18 @@ func (v *Victims) unasked(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	return out
 }
 
+// allUnasked is unasked for all who are to leave.
+func (v *Victims) allUnasked(now time.Time) (out []*v1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, is := range v.going {
+		if !is.taken && v.isGoing(is.pod, now) {
+			out = append(out, is.pod)
+		}
+	}
+	return out
+}
+
 // took notes that the API server has taken a pod's leaving.
 func (v *Victims) took(group gang.Ref, number int, pod *v1.Pod) {
 	v.mu.Lock()
@@ -350,11 +362,39 @@ func (v *Victims) Asked(group gang.Ref, pod *v1.Pod) bool {
 	return e != nil && e.pods[pod.UID]
 }
 
+// LeavesFor says of pods whether they leave, or are to for whomever, or were asked for the reservation of a group.
+func (v *Victims) LeavesFor(group gang.Ref, now time.Time) func(*v1.Pod) bool {
+	return func(pod *v1.Pod) bool { return v.Leaves(pod, now) || v.Asked(group, pod) }
+}
+
 // Leaves says whether a pod is to leave, seen or not.
 func (v *Victims) Leaves(pod *v1.Pod, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return pod.DeletionTimestamp != nil || v.isGoing(pod, now)
+}
+
+// Departs says whether a pod that is seen leaving is to be gone within a time. Whoever has not gone long after that was to be, need not ever.
+func (v *Victims) Departs(pod *v1.Pod, now time.Time, within, patience time.Duration) bool {
+	t := takes(pod, now)
+	return t <= within && t > -patience
+}
+
+// Unseen are those who are to leave, within a time from when they are asked, and were not seen leaving: those whose leaving the API server has
+// taken, and the others.
+func (v *Victims) Unseen(now time.Time, within time.Duration) (taken, others []*v1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, is := range v.going {
+		switch {
+		case !v.isGoing(is.pod, now) || grace(is.pod) > within:
+		case is.taken:
+			taken = append(taken, is.pod)
+		default:
+			others = append(others, is.pod)
+		}
+	}
+	return taken, others
 }
 
 // isGoing says whether a pod is to leave and was not seen leaving. v.mu is held.
@@ -371,13 +411,13 @@ func (v *Victims) isGoing(pod *v1.Pod, now time.Time) bool {
 
 // Depart brings an attempt up to date: pods that were asked to leave, for this group or
 // another one, leave, though the scheduler has not seen it yet. Without that two gangs
-// could choose the same victim. Those who are seen leaving are no longer remembered.
-func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time) {
+// could choose the same victim. Those who are seen leaving are no longer remembered. Who is in stay is not counted on.
+func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, stay map[types.UID]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for uid, p := range v.going {
 		i, ok := a.Net.Tree.NodeIndex(p.pod.Spec.NodeName)
-		if ok && a.Nodes[i] == nil {
+		if ok && a.Nodes[i] == nil || stay[uid] {
 			continue // a node to avoid
 		}
 		if !ok || !v.isGoing(p.pod, now) || !departs(ctx, a, i, marked(p.pod, now)) {

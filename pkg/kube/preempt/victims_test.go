@@ -134,7 +134,7 @@ func TestVictimsDepart(t *testing.T) {
 			if c.avoid {
 				a.Nodes = []fwk.NodeInfo{a.Nodes[0], nil, a.Nodes[2]}
 			}
-			v.Depart(t.Context(), a, now.Add(10*time.Second))
+			v.Depart(t.Context(), a, now.Add(10*time.Second), nil)
 			require.Equal(t, c.leave, leave(a))
 			require.Empty(t, leave(&place.Attempt{Nodes: untouched}), "the layout's nodes are not changed")
 			for uid := range v.going {

@@ -27,10 +27,11 @@ type wholes struct {
 	marks  map[types.UID]*v1.Pod // who was marked, as it is then
 	unsure map[types.UID]bool    // who may have been deleted although the answer was an error
 	lost   map[gang.Ref]bool     // groups that have lost somebody to this eviction
+	over   map[gang.Ref]bool     // of those, groups of which nobody is waited for any more
 }
 
 func newWholes() *wholes {
-	return &wholes{of: map[types.UID]gang.Ref{}, marks: map[types.UID]*v1.Pod{}, unsure: map[types.UID]bool{}, lost: map[gang.Ref]bool{}}
+	return &wholes{of: map[types.UID]gang.Ref{}, marks: map[types.UID]*v1.Pod{}, unsure: map[types.UID]bool{}, lost: map[gang.Ref]bool{}, over: map[gang.Ref]bool{}}
 }
 
 // wholes finds out which victims leave with others: those of a gang that cannot spare as many, and
@@ -178,6 +179,28 @@ func (w *wholes) broken(victim *v1.Pod) bool {
 	defer w.mu.Unlock()
 	key, ok := w.of[victim.UID]
 	return ok && w.lost[key]
+}
+
+// parted says whether some group has lost somebody, and others of it are waited for.
+func (w *wholes) parted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.over) < len(w.lost)
+}
+
+// awaits notes who is still waited for: groups of which nobody is have left.
+func (w *wholes) awaits(left []*v1.Pod) {
+	there := map[gang.Ref]bool{}
+	for _, pod := range left {
+		there[w.of[pod.UID]] = true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.lost {
+		if !there[key] {
+			w.over[key] = true
+		}
+	}
 }
 
 // came notes what came of the request to delete a victim.

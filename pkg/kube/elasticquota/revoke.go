@@ -1,0 +1,263 @@
+package elasticquota
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// Revocation is pods that leave, whole gangs, since a quota has had more than it is entitled to for long.
+type Revocation struct {
+	Gone []*v1.Pod
+	For  *v1.Pod // one of those that are admitted then
+	Why  string
+}
+
+// revocations is what is known of quotas that have too much, and of those who wait for that.
+type revocations struct {
+	looked time.Time
+	over   map[string]time.Time // quotas, and since when
+	waits  map[string]waiter    // by gang, who was tried, and has no place yet
+	spent  map[string]bool      // gangs for which others have left, and which have not started since: nobody else does
+}
+
+// waiter is what a gang has asked for.
+type waiter struct {
+	ask quota.Ask
+	pod *v1.Pod // one of it
+}
+
+// asks notes what somebody who is tried asks for, whoever refuses it: what is within what its quota is entitled to may not be there.
+func (v *revocations) asks(a quota.Ask, pod *v1.Pod) {
+	if v.waits == nil {
+		v.waits = map[string]waiter{}
+	}
+	v.waits[a.Gang] = waiter{a, pod}
+}
+
+// started notes that a gang has a place.
+func (v *revocations) started(gang string) {
+	delete(v.waits, gang)
+	delete(v.spent, gang)
+}
+
+// Revoke returns who is to leave now, if the arguments have it that quotas are watched; nil is nobody. It is to be asked again and again.
+//
+// Somebody leaves if a quota has had more than it is entitled to for delayEvictTime without a pause, and there is a gang of another quota,
+// which that is entitled to, that is admitted then: gangs that borrow, whole, the fewest pods. For one gang that happens once: if it cannot
+// start then for other reasons, those who have left may come back, and would leave again and again.
+func (r *Room) Revoke() *Revocation {
+	if !r.args.Revoke || !r.Active() || r.Open != nil && !r.Open() {
+		return nil
+	}
+	r.lock()
+	out := r.revokeAt(r.Clock.Now())
+	notes := r.takeNotes()
+	r.mu.Unlock()
+	r.say(notes)
+	return out
+}
+
+// RevokesLater says whether somebody is to leave if nothing changes until a quota has had too much for long enough, within an hour.
+func (r *Room) RevokesLater() bool {
+	if !r.args.Revoke || !r.Active() || r.args.Delay > time.Hour {
+		return false
+	}
+	r.lock()
+	defer r.mu.Unlock()
+	all, leaving := map[string]bool{}, r.leaving()
+	for name := range r.revoke.over {
+		all[name] = !leaving[name]
+	}
+	_, gone := r.chooseRevoked(all)
+	return len(gone) > 0
+}
+
+// revokeAt is Revoke with r.mu held.
+func (r *Room) revokeAt(now time.Time) *Revocation {
+	if now.Sub(r.revoke.looked) < r.args.Every {
+		return nil
+	}
+	r.revoke.looked = now
+	late := r.late(now)
+	if len(late) == 0 {
+		return nil
+	}
+	by, gone := r.chooseRevoked(late)
+	if len(gone) == 0 {
+		return nil
+	}
+	if r.revoke.spent == nil {
+		r.revoke.spent = map[string]bool{}
+	}
+	r.revoke.spent[by.ask.Gang] = true
+	out := &Revocation{Gone: gone, For: by.pod}
+	from := r.quotasOf(gone)
+	out.Why = fmt.Sprintf("quota %s has had more than it is entitled to for %s, which %s of quota %s waits for",
+		strings.Join(from, ", "), r.args.Delay, plain([]string{by.ask.Gang})[0], strings.Join(r.quotasOf([]*v1.Pod{by.pod}), ", "))
+	for _, name := range from {
+		r.revoke.over[name] = now // once more as long, before others do
+		r.noteRevoked(name, out)
+	}
+	return out
+}
+
+// noteRevoked has people told on a quota's object.
+func (r *Room) noteRevoked(name string, what *Revocation) {
+	var gangs []string
+	for _, p := range what.Gone {
+		gangs = append(gangs, gangOf(p))
+	}
+	slices.Sort(gangs)
+	message := fmt.Sprintf("%s: %s with %d %s leave", what.Why, strings.Join(plain(slices.Compact(gangs)), ", "), len(what.Gone), plural("pod", len(what.Gone)))
+	for _, k := range sorted(r.objects) {
+		if o := r.objects[k]; o.Name == name {
+			r.notes = append(r.notes, cache.Note{About: o.about, Reason: cache.QuotaRevoked, Message: message})
+		}
+	}
+}
+
+// late are the quotas that have had too much for long enough. As long as somebody of one is leaving it is not.
+func (r *Room) late(now time.Time) map[string]bool {
+	leaving := r.leaving()
+	b, over, late := r.asked(), map[string]time.Time{}, map[string]bool{}
+	for _, name := range b.Tree().Names() {
+		if s, _ := b.Tree().Spec(name); s.Inner || !b.Over(name) {
+			continue
+		}
+		since, known := r.revoke.over[name]
+		if !known || leaving[name] {
+			since = now
+		}
+		over[name] = since
+		if now.Sub(since) >= r.args.Delay && !leaving[name] {
+			late[name] = true
+		}
+	}
+	r.revoke.over = over
+	return late
+}
+
+// leaving are the quotas of which somebody is on his way out.
+func (r *Room) leaving() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range r.pods {
+		if p.Spec.NodeName != "" && r.leaves(p.Pod) {
+			all[p.quota] = true
+		}
+	}
+	return all
+}
+
+func (r *Room) leaves(p *v1.Pod) bool {
+	return p.DeletionTimestamp != nil || r.Leaves != nil && r.Leaves(p)
+}
+
+// chooseRevoked is who leaves of some quotas, and for whom: for the most important of those who wait.
+func (r *Room) chooseRevoked(from map[string]bool) (by waiter, gone []*v1.Pod) {
+	if len(from) == 0 {
+		return by, nil
+	}
+	var waits []waiter
+	for _, id := range sorted(r.revoke.waits) {
+		s := r.revoke.waits[id]
+		if is := r.pods[key(s.pod)]; is == nil || is.UID != s.pod.UID {
+			delete(r.revoke.waits, id)
+		} else if !r.revoke.spent[id] && convert.Priority(s.pod) < systemCritical {
+			waits = append(waits, s)
+		}
+	}
+	if len(waits) == 0 {
+		return by, nil
+	}
+	slices.SortStableFunc(waits, func(a, b waiter) int { return cmp.Compare(b.ask.Priority, a.ask.Priority) })
+	pods, parties := r.parties(from)
+	sure, _ := r.leavers(forEver)
+	after := r.after(sure)
+	for _, s := range waits {
+		for _, i := range after.Reclaim(s.ask, quota.AnyPriority).Fewest(parties) {
+			gone = append(gone, pods[i]...)
+		}
+		if len(gone) > 0 {
+			return s, gone
+		}
+	}
+	return by, nil
+}
+
+// parties are who may leave of some quotas: pods without a gang, and gangs with all that leave with them. Those of the lowest priority come
+// first, and of these the younger ones.
+func (r *Room) parties(from map[string]bool) (pods [][]*v1.Pod, parties []quota.Party) {
+	seen := map[string]bool{}
+	for _, k := range sorted(r.pods) {
+		p := r.pods[k]
+		if seen[k] || p.Spec.NodeName == "" || !from[p.quota] {
+			continue
+		}
+		all := []*v1.Pod{p.Pod}
+		if !source.Of(p.Pod).IsZero() && r.Together != nil {
+			all = r.Together(p.Pod)
+		}
+		for _, mate := range all {
+			seen[key(mate)] = true
+		}
+		if len(all) > 0 && !slices.ContainsFunc(all, r.remains) {
+			pods = append(pods, all)
+		}
+	}
+	slices.SortStableFunc(pods, func(a, b []*v1.Pod) int {
+		return cmp.Or(cmp.Compare(highest(a), highest(b)), cmp.Compare(r.began(b), r.began(a)))
+	})
+	for _, all := range pods {
+		party := quota.Party{}
+		for _, p := range all {
+			party[gangOf(p)] = append(party[gangOf(p)], key(p))
+		}
+		parties = append(parties, party)
+	}
+	return pods, parties
+}
+
+// remains says whether a pod cannot leave: it has no node yet, leaves already, or is never evicted.
+func (r *Room) remains(p *v1.Pod) bool {
+	return p.Spec.NodeName == "" || r.leaves(p) || convert.Protected(p)
+}
+
+func highest(pods []*v1.Pod) int32 {
+	most := convert.Priority(pods[0])
+	for _, p := range pods {
+		most = max(most, convert.Priority(p))
+	}
+	return most
+}
+
+// began is when the last of some pods got its place.
+func (r *Room) began(pods []*v1.Pod) (last int64) {
+	for _, p := range pods {
+		if known := r.pods[key(p)]; known != nil {
+			last = max(last, known.since)
+		}
+	}
+	return last
+}
+
+// quotasOf are the quotas of some pods.
+func (r *Room) quotasOf(pods []*v1.Pod) []string {
+	all := map[string]bool{}
+	for _, p := range pods {
+		if name, _ := r.quotaOf(p); name != "" {
+			all[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}

@@ -1,0 +1,94 @@
+package elasticquota
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+)
+
+// watched is a room that watches a quota which has 64 of 96, and is entitled to 40 as long as somebody of the other one waits for 56.
+func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
+	clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
+	w = newWorld(t, func(a *config.QuotaArgs) { a.Revoke = true })
+	w.Clock = clock
+	w.node("n1", "96", v1.ConditionTrue)
+	w.declare("a max=96", "b min=56 max=96")
+	for i, name := range []string{"old", "young"} {
+		w.setPod(&v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"quota.scheduling.koordinator.sh/name": "a"}},
+			Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{
+				{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("32")}}},
+			}},
+			Status: v1.PodStatus{StartTime: &metav1.Time{Time: time.Unix(int64(100+i), 0)}},
+		})
+	}
+	return w, func(seconds int) (gone []string) {
+		clock.SetTime(time.Unix(1000+int64(seconds), 0))
+		if what := w.Revoke(); what != nil {
+			for _, p := range what.Gone {
+				gone = append(gone, p.Name)
+			}
+		}
+		return gone
+	}
+}
+
+// Who has had too much for delayEvictTime without a pause gives back what another quota is entitled to, once for each who waits.
+func TestRevoke(t *testing.T) {
+	w, at := watched(t)
+	require.Empty(t, at(0), "nobody waits")
+	p := w.pod("default/w", "b", "", "56")
+	why, _ := w.admitPod(p)
+	require.Empty(t, why, "it is within what b is entitled to, and there is no room")
+	require.Empty(t, at(1))
+	require.Empty(t, at(120))
+	require.Equal(t, []string{"young"}, at(121), "two minutes after somebody waits")
+	require.Contains(t, w.notes, "QuotaRevoked: quota a has had more than it is entitled to for 2m0s, which default/w of quota b waits for: default/young with 1 pod leave")
+	require.Empty(t, at(300), "nobody else leaves for it")
+}
+
+// A pause begins the time anew, and so does somebody who leaves.
+func TestRevokeAfterAPause(t *testing.T) {
+	w, at := watched(t)
+	p := w.pod("default/w", "b", "", "56")
+	w.admitPod(p)
+	require.Empty(t, at(0))
+	w.dropPod(p)
+	require.Empty(t, at(60))
+	w.setPod(p)
+	w.admitPod(p)
+	require.Empty(t, at(61))
+	require.Empty(t, at(180))
+	w.Leaves = func(p *v1.Pod) bool { return p.Name == "young" }
+	require.Empty(t, at(181), "it leaves already")
+	w.Leaves = nil
+	require.Empty(t, at(300))
+	require.Equal(t, []string{"young"}, at(301))
+}
+
+// Nobody leaves who is never evicted, or for somebody whose quota is not entitled to that much; or if nobody watches.
+func TestRevokeNobody(t *testing.T) {
+	w, at := watched(t)
+	w.args.Delay = 0
+	p := w.pod("default/w", "b", "", "96")
+	w.admitPod(p)
+	require.Empty(t, at(1), "b is entitled to less")
+	w.admitPod(w.pod("default/v", "b", "", "56"))
+	w.args.Revoke = false
+	require.Empty(t, at(2))
+	w.args.Revoke = true
+	for _, name := range []string{"default/old", "default/young"} {
+		p := w.Room.pods[name].DeepCopy()
+		p.Labels["quota.scheduling.koordinator.sh/preemptible"] = "false"
+		w.setPod(p)
+	}
+	require.Empty(t, at(3))
+}

@@ -1,0 +1,42 @@
+package preempt_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+)
+
+// TestWhoIsHeld: a pod for which a gang leaves goes nowhere from when the first has left until nobody is waited for.
+func TestWhoIsHeld(t *testing.T) {
+	c := filled(t)
+	p := c.Plugin.Preemptor
+	big := a("big", 100, "8", "")
+	var mu sync.Mutex
+	asked, held := map[string]int{}, map[string]bool{} // by who is asked for the last time
+	fails := func(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *v1.Pod, _ string) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[victim.Name]++
+		held[victim.Name] = p.Holds(big)
+		if asked["r-1"] == 1 || victim.Name == "r-0" && asked["r-0"] < 3 { // at first all
+			return false, apierrors.NewServiceUnavailable("soon")
+		}
+		return false, nil
+	}
+	victims := []*v1.Pod{c.Get("r-1"), c.Get("r-0")} // one writer asks them in this order
+	p.Writers = 1
+	p.LeaveFor(t.Context(), big, victims, fails, func() bool {
+		require.False(t, p.Holds(big), "nobody has left")
+		return true
+	})
+	require.Equal(t, map[string]int{"r-1": 2, "r-0": 3}, asked)
+	require.Equal(t, map[string]bool{"r-1": false, "r-0": true}, held)
+	require.False(t, p.Holds(big), "all have left")
+	require.False(t, p.Holds(a("other", 100, "8", "")))
+	require.Zero(t, p.Held())
+}
