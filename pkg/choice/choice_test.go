@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-scheduler/muster/pkg/choice"
+	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
 // draw draws a few gangs in trees of up to three levels above them.

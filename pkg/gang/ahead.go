@@ -20,12 +20,12 @@ type ahead struct {
 }
 
 // keepAhead keeps places for a group in place of those that were kept before.
-func (b *Book) keepAhead(key Ref, places []Place, now time.Time) (out []Effect) {
+func (b *Book) keepAhead(key Ref, places []Place, until time.Time) (out []Effect) {
 	out = b.endAhead(key)
 	if len(places) == 0 {
 		return out
 	}
-	a := &ahead{places: make(map[string]string, len(places)), until: now.Add(b.patience(key))}
+	a := &ahead{places: make(map[string]string, len(places)), until: until}
 	for _, p := range places {
 		if b.pods[p.Pod] != nil || a.places[p.Pod] != "" {
 			continue
@@ -36,6 +36,20 @@ func (b *Book) keepAhead(key Ref, places []Place, now time.Time) (out []Effect) 
 	}
 	b.ahead[key] = a
 	return out
+}
+
+// keptAhead keeps places again that another process has kept: if a member has a node, and nothing was planned
+// since.
+func (b *Book) keptAhead(ev KeptAhead) []Effect {
+	if g := b.groups[ev.Group]; !b.isKey(ev.Group) || b.ahead[ev.Group] != nil || b.leaves(ev.Group) || g != nil && len(g.plan) > 0 || !b.anyBound(ev.Group) {
+		return nil
+	}
+	return b.keepAhead(ev.Group, ev.Places, ev.Until)
+}
+
+// anyBound says whether a member of a group has a node.
+func (b *Book) anyBound(key Ref) bool {
+	return slices.ContainsFunc(b.groupOf(key), func(ref Ref) bool { g := b.gangs[ref]; return g != nil && g.counts.bound > 0 })
 }
 
 // KeepsAhead says whether places are kept for members of a group that are still to be made.
@@ -58,13 +72,8 @@ func (b *Book) endAhead(key Ref) []Effect {
 // endAheadOfNobody gives the places back of a group that has no member on a node, or on its way
 // to one.
 func (b *Book) endAheadOfNobody(key Ref) []Effect {
-	if b.ahead[key] == nil {
+	if b.ahead[key] == nil || b.anyBound(key) {
 		return nil
-	}
-	for _, ref := range b.groupOf(key) {
-		if g := b.gangs[ref]; g != nil && g.counts.bound > 0 {
-			return nil
-		}
 	}
 	if g := b.groups[key]; g != nil && len(g.plan) > 0 {
 		return nil

@@ -73,6 +73,29 @@ func TestPlacesOfWhoComesLater(t *testing.T) {
 		s.after(time.Second)
 		none(s, 1)
 	})
+	t.Run("another process has kept them", func(t *testing.T) {
+		again := func(s *story, until time.Duration) {
+			s.do(gang.KeptAhead{Group: ref("g"), Places: []gang.Place{{Pod: "g-0~1", Node: "n1"}, {Pod: "g-0~2", Node: "n1"}}, Until: s.now.Add(until)})
+		}
+		s := newStory(t)
+		s.do(declared("g", 1), seen("g-0", 0, ""))
+		again(s, 5*time.Second)
+		require.Empty(t, s.book.PlacesOn("n1"), "the leader has no node")
+		s.do(seen("g-0", 0, "n0"))
+		again(s, 5*time.Second)
+		require.Equal(t, []string{"g-0~1", "g-0~2"}, s.book.PlacesOn("n1"))
+		require.True(t, s.book.SameGroup("g-0~1", "g-0"))
+		again(s, time.Hour)
+		s.after(4 * time.Second)
+		require.Len(t, s.book.PlacesOn("n1"), 2)
+		s.after(time.Second)
+		none(s, 1)
+
+		s = runs(t)
+		again(s, time.Hour)
+		s.after(10 * time.Second)
+		none(s, 1)
+	})
 	t.Run("the leader leaves", func(t *testing.T) {
 		s := runs(t)
 		s.do(left("g-0"))

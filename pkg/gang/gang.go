@@ -36,10 +36,13 @@ const (
 
 // Spec is what users declare of a gang.
 type Spec struct {
-	Ref       Ref
-	UID       string // of the object that declares it; "" if its members do
-	Group     []Ref  // the gangs that it lists as those that start together with it
-	Min       int
+	Ref   Ref
+	UID   string // of the object that declares it; "" if its members do
+	Group []Ref  // the gangs that it lists as those that start together with it
+	Min   int
+	// Counted says that Min is how many run, since nobody says how many the gang needs: that so many do
+	// does not say that it is whole.
+	Counted   bool
 	NonStrict bool // members that fit keep their places when others fail
 	// Multiples says that its rules are about how many members are where, or of which part of it:
 	// what is left of a plan may break them although the plan did not.
@@ -127,6 +130,13 @@ type (
 		Restored bool
 		Until    time.Time
 	}
+	// KeptAhead: a process before this one has kept places for members of the group that are still to be
+	// made, as Planned.Ahead. They are kept again, until then.
+	KeptAhead struct {
+		Group  Ref
+		Places []Place
+		Until  time.Time
+	}
 	// Confirmed: the reserved places are free now. Members enter in turn if there is one.
 	Confirmed struct {
 		Group Ref
@@ -201,6 +211,7 @@ func (Checked) event()   {}
 func (Broken) event()    {}
 func (Reached) event()   {}
 func (Planned) event()   {}
+func (KeptAhead) event() {}
 func (Confirmed) event() {}
 func (Assumed) event()   {}
 func (Held) event()      {}
@@ -406,6 +417,8 @@ func (b *Book) apply(ev Event, now time.Time) []Effect {
 		return b.reached(ev.Gang)
 	case Planned:
 		return b.planned(ev, now)
+	case KeptAhead:
+		return b.keptAhead(ev)
 	case Confirmed:
 		return b.confirmed(ev, now)
 	case Assumed:

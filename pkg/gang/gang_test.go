@@ -513,3 +513,19 @@ func TestARestoredReservationGetsItsTurnWhenItIsConfirmed(t *testing.T) {
 	require.Equal(t, "waits for ns/a-1, which must be placed before it", s.admits("ns/a-0"))
 	require.Equal(t, []string{"wake ns/a-0"}, s.do(assumed("ns/a-1"), held("ns/a-1")))
 }
+
+// TestAReservationOfAGroupThatCannotStartIsNotRestored: the process before knew that gang a was whole once; this one
+// does not, and lets nobody of the group in. The places would be kept where nobody comes.
+func TestAReservationOfAGroupThatCannotStartIsNotRestored(t *testing.T) {
+	s := newStory(t)
+	a, b := declared("ns/a", 2), declared("ns/b", 2)
+	a.Spec.Group, b.Spec.Group = []gang.Ref{ref("ns/a"), ref("ns/b")}, []gang.Ref{ref("ns/a"), ref("ns/b")}
+	s.do(a, b, seen("ns/a-0", 0, "n0"), seen("ns/b-0", 0, "n0"), seen("ns/b-1", 1, ""))
+	p := reserved("ns/a", "ns/b-1@n1")
+	p.Restored, p.Until = true, s.now.Add(time.Minute)
+	s.do(p)
+	require.Equal(t, "1 of 2 members of gang ns/a exist", s.admits("ns/b-1"))
+	require.False(t, s.book.AnyPlaces(), "nobody takes them")
+	s.do(seen("ns/a-1", 1, ""), p)
+	require.True(t, s.book.AnyPlaces(), "it could start now")
+}

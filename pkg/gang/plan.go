@@ -22,10 +22,13 @@ func (b *Book) planned(ev Planned, now time.Time) []Effect {
 	if !b.isKey(ev.Group) || b.leaves(ev.Group) {
 		return nil // the gangs have formed other groups meanwhile, or somebody evicts them
 	}
+	if ev.Restored && (b.waitsFor(ev.Group).Is() || b.tooFewWait(ev.Group).Is()) {
+		return nil // it could not be carried out: nobody of the group is let in
+	}
 	if b.lacks(ev.Group) && !ev.Reserved {
 		return b.complete(ev)
 	}
-	ahead := b.keepAhead(ev.Group, ev.Ahead, now)
+	ahead := b.keepAhead(ev.Group, ev.Ahead, now.Add(b.patience(ev.Group)))
 	g := b.group(ev.Group)
 	if !ev.Restored {
 		delete(b.resumed, ev.Group)

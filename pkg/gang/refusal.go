@@ -14,6 +14,7 @@ const (
 	Plan                // no domain has room for it
 	Template            // a plugin's PreFilter refuses its members everywhere
 	Quota               // the quotas of its members have too little
+	Veto                // a check of somebody's own refuses it before places are looked for
 	API                 // a request failed, which says nothing of the cluster
 )
 

@@ -57,9 +57,10 @@ func (g *gang) allStarted() bool {
 	return g.counts.exist == g.counts.bound && g.started() >= g.spec.Min
 }
 
-// reach notes that the gang is whole, if it is.
+// reach notes that the gang is whole, if it is. While nobody says how many it needs it cannot be seen: one that
+// was bound in part would go on one by one afterwards.
 func (g *gang) reach() {
-	if g.spec != nil && g.started() >= g.spec.Min {
+	if g.spec != nil && !g.spec.Counted && g.started() >= g.spec.Min {
 		g.satisfied = true
 	}
 }

@@ -16,6 +16,9 @@ func owned(s gang.Seen, owner string, done bool) gang.Seen {
 	return s
 }
 
+// counted is a gang of which nobody says how many it needs.
+func counted(s *gang.Spec) { s.Counted = true }
+
 // TestWhatAGangHasReached: members that have finished on a node count where nobody has taken
 // their place, and a gang that was whole may go on one by one.
 func TestWhatAGangHasReached(t *testing.T) {
@@ -44,6 +47,16 @@ func TestWhatAGangHasReached(t *testing.T) {
 			[]gang.Event{
 				seen("a-0", 0, "n"), seen("a-1", 0, "n"), seen("a-2", 0, "n"), seen("a-4", 0, "n"), declared("a", 4),
 				left("a-4"), left("a-2"), seen("a-3", 0, ""),
+			}, "yes", 0,
+		},
+		"its owner is away while some of it run": {
+			[]gang.Event{
+				declared("a", 4), seen("a-0", 0, "n"), seen("a-1", 0, "n"), declared("a", 2, counted), seen("a-3", 0, ""), declared("a", 4),
+			}, "3 of 4 members exist", 2,
+		},
+		"it was whole before its owner was away": {
+			[]gang.Event{
+				declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), declared("a", 2, counted), left("a-1"), declared("a", 4), seen("a-3", 0, ""),
 			}, "yes", 0,
 		},
 		"its PodGroup says that it was whole": {

@@ -187,6 +187,15 @@ func (b *Book) stranger(ref Ref, g *gang) Refusal {
 	return Refusal{}
 }
 
+// Misses says whether a gang lists one that does not exist, without which it does not start.
+func (b *Book) Misses(ref Ref) bool {
+	g := b.gangs[ref]
+	if g == nil || g.optional() {
+		return false
+	}
+	return slices.ContainsFunc(g.lists(), func(other Ref) bool { return b.gangs[other] == nil || b.gangs[other].spec == nil })
+}
+
 // disband forgets all of a group that will be another one.
 func (b *Book) disband(key Ref) []Effect {
 	delete(b.resumed, key)

@@ -46,6 +46,16 @@ func (b *Book) Admit(pod string) (ok bool, why string) {
 	return true, ""
 }
 
+// Waits says whether those who wait of a gang cannot start whatever is free: its group is not whole, or they are too few.
+func (b *Book) Waits(of Ref) bool {
+	key := b.groupKey(of)
+	if b.waitsFor(key).Is() {
+		return true
+	}
+	g := b.groups[key]
+	return (g == nil || len(g.plan) == 0 || g.waiting) && b.tooFewWait(key).Is()
+}
+
 // Assumed says whether the scheduler counts a member on its node.
 func (b *Book) Assumed(pod string) bool {
 	m := b.pods[pod]
@@ -120,10 +130,16 @@ func (b *Book) incomplete(ref Ref) Refusal {
 		of = " of gang " + ref.String()
 	}
 	why := missing("%d of %d members%s exist", g.counts.exist+g.standIns(), g.spec.Min, of)
-	if gated := len(g.members) - g.counts.exist - g.counts.done; gated > 0 {
-		why.Words += fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler, or wait for claims to be made", gated)
-	}
+	why.Words += Uncounted(len(g.members) - g.counts.exist - g.counts.done)
 	return why
+}
+
+// Uncounted says that there are so many members more, which may not be placed yet; "" if there are none.
+func Uncounted(members int) string {
+	if members <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler, or wait for claims to be made", members)
 }
 
 // notNow says why a gang takes no part in what its group does, which can do without it.

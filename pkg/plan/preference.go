@@ -33,6 +33,13 @@ var charges = []func(bound, members offer.Slots) int64{
 	},
 }
 
+// NewCharge adds a charge to those that there are: a preference of somebody's own. It is to be called when the program begins, by
+// variables of packages, before anything is planned. The function is as charges says.
+func NewCharge(charge func(bound, members offer.Slots) int64) Charge {
+	charges = append(charges, charge)
+	return Charge(len(charges) - 1)
+}
+
 // of is what members cost; nobody costs nothing.
 func (c Charge) of(bound, members offer.Slots) int64 {
 	if members == 0 {

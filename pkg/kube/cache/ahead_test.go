@@ -2,10 +2,12 @@ package cache
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -112,4 +114,49 @@ func TestWhoIsStillToCome(t *testing.T) {
 		g, _ := c.GroupOf(ref("a"))
 		require.Empty(t, g.Ahead)
 	})
+}
+
+// TestLeadersAlone: a process that begins knows of which groups another one may have kept places for members
+// that are still to come, and until when.
+func TestLeadersAlone(t *testing.T) {
+	now := time.Unix(1000, 0)
+	on := func(node string, since ...time.Time) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			leaderOf("a", "0", "2")(p)
+			p.Annotations["leaderworkerset.sigs.k8s.io/exclusive-topology"] = "rack"
+			p.Spec.NodeName = node
+			for _, at := range since {
+				p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)})
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		pods []*v1.Pod
+		want time.Duration // for how long from now; 0 is not at all
+	}{
+		"the leader waits":              {[]*v1.Pod{member("a-0", on(""))}, 0},
+		"it has a node":                 {[]*v1.Pod{member("a-0", on("n"))}, time.Minute},
+		"for some time":                 {[]*v1.Pod{member("a-0", on("n", now.Add(-20*time.Second)))}, 40 * time.Second},
+		"for too long":                  {[]*v1.Pod{member("a-0", on("n", now.Add(-time.Minute)))}, 0},
+		"by a clock that is fast":       {[]*v1.Pod{member("a-0", on("n", now.Add(time.Hour)))}, time.Minute},
+		"all exist":                     {[]*v1.Pod{member("a-0", on("n")), member("a-1", on(""))}, 0},
+		"another scheduler's, not ours": {[]*v1.Pod{member("a-0", on("n"), func(p *v1.Pod) { p.Spec.SchedulerName = "other" })}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := open(t)
+			for _, p := range test.pods {
+				c.setPod(p)
+			}
+			c.mu.Lock()
+			c.bereft = c.leadersAlone()
+			c.mu.Unlock()
+			require.Empty(t, c.TakeBereft("another"))
+			var want []Bereft
+			if test.want > 0 {
+				want = []Bereft{{Group: gang.Ref{Source: "lws", Namespace: "ns", Name: "a-0-r"}, Scheduler: "muster-scheduler", Until: now.Add(test.want)}}
+			}
+			require.Equal(t, want, c.TakeBereft("muster-scheduler"))
+			require.Empty(t, c.TakeBereft("muster-scheduler"), "once")
+		})
+	}
 }

@@ -49,6 +49,11 @@ type Options struct {
 	// Leaves says whether a pod was asked to leave, which need not be seen yet; nil means
 	// that nobody is. It must not call the cache.
 	Leaves func(*v1.Pod) bool
+	// Lacks says what a pod names that does not exist, for which the scheduler keeps it out of its queue, ""
+	// if nothing; nil means that nobody lacks anything. It must not call the cache.
+	Lacks func(*v1.Pod) string
+	// Ticked is called now and then, after the book was told that time passes; nil is nobody.
+	Ticked func()
 	// Beside are resources that others read, through the same client, and as part of what must have
 	// been seen once.
 	Beside []Beside
@@ -88,10 +93,12 @@ type Cache struct {
 	denied    map[schema.GroupVersionResource]bool         // what may not be read
 	wanted    map[string]bool                              // kinds of owners that gangs name
 	expected  map[string]bool                              // kinds of owners that are watched
+	sought    map[string]bool                              // kinds of owners that gangs name, and that were looked for since; nil if none comes later
 	pods      map[string]*v1.Pod                           // members of gangs
 	onNode    map[string]map[string]bool                   // of them, those that are bound, by node
 	nominated map[string]string                            // pods that are nominated for a node, of gangs or not, and that node
 	found     map[string]string                            // members that were nominated for a node when this process began, and that node
+	bereft    []Bereft                                     // groups for which a process before this one may have kept places
 	strays    map[string]*stray                            // pods without a gang that might have meant one
 	nodes     map[string]*v1.Node
 	gone      map[string]bool // nodes that were deleted, as long as the scheduler may not know
@@ -110,6 +117,13 @@ type Limits struct {
 	// Starve is how long a gang is refused before free places are kept for it; 0 means for
 	// ever.
 	Starve time.Duration
+}
+
+// Patience is how long after its time somebody who leaves is waited for.
+func (c *Cache) Patience() time.Duration {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.Leave
 }
 
 // Configure has other limits hold from now on. Gangs that do not say wait as long, and match, as these
@@ -249,6 +263,9 @@ func (c *Cache) tick(ctx context.Context) {
 			return
 		case <-t.C():
 			c.Handle(gang.Tick{})
+			if c.Ticked != nil {
+				c.Ticked()
+			}
 			if !c.open.Load() && c.asked.Load() != 0 && !c.Resuming() {
 				c.do([]gang.Effect{{Verb: gang.GoOn}})
 			}
@@ -264,6 +281,13 @@ func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.book.Admit(convert.PodKey(pod))
+}
+
+// Waits says whether those who wait of a gang cannot start whatever is free.
+func (c *Cache) Waits(of gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Waits(of)
 }
 
 // Turn says whether a member that has a place may go there now, or whom it waits for.

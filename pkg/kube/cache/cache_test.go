@@ -673,3 +673,27 @@ func TestPlacesOfAPartiallyBoundGang(t *testing.T) {
 		require.Len(t, c.ReservedIn(c.Topology().Tree, other), 1, "whose victims leave for it")
 	}
 }
+
+// TestLacks: of a gang that waits for nothing else it is said what a member names that does not exist.
+func TestLacks(t *testing.T) {
+	claim := "gpu"
+	asks := func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "c", ResourceClaimName: &claim}} }
+	for name, test := range map[string]struct {
+		pods []*v1.Pod
+		want string
+	}{
+		"it does not exist":        {[]*v1.Pod{member("p0"), member("p1", asks)}, "member ns/p1 names ResourceClaim ns/gpu, which does not exist"},
+		"nobody names any":         {[]*v1.Pod{member("p0"), member("p1")}, ""},
+		"members are missing, too": {[]*v1.Pod{member("p1", asks)}, "1 of 2 members exist"},
+	} {
+		c, _, _ := open(t)
+		c.Lacks = func(*v1.Pod) string { return "ResourceClaim ns/gpu" }
+		c.setObject(ref("a"), podGroup("u"), source.More{})
+		for _, p := range test.pods {
+			c.setPod(p)
+		}
+		r, ok := c.Report(ref("a"))
+		require.True(t, ok, name)
+		require.Equal(t, test.want, r.Refusal.Words, name)
+	}
+}

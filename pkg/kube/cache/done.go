@@ -14,13 +14,19 @@ import (
 
 // NewFinished returns an informer of pods that have succeeded or failed: the scheduler's
 // own leaves them out, and they are deleted as far as it can tell. Of pods without a
-// gang hardly anything is kept.
-func NewFinished(client kubernetes.Interface) (toolscache.SharedIndexInformer, error) {
+// gang hardly anything is kept. fill is done with each before; nil is nothing.
+func NewFinished(client kubernetes.Interface, fill toolscache.TransformFunc) (toolscache.SharedIndexInformer, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 	}))
 	informer := factory.Core().V1().Pods().Informer()
 	return informer, informer.SetTransform(func(object any) (any, error) {
+		if fill != nil {
+			var err error
+			if object, err = fill(object); err != nil {
+				return nil, err
+			}
+		}
 		if pod, ok := object.(*v1.Pod); ok {
 			return slim(pod), nil
 		}

@@ -21,6 +21,10 @@ func TestSlim(t *testing.T) {
 		"annotation": func(p *v1.Pod) {
 			p.Annotations[scheduling.AnnotationGangName], p.Annotations[scheduling.AnnotationMinAvailable] = "g", "2"
 		},
+		"workload": func(p *v1.Pod) {
+			name := "w/g"
+			p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
+		},
 		"volcano": func(p *v1.Pod) { p.Annotations["scheduling.k8s.io/group-name"] = "g" },
 		"grove":   func(p *v1.Pod) { p.Labels["grove.io/podgang"], p.Labels["grove.io/podclique"] = "g", "c" },
 		"lws": func(p *v1.Pod) {

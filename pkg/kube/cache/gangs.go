@@ -169,7 +169,9 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	} else {
 		c.Nominate(pod, "")
 	}
+	moved := false
 	if was := c.Pod(key); was != nil && source.Of(was) != ref {
+		moved = was.UID == pod.UID
 		c.dropPod(was) // its labels name another gang now, or none
 		if ref.IsZero() && pod.Spec.NodeName == "" && c.Free != nil {
 			c.Free(pod)
@@ -191,8 +193,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	if meant, names := source.Implied(pod); names != "" {
 		effects, notes = c.setElsewhere(pod, names, meant)
 	}
-	bound := old != nil && (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")
-	if bound && r.declared != nil && r.declared.Counts ||
+	if old != nil && r.declared != nil && r.declared.Counts && (c.held(old) != c.held(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
 		old == nil || !maps.Equal(old.Annotations, pod.Annotations) || !maps.Equal(old.Labels, pod.Labels) {
 		if r.declared.MayChangeWith(pod) {
 			effects = append(effects, c.redeclare(r)...)
@@ -200,7 +201,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		notes = append(notes, c.takeNotes(r)...)
 		notes = append(notes, c.podNotes(pod, r)...)
 	}
-	effects = append(effects, c.lead(r, pod)...)
+	effects = append(effects, c.lead(r, pod, moved)...)
 	effects = append(effects, c.see(pod, ref)...)
 	if !convert.Finished(pod) {
 		effects = append(effects, c.voidNomination(pod)...)
@@ -214,6 +215,11 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	c.mu.Unlock()
 	c.do(effects)
 	c.tell(notes)
+}
+
+// held says whether a member does not count yet. c.mu is held.
+func (c *Cache) held(pod *v1.Pod) bool {
+	return pod.Spec.NodeName == "" && (convert.Gated(pod) || !c.serves[pod.Spec.SchedulerName])
 }
 
 // asksElse says whether a pod may need something else than before.
@@ -258,9 +264,10 @@ func (c *Cache) see(pod *v1.Pod, of gang.Ref) []gang.Effect {
 
 // lead is for the leader of a gang that is made once more: the members that were made for the one
 // before are none of its gang, which begins anew. Their controller deletes them with that one, a
-// little later; the new leader would be taken for one who replaces a member of a gang that runs.
-// c.mu is held.
-func (c *Cache) lead(r *record, pod *v1.Pod) (effects []gang.Effect) {
+// little later; the new leader would be taken for one who replaces a member of a gang that runs. Pods are seen in the
+// order in which they are made. One that has moved here from another gang, since its labels were changed, is seen late:
+// of the members only those are not its own that are older. c.mu is held.
+func (c *Cache) lead(r *record, pod *v1.Pod, moved bool) (effects []gang.Effect) {
 	switch was := r.leader; {
 	case pod.DeletionTimestamp != nil:
 		return nil
@@ -276,8 +283,8 @@ func (c *Cache) lead(r *record, pod *v1.Pod) (effects []gang.Effect) {
 		r.leader = pod
 		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
 			member := r.Pods[key]
-			// Pods are seen in the order in which they are made.
-			if member.UID != pod.UID && (was != nil || !c.open.Load() && r.leftOver(member)) {
+			before := was != nil && (!moved || member.CreationTimestamp.Before(&pod.CreationTimestamp))
+			if member.UID != pod.UID && (before || !c.open.Load() && r.leftOver(member)) {
 				r.another(member)
 				effects = append(effects, c.see(member, r.Ref)...)
 			}
@@ -391,7 +398,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	r.declared, r.stale = nil, false
 	c.findOwner(r)
 	of := r.Gang
-	of.Done, of.Expected, of.Denied, of.Pointer = r.done, c.expected[r.owner.Kind], c.denied, c.pointer
+	of.Done, of.Expected, of.Denied, of.Pointer, of.Held = r.done, c.expected[r.owner.Kind] || c.seeks(r.owner.Kind), c.denied, c.pointer, c.held
 	of.Siblings, of.Above = c.siblings(r.owner), c.above(r.Owner)
 	d, ok := source.Declare(of, source.Defaults{
 		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.known(), Check: c.network.check,

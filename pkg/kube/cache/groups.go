@@ -71,7 +71,7 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
 		return nil, unknown(key)
 	}
 	out := &Group{Group: *g, Pods: map[string]*v1.Pod{}}
-	var from *record
+	var records []*record
 	for _, member := range g.Gangs {
 		r := c.gangs[member.Ref]
 		if r == nil {
@@ -79,14 +79,10 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
 		}
 		maps.Copy(out.Pods, r.Pods)
 		out.add(r)
-		gather := out.takeOwn(r)
-		if gather == nil {
-			continue
-		}
-		if out.Gather != nil && !source.SameGather(gather, out.Gather) {
-			return nil, gang.Refusal{By: gang.Conflict, Words: conflict(from, r)}
-		}
-		out.Gather, from = gather, r
+		records = append(records, r)
+	}
+	if why := out.gathers(records); why.Is() {
+		return nil, why
 	}
 	for _, ref := range out.Whole() {
 		if why := out.split(c.gangs[ref]); why.Is() {
@@ -94,6 +90,32 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
 		}
 	}
 	return out, gang.Refusal{}
+}
+
+// gathers notes what the gangs say of how members gather. Rules about each gang by itself are those of all gangs if all
+// say the same, else of the gang that says them; what they say of the group must be the same.
+func (g *Group) gathers(records []*record) gang.Refusal {
+	alike, first := true, (*scheduling.GatherSpec)(nil)
+	for _, r := range records {
+		switch gather := r.gather(); {
+		case first == nil:
+			first = gather
+		case gather != nil:
+			alike = alike && source.SameGather(gather, first)
+		}
+	}
+	var from *record
+	for _, r := range records {
+		gather := g.takeOwn(r, !alike)
+		if gather == nil {
+			continue
+		}
+		if g.Gather != nil && !source.SameGather(gather, g.Gather) {
+			return gang.Refusal{By: gang.Conflict, Words: conflict(from, r)}
+		}
+		g.Gather, from = gather, r
+	}
+	return gang.Refusal{}
 }
 
 func conflict(x, y *record) string {
@@ -104,8 +126,9 @@ func conflict(x, y *record) string {
 	return words + "carry different " + scheduling.AnnotationTopologySpec
 }
 
-// takeOwn notes what a gang asks for beside its group, and returns what it says of the group.
-func (g *Group) takeOwn(r *record) *scheduling.GatherSpec {
+// takeOwn notes what a gang asks for beside its group, and returns what it says of the group. apart says that what it says
+// of each gang is about this one.
+func (g *Group) takeOwn(r *record, apart bool) *scheduling.GatherSpec {
 	for _, own := range r.branches() {
 		if !slices.ContainsFunc(g.Own, func(o convert.Own) bool {
 			return slices.Equal(o.Gangs, own.Gangs) && source.SameGather(o.Gather, own.Gather)
@@ -114,7 +137,7 @@ func (g *Group) takeOwn(r *record) *scheduling.GatherSpec {
 		}
 	}
 	gather := r.gather()
-	if gather == nil || !r.declared.Apart {
+	if gather == nil || !apart && !r.declared.Apart {
 		return gather
 	}
 	shared, own := &scheduling.GatherSpec{}, &scheduling.GatherSpec{}

@@ -26,6 +26,7 @@ const (
 	UnknownKey           = "UnknownKey"    // somebody meant something by it
 	QuotaNotFound        = "QuotaNotFound" // a pod names it
 	QuotaNotUsable       = "QuotaNotUsable"
+	QuotaRevoked         = "QuotaRevoked" // gangs leave that a quota has had too much with for long
 )
 
 // takeNotes returns the notes on a gang that people have not been told, and counts

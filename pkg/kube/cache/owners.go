@@ -163,16 +163,46 @@ func (c *Cache) wants(kind string) bool {
 	return c.wanted[kind]
 }
 
-// expect notes that all objects of a kind are known from now on, or soon.
-func (c *Cache) expect(kind string) {
+// seeks says whether gangs name owners of a kind for which nobody has looked since the first of them came: it may have
+// been installed a moment ago, and what its objects say would be missing. c.mu is held.
+func (c *Cache) seeks(kind string) bool {
+	return c.sought != nil && kind != "" && c.wanted[kind] && !c.expected[kind] && !c.sought[kind]
+}
+
+// missing is seeks for who does not hold c.mu.
+func (c *Cache) missing(kind string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.seeks(kind)
+}
+
+// looked notes that a kind was looked for that gangs name, and is not to be read.
+func (c *Cache) looked(kind string) {
+	if !c.missing(kind) {
+		return
+	}
 	c.mu.Lock()
-	c.expected[kind] = true
-	var effects []gang.Effect
+	c.sought[kind] = true
+	effects := c.redeclareOwned(kind)
+	c.mu.Unlock()
+	c.do(effects)
+}
+
+// redeclareOwned declares all gangs anew that name owners of a kind. c.mu is held.
+func (c *Cache) redeclareOwned(kind string) (effects []gang.Effect) {
 	for _, ref := range c.refs() {
 		if r := c.gangs[ref]; r.owner.Kind == kind {
 			effects = append(effects, c.redeclare(r)...)
 		}
 	}
+	return effects
+}
+
+// expect notes that all objects of a kind are known from now on, or soon.
+func (c *Cache) expect(kind string) {
+	c.mu.Lock()
+	c.expected[kind] = true
+	effects := c.redeclareOwned(kind)
 	c.mu.Unlock()
 	c.do(effects)
 }

@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -147,6 +151,28 @@ func TestALeaderMadeAgain(t *testing.T) {
 		c.setPod(at("1", 1, onNode))
 		c.open.Store(true)
 		require.Empty(t, c.why(t, c.Pod("ns/p0")), "another API server made it, of which the clock is late")
+	})
+	labelled := func(p *v1.Pod) { p.Labels[scheduling.LabelPodGroup] = "a-0-r" }
+	t.Run("its label comes late", func(t *testing.T) {
+		c, _, _ := open(t)
+		c.setObject(ref("a-0-r"), podGroup("1"), source.More{})
+		c.setPod(at("0", 1, onNode, labelled))
+		c.setPod(at("1", 1, onNode, labelled))
+		c.dropPod(at("0", 1, onNode, labelled))
+		c.setPod(at("0", 9))
+		c.setPod(at("1", 9, labelled))
+		c.setPod(at("0", 9, labelled))
+		require.Empty(t, c.why(t, c.Pod("ns/p0")), "the new worker was made after it, and was in the gang before")
+	})
+	t.Run("its label comes late, and an older worker is there", func(t *testing.T) {
+		c, _, _ := open(t)
+		c.setObject(ref("a-0-r"), podGroup("1"), source.More{})
+		c.setPod(at("0", 1, onNode, labelled))
+		c.setPod(at("1", 1, onNode, labelled))
+		c.dropPod(at("0", 1, onNode, labelled))
+		c.setPod(at("0", 9))
+		c.setPod(at("0", 9, labelled))
+		require.Equal(t, "1 of 2 members exist", c.why(t, c.Pod("ns/p0")))
 	})
 	t.Run("a worker is made again", func(t *testing.T) {
 		c, _, _ := open(t)
@@ -538,6 +564,50 @@ func TestRulesApart(t *testing.T) {
 	require.Equal(t, "SpineLayer", all.Rules[0].Layer)
 }
 
+// TestRulesOfEach: PodGroups of one group may have other rules for themselves, as scope PodGroup says; what all say of the
+// group counts for all, and if all say the same so do the rules for each.
+func TestRulesOfEach(t *testing.T) {
+	const both = `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"},{"layer":"BlockLayer","strategy":"MustGather","scope":"PodGroup"}]}`
+	const other = `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`
+	for name, c := range map[string]struct {
+		a, b, own, all string
+		refused        bool
+	}{
+		"one has a rule of its own": {a: both, b: must, own: "a:BlockLayer ", all: "SpineLayer "},
+		"all have the same":         {a: both, b: both, all: "SpineLayer BlockLayer "},
+		"one says nothing":          {a: both, all: "SpineLayer BlockLayer "},
+		"of all something else":     {a: must, b: other, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache, _, _ := open(t)
+			cache.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
+			for of, says := range map[string]string{"a": c.a, "b": c.b} {
+				pg := podGroup("1")
+				pg.Name = of
+				pg.Annotations = map[string]string{scheduling.AnnotationGroups: `["ns/a","ns/b"]`}
+				if says != "" {
+					pg.Annotations[scheduling.AnnotationTopologySpec] = says
+				}
+				cache.setObject(ref(of), pg, source.More{})
+			}
+			g, refusal := cache.GroupOf(ref("a"))
+			require.Equal(t, c.refused, refusal.Is(), refusal.Words)
+			if c.refused {
+				return
+			}
+			own, all := "", ""
+			for _, o := range g.Own {
+				own += o.Gangs[0].Name + ":" + o.Gather.Rules[0].Layer + " "
+			}
+			for _, rule := range g.Gather.Rules {
+				all += rule.Layer + " "
+			}
+			require.Equal(t, c.own, own)
+			require.Equal(t, c.all, all)
+		})
+	}
+}
+
 // TestRulesThatAreTakenBack: who said a rule does not say it any more.
 func TestRulesThatAreTakenBack(t *testing.T) {
 	c, _, _ := open(t)
@@ -785,5 +855,99 @@ func TestVersions(t *testing.T) {
 			require.Len(t, w.started, len(c.want))
 			stop()
 		})
+	}
+}
+
+// TestInstalledLater: who is the first to name an owner of a kind that is not served waits until it was looked for
+// once more. It may have been installed a moment ago, and its rule would be missing.
+func TestInstalledLater(t *testing.T) {
+	for name, served := range map[string]bool{"it was installed": true, "it is not there": false} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := open(t)
+			c.sought = map[string]bool{}
+			of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
+			is := false
+			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			w := &watcher{
+				cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
+				src: Source{Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && is, nil }},
+			}
+			w.discover(ctx, c.Clock.Now())
+			require.False(t, w.behind(time.Second))
+
+			is = served
+			leader := member("a-0", leaderOf("a", "0", "1"))
+			c.setPod(leader)
+			require.Contains(t, c.why(t, leader), "which its members name, is not known")
+			require.True(t, w.behind(time.Second))
+			require.False(t, w.behind(0), "it was asked for a moment ago")
+			w.discover(ctx, c.Clock.Now())
+			require.False(t, w.behind(time.Second))
+			if served {
+				require.Contains(t, c.why(t, leader), "which its members name, is not known", "until it is seen")
+			} else {
+				require.Empty(t, c.why(t, leader), "its pods say enough")
+			}
+		})
+	}
+}
+
+// TestGoneBeforeItIsRead: a CRD that is deleted while this process starts keeps nobody waiting, and is read when it is
+// there again.
+func TestGoneBeforeItIsRead(t *testing.T) {
+	of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})
+	var served, readable atomic.Bool
+	client.PrependReactor("list", of.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		return !readable.Load(), nil, apierrors.NewNotFound(of.GroupResource(), "")
+	})
+	c, _, _ := open(t)
+	c.open.Store(false)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := &watcher{
+		cache: c, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{},
+		src: Source{Dynamic: client, Served: func(r schema.GroupVersionResource) (bool, error) { return r == of && served.Load(), nil }},
+	}
+	served.Store(true)
+	w.discover(ctx, c.Clock.Now())
+	w.discover(ctx, c.Clock.Now())
+	require.Equal(t, []string{of.GroupResource().String()}, w.unsynced(), "it is served, and not read yet")
+	served.Store(false)
+	w.discover(ctx, c.Clock.Now())
+	require.Empty(t, w.unsynced())
+	served.Store(true)
+	readable.Store(true)
+	w.discover(ctx, c.Clock.Now())
+	require.Eventually(t, func() bool { return w.started[of] && len(w.unsynced()) == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// TestBeginsWithout: others' APIs of which the first list does not come keep everybody out for a minute, and then only their own
+// gangs; Muster's own, and quotas, for as long as it takes.
+func TestBeginsWithout(t *testing.T) {
+	lws := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
+	quotas := schema.GroupVersionResource{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Resource: "elasticquotas"}
+	for _, c := range []struct {
+		missing schema.GroupVersionResource
+		waited  time.Duration
+		begins  bool
+	}{
+		{lws, beginWithout - time.Second, false},
+		{lws, beginWithout, true},
+		{quotas, 100 * beginWithout, false},
+		{sigs.PodGroups, 100 * beginWithout, false},
+		{koordinator.ClusterNetworkTopologies, 100 * beginWithout, false},
+	} {
+		cache, _, _ := open(t)
+		cache.Beside = []Beside{{Resource: quotas}}
+		w := &watcher{
+			cache: cache, customs: cache.customs(t.Context()),
+			synced: map[string]func() bool{"nodes": func() bool { return true }, c.missing.GroupResource().String(): func() bool { return false }},
+		}
+		require.Equal(t, c.begins, w.hasSeen(t.Context(), cache.Clock.Now(), c.waited), "%s after %s", c.missing.Resource, c.waited)
+		w.synced["nodes"] = func() bool { return false }
+		require.False(t, w.hasSeen(t.Context(), cache.Clock.Now(), 100*beginWithout), "nodes are needed")
 	}
 }

@@ -14,12 +14,13 @@ import (
 )
 
 // The members of a gang may form sub-groups by their labels (source.SubGroups), which only its object
-// knows. To the book the gang is one; planners see each sub-group as a gang of its own in the group,
-// and those that are in none as another.
+// knows, or be of several tasks. To the book the gang is one; planners see each sub-group or task as a gang
+// of its own in the group, and those that are in none as another.
 
 // split gives a gang's sub-groups the place of the gang in a group, or says which of them are missing.
 func (g *Group) split(r *record) gang.Refusal {
 	if r.declared == nil || len(r.declared.SubGroups) == 0 {
+		g.splitTasks(r)
 		return gang.Refusal{}
 	}
 	at := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
@@ -39,16 +40,64 @@ func (g *Group) split(r *record) gang.Refusal {
 			g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{parts[i].Ref}, Gather: r.declared.SubGroups[s.policy].Gather})
 		}
 	}
+	g.replace(at, parts, p)
+	return gang.Refusal{}
+}
+
+// splitTasks has a gang start with as many members of each of its tasks as these need, where it has more
+// members than it needs in all. What it needs beyond that any task may give: those that come first do.
+func (g *Group) splitTasks(r *record) {
+	at := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
+	if r.declared == nil || len(r.declared.Tasks) == 0 || g.Gangs[at].Need == 0 {
+		return
+	}
+	p := g.parts(r)
+	if of := g.Gangs[at]; len(p.all) > 1 && p.most() > of.Need {
+		parts := p.tasks(of, r.declared.Tasks)
+		if g.Choice != nil {
+			var all []choice.Gang
+			for _, part := range parts {
+				all = append(all, choice.Gang{Need: part.Need})
+			}
+			g.Choice.Gangs = slices.Concat(g.Choice.Gangs[:at], all, g.Choice.Gangs[at+1:])
+		}
+		g.replace(at, parts, p)
+	}
+}
+
+// tasks are the parts of a gang in the shape of gangs, where each is a task that needs so many members.
+func (p *parts) tasks(of gang.Gang, least map[string]int) (out []gang.Gang) {
+	left := of.Need
+	for _, s := range p.all {
+		is := of
+		is.Ref, is.Started = of.Ref.Part(s.name), s.placed
+		is.Need = min(max(0, least[s.name]-s.placed), s.exist-s.placed)
+		left -= is.Need
+		out = append(out, is)
+	}
+	for i, s := range p.all {
+		more := min(max(0, left), s.exist-s.placed-out[i].Need)
+		left -= more
+		out[i].Need += more
+		out[i].Min = s.placed + out[i].Need
+	}
+	return out
+}
+
+// replace puts the parts of a gang in its place.
+func (g *Group) replace(at int, parts []gang.Gang, p *parts) {
+	whole := g.Gangs[at].Ref
 	g.Gangs = slices.Concat(g.Gangs[:at], parts, g.Gangs[at+1:])
 	for _, members := range [][]gang.Member{g.Pending, g.Bound} {
 		for i := range members {
-			if m := &members[i]; m.Gang == r.Ref {
-				m.Gang = r.Ref.Part(p.of[m.Pod])
+			if m := &members[i]; m.Gang == whole {
+				m.Gang = whole.Part(p.of[m.Pod])
 			}
 		}
 	}
-	g.Count()
-	return gang.Refusal{}
+	if g.Choice != nil {
+		g.Count()
+	}
 }
 
 // parts are the sub-groups of a gang, in the order of their policies and names, and last those who

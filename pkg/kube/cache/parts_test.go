@@ -95,3 +95,46 @@ func TestSubGroups(t *testing.T) {
 		})
 	}
 }
+
+// TestTasks: of a gang that has more members than it needs each task starts with its own, and who comes first
+// makes up for the rest of what the gang needs. Members are written as their task.
+func TestTasks(t *testing.T) {
+	for name, c := range map[string]struct {
+		tasks   map[string]int
+		min     int32
+		members string
+		want    string // task:need/min
+	}{
+		"all are needed":            {map[string]int{"a": 1, "b": 2}, 3, "b b a", ":3/3"},
+		"one more":                  {map[string]int{"a": 1, "b": 2}, 3, "b b b a", "a:1/1 b:2/2"},
+		"two beyond the tasks' own": {map[string]int{"a": 1, "b": 1}, 4, "b b b a a", "a:2/2 b:2/2"},
+		"who is of no task":         {map[string]int{"a": 1}, 2, "- - a", ":1/1 a:1/1"},
+		"one task, and nobody else": {map[string]int{"a": 1}, 1, "a a", ":1/1"},
+		"some run":                  {map[string]int{"a": 1, "b": 2}, 3, "b@n b b a a", "a:1/1 b:1/2"},
+		"one runs for nothing":      {map[string]int{"a": 1, "b": 2}, 3, "b@n b@n a a b", "a:1/1 b:0/2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ca, _, _ := open(t)
+			pg := podGroup("u")
+			pg.Spec.MinMember = c.min
+			volcano := gang.Ref{Source: "podgroup-volcano", Namespace: "ns", Name: "a"}
+			ca.setObject(volcano, pg, source.More{Tasks: c.tasks})
+			for i, says := range strings.Fields(c.members) {
+				task, node, _ := strings.Cut(says, "@")
+				ca.setPod(member(fmt.Sprint("m-", i), func(p *v1.Pod) {
+					p.Labels = map[string]string{"volcano.sh/task-spec": strings.TrimPrefix(task, "-")}
+					p.Annotations = map[string]string{"scheduling.k8s.io/group-name": "a"}
+					p.Spec.NodeName = node
+				}))
+			}
+			g, refusal := ca.GroupOf(volcano)
+			require.False(t, refusal.Is(), refusal.Words)
+			var got []string
+			for _, of := range g.Gangs {
+				require.Equal(t, volcano, of.Ref.Whole())
+				got = append(got, fmt.Sprintf("%s:%d/%d", of.Ref.PartName(), of.Need, of.Min))
+			}
+			require.Equal(t, c.want, strings.Join(got, " "))
+		})
+	}
+}

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -143,11 +144,30 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 			out.Failed++
 		}
 	}
+	if why := c.lacking(r, out.State); why != "" {
+		out.Refusal = gang.Refusal{By: gang.Missing, Words: why}
+	}
 	domain, _ := tree.Enclosing(slices.Values(bound))
 	out.Domain = tree.Path(domain)
 	out.OneByOne = c.oneByOne(out.State)
 	out.Owners = slices.SortedFunc(maps.Keys(owners), topology.CompareNames)
 	return out, true
+}
+
+// lacking says what the first member of a gang lacks for which a gang is not tried that waits for nothing else;
+// "" if nothing. c.mu is held.
+func (c *Cache) lacking(r *record, s gang.State) string {
+	if c.Lacks == nil || s.Refusal.Is() || s.Planned > 0 || s.Reserved || s.Bound+s.Done >= s.Min {
+		return ""
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
+		if p := r.Pods[key]; p.Spec.NodeName == "" && len(p.Spec.ResourceClaims) > 0 {
+			if why := c.Lacks(p); why != "" {
+				return fmt.Sprintf("member %s names %s, which does not exist", key, why)
+			}
+		}
+	}
+	return ""
 }
 
 // Object is what declares a gang; nil if nothing does. It must not be changed.
@@ -308,6 +328,13 @@ func (c *Cache) Short(ref gang.Ref) bool {
 	defer c.mu.RUnlock()
 	s := c.book.State(ref)
 	return s.Bound+s.Done < s.Min
+}
+
+// Misses says whether a gang lists one that does not exist, without which it does not start.
+func (c *Cache) Misses(ref gang.Ref) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.Misses(ref)
 }
 
 // Pending returns the members of a gang that wait for a node.

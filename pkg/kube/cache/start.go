@@ -35,6 +35,8 @@ type Source struct {
 	// Served says whether the API server serves a custom resource now. The error is an ErrDenied
 	// if it does, and the resource may not be read.
 	Served func(schema.GroupVersionResource) (bool, error)
+	// Later says that the API server may begin to serve more of them at any moment.
+	Later bool
 }
 
 // ErrDenied says that a resource may not be read.
@@ -47,6 +49,7 @@ type custom struct {
 	optional  bool
 	owners    string // of which kind its objects are; "" if they own no gangs
 	lazy      bool   // only if gangs name such owners
+	beside    bool   // it limits gangs of all sources, as quotas do, and declares none
 	set, drop func(*unstructured.Unstructured)
 }
 
@@ -66,7 +69,7 @@ func (c *Cache) customs(ctx context.Context) []custom {
 		all = append(all, custom{gvr: o.Resource, optional: true, owners: o.Kind, lazy: o.Lazy, set: set, drop: drop})
 	}
 	for _, b := range c.Beside {
-		all = append(all, custom{gvr: b.Resource, optional: true, set: b.Set, drop: b.Drop})
+		all = append(all, custom{gvr: b.Resource, optional: true, beside: true, set: b.Set, drop: b.Drop})
 	}
 	return all
 }
@@ -74,7 +77,9 @@ func (c *Cache) customs(ctx context.Context) []custom {
 const (
 	pollEvery     = 100 * time.Millisecond
 	discoverEvery = 5 * time.Second
+	lookAgain     = 500 * time.Millisecond // for what gangs wait for
 	complainEvery = 20 * time.Second
+	beginWithout  = time.Minute // for the first lists of others' APIs
 )
 
 // Start registers with the shared informers, which the scheduler starts, and in the
@@ -93,6 +98,11 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 	}
 	if _, err := src.Core.Core().V1().Namespaces().Informer().AddEventHandler(c.namespaceHandler()); err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
+	}
+	if src.Later {
+		c.mu.Lock()
+		c.sought = map[string]bool{}
+		c.mu.Unlock()
 	}
 	w := &watcher{cache: c, src: src, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced}}
 	if src.Finished != nil {
@@ -159,8 +169,16 @@ type watcher struct {
 	synced  map[string]func() bool // what must have been seen once, by name
 	customs []custom
 	started map[schema.GroupVersionResource]bool
-	looked  map[string]bool // for which kinds of owners somebody has looked
+	begun   map[schema.GroupVersionResource]begun // of them, those whose first list has yet to come when this process starts
+	looked  map[string]bool                       // for which kinds of owners somebody has looked
 	said    map[string]time.Time
+}
+
+// begun is an informer that has begun.
+type begun struct {
+	gvr    schema.GroupVersionResource // the version that is read
+	synced func() bool
+	stop   context.CancelFunc
 }
 
 func (w *watcher) run(ctx context.Context) {
@@ -170,19 +188,12 @@ func (w *watcher) run(ctx context.Context) {
 	var discovered time.Time
 	for first := true; ; first = false {
 		now := w.cache.Clock.Now()
-		if first || now.Sub(discovered) >= discoverEvery || w.behind() {
+		if first || now.Sub(discovered) >= discoverEvery || w.behind(now.Sub(discovered)) {
 			w.discover(ctx, now)
 			discovered = now
 		}
-		if !w.cache.open.Load() {
-			if missing := w.unsynced(); len(missing) == 0 {
-				if w.cache.Leading() {
-					w.cache.ready()
-				}
-			} else if now.Sub(began) >= complainEvery {
-				w.complain(ctx, now, "still waiting for the first list of "+strings.Join(missing, ", ")+
-					"; are list and watch permitted?")
-			}
+		if !w.cache.open.Load() && w.hasSeen(ctx, now, now.Sub(began)) && w.cache.Leading() {
+			w.cache.ready()
 		}
 		select {
 		case <-ctx.Done():
@@ -192,13 +203,43 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// behind says whether gangs name owners of a kind that nobody has looked for yet.
-func (w *watcher) behind() bool {
-	return slices.ContainsFunc(w.customs, func(r custom) bool { return r.lazy && !w.looked[r.owners] && w.cache.wants(r.owners) })
+// hasSeen says whether gangs may enter: the first list of all that declares them has come, or will not come of an API that is not
+// Muster's own, such as one whose conversion webhook is broken. Only its own gangs wait for that one then.
+func (w *watcher) hasSeen(ctx context.Context, now time.Time, waited time.Duration) bool {
+	missing := w.unsynced()
+	switch {
+	case len(missing) == 0:
+		return true
+	case waited >= beginWithout && !slices.ContainsFunc(missing, w.needs):
+		w.complain(ctx, now, fmt.Sprintf("begins without %s, of which the first list has not come for %s: gangs that it declares wait for it",
+			strings.Join(missing, ", "), beginWithout))
+		return true
+	case waited >= complainEvery:
+		w.complain(ctx, now, "still waiting for the first list of "+strings.Join(missing, ", ")+"; are list and watch permitted?")
+	}
+	return false
+}
+
+// needs says whether nobody can be placed before a resource was read: without quotas more would run than may.
+func (w *watcher) needs(name string) bool {
+	return !slices.ContainsFunc(w.customs, func(r custom) bool {
+		return r.optional && !r.beside && slices.ContainsFunc(append([]schema.GroupVersionResource{r.gvr}, r.others...), func(of schema.GroupVersionResource) bool {
+			return of.GroupResource().String() == name
+		})
+	})
+}
+
+// behind says whether gangs name owners of a kind that nobody has looked for yet, or not since they came. If
+// the API server did not answer it is not asked again at once.
+func (w *watcher) behind(since time.Duration) bool {
+	return slices.ContainsFunc(w.customs, func(r custom) bool {
+		return r.lazy && !w.looked[r.owners] && w.cache.wants(r.owners) || since >= lookAgain && r.owners != "" && w.cache.missing(r.owners)
+	})
 }
 
 // discover starts an informer for each resource that is served and has none.
 func (w *watcher) discover(ctx context.Context, now time.Time) {
+	w.giveUp()
 	for _, r := range w.customs {
 		if w.started[r.gvr] || r.lazy && !w.cache.wants(r.owners) {
 			continue
@@ -217,20 +258,41 @@ func (w *watcher) discover(ctx context.Context, now time.Time) {
 		switch {
 		case errors.Is(err, ErrDenied):
 			w.cache.deny(r.gvr, true)
+			w.cache.looked(r.owners)
 			w.complain(ctx, now, err.Error())
 		case err != nil:
 			w.complain(ctx, now, fmt.Sprintf("cannot find out whether %s is served: %v", name, err))
 		case served:
 			w.started[key] = true
 			w.cache.deny(r.gvr, false)
-			w.start(ctx, r)
+			w.start(ctx, key, r)
 			if r.owners != "" {
 				w.cache.expect(r.owners)
 			}
 		case !r.optional:
 			w.complain(ctx, now, fmt.Sprintf("CustomResourceDefinition %s (%s) is not installed: apply manifests/crd",
 				name, r.gvr.Version))
+		default:
+			w.cache.looked(r.owners)
 		}
+	}
+}
+
+// giveUp stops waiting for the first list of what was served and is not any more: its CRD was deleted meanwhile, and
+// no gang would ever enter for that. It begins anew where it is served again.
+func (w *watcher) giveUp() {
+	for key, b := range w.begun {
+		if w.cache.open.Load() || b.synced() {
+			delete(w.begun, key)
+			continue
+		}
+		if served, err := w.src.Served(b.gvr); served || err != nil {
+			continue
+		}
+		b.stop()
+		delete(w.begun, key)
+		delete(w.started, key)
+		delete(w.synced, b.gvr.GroupResource().String())
 	}
 }
 
@@ -256,7 +318,8 @@ func (w *watcher) unsynced() (names []string) {
 	return names
 }
 
-func (w *watcher) start(ctx context.Context, r custom) {
+// start begins to watch a resource, filed under the first of its versions.
+func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r custom) {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(w.src.Dynamic, 0).ForResource(r.gvr).Informer()
 	name := r.gvr.GroupResource().String()
 	_ = informer.SetTransform(withoutHistory)
@@ -272,10 +335,18 @@ func (w *watcher) start(ctx context.Context, r custom) {
 		klog.FromContext(ctx).Error(err, "cannot watch", "resource", name)
 		return
 	}
+	ctx, stop := context.WithCancel(ctx)
 	if !w.cache.open.Load() {
 		w.synced[name] = registration.HasSynced
+		if w.begun == nil {
+			w.begun = map[schema.GroupVersionResource]begun{}
+		}
+		w.begun[key] = begun{r.gvr, registration.HasSynced, stop}
 	}
-	go informer.RunWithContext(ctx)
+	go func() {
+		defer stop()
+		informer.RunWithContext(ctx)
+	}()
 }
 
 // withoutHistory drops who wrote which field when, which nobody here reads and which is
@@ -315,14 +386,9 @@ func (c *Cache) topologyHandlers(ctx context.Context) (set, drop func(*unstructu
 
 func (c *Cache) objectHandlers(ctx context.Context, from *source.Source) (set, drop func(*unstructured.Unstructured)) {
 	set = func(u *unstructured.Unstructured) {
-		pg, err := from.Object.Read(u)
+		pg, more, err := from.ReadObject(u)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "cannot read "+from.Object.Kind, "object", klog.KObj(u))
-			return
-		}
-		var more source.More
-		if from.Object.More != nil {
-			more = from.Object.More(u)
 		}
 		c.setObject(from.Ref(u), pg, more)
 	}
@@ -335,7 +401,6 @@ func (c *Cache) ownerHandlers(ctx context.Context, kind *source.Owner) (set, dro
 		owned, err := kind.ReadOwner(u)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "cannot read "+kind.Kind, "object", klog.KObj(u))
-			return
 		}
 		c.setOwner(owned)
 	}
@@ -353,6 +418,7 @@ func (c *Cache) ready() {
 	c.mu.Lock()
 	effects := c.reached()
 	c.book.Resume(c.Clock.Now())
+	c.bereft = c.leadersAlone()
 	effects = append(effects, c.restore()...)
 	for _, ref := range c.book.Gangs() {
 		effects = append(effects, c.book.Review(ref)...)

@@ -28,8 +28,18 @@ type Memory struct {
 	reasons   reasons
 }
 
-// mostTemplates bounds the memory: about 40 bytes for each node and template.
-const mostTemplates = 32
+// What bounds the memory: about 40 bytes for each node and template, so 80 MB at the most unless there are more than 65,000 nodes.
+// Who is tried at each change comes back in the order of the queue: with one template too few, none of them would be known.
+const (
+	fewestTemplates = 32
+	mostTemplates   = 512
+	mostAnswers     = 1 << 21
+)
+
+// remembered is how many templates are remembered where there are so many nodes.
+func remembered(nodes int) int {
+	return min(max(mostAnswers/max(nodes, 1), fewestTemplates), mostTemplates)
+}
 
 // NewMemory returns an empty memory for a profile.
 func NewMemory(profile framework.Framework) *Memory {
@@ -74,7 +84,7 @@ func (c Counts) Why(node int) *Reasons { return c.why[node] }
 func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, beside map[int]Pods) Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.template(c)
+	t := m.template(c, len(nodes))
 	keys := make(map[int]string, len(beside))
 	for i, pods := range beside {
 		keys[i] = pods.Key()
@@ -119,14 +129,14 @@ func (m *Memory) forEach(ctx context.Context, nodes []int, do func(node int)) {
 
 // template returns what is known of a counter's template; if nothing, or if nothing can
 // be, an empty one.
-func (m *Memory) template(c *Counter) *template {
+func (m *Memory) template(c *Counter, nodes int) *template {
 	m.asked++
 	if c.reads.key == "" {
 		return &template{}
 	}
 	t := m.templates[c.reads.key]
 	if t == nil {
-		m.makeRoom()
+		m.makeRoom(nodes)
 		t = &template{fills: &fills{}, by: &refusers{}}
 		m.templates[c.reads.key] = t
 	}
@@ -139,18 +149,17 @@ func (m *Memory) template(c *Counter) *template {
 	return t
 }
 
-// makeRoom forgets the template that was not asked about for longest, if there are many.
-func (m *Memory) makeRoom() {
-	if len(m.templates) < mostTemplates {
-		return
-	}
-	oldest := ""
-	for key, t := range m.templates {
-		if oldest == "" || t.asked < m.templates[oldest].asked {
-			oldest = key
+// makeRoom forgets the templates that were not asked about for longest, if there are many for so many nodes.
+func (m *Memory) makeRoom(nodes int) {
+	for len(m.templates) >= remembered(nodes) {
+		oldest := ""
+		for key, t := range m.templates {
+			if oldest == "" || t.asked < m.templates[oldest].asked {
+				oldest = key
+			}
 		}
+		delete(m.templates, oldest)
 	}
-	delete(m.templates, oldest)
 }
 
 // changed lists the nodes of which the answers are not known.

@@ -267,3 +267,23 @@ func TestPortsOfInitContainers(t *testing.T) {
 		require.Equal(t, want.slots, m.Count(t.Context(), counter, c.list(), nil).Slots[0])
 	}
 }
+
+// TestMemoryOfManyTemplates: gangs that ask for different things are tried in turn, again and again. With one template too few
+// remembered the Filters would run for all of them each time.
+func TestMemoryOfManyTemplates(t *testing.T) {
+	c := newCluster(t)
+	c.setNode(node("n", "4").Obj())
+	nodes := c.list()
+	m := fit.NewMemory(c)
+	round := func() int64 {
+		before := fit.Runs()
+		for i := range 200 {
+			counter, err := fit.NewCounter(t.Context(), c, pod("m").Req(map[v1.ResourceName]string{v1.ResourceCPU: fmt.Sprintf("%dm", 1000+i)}).Obj())
+			require.NoError(t, err)
+			m.Count(t.Context(), counter, nodes, nil)
+		}
+		return fit.Runs() - before
+	}
+	require.NotZero(t, round())
+	require.Zero(t, round(), "nothing has changed")
+}

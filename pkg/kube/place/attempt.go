@@ -90,6 +90,7 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 		return nil, err
 	}
 	a.near()
+	a.preferred()
 	counts := make([]fit.Counts, len(a.kinds))
 	for k := range a.kinds {
 		counts[k] = a.memory.Count(ctx, a.kinds[k].counter, a.Nodes, a.beside)

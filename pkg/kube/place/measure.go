@@ -1,6 +1,7 @@
 package place
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -41,6 +42,8 @@ func (a *Attempt) Largest(places []gang.Place) (out []InLayer) {
 type Spread struct {
 	Layer          string
 	Touched, Least int
+	// Names are the domains, if there are several and what members have is of use in one only.
+	Names []string
 }
 
 // Spread says, by layer from below the top, how many domains places touch, and the fewest that free slots
@@ -51,6 +54,7 @@ func (a *Attempt) Spread(places []gang.Place) (out []Spread) {
 		return nil
 	}
 	tree := a.Net.Tree
+	near, _ := a.Net.LayerOf(a.pages.Near())
 	sum := offer.Sum(tree, a.World.Free)
 	want := offer.Slots(len(places))
 	for layer := 1; layer <= tree.Depth(); layer++ {
@@ -64,7 +68,13 @@ func (a *Attempt) Spread(places []gang.Place) (out []Spread) {
 		if least > 1 { // else it is the least there is
 			least = min(least, fewest(tree, sum, a.All.Must, layer, want))
 		}
-		out = append(out, Spread{Layer: tree.LayerNames()[layer], Touched: len(touched), Least: least})
+		at := Spread{Layer: tree.LayerNames()[layer], Touched: len(touched), Least: least}
+		if layer == near && len(touched) > 1 {
+			for _, d := range slices.Sorted(maps.Keys(touched)) {
+				at.Names = append(at.Names, tree.Name(d))
+			}
+		}
+		out = append(out, at)
 	}
 	return out
 }

@@ -92,10 +92,10 @@ func onNodes(a *Attempt, nodes ...string) (places []gang.Place) {
 func TestMeasures(t *testing.T) {
 	a := measured(2, 2, 2)
 	near := onNodes(a, "n-0-0-0", "n-0-0-0", "n-0-0-1", "n-0-0-1")
-	require.Equal(t, []Spread{{"Spine", 1, 1}, {"Block", 1, 1}, {topology.NodeLayer, 2, 2}}, a.Spread(near))
+	require.Equal(t, []Spread{{"Spine", 1, 1, nil}, {"Block", 1, 1, nil}, {topology.NodeLayer, 2, 2, nil}}, a.Spread(near))
 	require.Equal(t, []InLayer{{topology.RootLayer, 12}, {"Spine", 8}, {"Block", 4}}, a.Largest(near))
 	far := onNodes(a, "n-0-0-0", "n-0-1-0", "n-1-0-0", "n-1-1-0")
-	require.Equal(t, []Spread{{"Spine", 2, 1}, {"Block", 4, 1}, {topology.NodeLayer, 4, 2}}, a.Spread(far))
+	require.Equal(t, []Spread{{"Spine", 2, 1, nil}, {"Block", 4, 1, nil}, {topology.NodeLayer, 4, 2, nil}}, a.Spread(far))
 	require.Equal(t, []InLayer{{topology.RootLayer, 12}, {"Spine", 6}, {"Block", 3}}, a.Largest(far))
 	a.Group.Bound = []gang.Member{{Pod: "q", Node: "n-0-0-0"}}
 	require.Nil(t, a.Spread(far), "it has started")

@@ -21,6 +21,7 @@
 //	pin.go         who runs where there is no room for the rest
 //	class.go       which groups ask for the same
 //	layout.go      where the nodes of a snapshot stand in the tree
+//	extend.go      ledgers and preferences of somebody's own
 //
 // An attempt is a value: it is made with all that it needs, changes nothing outside of
 // itself, and is forgotten. The package decides nothing about domains (plan), evicts
@@ -50,6 +51,7 @@ type Planner struct {
 	cache   *cache.Cache
 	memory  *fit.Memory
 	ledgers []fit.Ledger
+	prefer  []Preferrer
 	layouts layouts
 	limits  limits
 	bare    bare
@@ -186,11 +188,16 @@ func (a *Attempt) Sharing(work *plan.Work) *Attempt {
 
 // OnEach calls do for every node of the snapshot, in parallel.
 func (a *Attempt) OnEach(ctx context.Context, do func(i int, n fwk.NodeInfo)) {
-	a.profile.Parallelizer().Until(ctx, len(a.Nodes), func(i int) {
+	a.InParallel(ctx, len(a.Nodes), func(i int) {
 		if a.Nodes[i] != nil {
 			do(i, a.Nodes[i])
 		}
-	}, "Coscheduling")
+	})
+}
+
+// InParallel does something for each of so many, several at a time.
+func (a *Attempt) InParallel(ctx context.Context, n int, do func(i int)) {
+	a.profile.Parallelizer().Until(ctx, n, do, "Coscheduling")
 }
 
 // Domain is the path of the deepest named domain that holds places and the members that

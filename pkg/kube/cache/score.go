@@ -1,0 +1,54 @@
+package cache
+
+import (
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// Score is how near to one another the pods of an object's gangs are.
+type Score struct {
+	Resource schema.GroupVersionResource
+	Object   *v1.ObjectReference
+	Is       float64 // above 0 and up to 1, to three digits
+}
+
+// Score is what is to be written into the object that owns a gang, of how near the pods of all of its
+// gangs are (topology.Tree.Near). ok is false if that is not for us to say, stands there already, or
+// some gang does not have the members that it needs.
+func (c *Cache) Score(ref gang.Ref) (out Score, ok bool) {
+	tree := c.Topology().Tree
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r := c.gangs[ref]
+	if r == nil || r.Owner == nil || !c.ours(r) {
+		return out, false
+	}
+	if out.Resource, ok = r.Owner.Scored(); !ok {
+		return out, false
+	}
+	out.Object = r.Owner.Object
+	var bound []int // node indexes
+	for other := range c.owned[r.owner] {
+		if is := c.book.Numbers(other); is.Bound < is.Min {
+			return out, false
+		}
+		for _, pod := range c.gangs[other].Pods {
+			if i, ok := tree.NodeIndex(pod.Spec.NodeName); ok && !convert.Finished(pod) {
+				bound = append(bound, i)
+			}
+		}
+	}
+	needed := 0
+	for _, part := range r.Owner.Parts {
+		needed += min(part.Size, 1)
+	}
+	near, ok := tree.Near(slices.Values(bound))
+	out.Is = math.Round(near*1000) / 1000
+	return out, ok && len(c.owned[r.owner]) >= needed && (r.Owner.Score == nil || *r.Owner.Score != out.Is)
+}
