@@ -64,7 +64,7 @@ func unheard(r schema.GroupVersionResource) string {
 	if r == convert.Devices {
 		return "no node takes pods with devices of its objects; apply manifests/rbac/clusterrole.yaml"
 	}
-	return "what its objects say of gangs is not heard; apply manifests/" + source.RoleOf(r)
+	return "what its objects say of gangs is not heard; " + source.Permit(r)
 }
 
 // Readable returns a function that asks whether the API server serves a resource now, and whether the

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
+	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -25,8 +26,12 @@ func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 	if err != nil {
 		return cache.Source{}, err
 	}
-	src, err := Given(client)(ctx, h)
-	src.Served = Readable(ctx, h.ClientSet())
+	fill, err := WorkloadRefs(ctx, client, Served(h.ClientSet().Discovery()))
+	if err != nil {
+		return cache.Source{}, err
+	}
+	src, err := objects(ctx, h, client, fill)
+	src.Served, src.Later = Readable(ctx, h.ClientSet()), true
 	return src, err
 }
 
@@ -34,9 +39,20 @@ func Cluster(ctx context.Context, h fwk.Handle) (cache.Source, error) {
 // the scheduler's informers. Nobody is asked for permissions.
 func Given(client dynamic.Interface, others ...schema.GroupVersionResource) func(context.Context, fwk.Handle) (cache.Source, error) {
 	return func(ctx context.Context, h fwk.Handle) (src cache.Source, err error) {
-		trimNodes(ctx, h.SharedInformerFactory())
-		src = cache.Source{Core: h.SharedInformerFactory(), Dynamic: client, Served: Ours(others...)}
-		src.Finished, err = cache.NewFinished(h.ClientSet())
+		src, err = objects(ctx, h, client, nil)
+		src.Served = Ours(others...)
 		return src, err
 	}
+}
+
+// objects come from the scheduler's informers, custom ones from a client; fill is done with each pod
+// before anybody sees it, nil is nothing.
+func objects(ctx context.Context, h fwk.Handle, client dynamic.Interface, fill toolscache.TransformFunc) (src cache.Source, err error) {
+	trimNodes(ctx, h.SharedInformerFactory())
+	src = cache.Source{Core: h.SharedInformerFactory(), Dynamic: client}
+	if err := FillPods(src.Core.Core().V1().Pods().Informer(), fill); err != nil {
+		return src, err
+	}
+	src.Finished, err = cache.NewFinished(h.ClientSet(), fill)
+	return src, err
 }

@@ -5,7 +5,9 @@ package convert
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -44,7 +46,7 @@ func ended(pod *v1.Pod) bool {
 func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	m := gang.Member{
 		Gang: of, Pod: PodKey(pod), UID: string(pod.UID),
-		Node: pod.Spec.NodeName, Gated: len(pod.Spec.SchedulingGates) > 0 || awaitsClaims(pod), Priority: Priority(pod),
+		Node: pod.Spec.NodeName, Gated: Gated(pod), Priority: Priority(pod),
 		Done: pod.Spec.NodeName != "" && ended(pod),
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
@@ -54,6 +56,9 @@ func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	m.Row, m.Rank, err = rank(pod)
 	return m, err
 }
+
+// Gated says that a pod may not be placed yet.
+func Gated(pod *v1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 || awaitsClaims(pod) }
 
 // awaitsClaims says that claims are still to be made for a pod from templates. Until then the scheduler keeps it out of
 // its queue: it cannot speak for its gang.
@@ -110,33 +115,58 @@ var ownIndex = []string{
 func Template(pod *v1.Pod) string {
 	spec := &pod.Spec
 	key := struct {
-		Namespace, Scheduler string
-		Labels               map[string]string
-		Priority             int32
-		Requests, Overhead   v1.ResourceList
-		Selector             map[string]string
-		Affinity             *v1.Affinity
-		Tolerations          []v1.Toleration
-		Spread               []v1.TopologySpreadConstraint
-		Ports                []v1.ContainerPort
-		Volumes              []v1.Volume
-		Claims               []v1.PodResourceClaim
-		HostNetwork          bool
-		OS                   *v1.PodOS
-		Devices              string `json:",omitempty"`
+		Overhead    v1.ResourceList
+		Selector    map[string]string
+		Affinity    *v1.Affinity
+		Tolerations []v1.Toleration
+		Spread      []v1.TopologySpreadConstraint
+		Ports       []v1.ContainerPort
+		Volumes     []v1.Volume
+		Claims      []v1.PodResourceClaim
+		HostNetwork bool
+		OS          *v1.PodOS
+		Devices     string `json:",omitempty"`
 	}{
-		Namespace: pod.Namespace, Scheduler: spec.SchedulerName, Labels: sharedLabels(pod.Labels), Priority: Priority(pod),
-		Requests: resource.PodRequests(pod, resource.PodResourcesOptions{}), Overhead: spec.Overhead,
-		Selector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
+		Overhead: spec.Overhead, Selector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
 		Spread: spec.TopologySpreadConstraints, Ports: schedutil.GetHostPorts(pod), Volumes: boundVolumes(spec),
 		Claims: spec.ResourceClaims, HostNetwork: spec.HostNetwork, OS: spec.OS,
 		Devices: deviceWords(pod),
 	}
-	out, err := json.Marshal(key)
+	rest, err := json.Marshal(key)
 	if err != nil {
 		return PodKey(pod) // a pod that cannot be written down is like no other
 	}
-	return string(out)
+	w := words(make([]byte, 0, 1024))
+	w.add(pod.Namespace)
+	w.add(spec.SchedulerName)
+	w = strconv.AppendInt(w, int64(Priority(pod)), 10)
+	labels := make([]string, 0, len(pod.Labels))
+	for k := range pod.Labels {
+		if !slices.Contains(ownIndex, k) {
+			labels = append(labels, k)
+		}
+	}
+	slices.Sort(labels)
+	for _, k := range labels {
+		w.add(k)
+		w.add(pod.Labels[k])
+	}
+	w = append(w, '|')
+	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	for _, k := range slices.Sorted(maps.Keys(requests)) {
+		q := requests[k]
+		w.add(string(k))
+		w.add(q.String())
+	}
+	return string(append(w, rest...))
+}
+
+// words are texts one after the other, which can be told from others that read the same together. A dictionary for JSON
+// takes four times as long, and a cluster has 100,000 pods.
+type words []byte
+
+func (w *words) add(text string) {
+	*w = append(append(strconv.AppendInt(append(*w, ' '), int64(len(text)), 10), ':'), text...)
 }
 
 // Shape is Template for pods that differ in which claims they name, as the members of a
@@ -154,16 +184,6 @@ func Shape(pod *v1.Pod) string {
 		out.Spec.ResourceClaims[i].ResourceClaimName = nil
 	}
 	return Template(&out)
-}
-
-func sharedLabels(labels map[string]string) map[string]string {
-	out := make(map[string]string, len(labels))
-	for k, v := range labels {
-		if !slices.Contains(ownIndex, k) {
-			out[k] = v
-		}
-	}
-	return out
 }
 
 // boundVolumes leaves out the volumes that any node can provide, some of which carry

@@ -3,6 +3,7 @@ package source
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -101,11 +102,17 @@ func (d *Declaration) speakerPod(g Gang) (pod *v1.Pod) {
 	return pod
 }
 
-// speakerOwner is the object that owns the gang, if it is known.
+// speakerOwner is the object that owns the gang, if it is known. What is wrong with it is the gang's problem;
+// a family says that itself.
 func (d *Declaration) speakerOwner(g Gang) {
-	if g.Owner != nil {
-		d.speaker(g.Owner.Key.String(), g.Owner.says)
-		d.speakers[len(d.speakers)-1].owner = true
+	if g.Owner == nil {
+		return
+	}
+	d.speaker(g.Owner.Key.String(), g.Owner.says)
+	d.speakers[len(d.speakers)-1].owner = true
+	if err := g.Owner.Problem; err != nil && !IsFamily(g.Owner.Key.Kind) {
+		d.problem(err)
+		d.note(InvalidAnnotation, err.Error()) // who looks at the owner does not see its gangs
 	}
 }
 
@@ -143,6 +150,26 @@ func (d *Declaration) fromObject(g Gang) {
 	if t := pg.Spec.ScheduleTimeoutSeconds; t != nil && *t > 0 {
 		d.Wait = time.Duration(*t) * time.Second
 	}
+	d.leaderOfOwner(g)
+}
+
+// leaderOfOwner is for a PodGroup of a LeaderWorkerSet that makes the leader before its workers: a minimum of 1 says that it
+// starts alone, total-number how many there will be.
+func (d *Declaration) leaderOfOwner(g Gang) {
+	if g.Owner == nil || d.Min != 1 {
+		return
+	}
+	why := g.Owner.LeaderFirst
+	if _, exclusive := g.Owner.says(lwsExclusive); exclusive && g.Owner.Key.Kind == leaderWorkerSets.Kind {
+		why = "workers are created only after the leader is scheduled"
+	}
+	size, err := scheduling.ParseTotalNumber(d.Says[scheduling.AnnotationTotalNumber])
+	if why == "" || err != nil || size < 2 {
+		return
+	}
+	d.leads(size)
+	d.Follower = g.Owner.Follower
+	d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because %s; the leader goes where all %d pods find room", why, size))
 }
 
 // withFamily is what an object says together with its owner and the other gangs of that.
@@ -387,7 +414,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 	if d.Gather = says.gather; d.Gather == nil {
 		return
 	}
-	d.Multiples = slices.ContainsFunc(d.Gather.Rules, func(r scheduling.GatherRule) bool { return r.PodCountMultiple > 1 })
+	d.Multiples = d.Multiples || slices.ContainsFunc(d.Gather.Rules, func(r scheduling.GatherRule) bool { return r.PodCountMultiple > 1 })
 	if defaults.Check != nil {
 		d.problem(defaults.Check(d.Gather))
 	}
@@ -396,7 +423,7 @@ func (d *Declaration) readGather(defaults Defaults) {
 // Same says whether two declarations mean the same gang to the book.
 func (d *Declaration) Same(e *Declaration) bool {
 	if d == nil || e == nil || !SameGather(d.Gather, e.Gather) || !slices.Equal(d.Group, e.Group) ||
-		!reflect.DeepEqual(d.SubGroups, e.SubGroups) || !reflect.DeepEqual(d.Branches, e.Branches) {
+		!reflect.DeepEqual(d.SubGroups, e.SubGroups) || !maps.Equal(d.Tasks, e.Tasks) || !reflect.DeepEqual(d.Branches, e.Branches) {
 		return false
 	}
 	x, y := d.Spec, e.Spec
@@ -429,12 +456,16 @@ func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 	if g.Object == nil && d.By == "" {
 		return nil // nothing describes the gang
 	}
-	if len(d.speakers) == 0 {
+	_, sized := d.Says[lwsSize]
+	if len(d.speakers) == 0 && !sized {
 		return nil // its owner is not known, and nobody was asked
 	}
 	keys := describing
 	if Describes(pod) {
 		keys = every
+	}
+	if sized {
+		keys = append(slices.Clip(keys), lwsSize)
 	}
 	if d.Rule != "" && d.rule.key != scheduling.AnnotationTopologySpec { // which is one of keys
 		for _, key := range d.rule.language.keys {

@@ -50,7 +50,7 @@ func TestSources(t *testing.T) {
 	}, needs)
 	require.Equal(t, []string{
 		"list watch podgroups.scheduling.k8s.io", "patch podgroups/status.scheduling.k8s.io", "list watch podgroups.scheduling.volcano.sh", "list watch leaderworkersets.leaderworkerset.x-k8s.io", "list watch jobsets.jobset.x-k8s.io",
-		"list watch jobs.batch", "list watch podgangs.scheduler.grove.io", "list watch compositepodgroups.scheduling.k8s.io", "list watch trainjobs.trainer.kubeflow.org", "list watch mpijobs.kubeflow.org", "list watch pytorchjobs.kubeflow.org",
+		"list watch jobs.batch", "list watch podgangs.scheduler.grove.io", "patch podgangs/status.scheduler.grove.io", "list watch compositepodgroups.scheduling.k8s.io", "list watch workloads.scheduling.k8s.io", "list watch trainjobs.trainer.kubeflow.org", "list watch mpijobs.kubeflow.org", "list watch pytorchjobs.kubeflow.org",
 		"list watch tfjobs.kubeflow.org", "list watch jaxjobs.kubeflow.org", "list watch rayclusters.ray.io",
 	}, foreign)
 }

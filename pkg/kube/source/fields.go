@@ -48,6 +48,35 @@ func text(object map[string]any, path ...string) (string, error) {
 	return typed[string](object, "a text", path)
 }
 
+// textsIn are the texts of a list in a field.
+func textsIn(object map[string]any, path ...string) (out []string, err error) {
+	all, err := typed[[]any](object, "a list of texts", path)
+	for i, one := range all {
+		s, ok := one.(string)
+		if !ok {
+			return nil, fmt.Errorf("%s[%d]: %s is not legal; legal: a text", strings.Join(path, "."), i, quoted(one))
+		}
+		out = append(out, s)
+	}
+	return out, err
+}
+
+// countIn is a number of pods or of gangs in a field, at least so many; if nothing is said it is another one.
+func countIn(object map[string]any, least, otherwise int, path ...string) (int, error) {
+	if err := within(object, path); err != nil {
+		return 0, err
+	}
+	value, said := field(object, path...)
+	if !said {
+		return otherwise, nil
+	}
+	n, err := count(value, least)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
+	}
+	return n, nil
+}
+
 // objectsIn are the objects of a list in a field.
 func objectsIn(object map[string]any, path ...string) (out []map[string]any, err error) {
 	all, err := typed[[]any](object, "a list", path)
@@ -83,10 +112,25 @@ func count(value any, least int) (int, error) {
 	if value == nil && least == 0 {
 		return 0, nil
 	}
-	if !ok || n < int64(least) || n > math.MaxInt32 {
+	if n > math.MaxInt32 {
+		return 0, fmt.Errorf("%d is not legal; legal: an integer from %d to %d", n, least, math.MaxInt32)
+	}
+	if !ok || n < int64(least) {
 		return 0, fmt.Errorf("%s is not legal; legal: an integer ≥ %d", quoted(value), least)
 	}
 	return int(n), nil
+}
+
+// number is a number as JSON has it, nil if it is none.
+func number(value any) *float64 {
+	switch v := value.(type) {
+	case int64:
+		n := float64(v)
+		return &n
+	case float64:
+		return &v
+	}
+	return nil
 }
 
 // quoted is a value as people know it from the object.

@@ -20,13 +20,14 @@ const (
 )
 
 // podGangs are Grove's. Of a PodGang nothing but status.placementScore is a scheduler's to
-// write, and we write nothing.
+// write.
 var podGangs = &Owner{
 	Resource: schema.GroupVersionResource{Group: "scheduler.grove.io", Version: "v1alpha1", Resource: "podgangs"},
 	Role:     "rbac/sources/grove.yaml",
 	Kind:     "PodGang",
 	Read:     readPodGang,
 	Keep:     keepMinima,
+	Scored:   true,
 }
 
 // podGang is a podgroup of a PodGang. Those of one PodGang are a group: their minima start
@@ -71,6 +72,9 @@ func readPodGang(u *unstructured.Unstructured, out *Owned) error {
 		}
 		return readPackConfigs(u, out)
 	}()
+	if score, ok := field(u.Object, "status", "placementScore"); ok {
+		out.Score = number(score)
+	}
 	if _, reuses := field(u.Object, "spec", "reuseReservationRef"); reuses {
 		out.Notes = append(out.Notes, Note{InvalidAnnotation, "spec.reuseReservationRef has no effect: places are not kept for a PodGang that comes after another one"})
 	}
@@ -134,9 +138,9 @@ func readPackConfigs(u *unstructured.Unstructured, out *Owned) error {
 		if err != nil {
 			return fmt.Errorf("%s.%w", at, err)
 		}
-		names, _, err := unstructured.NestedStringSlice(object, "podGroupNames")
+		names, err := textsIn(object, "podGroupNames")
 		if err != nil {
-			return fmt.Errorf("%s.podGroupNames: %w", at, err)
+			return fmt.Errorf("%s.%w", at, err)
 		}
 		for _, name := range names {
 			if _, known := out.Parts[name]; !known {
@@ -175,10 +179,6 @@ func fillPodGang(d *Declaration, g Gang) {
 		return g.Owner.says(key)
 	}
 	d.speakerPod(g)
-	if err := g.Owner.Problem; err != nil {
-		d.problem(err)
-		d.note(InvalidAnnotation, err.Error()) // who looks at the PodGang does not see its gangs
-	}
 	d.Notes = append(d.Notes, g.Owner.Notes...)
 	switch {
 	case part == "":

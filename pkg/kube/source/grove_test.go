@@ -201,7 +201,7 @@ func TestBadPodGangs(t *testing.T) {
 		"less than nothing":           {groups("a -1"), "spec.podgroups[0].minReplicas: -1 is not legal; legal: an integer ≥ 0"},
 		"a word for a number":         {groups("a many"), `spec.podgroups[0].minReplicas: "many" is not legal; legal: an integer ≥ 0`},
 		"half a pod":                  {groups("a 1.5"), "spec.podgroups[0].minReplicas: 1.5 is not legal; legal: an integer ≥ 0"},
-		"more than there can be":      {groups("a 9999999999"), "spec.podgroups[0].minReplicas: 9999999999 is not legal; legal: an integer ≥ 0"},
+		"more than there can be":      {groups("a 9999999999"), "spec.podgroups[0].minReplicas: 9999999999 is not legal; legal: an integer from 0 to 2147483647"},
 		"S004-07 an unknown key":      {"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"), `spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`},
 		"a constraint that is a text": {"topologyConstraint: rack, " + groups("a 1"), `spec.topologyConstraint: "rack" is not legal; legal: an object`},
 		"a key that is a number":      {"topologyConstraint: {packConstraint: {required: 3}}, " + groups("a 1"), `spec.topologyConstraint.packConstraint.required: 3 is not legal; legal: a text`},

@@ -73,34 +73,26 @@ func jobSetPartGang(name, part, attempt, job string) string {
 }
 
 func readJobSet(u *unstructured.Unstructured, out *Owned) error {
-	all, _, err := unstructured.NestedSlice(u.Object, "spec", "replicatedJobs")
+	all, err := objectsIn(u.Object, "spec", "replicatedJobs")
 	if err != nil {
 		return err
 	}
 	out.Parts = map[string]Part{}
 	_, exclusive := out.Words[jobSetExclusive]
-	for i := range all {
-		object, ok := all[i].(map[string]any)
-		if !ok {
-			return fmt.Errorf("spec.replicatedJobs[%d] is no object", i)
-		}
-		name, _, err := unstructured.NestedString(object, "name")
+	for i, object := range all {
+		name, part, inTurn, err := readPart(object)
 		if err != nil {
-			return err
-		}
-		part, err := readPart(object)
-		if err != nil {
-			return err
+			return fmt.Errorf("spec.replicatedJobs[%d].%w", i, err)
 		}
 		part.Alone = part.Alone || exclusive
 		out.Parts[name] = part
-		if on, _, _ := unstructured.NestedSlice(object, "dependsOn"); len(on) > 0 {
-			out.InTurn = true
-		}
+		out.InTurn = out.InTurn || inTurn
 	}
-	if order, _, _ := unstructured.NestedString(u.Object, "spec", "startupPolicy", "startupPolicyOrder"); order == "InOrder" {
-		out.InTurn = true
+	order, err := text(u.Object, "spec", "startupPolicy", "startupPolicyOrder")
+	if err != nil {
+		return err
 	}
+	out.InTurn = out.InTurn || order == "InOrder"
 	readProgress(u, out)
 	return nil
 }
@@ -131,39 +123,38 @@ func attemptOf(pod *v1.Pod) string {
 	return ""
 }
 
-// readPart reads a ReplicatedJob. Exclusive topology may be asked for its Jobs only.
-func readPart(object map[string]any) (out Part, err error) {
-	jobs, found, err := unstructured.NestedInt64(object, "replicas")
+// readPart reads a ReplicatedJob, and whether it waits for another one. Exclusive topology may be asked for its Jobs only.
+func readPart(object map[string]any) (name string, out Part, inTurn bool, err error) {
+	if name, err = text(object, "name"); err != nil {
+		return name, out, false, err
+	}
+	if out.Jobs, err = countIn(object, 0, 1, "replicas"); err != nil {
+		return name, out, false, err
+	}
+	on, err := objectsIn(object, "dependsOn")
 	if err != nil {
-		return out, err
+		return name, out, false, err
 	}
-	if out.Jobs = int(jobs); !found {
-		out.Jobs = 1
+	annotations, err := objectIn(object, "template", "metadata", "annotations")
+	if err != nil {
+		return name, out, false, err
 	}
-	annotations, _, _ := unstructured.NestedStringMap(object, "template", "metadata", "annotations")
 	_, out.Alone = annotations[jobSetExclusive]
 	out.Size, err = jobSize(object, "template", "spec")
-	return out, err
+	return name, out, len(on) > 0, err
 }
 
 // jobSize is how many pods of a Job run at a time.
 func jobSize(object map[string]any, path ...string) (int, error) {
-	at := func(field string) (int64, bool, error) {
-		return unstructured.NestedInt64(object, append(append([]string(nil), path...), field)...)
+	at := func(field string, otherwise int) (int, error) {
+		return countIn(object, 0, otherwise, append(slices.Clone(path), field)...)
 	}
-	parallel, found, err := at("parallelism")
+	parallel, err := at("parallelism", 1)
 	if err != nil {
 		return 0, err
 	}
-	if !found {
-		parallel = 1
-	}
-	if all, found, err := at("completions"); err != nil {
-		return 0, err
-	} else if found {
-		parallel = min(parallel, all)
-	}
-	return int(parallel), nil
+	all, err := at("completions", parallel)
+	return min(parallel, all), err
 }
 
 func fillJobSet(d *Declaration, g Gang) {

@@ -54,21 +54,25 @@ func lwsGang(pod *v1.Pod) string {
 	return name + "-" + index + "-" + revision
 }
 
-func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) error {
-	size, found, err := unstructured.NestedInt64(u.Object, "spec", "leaderWorkerTemplate", "size")
+func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) (err error) {
+	if out.Size, err = countIn(u.Object, 1, 1, "spec", "leaderWorkerTemplate", "size"); err != nil {
+		return err
+	}
+	policy, err := text(u.Object, "spec", "startupPolicy")
 	if err != nil {
 		return err
 	}
-	if out.Size = int(size); !found {
-		out.Size = 1
-	}
-	if policy, _, _ := unstructured.NestedString(u.Object, "spec", "startupPolicy"); policy == "LeaderReady" {
+	if policy == "LeaderReady" {
 		out.LeaderFirst = "workers are created only after the leader is ready"
 	}
-	if worker, found, _ := unstructured.NestedMap(u.Object, "spec", "leaderWorkerTemplate", "workerTemplate"); found {
+	worker, err := objectIn(u.Object, "spec", "leaderWorkerTemplate", "workerTemplate")
+	if err != nil {
+		return err
+	}
+	if worker != nil {
 		out.Follower = &v1.PodTemplateSpec{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(worker, out.Follower); err != nil {
-			return fmt.Errorf("spec.leaderWorkerTemplate.workerTemplate: %w", err)
+			return fmt.Errorf("spec.leaderWorkerTemplate.workerTemplate: %w; legal: a template of pods", err)
 		}
 		asksForLimits(&out.Follower.Spec)
 	}
@@ -149,6 +153,7 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 	size, err := strconv.Atoi(says)
 	switch {
 	case err == nil && size >= 1: // its own: the LeaderWorkerSet may have another one for groups to come
+		d.Says[lwsSize] = says // which all members say
 		if g.Owner != nil && g.Owner.Size > 0 && g.Owner.Size != size {
 			d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is not the size of %s, %d; %d is used, since the group may be of another revision",
 				lwsSize, says, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size, size))

@@ -24,7 +24,7 @@ func (d *Declaration) orphaned(g Gang, s *Source, pod *v1.Pod) {
 		why += "is not known: none is read; is that permitted (manifests/" + s.Owner.Role + ")?"
 	}
 	d.waits(why)
-	d.Min, d.Counts = max(1, g.running()), true
+	d.Min, d.Counted, d.Counts = max(1, g.running()), true, true
 }
 
 // notRead notes that the owner may say something which is not heard.
@@ -41,13 +41,20 @@ func denied(g Gang, s *Source, d *Declaration) (*Declaration, bool) {
 	if s == nil || s.Object == nil || !g.Denied[s.Object.Resource] || len(g.Pods) == 0 {
 		return nil, false
 	}
-	d.waits(fmt.Sprintf("%s %s may not be read: apply manifests/%s", s.Object.Kind, g.Ref, s.Object.Role))
-	d.Min, d.Counts = max(1, g.running()), true
+	d.waits(fmt.Sprintf("%s %s may not be read: %s", s.Object.Kind, g.Ref, Permit(s.Object.Resource)))
+	d.Min, d.Counted, d.Counts = max(1, g.running()), true, true
 	return d, true
 }
 
-// RoleOf is the file below manifests that permits to read a resource of another project, "" if
-// there is none.
+// Permit says what permits the scheduler to read a resource of another project.
+func Permit(r schema.GroupVersionResource) string {
+	if role := RoleOf(r); role != "" {
+		return "apply manifests/" + role
+	}
+	return "permit the scheduler to list and watch " + r.GroupResource().String() // it is somebody's own
+}
+
+// RoleOf is the file below manifests that permits it; "" if there is none.
 func RoleOf(r schema.GroupVersionResource) string {
 	for i := range All {
 		if o := All[i].Object; o != nil && slices.Contains(o.Versions(), r) {

@@ -106,6 +106,7 @@ func TestMissing(t *testing.T) {
 			if d.Problem.Is() {
 				require.Equal(t, gang.Missing, d.Problem.By, "it waits, and is not rejected")
 				require.True(t, d.Counts)
+				require.True(t, d.Counted, "that so many run does not say that it is whole")
 				require.True(t, d.MayChangeWith(worker("9")))
 			}
 		})

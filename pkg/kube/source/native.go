@@ -1,8 +1,9 @@
 package source
 
 import (
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,7 @@ import (
 const nativeAPI = "scheduling.k8s.io"
 
 // native is Kubernetes' own PodGroup, of 1.36 and later. What a Workload says stands in the
-// PodGroups that are made from it, so it is not read. 1.35 has no PodGroup: its pods name a part
-// of a Workload in a field that later Kubernetes does not know, and this scheduler neither.
+// PodGroups that are made from it, so it is not read. 1.35 has no PodGroup, see workload.
 //
 // Whoever makes a PodGroup says where it is in a tree:
 //
@@ -49,6 +49,14 @@ var compositePodGroups = &Owner{
 }
 
 func nativeGang(pod *v1.Pod) string {
+	if name := schedulingGroup(pod); strings.IndexByte(name, '/') < 0 {
+		return name
+	}
+	return ""
+}
+
+// schedulingGroup is what a pod says in spec.schedulingGroup, "" if it says nothing.
+func schedulingGroup(pod *v1.Pod) string {
 	if of := pod.Spec.SchedulingGroup; of != nil && of.PodGroupName != nil {
 		return *of.PodGroupName
 	}
@@ -71,12 +79,8 @@ func nativeCondition(pg *sigs.PodGroup) string {
 
 // readNative gives a PodGroup the shape of the others. What is wrong with it is in its More.
 func readNative(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
-	pg := &sigs.PodGroup{TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}, ObjectMeta: metav1.ObjectMeta{
-		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), Generation: u.GetGeneration(),
-		CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
-		Annotations: u.GetAnnotations(), Labels: u.GetLabels(), OwnerReferences: u.GetOwnerReferences(),
-	}}
-	least, _ := policy(u.Object, "minCount")
+	pg := shape(u)
+	least, _ := policy(u.Object, "minCount", "spec", "schedulingPolicy")
 	pg.Spec.MinMember = int32(max(1, least))
 	var status struct {
 		Conditions []metav1.Condition `json:"conditions"`
@@ -89,25 +93,26 @@ func readNative(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	return pg, nil
 }
 
-// policy is the minimum of a gang; 0 if none is asked for.
-func policy(object map[string]any, field string) (int, error) {
-	says, err := objectIn(object, "spec", "schedulingPolicy")
+// policy is the minimum of a gang, as the policy at a path says it; 0 if none is asked for.
+func policy(object map[string]any, field string, at ...string) (int, error) {
+	says, err := objectIn(object, at...)
 	if err != nil {
 		return 0, err
 	}
-	gangs, err := objectIn(object, "spec", "schedulingPolicy", "gang")
+	gangs, err := objectIn(object, append(slices.Clone(at), "gang")...)
 	if err != nil {
 		return 0, err
 	}
+	where := strings.Join(at, ".")
 	switch basic := says["basic"] != nil; {
 	case basic == (gangs != nil):
-		return 0, errors.New("spec.schedulingPolicy: legal: one of basic and gang")
+		return 0, fmt.Errorf("%s: legal: one of basic and gang", where)
 	case basic:
 		return 0, nil
 	}
 	least, err := count(gangs[field], 1)
 	if err != nil {
-		return 0, fmt.Errorf("spec.schedulingPolicy.gang.%s: %w", field, err)
+		return 0, fmt.Errorf("%s.gang.%s: %w", where, field, err)
 	}
 	return least, nil
 }
@@ -151,7 +156,7 @@ func wholeOnly(object map[string]any) (bool, error) {
 
 // moreOfNative is what no other PodGroup says.
 func moreOfNative(u *unstructured.Unstructured) (out More) {
-	_, bad := policy(u.Object, "minCount")
+	_, bad := policy(u.Object, "minCount", "spec", "schedulingPolicy")
 	key, badKey := topologyKey(u.Object)
 	whole, badMode := wholeOnly(u.Object)
 	parent, badParent := text(u.Object, "spec", "parentCompositePodGroupName")
@@ -172,7 +177,7 @@ func moreOfNative(u *unstructured.Unstructured) (out More) {
 // readComposite takes the minimum of a CompositePodGroup, and files its label key under the name
 // that it has for its PodGroups: it is they who say it.
 func readComposite(u *unstructured.Unstructured, out *Owned) error {
-	least, bad := policy(u.Object, "minGroupCount")
+	least, bad := policy(u.Object, "minGroupCount", "spec", "schedulingPolicy")
 	key, badKey := topologyKey(u.Object)
 	_, badMode := wholeOnly(u.Object)
 	parent, badParent := text(u.Object, "spec", "parentCompositePodGroupName")

@@ -104,7 +104,7 @@ func TestBadNative(t *testing.T) {
 		"nobody":                 {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is not legal; legal: an integer ≥ 1"},
 		"less than nobody":       {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is not legal; legal: an integer ≥ 1"},
 		"a word":                 {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is not legal; legal: an integer ≥ 1`},
-		"too many":               {atLeast("9999999999"), "spec.schedulingPolicy.gang.minCount: 9999999999 is not legal; legal: an integer ≥ 1"},
+		"too many":               {atLeast("9999999999"), "spec.schedulingPolicy.gang.minCount: 9999999999 is not legal; legal: an integer from 1 to 2147483647"},
 		"an unknown key":         {atLeast("2") + in("rack"), key + `"rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
 		"an empty key":           {atLeast("2") + in(`""`), key + `"" is not legal; legal: a label key of nodes`},
 		"no key":                 {atLeast("2") + ", schedulingConstraints: {topology: [{}]}", key + `nothing is not legal; legal: a label key of nodes`},

@@ -30,6 +30,9 @@ type Owner struct {
 	Keep func(was, is *Owned)
 	// Family says that the gangs of one such object are declared together: each by what all say.
 	Family bool
+	// Scored says that status.placementScore is for a scheduler to write: how near the pods of its gangs are
+	// to one another. Nothing else of these objects is.
+	Scored bool
 }
 
 // IsFamily says whether the gangs of one owner of this kind are declared together.
@@ -70,6 +73,8 @@ type Owned struct {
 	// Problem is why none of its gangs can be planned, and Notes what people should know of it.
 	Problem error
 	Notes   []Note
+	// Score is what its status.placementScore says; nil if it says nothing.
+	Score *float64
 }
 
 // Owns says whether a gang of its name is one of the object's, and not of one that had its name
@@ -88,6 +93,15 @@ func (o *Owned) Follows(was *Owned) {
 			kind.Keep(was, o)
 		}
 	}
+}
+
+// Scored is the resource whose status.placementScore is to say how near an object's pods are; ok is false
+// if that is not for us to say.
+func (o *Owned) Scored() (r schema.GroupVersionResource, ok bool) {
+	if kind := kindOf(o.Key.Kind); kind != nil && kind.Scored {
+		return kind.Resource, o.Object != nil
+	}
+	return r, false
 }
 
 // Part is one of several templates of an owner.
@@ -114,7 +128,7 @@ const kubeflowRole = "rbac/sources/kubeflow.yaml"
 
 // Owners are the kinds whose objects say something of gangs that their pods or PodGroups do not.
 var Owners = []*Owner{
-	leaderWorkerSets, jobSets, jobs, podGangs, compositePodGroups,
+	leaderWorkerSets, jobSets, jobs, podGangs, compositePodGroups, workloads,
 	// Makers of scheduling.x-k8s.io PodGroups: only annotations are read.
 	{Resource: schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}, Role: kubeflowRole, Kind: "TrainJob"},
 	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"}, Role: kubeflowRole, Kind: "MPIJob"},
@@ -124,7 +138,7 @@ var Owners = []*Owner{
 	{Resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}, Role: "rbac/sources/kuberay.yaml", Kind: "RayCluster"},
 }
 
-// ReadOwner reads an object of a kind.
+// ReadOwner reads an object of a kind. One that cannot be read has that for a problem.
 func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	out := &Owned{
 		Key:   OwnerKey{o.Kind, u.GetNamespace(), u.GetName()},
@@ -137,7 +151,11 @@ func (o *Owner) ReadOwner(u *unstructured.Unstructured) (*Owned, error) {
 	if o.Read == nil {
 		return out, nil
 	}
-	return out, o.Read(u, out)
+	err := o.Read(u, out)
+	if err != nil && out.Problem == nil {
+		out.Problem = fmt.Errorf("%s cannot be read: %w", out.Key, err)
+	}
+	return out, err
 }
 
 // add says something more than the annotations.
@@ -210,17 +228,17 @@ func of(space string) *Source {
 
 // tierWords adds what a networkTopology of a spec says, under fields, to some words.
 func tierWords(u *unstructured.Unstructured, add func(key, value string), path ...string) error {
-	value, found, err := unstructured.NestedFieldNoCopy(u.Object, path...)
-	if err != nil || !found || value == nil {
+	topology, err := typed[map[string]any](u.Object, "mode, highestTierAllowed, highestTierName", path)
+	if topology == nil || err != nil {
 		return err
 	}
-	topology, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("%v is not legal; legal: mode, highestTierAllowed, highestTierName", value)
-	}
 	for field, key := range map[string]string{"mode": FieldTopologyMode, "highestTierAllowed": FieldTopologyTier, "highestTierName": FieldTopologyTierName} {
-		if value, ok := topology[field]; ok && value != nil {
-			add(key, fmt.Sprint(value))
+		switch value := topology[field].(type) {
+		case nil:
+		case string:
+			add(key, value)
+		default:
+			add(key, quoted(value))
 		}
 	}
 	if _, ok := topology["mode"]; !ok {

@@ -3,6 +3,7 @@ package source_test
 import (
 	"maps"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +64,41 @@ func TestLeaderWorkerSets(t *testing.T) {
 	d := declared(t, nil, lwsPod("a", "0", "0", "2"))
 	require.Equal(t, "problem: LeaderWorkerSet default/a, which its members name, is not known", drawn(d), "it may say that the leader is first")
 	require.Equal(t, gang.Missing, d.Problem.By)
+}
+
+// TestPodGroupsOfLeaderWorkerSets: whoever writes a PodGroup for a group whose leader comes first says that by a minimum of 1
+// and total-number; the leader is looked after as without it.
+func TestPodGroupsOfLeaderWorkerSets(t *testing.T) {
+	ready := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a}, spec: {startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}}}"))
+	exclusive := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}, spec: {leaderWorkerTemplate: {size: 4}}}"))
+	together := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a}, spec: {leaderWorkerTemplate: {size: 4}}}"))
+	for name, c := range map[string]struct {
+		owner *source.Owned
+		min   int32
+		total string
+		want  int
+	}{
+		"ready": {ready, 1, "4", 4}, "exclusive": {exclusive, 1, "4", 4}, "together": {together, 1, "4", 0}, "no number": {ready, 1, "", 0},
+		"a minimum of all": {ready, 4, "4", 0}, "no owner": {nil, 1, "4", 0},
+	} {
+		says := words{}
+		if c.total != "" {
+			says = words{scheduling.AnnotationTotalNumber, c.total}
+		}
+		d, ok := source.Declare(source.Gang{Object: podGroup(c.min, says), Owner: c.owner}, source.Defaults{Aware: true})
+		require.True(t, ok)
+		require.Equal(t, c.want, d.Total, name)
+		require.EqualValues(t, c.min, d.Min, name)
+	}
+	leader := lwsPod("a", "0", "0", "4")
+	require.True(t, source.Leads(leader))
+	leader.Labels[scheduling.LabelPodGroup] = "a-0-r1"
+	require.True(t, source.Leads(leader), "the PodGroup was made for its gang")
+	leader.Labels[scheduling.LabelPodGroup] = "all-groups"
+	require.False(t, source.Leads(leader), "one PodGroup for several groups has several leaders")
+	leader.Annotations[scheduling.AnnotationGangName] = "mine"
+	delete(leader.Labels, scheduling.LabelPodGroup)
+	require.False(t, source.Leads(leader), "a gang of the user's own")
 }
 
 func jobSetPod(part, job, index string, annotations ...string) *v1.Pod {
@@ -183,10 +219,25 @@ func TestVolcano(t *testing.T) {
 	require.Equal(t, "must BlockLayer", drawn(volcano(t, "minMember: 4", "volcano.sh/network-topology-highest-tier", "1")), "its pods may say it")
 	require.Equal(t, 6, volcano(t, "minMember: 4, minTaskMember: {a: 2, b: 4}").Min, "each task needs some")
 	require.Equal(t, "problem: 0 of 2 members of task a exist, InvalidAnnotation", drawn(volcano(t, "minMember: 8, minTaskMember: {a: 2, b: 4}")))
+	tasks := volcano(t, "minMember: 4, minTaskMember: {a: 2, b: 2}")
+	require.Equal(t, map[string]int{"a": 2, "b": 2}, tasks.Tasks)
+	require.True(t, tasks.Multiples, "none of them comes without the others when the gang starts")
+	both := volcano(t, "minMember: 4, minTaskMember: {a: 2, b: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, labelSelector: {matchLabels: {part: a}}, matchLabelKeys: [part]}]")
+	require.Empty(t, both.Tasks, "sub-groups choose")
 	for range 9 {
 		require.Contains(t, drawn(volcano(t, "minMember: 4, minTaskMember: {b: -2, a: -1, c: -3}")), "problem: spec.minTaskMember[a]: -1 is not legal")
 	}
-	require.Equal(t, math.MaxInt32, volcano(t, "minMember: 2, minTaskMember: {a: 2147483647, b: 9223372036854775807}").Min)
+	require.Equal(t, math.MaxInt32, volcano(t, "minMember: 2, minTaskMember: {a: 2147483647, b: 2147483647}").Min)
+	for says, problem := range map[string]string{
+		`{a: 1, b: 2147483648}`: "spec.minTaskMember[b]: 2147483648 is not legal; legal: an integer from 0 to 2147483647",
+		`{a: 1, b: "2"}`:        `spec.minTaskMember[b]: "2" is not legal; legal: an integer ≥ 0`,
+		`{a: 1, b: null}`:       "spec.minTaskMember[b]: nothing is not legal; legal: an integer ≥ 0",
+		`[1]`:                   "spec.minTaskMember: [1] is not legal; legal: an object",
+	} {
+		require.Equal(t, problem, volcano(t, "minMember: 2, minTaskMember: "+says).Problem.Words)
+	}
+	require.Equal(t, `spec.networkTopology.highestTierAllowed: Invalid value: "{}": must be an integer`,
+		volcano(t, "networkTopology: {mode: hard, highestTierAllowed: {}}").Problem.Words)
 	require.Equal(t, source.InvalidAnnotation, drawn(volcano(t, "minMember: -5, minTaskMember: {a: 0}")))
 	require.Contains(t, drawn(volcano(t, "minMember: 4, subGroupPolicy: part")), "problem: spec.subGroupPolicy")
 	require.Contains(t, drawn(volcano(t, "minMember: 4, networkTopology: [1]")), "problem: spec.networkTopology")
@@ -194,7 +245,9 @@ func TestVolcano(t *testing.T) {
 	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Annotations: map[string]string{"scheduling.volcano.sh/group-name": "vj"}}}
 	require.Equal(t, gang.Ref{Source: "podgroup-volcano", Namespace: "default", Name: "vj"}, source.Of(other))
 	_, err := source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: four}}"))
-	require.Error(t, err)
+	require.EqualError(t, err, `spec.minMember: "four" is not legal; legal: an integer ≥ 0`)
+	_, err = source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: 4294967299}}"))
+	require.EqualError(t, err, "spec.minMember: 4294967299 is not legal; legal: an integer from 0 to 2147483647")
 }
 
 // TestOwnersOfPodGroups: what makers of PodGroups do not copy is read where it was written
@@ -249,4 +302,77 @@ func BenchmarkOf(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestUnreadable: an object that cannot be read is there all the same, and its gang says why.
+func TestUnreadable(t *testing.T) {
+	for _, o := range source.Owners {
+		if o.Kind != "LeaderWorkerSet" {
+			continue
+		}
+		out, err := o.ReadOwner(object(t, `{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, uid: u}, spec: {leaderWorkerTemplate: {size: "4"}}}`))
+		require.Error(t, err)
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a-0", Labels: map[string]string{
+			"leaderworkerset.sigs.k8s.io/name": "a", "leaderworkerset.sigs.k8s.io/group-index": "0", "leaderworkerset.sigs.k8s.io/template-revision-hash": "r",
+		}, Annotations: map[string]string{"leaderworkerset.sigs.k8s.io/size": "4"}}}
+		d := declared(t, out, p)
+		require.Contains(t, d.Problem.Words, "LeaderWorkerSet default/a cannot be read: ")
+		require.Equal(t, d.Problem.Words, d.Notes[0].Message, "who looks at it sees it")
+	}
+	for kind, cases := range map[string]map[string]string{
+		"LeaderWorkerSet": {
+			"{leaderWorkerTemplate: {size: four}}":                `spec.leaderWorkerTemplate.size: "four" is not legal; legal: an integer ≥ 1`,
+			"{leaderWorkerTemplate: {size: 0}}":                   "spec.leaderWorkerTemplate.size: 0 is not legal; legal: an integer ≥ 1",
+			"{leaderWorkerTemplate: 7}":                           "spec.leaderWorkerTemplate: 7 is not legal; legal: an object",
+			"{startupPolicy: 7}":                                  "spec.startupPolicy: 7 is not legal; legal: a text",
+			"{leaderWorkerTemplate: {workerTemplate: 7}}":         "spec.leaderWorkerTemplate.workerTemplate: 7 is not legal; legal: an object",
+			"{networkTopology: 7}":                                "spec.networkTopology: 7 is not legal; legal: mode, highestTierAllowed, highestTierName",
+			"7":                                                   "spec: 7 is not legal; legal: an object",
+			"{leaderWorkerTemplate: {size: 4294967298}}":          "spec.leaderWorkerTemplate.size: 4294967298 is not legal; legal: an integer from 1 to 2147483647",
+			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate: cannot restore struct from: int64; legal: a template of pods",
+		},
+		"JobSet": {
+			"{replicatedJobs: 7}":                                          "spec.replicatedJobs: 7 is not legal; legal: a list",
+			"{replicatedJobs: [7]}":                                        "spec.replicatedJobs[0]: 7 is not legal; legal: an object",
+			"{replicatedJobs: [{name: 7}]}":                                "spec.replicatedJobs[0].name: 7 is not legal; legal: a text",
+			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}":      `spec.replicatedJobs[1].replicas: "two" is not legal; legal: an integer ≥ 0`,
+			"{replicatedJobs: [{name: a, replicas: -1}]}":                  "spec.replicatedJobs[0].replicas: -1 is not legal; legal: an integer ≥ 0",
+			"{replicatedJobs: [{name: a, dependsOn: b}]}":                  `spec.replicatedJobs[0].dependsOn: "b" is not legal; legal: a list`,
+			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}":   `spec.replicatedJobs[0].template.spec.parallelism: "two" is not legal; legal: an integer ≥ 0`,
+			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}":   "spec.replicatedJobs[0].template.spec.completions: 1.5 is not legal; legal: an integer ≥ 0",
+			"{startupPolicy: {startupPolicyOrder: 7}}":                     "spec.startupPolicy.startupPolicyOrder: 7 is not legal; legal: a text",
+			"{startupPolicy: InOrder}":                                     `spec.startupPolicy: "InOrder" is not legal; legal: an object`,
+			"{replicatedJobs: [{template: {metadata: {annotations: 7}}}]}": "spec.replicatedJobs[0].template.metadata.annotations: 7 is not legal; legal: an object",
+		},
+		"Job": {"{parallelism: two}": `spec.parallelism: "two" is not legal; legal: an integer ≥ 0`},
+	} {
+		for spec, problem := range cases {
+			o := source.Owners[slices.IndexFunc(source.Owners, func(o *source.Owner) bool { return o.Kind == kind })]
+			out, err := o.ReadOwner(object(t, "{metadata: {namespace: default, name: a}, spec: "+spec+"}"))
+			require.EqualError(t, err, problem)
+			require.EqualError(t, out.Problem, kind+" default/a cannot be read: "+problem)
+		}
+	}
+	for i := range source.All {
+		s := &source.All[i]
+		if s.Space != "podgroup-volcano" {
+			continue
+		}
+		pg, more, err := s.ReadObject(object(t, `{kind: PodGroup, metadata: {namespace: default, name: a, uid: u}, spec: {minMember: "3"}}`))
+		require.Error(t, err)
+		require.Equal(t, "u", string(pg.UID))
+		require.ErrorContains(t, more.Problem, "PodGroup default/a cannot be read: ")
+	}
+}
+
+// TestSizesThatDiffer: a member of a LeaderWorkerSet that says another size than the one that counts is told.
+func TestSizesThatDiffer(t *testing.T) {
+	leader, worker := lwsPod("a", "0", "0", "2"), lwsPod("a", "0", "1", "3")
+	g := source.Gang{Ref: source.Of(leader), Pods: map[string]*v1.Pod{"default/" + leader.Name: leader, "default/" + worker.Name: worker}}
+	require.Equal(t, g.Ref, source.Of(worker))
+	d, ok := source.Declare(g, source.Defaults{})
+	require.True(t, ok)
+	require.Equal(t, 2, d.Min)
+	require.Empty(t, d.Contradictions(g, leader))
+	require.Equal(t, []string{`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.By + ` says; legal: the same on all members; "2" is used`}, d.Contradictions(g, worker))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -99,8 +100,28 @@ type More struct {
 }
 
 // All are the sources, in the order in which a pod is asked: the first that names a gang
-// wins.
-var All = []Source{native, podGroup, podGroupX, annotation, podGang, volcano, leaderWorkerSet, jobSet, job, labels}
+// wins. Those of somebody's own come last (Register).
+var All = []Source{native, workload, podGroup, podGroupX, annotation, podGang, volcano, leaderWorkerSet, jobSet, job, labels}
+
+// Register adds a source of somebody's own: a kind of object that declares gangs, or pods that describe theirs themselves. It is to be
+// called when the program begins, before anything is read. It panics if a source cannot be like that.
+func Register(s Source) {
+	switch {
+	case s.Way == "" || s.NameOf == nil:
+		panic("a source needs a way in which pods name their gang")
+	case s.Space == "" || strings.ContainsAny(s.Space, " /") || of(s.Space) != nil:
+		panic(fmt.Sprintf("source %s: space %q is not legal; legal: one of its own, in one word", s.Way, s.Space))
+	case s.Fill != nil || s.Family != nil || s.Owner != nil:
+		panic(fmt.Sprintf("source %s: what owners say is for Muster's own sources", s.Way))
+	case (s.Object == nil) != s.Itself:
+		panic(fmt.Sprintf("source %s: either objects declare its gangs, or its pods do themselves", s.Way))
+	}
+	if s.Object != nil { // of another project, whose status is not ours
+		o := *s.Object
+		o.Optional, o.ReadOnly, s.Object = true, true, &o
+	}
+	All = append(All, s)
+}
 
 // Of names the gang that a pod is a member of; the zero Ref if it is of none.
 func Of(pod *v1.Pod) gang.Ref {
@@ -112,11 +133,23 @@ func Of(pod *v1.Pod) gang.Ref {
 	return gang.Ref{}
 }
 
-// Leads says whether a pod is the one for which the other members of its gang are made.
+// Leads says whether a pod is the one for which the other members of its gang are made. An object of the gang's name may have
+// been made for the gang that its controller means; one of another name may be about several of these.
 func Leads(pod *v1.Pod) bool {
+	named := ""
 	for i := range All {
-		if All[i].NameOf(pod) != "" {
-			return All[i].Leads != nil && All[i].Leads(pod)
+		s := &All[i]
+		name := s.NameOf(pod)
+		switch {
+		case name == "":
+		case named != "" && name != named:
+			return false
+		case s.Leads != nil:
+			return s.Leads(pod)
+		case s.Object == nil:
+			return false
+		default:
+			named = name
 		}
 	}
 	return false
@@ -225,6 +258,27 @@ func ObjectOf(space string) *Object {
 	return nil
 }
 
+// ReadObject reads an object that declares a gang, in the shape of a PodGroup. One that cannot be read has
+// that for a problem, and is the error.
+func (s *Source) ReadObject(u *unstructured.Unstructured) (pg *sigs.PodGroup, more More, err error) {
+	if pg, err = s.Object.Read(u); err != nil {
+		return shape(u), More{Problem: fmt.Errorf("%s %s/%s cannot be read: %w", s.Object.Kind, u.GetNamespace(), u.GetName(), err)}, err
+	}
+	if s.Object.More != nil {
+		more = s.Object.More(u)
+	}
+	return pg, more, nil
+}
+
+// shape is an object as a PodGroup that says nothing.
+func shape(u *unstructured.Unstructured) *sigs.PodGroup {
+	return &sigs.PodGroup{TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}, ObjectMeta: metav1.ObjectMeta{
+		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), Generation: u.GetGeneration(),
+		CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
+		Annotations: u.GetAnnotations(), Labels: u.GetLabels(), OwnerReferences: u.GetOwnerReferences(),
+	}}
+}
+
 // Ref names the gang that an object of a source declares.
 func (s *Source) Ref(object *unstructured.Unstructured) gang.Ref {
 	return gang.Ref{Source: s.Space, Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -251,6 +305,11 @@ func Permissions() (out []Permission) {
 	}
 	for _, o := range Owners {
 		out = append(out, permission(o.Resource, "list watch", true))
+		if o.Scored {
+			status := o.Resource
+			status.Resource += "/status"
+			out = append(out, permission(status, "patch", true))
+		}
 	}
 	return out
 }
@@ -302,6 +361,9 @@ type Gang struct {
 	Siblings []Gang
 	// Done are those that have finished: they describe the gang where nobody else does.
 	Done map[string]*v1.Pod
+	// Held says whether a member does not count yet: it has scheduling gates or another scheduler, or waits for
+	// claims to be made. nil is for none.
+	Held func(*v1.Pod) bool
 }
 
 // Defaults hold where nothing is said.
@@ -370,6 +432,8 @@ type Declaration struct {
 	Follower *v1.PodTemplateSpec
 	// SubGroups are the policies by which members form sub-groups; none where all are one.
 	SubGroups []SubGroups
+	// Tasks are how many members of each of several tasks must start; nil where none are told apart.
+	Tasks map[string]int
 	// ReadsLayers says that Gather is another one when the topology has other layers.
 	ReadsLayers bool
 	// Apart says that what Gather asks of each gang is about this one, whatever others of its group

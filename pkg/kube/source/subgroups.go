@@ -54,72 +54,64 @@ func (d *Declaration) SubGroupOf(pod *v1.Pod) (name string, policy int) {
 			return name, i
 		}
 	}
+	if _, ok := d.Tasks[taskOf(pod)]; ok {
+		return taskOf(pod), -1
+	}
 	return "", -1
-}
-
-// subGroupPolicy is one of Volcano's subGroupPolicy.
-type subGroupPolicy struct {
-	Name           string                `json:"name"`
-	SubGroupSize   *int32                `json:"subGroupSize"`
-	MinSubGroups   *int32                `json:"minSubGroups"`
-	LabelSelector  *metav1.LabelSelector `json:"labelSelector"`
-	MatchLabelKeys []string              `json:"matchLabelKeys"`
 }
 
 // readSubGroups reads a list of policies.
 func readSubGroups(u *unstructured.Unstructured, path ...string) (out []SubGroups, err error) {
-	value, found, err := unstructured.NestedFieldNoCopy(u.Object, path...)
-	if err != nil || !found || value == nil {
-		return nil, err
-	}
-	list, ok := value.([]any)
-	if !ok {
-		return nil, fmt.Errorf(": %v is not legal; legal: a list", value)
-	}
-	for i, item := range list {
-		s, err := readPolicy(item)
+	all, err := objectsIn(u.Object, path...)
+	for i, object := range all {
+		s, err := readPolicy(object)
 		if err == nil && slices.ContainsFunc(out, func(o SubGroups) bool { return o.Name == s.Name }) {
 			err = fmt.Errorf("name: %q is there twice", s.Name)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("[%d]: %w", i, err)
+			return nil, fmt.Errorf("%s[%d]: %w", strings.Join(path, "."), i, err)
 		}
 		out = append(out, s)
 	}
-	return out, nil
+	return out, err
 }
 
-func readPolicy(item any) (out SubGroups, err error) {
-	object, ok := item.(map[string]any)
-	if !ok {
-		return out, fmt.Errorf("%v is not legal; legal: an object", item)
+func readPolicy(object map[string]any) (out SubGroups, err error) {
+	out = SubGroups{Says: map[string]string{}, Selects: labelsets.Everything()}
+	if out.Name, err = text(object, "name"); err == nil && out.Name == "" {
+		err = errors.New(`name: "" is not legal; legal: a name`)
 	}
-	var p subGroupPolicy
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &p); err != nil {
+	if err != nil {
 		return out, err
 	}
-	out = SubGroups{Name: p.Name, Size: 1, Keys: p.MatchLabelKeys, Says: map[string]string{}, Selects: labelsets.Everything()}
-	switch {
-	case p.Name == "":
-		return out, errors.New(`name: "" is not legal; legal: a name`)
-	case p.SubGroupSize != nil && *p.SubGroupSize < 1:
-		return out, fmt.Errorf("subGroupSize: %d is not legal; legal: an integer ≥ 1", *p.SubGroupSize)
-	case p.MinSubGroups != nil && *p.MinSubGroups < 0:
-		return out, fmt.Errorf("minSubGroups: %d is not legal; legal: an integer ≥ 0", *p.MinSubGroups)
+	if out.Size, err = countIn(object, 1, 1, "subGroupSize"); err != nil {
+		return out, err
 	}
-	if p.SubGroupSize != nil {
-		out.Size = int(*p.SubGroupSize)
+	if out.Least, err = countIn(object, 0, 0, "minSubGroups"); err != nil {
+		return out, err
 	}
-	if p.MinSubGroups != nil {
-		out.Least = int(*p.MinSubGroups)
+	if out.Keys, err = textsIn(object, "matchLabelKeys"); err != nil {
+		return out, err
 	}
-	if p.LabelSelector != nil {
-		if out.Selects, err = metav1.LabelSelectorAsSelector(p.LabelSelector); err != nil {
-			return out, fmt.Errorf("labelSelector: %w", err)
-		}
+	if out.Selects, err = selector(object, "labelSelector"); err != nil {
+		return out, err
 	}
-	if err := tierWords(&unstructured.Unstructured{Object: object}, func(key, value string) { out.Says[key] = value }, "networkTopology"); err != nil {
-		return out, fmt.Errorf("networkTopology: %w", err)
+	return out, tierWords(&unstructured.Unstructured{Object: object}, func(key, value string) { out.Says[key] = value }, "networkTopology")
+}
+
+// selector is a selector of labels in a field; that of everything if there is none.
+func selector(object map[string]any, in string) (labelsets.Selector, error) {
+	says, err := objectIn(object, in)
+	if says == nil || err != nil {
+		return labelsets.Everything(), err
+	}
+	var selects metav1.LabelSelector
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(says, &selects); err != nil {
+		return nil, fmt.Errorf("%s: %s is not legal (%w); legal: matchLabels, matchExpressions", in, quoted(says), err)
+	}
+	out, err := metav1.LabelSelectorAsSelector(&selects)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in, err)
 	}
 	return out, nil
 }

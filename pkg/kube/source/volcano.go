@@ -1,18 +1,19 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
 // Volcano's pods name their PodGroup by one of these.
@@ -46,61 +47,63 @@ func volcanoGang(pod *v1.Pod) string {
 
 // readVolcano takes what Volcano's PodGroup says in the same words as the others.
 func readVolcano(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
-	least, _, err := unstructured.NestedInt64(u.Object, "spec", "minMember")
+	least, err := minMember(u)
 	if err != nil {
 		return nil, err
 	}
-	pg := &sigs.PodGroup{TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}, ObjectMeta: metav1.ObjectMeta{
-		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(),
-		CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
-		Annotations: u.GetAnnotations(), Labels: u.GetLabels(), OwnerReferences: u.GetOwnerReferences(),
-	}}
+	pg := shape(u)
+	if _, sum, _ := minTaskMember(u); least >= 0 { // else it is said that it is not legal
+		least = max(least, sum)
+	}
 	pg.Spec.MinMember = int32(least)
-	tasks, _, err := unstructured.NestedMap(u.Object, "spec", "minTaskMember")
-	if err != nil {
-		return nil, err
-	}
-	sum := int64(0)
-	for _, n := range tasks {
-		k, _ := n.(int64)
-		sum = min(sum+min(max(k, 0), math.MaxInt32), math.MaxInt32)
-	}
-	if least >= 0 { // else it is said that it is not legal
-		least = max(min(least, math.MaxInt32), sum)
-	}
-	pg.Spec.MinMember = int32(max(least, math.MinInt32))
 	return pg, nil
+}
+
+// minMember is how many members must start together; 0 if that is not said. Less is not legal, and has a default.
+func minMember(u *unstructured.Unstructured) (int, error) {
+	path := []string{"spec", "minMember"}
+	if value, _ := field(u.Object, path...); value != nil {
+		if n, ok := value.(int64); ok && math.MinInt32 <= n && n < 0 {
+			return int(n), nil
+		}
+	}
+	return countIn(u.Object, 0, 0, path...)
+}
+
+// minTaskMember is how many members of each of several tasks must, and how many that are.
+func minTaskMember(u *unstructured.Unstructured) (tasks map[string]int, sum int, err error) {
+	said, err := objectIn(u.Object, "spec", "minTaskMember")
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		n, err := count(said[name], 0)
+		if err == nil && said[name] == nil {
+			err = errors.New("nothing is not legal; legal: an integer ≥ 0")
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("spec.minTaskMember[%s]: %w", name, err)
+		}
+		if tasks == nil {
+			tasks = map[string]int{}
+		}
+		tasks[name] = n
+		sum = min(sum+n, math.MaxInt32)
+	}
+	return tasks, sum, err
 }
 
 // moreOfVolcano is what no other PodGroup says.
 func moreOfVolcano(u *unstructured.Unstructured) (out More) {
 	out.Words = map[string]string{}
-	if err := tierWords(u, func(key, value string) { out.Words[key] = value }, "spec", "networkTopology"); err != nil {
-		out.Problem = fmt.Errorf("spec.networkTopology: %w", err)
-		return out
-	}
-	var err error
-	if out.SubGroups, err = readSubGroups(u, "spec", "subGroupPolicy"); err != nil {
-		out.Problem = fmt.Errorf("spec.subGroupPolicy%w", err)
-	}
-	least, _, _ := unstructured.NestedInt64(u.Object, "spec", "minMember")
-	tasks, _, _ := unstructured.NestedMap(u.Object, "spec", "minTaskMember")
-	sum := int64(0)
-	for _, name := range slices.Sorted(maps.Keys(tasks)) {
-		n := tasks[name]
-		k, ok := n.(int64)
-		if !ok || k < 0 {
-			out.Problem = fmt.Errorf("spec.minTaskMember[%s]: %v is not legal; legal: an integer ≥ 0", name, n)
+	least, _ := minMember(u)
+	badTopology := tierWords(u, func(key, value string) { out.Words[key] = value }, "spec", "networkTopology")
+	policies, badPolicy := readSubGroups(u, "spec", "subGroupPolicy")
+	tasks, sum, badTask := minTaskMember(u)
+	for _, err := range []error{badTopology, badPolicy, badTask} {
+		if err != nil {
+			out.Problem = err
 			return out
 		}
-		sum = min(sum+min(k, math.MaxInt32), math.MaxInt32)
 	}
-	if len(tasks) > 0 {
-		out.Tasks = map[string]int{}
-		for name, n := range tasks {
-			out.Tasks[name] = int(min(n.(int64), math.MaxInt32))
-		}
-	}
+	out.SubGroups, out.Tasks = policies, tasks
 	if len(tasks) > 1 && sum < least {
 		names := slices.Sorted(maps.Keys(tasks))
 		out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf("spec.minTaskMember %v adds up to %d of minMember %d: which tasks the others are of is not considered", names, sum, least)})
@@ -108,26 +111,30 @@ func moreOfVolcano(u *unstructured.Unstructured) (out More) {
 	return out
 }
 
-// tasks has a gang wait until each of its tasks has as many members as it needs. Of a gang that
-// runs each is made again for itself. With more members than that, those are placed that come
-// first, and which tasks they are of is not considered.
+// tasks has a gang wait until each of its tasks has as many members as it needs, and start with these. Of
+// a gang that runs each is made again for itself. With sub-groups, of more members than the gang needs those
+// are placed that these choose, whichever tasks they are of.
 func (d *Declaration) tasks(g Gang) {
 	if len(g.More.Tasks) == 0 {
 		return
 	}
 	d.Counts = true
-	exist, need := map[string]int{}, 0
+	exist, held := map[string]int{}, map[string]int{}
 	for _, pod := range g.any() {
-		exist[taskOf(pod)]++
+		if g.Held != nil && g.Held(pod) {
+			held[taskOf(pod)]++
+		} else {
+			exist[taskOf(pod)]++
+		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(g.More.Tasks)) {
 		n := g.More.Tasks[task]
-		if need += n; exist[task] < n && !g.begun() {
-			d.waits(fmt.Sprintf("%d of %d members of task %s exist", exist[task], n, task))
+		if exist[task] < n && !g.begun() {
+			d.waits(fmt.Sprintf("%d of %d members of task %s exist", exist[task], n, task) + gang.Uncounted(held[task]))
 		}
 	}
-	if len(g.More.Tasks) > 1 && len(g.any()) > max(need, int(g.Object.Spec.MinMember)) {
-		d.note(InvalidAnnotation, "spec.minTaskMember: there are more members than it asks for; where not all fit, the first are placed, whichever task they are of")
+	if len(g.More.SubGroups) == 0 {
+		d.Tasks, d.Multiples = g.More.Tasks, true // none is to be without its members when the gang starts
 	}
 }
 

@@ -203,6 +203,7 @@ func (s *leaderWorkerSet) statefulSet(name, service string, replicas int32, sele
 			VolumeClaimTemplates: s.Spec.LeaderWorkerTemplate.VolumeClaimTemplates,
 		},
 	}
+	set = set.DeepCopy() // what is defaulted in the claims' templates is no part of the revision
 	legacyscheme.Scheme.Default(set)
 	return set
 }

@@ -3,11 +3,13 @@ package workload
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -67,7 +69,25 @@ func statefulSetPods(s *appsv1.StatefulSet, path *field.Path) (pods []*v1.Pod, c
 		claims = append(claims, claimsOf(s, pod, number)...)
 		pods = append(pods, pod)
 	}
+	if why := checkLast(pods); why != "" {
+		return nil, nil, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), s.Name, why)}
+	}
 	return pods, claims, nil
+}
+
+// checkLast says why an API server would take a StatefulSet and refuse its last pod, and mostly all of them: the
+// set's name is part of labels.
+func checkLast(pods []*v1.Pod) string {
+	if len(pods) == 0 {
+		return ""
+	}
+	last := pods[len(pods)-1]
+	for _, key := range []string{appsv1.StatefulSetPodNameLabel, appsv1.StatefulSetRevisionLabel} {
+		if why := validation.IsValidLabelValue(last.Labels[key]); len(why) > 0 {
+			return "the last pod would not be made: its label " + key + " would be " + last.Labels[key] + ": " + strings.Join(why, "; ")
+		}
+	}
+	return ""
 }
 
 // claimsOf makes the claims of one pod, <claim>-<set>-<ordinal>, and names them in the pod.

@@ -71,6 +71,8 @@ func TestRefused(t *testing.T) {
 		"on a state nobody knows": {parts("", "name: a, template: {spec: {"+podOfJob+"}}", "name: b, dependsOn: [{name: a, status: Late}], template: {spec: {"+podOfJob+"}}"), 0, `status: Unsupported value: "Late"`},
 		"Jobs below none":         {parts("", "name: a, replicas: -1, template: {spec: {"+podOfJob+"}}"), 0, "replicas: Invalid value: -1"},
 		"too many Jobs":           {parts("", "name: a, replicas: 1000, template: {spec: {parallelism: 1000, completions: 1000, "+podOfJob+"}}"), 0, "replicas × parallelism of all must be less than or equal to 100000"},
+		"a long name":             {strings.Replace(lws("", "size: 1, "), "name: s", "name: "+strings.Repeat("s", 52), 1), 1, ""},
+		"a name that is too long": {strings.Replace(lws("", "size: 1, "), "name: s", "name: "+strings.Repeat("s", 54), 1), 0, "its label controller-revision-hash would be " + strings.Repeat("s", 54)},
 		"a name that is a list":   {strings.Replace(parts("", "name: a, template: {spec: {"+podOfJob+"}}"), "name: a", "name: [a]", 1), 0, "spec: Internal error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +95,22 @@ func TestRefused(t *testing.T) {
 			require.Len(t, pods, c.pods)
 		})
 	}
+}
+
+// TestOneRevision: the pods of a LeaderWorkerSet are of one revision, whatever its StatefulSets have by default: the
+// leader's and its workers' are one gang.
+func TestOneRevision(t *testing.T) {
+	out, err := Expand(read(t, lws("", "size: 3, volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce]}}], ")), named)
+	require.NoError(t, err)
+	revisions, pods := map[string]bool{}, 0
+	for _, o := range out.Objects {
+		if p, ok := o.Object.(*v1.Pod); ok {
+			revisions[p.Labels[lwsRevision]] = true
+			pods++
+		}
+	}
+	require.Equal(t, 3, pods)
+	require.Len(t, revisions, 1)
 }
 
 // TestPodless: a workload of somebody else's controller, and one that sleeps, have no pods, and it is

@@ -11,6 +11,7 @@ package workload
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -134,6 +135,26 @@ func (m *maker) add(objects ...runtime.Object) {
 
 func (m *maker) note(kind, namespace, name, why string) {
 	m.out.Notes = append(m.out.Notes, fmt.Sprintf("%s %s/%s: %s", kind, namespace, name, why))
+}
+
+// Above names the workload, "Kind namespace/name", whose controller made a pod by way of another workload: that need not be
+// known. "" if there is none.
+func Above(pod *v1.Pod) string {
+	kind, name := "", ""
+	if name = pod.Labels[lwsName]; name != "" {
+		kind = LeaderWorkerSetKind.Kind
+	} else if name = pod.Labels[jobSetName]; name != "" {
+		kind = JobSetKind.Kind
+	} else if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == replicaSetKind.Kind {
+		var ok bool
+		if name, ok = strings.CutSuffix(owner.Name, "-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]); ok {
+			kind = deploymentKind.Kind
+		}
+	}
+	if kind == "" {
+		return ""
+	}
+	return kind + " " + pod.Namespace + "/" + name
 }
 
 // podOf makes a pod of a template. Its name is for the caller to say.

@@ -1,0 +1,206 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// Pods of Kubernetes 1.35 name their gang in spec.workloadRef. The types of later versions lack that field,
+// so the scheduler's own informer of pods drops it, and a member would start alone. Where Workloads are
+// served all pods are watched once more, as they are written:
+//
+//	pods ----> informer of pods -----> fill ----> scheduler, cache
+//	   \                                ^ waits until what the pod says is known
+//	    '----> as they are written -----'
+//
+// Of each pod its UID and that field are kept.
+
+// WorkloadRefs returns what is to be done with pods before anybody sees them, nil if that is nothing. served
+// says whether the API server serves a resource; that it may not be read makes no difference here.
+func WorkloadRefs(ctx context.Context, client dynamic.Interface, served func(schema.GroupVersionResource) (bool, error)) (toolscache.TransformFunc, error) {
+	is, err := served(source.Workloads)
+	if err != nil && !errors.Is(err, cache.ErrDenied) {
+		return nil, fmt.Errorf("asking whether %s is served: %w", source.Workloads.GroupResource(), err)
+	}
+	if !is && err == nil {
+		return nil, nil
+	}
+	w := &workloadRefs{ctx: ctx, pods: client.Resource(v1.SchemeGroupVersion.WithResource("pods")), of: map[types.UID]string{}}
+	if err := w.watch(client); err != nil {
+		return nil, err
+	}
+	return w.fill, nil
+}
+
+// FillPods has what WorkloadRefs returns done with the pods of an informer; nil is nothing.
+func FillPods(informer toolscache.SharedIndexInformer, fill toolscache.TransformFunc) error {
+	if fill == nil {
+		return nil
+	}
+	return informer.SetTransform(fill)
+}
+
+type workloadRefs struct {
+	ctx  context.Context
+	pods dynamic.NamespaceableResourceInterface
+
+	mu sync.Mutex
+	of map[types.UID]string // by pod, what it says in one name; "" if it says nothing
+}
+
+const (
+	firstRefs = 20 * time.Second // for the first list of pods
+	firstLook = time.Millisecond // how long to wait for what a pod says
+	lastLook  = time.Second      // twice as long each time, and then it is asked for
+	keepGone  = time.Minute      // what was said by pods that are gone, which others may hear of later
+)
+
+// watch begins to watch pods as they are written, and returns when all are known, or where that takes long: then whoever
+// hears of a pod waits for what it says.
+func (w *workloadRefs) watch(client dynamic.Interface) error {
+	informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(v1.SchemeGroupVersion.WithResource("pods")).Informer()
+	if err := informer.SetTransform(onlyRef); err != nil {
+		return err
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    w.note,
+		UpdateFunc: func(_, is any) { w.note(is) },
+		DeleteFunc: w.gone,
+	})
+	if err != nil {
+		return err
+	}
+	go informer.RunWithContext(w.ctx)
+	first, cancel := context.WithTimeout(w.ctx, firstRefs)
+	defer cancel()
+	if !toolscache.WaitForCacheSync(first.Done(), registration.HasSynced) {
+		klog.FromContext(w.ctx).Info("The first list of pods as they are written has not come yet: pods are heard of as it comes", "field", refField, "waited", firstRefs)
+	}
+	return nil
+}
+
+const refField = "spec.workloadRef"
+
+// onlyRef leaves of a pod who it is, and what it says in that field.
+func onlyRef(object any) (any, error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil
+	}
+	spec, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec")
+	says, _ := spec.(map[string]any)
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(),
+		Annotations: map[string]string{refField: source.WorkloadRef(says)},
+	}}, nil
+}
+
+func (w *workloadRefs) note(object any) {
+	if pod, ok := object.(*metav1.PartialObjectMetadata); ok {
+		w.set(pod.UID, pod.Annotations[refField])
+	}
+}
+
+func (w *workloadRefs) set(pod types.UID, says string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.of[pod] = says
+}
+
+func (w *workloadRefs) gone(object any) {
+	if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = last.Obj
+	}
+	pod, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return
+	}
+	w.forget(pod.UID)
+}
+
+// forget forgets a pod that is gone, after a while.
+func (w *workloadRefs) forget(pod types.UID) {
+	time.AfterFunc(keepGone, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.of, pod)
+	})
+}
+
+// fill writes what a pod says in workloadRef where source.Of reads it. It leaves out who wrote which field
+// when, as kube-scheduler does with pods.
+func (w *workloadRefs) fill(object any) (any, error) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return object, nil
+	}
+	own := *pod // whoever gave it may still read it
+	own.ManagedFields = nil
+	if own.Spec.SchedulingGroup == nil {
+		if says := w.says(pod); says != "" {
+			own.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &says}
+		}
+	}
+	return &own, nil
+}
+
+// says is what a pod says. Nobody may see the pod before that is known, so it waits: the one watch may be
+// ahead of the other, mostly by less than a millisecond.
+func (w *workloadRefs) says(pod *v1.Pod) string {
+	for look := firstLook; ; look = min(2*look, lastLook) {
+		if says, ok := w.known(pod.UID); ok {
+			return says
+		}
+		if look == lastLook && w.ask(pod) {
+			continue
+		}
+		select {
+		case <-w.ctx.Done():
+			return ""
+		case <-time.After(look):
+		}
+	}
+}
+
+func (w *workloadRefs) known(pod types.UID) (says string, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	says, ok = w.of[pod]
+	return says, ok
+}
+
+// ask asks the API server for a pod, and says whether it has answered. Of one that is gone nobody need know
+// what it said.
+func (w *workloadRefs) ask(pod *v1.Pod) bool {
+	u, err := w.pods.Namespace(pod.Namespace).Get(w.ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && u.GetUID() != pod.UID:
+		w.set(pod.UID, "")
+		w.forget(pod.UID)
+	case err != nil:
+		klog.FromContext(w.ctx).Error(err, "cannot find out what a pod says in "+refField, "pod", klog.KObj(pod))
+		return false
+	default:
+		if is, _ := onlyRef(u); is != nil {
+			w.note(is)
+		}
+	}
+	return true
+}
