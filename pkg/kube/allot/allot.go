@@ -1,11 +1,12 @@
 // Package allot writes down the devices of claims before the members come who use them, where these would not find them in
 // cycles of their own: they share the claims, or have what they have only since others were asked for at once. It takes them
-// back if none of these members starts.
+// back if none of these members starts; and so it does with what a member's own cycle has written whose binding failed (Left).
 //
-//	written ──somebody is bound──► forgotten: the claim is in use, as any other
+//	written ──all are bound──────────────────────► forgotten: the claim is in use, as any other
 //	   │
-//	   └──nobody comes any more──► taken back; until then nobody is planned who names the claim
+//	   └──of those who are not nobody comes──► taken back; until then nobody is planned who names the claim
 //
+// Taken back is what nobody has: of a claim that somebody is bound with, the reservations of the others.
 // What was written is known by a mark on the claim, which outlives the process: the next one finds what is left
 // (Find). The package knows claims and pods, and neither gangs nor places: it is told who still comes.
 package allot
@@ -37,7 +38,8 @@ import (
 type Fate uint8
 
 const (
-	Stays Fate = iota // it is not on its way to a node, or is gone
+	Gone  Fate = iota // there is no such pod any more: Kubernetes' own controller looks after what it had
+	Stays             // it is not on its way to a node
 	Comes             // it has a place
 	Bound             // it is where it belongs
 )
@@ -61,7 +63,7 @@ type Room struct {
 type allotment struct {
 	types.NamespacedName
 	uid     types.UID
-	mark    string // of what was written
+	mark    string // of what was written; "" if nobody knows what it was
 	users   []User
 	writing bool
 	back    bool               // it is being taken back
@@ -90,6 +92,9 @@ func newAllotment(c *resourceapi.ResourceClaim) *allotment {
 	for _, by := range c.Status.ReservedFor {
 		a.users = append(a.users, User{types.NamespacedName{Namespace: c.Namespace, Name: by.Name}, by.UID})
 	}
+	if owner := metav1.GetControllerOf(c); len(a.users) == 0 && owner != nil && owner.Kind == "Pod" {
+		a.users = []User{{types.NamespacedName{Namespace: c.Namespace, Name: owner.Name}, owner.UID}}
+	}
 	return a
 }
 
@@ -99,7 +104,42 @@ func (r *Room) add(a *allotment) {
 	if r.some == nil {
 		r.some = map[types.UID]*allotment{}
 	}
+	if was := r.some[a.uid]; was != nil {
+		a.waiting = was.waiting
+	}
 	r.some[a.uid] = a
+}
+
+// Left takes up what the cycle of a member may have written whose binding has failed. DynamicResources takes back that the
+// claim is reserved for it, and not the devices: the pod is to have them when it is tried again. A member may not be for long,
+// or go elsewhere. If it is gone, so are the claims that were made for it.
+func (r *Room) Left(member *v1.Pod, gone bool) {
+	if r.Claims == nil {
+		return
+	}
+	for i := range member.Spec.ResourceClaims {
+		ref := &member.Spec.ResourceClaims[i]
+		if gone && ref.ResourceClaimName == nil {
+			continue
+		}
+		name, _, err := resourceclaim.Name(member, ref)
+		if err != nil || name == nil {
+			continue
+		}
+		c, err := r.Claims.Get(member.Namespace, *name)
+		if err == nil && !r.has(c.UID) {
+			r.add(&allotment{
+				NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID,
+				users: []User{{types.NamespacedName{Namespace: member.Namespace, Name: member.Name}, member.UID}},
+			})
+		}
+	}
+}
+
+func (r *Room) has(claim types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.some[claim] != nil
 }
 
 // write writes one claim: its mark and finalizer first, which a status cannot have with it. A process that ends between the
@@ -176,26 +216,20 @@ func Ahead(c *resourceapi.ResourceClaim) bool {
 	return ok && c.Status.Allocation != nil && mark == markOf(c.Status.Allocation)
 }
 
-// Find takes up claims that a process before this one may have written, unless one of those for whom it did so is
-// none of ours: those that are marked, and those that DynamicResources has written for a member whose binding never came.
+// Find takes up claims that a process before this one may have written, for pods that are ours and wait: those that are
+// marked, for which pods that are gone will do, and those that DynamicResources has written for a member whose binding never came.
 func (r *Room) Find(claims []*resourceapi.ResourceClaim, ours func(of User, waits bool) bool) {
 	for _, c := range claims {
-		ahead := Ahead(c)
-		if !ahead && !unmarked(c) || slices.ContainsFunc(c.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return !isPod(by) }) {
+		if c.Status.Allocation == nil || slices.ContainsFunc(c.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return !isPod(by) }) {
 			continue
 		}
-		a := newAllotment(c)
-		if slices.ContainsFunc(a.users, func(u User) bool { return !ours(u, !ahead) }) {
-			continue
+		a, ahead := newAllotment(c), Ahead(c)
+		some := len(a.users) > 0
+		a.users = slices.DeleteFunc(a.users, func(u User) bool { return !ours(u, !ahead) }) // who is left out keeps it
+		if len(a.users) > 0 || ahead && !some {
+			r.add(a)
 		}
-		r.add(a)
 	}
-}
-
-// unmarked says that a claim was allocated for somebody by his own cycle, as far as anybody can see.
-func unmarked(c *resourceapi.ResourceClaim) bool {
-	_, marked := c.Annotations[scheduling.AnnotationAllocatedAhead]
-	return !marked && c.Status.Allocation != nil && len(c.Status.ReservedFor) > 0
 }
 
 func isPod(by resourceapi.ResourceClaimConsumerReference) bool {
@@ -209,8 +243,8 @@ func (r *Room) Any() bool {
 	return len(r.some) > 0
 }
 
-// Review forgets what is in use, and lists the claims that are to be taken back, since nobody comes any more for whom
-// they were written. Each is listed once.
+// Review forgets what is in use, and lists the claims that are to be taken back, since of those for whom they were written, and
+// who are not bound, nobody comes any more. Each is listed once.
 func (r *Room) Review(fate func(User) Fate) (back []types.UID) {
 	r.mu.Lock()
 	var some []*allotment
@@ -221,16 +255,11 @@ func (r *Room) Review(fate func(User) Fate) (back []types.UID) {
 	}
 	r.mu.Unlock()
 	for _, a := range some {
-		is := Stays
-		for _, u := range a.users {
-			if is = fate(u); is != Stays {
-				break
-			}
-		}
+		has := a.fates(fate)
 		r.mu.Lock()
 		switch {
-		case r.some[a.uid] != a || a.back || is == Comes:
-		case is == Bound:
+		case r.some[a.uid] != a || a.back || has[Comes]:
+		case has[Bound] && !has[Stays]:
 			delete(r.some, a.uid)
 		default:
 			a.back = true
@@ -239,6 +268,37 @@ func (r *Room) Review(fate func(User) Fate) (back []types.UID) {
 		r.mu.Unlock()
 	}
 	return back
+}
+
+// Keep is to be asked before a claim is taken back that Review has listed: whether somebody comes for whom it was written after all,
+// who got a place while Review asked for fates; and who has waited for that. Then it is as if it had not been listed.
+//
+// Whoever gets a place asks Waits afterwards: so he waits, or is seen here.
+func (r *Room) Keep(claim types.UID, fate func(User) Fate) (kept bool, waiting map[string]*v1.Pod) {
+	r.mu.Lock()
+	a := r.some[claim]
+	r.mu.Unlock()
+	if a == nil || !a.fates(fate)[Comes] {
+		return false, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.some[claim] != a {
+		return false, nil
+	}
+	a.back = false
+	waiting, a.waiting = a.waiting, nil
+	return true, waiting
+}
+
+// fates are those that its users have; if one comes the others need not be known.
+func (a *allotment) fates(fate func(User) Fate) (has [Bound + 1]bool) {
+	for _, u := range a.users {
+		if has[fate(u)] = true; has[Comes] {
+			break
+		}
+	}
+	return has
 }
 
 // Waits says for which claim that is being taken back somebody has to wait who will be told when that is done; "" if
@@ -271,8 +331,11 @@ func (a *allotment) named(by *v1.Pod) bool {
 	return false
 }
 
-// TakeBack takes a claim back that Review has listed, unless somebody uses it after all. Without an error, Forget is
-// next.
+// TakeBack takes a claim back that Review has listed: nobody has it any more for whom it was written, unless he uses it after
+// all; and if nobody else does, it is deallocated. Without an error, Forget is next.
+//
+// Where nothing is allocated the mark goes: a request to write the claim that is still on its way is refused, since that has
+// changed.
 func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
 	r.mu.Lock()
 	a := r.some[claim]
@@ -289,21 +352,49 @@ func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
 		if err != nil {
 			return err
 		}
-		if c.UID != a.uid || c.Status.Allocation == nil || markOf(c.Status.Allocation) != a.mark {
+		if c.UID != a.uid || a.mark != "" && c.Status.Allocation != nil && markOf(c.Status.Allocation) != a.mark {
 			return nil
 		}
-		for _, by := range c.Status.ReservedFor {
-			if used, err := r.uses(ctx, a, by); used || err != nil {
-				return err
-			}
+		if c.Status.Allocation == nil {
+			return r.unmark(ctx, a, c)
 		}
-		c.Status.Allocation, c.Status.ReservedFor, c.Status.Devices = nil, nil, nil
+		users, err := r.users(ctx, a, c)
+		if err != nil || len(users) > 0 && len(users) == len(c.Status.ReservedFor) {
+			return err
+		}
+		if c.Status.ReservedFor = users; len(users) == 0 {
+			c.Status.Allocation, c.Status.Devices = nil, nil
+		}
 		if c, err = api.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 		r.know(c)
 		return nil
 	})
+}
+
+// unmark takes the mark off a claim that has nothing.
+func (r *Room) unmark(ctx context.Context, a *allotment, c *resourceapi.ResourceClaim) error {
+	if mark, ok := c.Annotations[scheduling.AnnotationAllocatedAhead]; !ok || mark != a.mark {
+		return nil
+	}
+	delete(c.Annotations, scheduling.AnnotationAllocatedAhead)
+	_, err := r.Client.ResourceV1().ResourceClaims(c.Namespace).Update(ctx, c, metav1.UpdateOptions{})
+	return err
+}
+
+// users are those for whom a claim is reserved and who have it, or are none of those for whom it was written.
+func (r *Room) users(ctx context.Context, a *allotment, c *resourceapi.ResourceClaim) (all []resourceapi.ResourceClaimConsumerReference, err error) {
+	for _, by := range c.Status.ReservedFor {
+		uses, err := r.uses(ctx, a, by)
+		if err != nil {
+			return nil, err
+		}
+		if uses {
+			all = append(all, by)
+		}
+	}
+	return all, nil
 }
 
 // uses says whether somebody for whom a claim is reserved has it, or is not one of those for whom it was written.
@@ -321,13 +412,17 @@ func (r *Room) uses(ctx context.Context, a *allotment, by resourceapi.ResourceCl
 	return pod.UID == by.UID && pod.Spec.NodeName != "", nil
 }
 
-// Forget ends what is known of a claim, and returns who has waited for that.
+// Forget ends what is known of a claim that was taken back, and returns who has waited for that. It may have been written anew
+// meanwhile.
 func (r *Room) Forget(claim types.UID) (waiting map[string]*v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.some[claim]; a != nil {
-		waiting = a.waiting
+	a := r.some[claim]
+	if a == nil {
+		return nil
 	}
-	delete(r.some, claim)
+	if waiting, a.waiting = a.waiting, nil; a.back {
+		delete(r.some, claim)
+	}
 	return waiting
 }

@@ -14,19 +14,22 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
 )
 
-// TestReview: a claim is kept while somebody comes for whom it was written, is forgotten when somebody has it, and is listed
-// once, to be taken back, when nobody comes.
+// TestReview: a claim is kept while somebody comes for whom it was written, is forgotten when those have it who are there, and is
+// listed once, to be taken back, when somebody has not who does not come.
 func TestReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		fates []allot.Fate
 		back  bool
 		known bool // afterwards
 	}{
-		"nobody was to use it": {nil, true, true},
-		"one comes":            {[]allot.Fate{allot.Comes}, false, true},
-		"the last one comes":   {[]allot.Fate{allot.Stays, allot.Stays, allot.Comes}, false, true},
-		"one has it":           {[]allot.Fate{allot.Stays, allot.Bound}, false, false},
-		"nobody comes":         {[]allot.Fate{allot.Stays, allot.Stays}, true, true},
+		"nobody was to use it":  {nil, true, true},
+		"one comes":             {[]allot.Fate{allot.Comes}, false, true},
+		"the last one comes":    {[]allot.Fate{allot.Stays, allot.Stays, allot.Comes}, false, true},
+		"one has it":            {[]allot.Fate{allot.Stays, allot.Bound}, true, true},
+		"one has it, one comes": {[]allot.Fate{allot.Stays, allot.Bound, allot.Comes}, false, true},
+		"who is there has it":   {[]allot.Fate{allot.Gone, allot.Bound}, false, false},
+		"nobody comes":          {[]allot.Fate{allot.Stays, allot.Stays}, true, true},
+		"nobody is there":       {[]allot.Fate{allot.Gone, allot.Gone}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, r := marked(t, "gpu", len(c.fates)), &allot.Room{}
@@ -51,6 +54,26 @@ func TestReview(t *testing.T) {
 			require.False(t, c.back && r.Any())
 		})
 	}
+}
+
+// TestKeep: who got a place while Review asked keeps what was written for him, and who has waited is told; otherwise it is taken back.
+func TestKeep(t *testing.T) {
+	claim, r := marked(t, "gpu", 2), &allot.Room{}
+	r.Find([]*resourceapi.ResourceClaim{claim}, func(allot.User, bool) bool { return true })
+	says := func(is allot.Fate) func(allot.User) allot.Fate { return func(allot.User) allot.Fate { return is } }
+	require.Len(t, r.Review(says(allot.Stays)), 1)
+	who := naming("who", "gpu")
+	require.Equal(t, "ns/gpu", r.Waits(who, []*v1.Pod{who}))
+	kept, waiting := r.Keep(claim.UID, says(allot.Stays))
+	require.False(t, kept)
+	require.Empty(t, waiting)
+	kept, waiting = r.Keep(claim.UID, says(allot.Comes))
+	require.True(t, kept)
+	require.Equal(t, map[string]*v1.Pod{"ns/who": who}, waiting)
+	require.Empty(t, r.Waits(who, []*v1.Pod{who}))
+	require.Len(t, r.Review(says(allot.Stays)), 1, "it is known as before")
+	kept, _ = r.Keep("another", says(allot.Comes))
+	require.False(t, kept)
 }
 
 // TestFind: only what this scheduler has written, for pods that are its own or gone, is taken up after a restart.

@@ -26,6 +26,7 @@ type claimRehearsal struct {
 	gone  map[types.UID]bool
 	freed map[types.UID]bool // claims
 	held  map[types.UID]*heldDevices
+	added map[types.UID]int  // users of claims that somebody has allocated, beside those for whom these are reserved
 	comes map[types.UID]bool // members beside those who stand for all of their kind
 	log   []claimTurn
 }
@@ -45,6 +46,7 @@ type claimTurn struct {
 	results []resourceapi.AllocationResult // of what it asked for
 	held    []types.UID
 	joined  []types.UID // claims that it has together with others
+	added   []types.UID // claims that it uses and somebody has allocated
 	ahead   bool        // it has what its own cycle may not find
 	instead []displaced // what others had before, who have something else for its sake
 }
@@ -53,7 +55,7 @@ type claimTurn struct {
 func (p *claimPage) Rehearse() fit.Rehearsal {
 	return &claimRehearsal{
 		claimPage: p, state: emptyState(), known: map[poolID]bool{}, gone: map[types.UID]bool{}, freed: map[types.UID]bool{},
-		held: map[types.UID]*heldDevices{}, comes: map[types.UID]bool{},
+		held: map[types.UID]*heldDevices{}, added: map[types.UID]int{}, comes: map[types.UID]bool{},
 	}
 }
 
@@ -149,6 +151,9 @@ func (r *claimRehearsal) Undo() {
 	for _, c := range last.held {
 		delete(r.held, c)
 	}
+	for _, c := range last.added {
+		r.added[c]--
+	}
 	r.giveBack(last.instead)
 	r.restore(last.instead)
 }
@@ -194,6 +199,9 @@ func (r *claimRehearsal) Take(ctx context.Context, pod *v1.Pod, node fwk.NodeInf
 	for _, c := range turn.joined {
 		r.held[c].users = append(r.held[c].users, pod)
 	}
+	for _, c := range turn.added {
+		r.added[c]++
+	}
 	r.log = append(r.log, turn)
 	return nil
 }
@@ -211,13 +219,17 @@ func (r *claimRehearsal) asks(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceap
 			if !permits(c.Status.Allocation, node.Node()) {
 				return nil, turn, elsewhere
 			}
+			if r.isFull(c) {
+				return nil, turn, tooMany(c)
+			}
+			turn.added = append(turn.added, c.UID)
 		case held == nil, held.by == pod.UID && !r.shared(c):
 			ask = append(ask, c)
 		case len(held.users) == 0 || !r.member(pod):
 			// It is the same claim. Whoever comes second is refused until the allocation is written.
 			return nil, turn, fmt.Sprintf("resource claim %s/%s is in the process of being allocated", c.Namespace, c.Name)
 		case len(held.users)+len(c.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize:
-			return nil, turn, fmt.Sprintf("resource claim %s/%s is for %d pods at the most", c.Namespace, c.Name, resourceapi.ResourceClaimReservedForMaxSize)
+			return nil, turn, tooMany(c)
 		case !permits(held.allocation, node.Node()):
 			return nil, turn, elsewhere
 		default: // what the first has taken is written before any of them comes
@@ -226,6 +238,27 @@ func (r *claimRehearsal) asks(pod *v1.Pod, node fwk.NodeInfo) (ask []*resourceap
 	}
 	ask, why = r.withExtended(ask, pod, node)
 	return ask, turn, why
+}
+
+func tooMany(c *resourceapi.ResourceClaim) string {
+	return fmt.Sprintf("resource claim %s/%s is for %d pods at the most", c.Namespace, c.Name, resourceapi.ResourceClaimReservedForMaxSize)
+}
+
+// isFull says that no pod more can use an allocated claim.
+func (r *claimRehearsal) isFull(c *resourceapi.ResourceClaim) bool {
+	return len(c.Status.ReservedFor)+r.added[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize &&
+		r.reserved(c, r.gone)+r.added[c.UID] >= resourceapi.ResourceClaimReservedForMaxSize
+}
+
+// reserved is for how many a claim is reserved beside pods that wait, who take their place when they come, and some that are gone.
+func (p *claimPage) reserved(c *resourceapi.ResourceClaim, gone map[types.UID]bool) (n int) {
+	for _, by := range c.Status.ReservedFor {
+		pod, err := p.pods.Pods(c.Namespace).Get(by.Name)
+		if waits := err == nil && pod.UID == by.UID && pod.Spec.NodeName == ""; !waits && !gone[by.UID] {
+			n++
+		}
+	}
+	return n
 }
 
 // withExtended adds the claim for a pod's extended resources.

@@ -426,8 +426,8 @@ func requestsOf(c *resourceapi.ResourceClaim) (all []resourceapi.ExactDeviceRequ
 // Far implements fit.Page.
 func (p *claimPage) Far(pod *v1.Pod) bool { return p.far[pod.UID] }
 
-// isFar says that several members name a claim that is to be allocated, or that some device would do for the pod
-// which several nodes reach.
+// isFar says that several members name a claim that is to be allocated, or that is reserved for nearly as many as may be; or
+// that some device would do for the pod which several nodes reach.
 func (p *claimPage) isFar(pod *v1.Pod) bool {
 	var asks []resourceapi.ExactDeviceRequest
 	for _, c := range p.claimsOf(pod) {
@@ -436,6 +436,8 @@ func (p *claimPage) isFar(pod *v1.Pod) bool {
 				return true
 			}
 			asks = append(asks, requestsOf(c)...)
+		} else if len(c.Status.ReservedFor)+p.users[c.UID] > resourceapi.ResourceClaimReservedForMaxSize {
+			return true
 		}
 	}
 	for _, class := range p.extended(pod) {

@@ -244,7 +244,10 @@ func each(n int, class, size string) (members []*v1.Pod, objects []runtime.Objec
 }
 
 // assume has a pod pass its cycle, and leaves it there.
-func (c *cluster) assume(pod *v1.Pod, node string) {
+func (c *cluster) assume(pod *v1.Pod, node string) { c.holds(pod, node) }
+
+// holds has a pod pass its cycle, and says how to take it back.
+func (c *cluster) holds(pod *v1.Pod, node string) (back func()) {
 	c.t.Helper()
 	there := c.nodes()
 	state := framework.NewCycleState()
@@ -257,4 +260,8 @@ func (c *cluster) assume(pod *v1.Pod, node string) {
 	require.NoError(c.t, c.sched.Cache.AssumePod(klog.Background(), assumed))
 	s = c.profile.RunReservePluginsReserve(c.t.Context(), state, assumed, node)
 	require.True(c.t, s.IsSuccess(), s.Message())
+	return func() {
+		c.profile.RunReservePluginsUnreserve(c.t.Context(), state, assumed, node)
+		require.NoError(c.t, c.sched.Cache.ForgetPod(klog.Background(), assumed))
+	}
 }
