@@ -116,6 +116,9 @@ var apis = map[string]*gangAPI{
 	},
 }
 
+// wholeByLabels counts those that their members describe by the deprecated labels.
+const wholeByLabels = "gangs made whole of the deprecated labels"
+
 // wholeOf counts the gangs of an API that were made whole.
 func wholeOf(api string) string { return "gangs made whole of " + cmp.Or(api, "ours") }
 

@@ -293,7 +293,7 @@ func (c *cluster) equipment(like, name string) (out step) {
 		fresh.SetName(name)
 		fresh.SetLabels(is.GetLabels())
 		fresh.SetAnnotations(is.GetAnnotations())
-		out = append(out, object{fresh, kinds[is.GroupVersionKind().GroupKind()], Position{File: "a change"}})
+		out = append(out, object{fresh, kinds()[is.GroupVersionKind().GroupKind()], Position{File: "a change"}})
 	}
 	devices, _ := c.list(resourceSlices, "", nil)
 	for _, o := range devices {

@@ -127,6 +127,48 @@ func (a *api) unclaim(gone runtime.Object) error {
 	return nil
 }
 
+// reserve does what it does when a claim has devices and is not reserved for a pod that runs with it: the answer to the pod's
+// binding was lost, and the scheduler gave the claim back.
+func (a *api) reserve(o runtime.Object) error {
+	claim, ok := o.(*resourcev1.ResourceClaim)
+	if !ok || claim.Status.Allocation == nil {
+		return nil
+	}
+	all, _ := a.list(pods, claim.Namespace, nil)
+	for _, o := range all {
+		pod := o.(*v1.Pod)
+		if pod.Spec.NodeName == "" || !namesClaim(pod, claim.Name) || resourceclaim.IsReservedForPod(pod, claim, false) || !resourceclaim.CanBeReserved(claim) {
+			continue
+		}
+		now, err := a.change(resourceClaims, key{claim.Namespace, claim.Name}, func(old runtime.Object) (runtime.Object, error) {
+			is, ok := old.(*resourcev1.ResourceClaim)
+			if !ok || is.UID != claim.UID || is.Status.Allocation == nil {
+				return old, nil
+			}
+			is = is.DeepCopy()
+			is.Status.ReservedFor = append(is.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+			return is, nil
+		})
+		if err != nil {
+			return err
+		}
+		if claim, ok = now.(*resourcev1.ResourceClaim); !ok {
+			return nil
+		}
+	}
+	return nil
+}
+
+// namesClaim says whether a pod has a claim of this name.
+func namesClaim(pod *v1.Pod, claim string) bool {
+	for i := range pod.Spec.ResourceClaims {
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil && *name == claim {
+			return true
+		}
+	}
+	return false
+}
+
 // unreserved takes a pod out of a claim, which has no devices any more if it was the last.
 func unreserved(claim *resourcev1.ResourceClaim, pod types.UID) *resourcev1.ResourceClaim {
 	var others []resourcev1.ResourceClaimConsumerReference

@@ -340,9 +340,13 @@ func (a *api) do(action clienttesting.Action) (runtime.Object, error) {
 		}
 		return out, a.bindVolumes(out)
 	case clienttesting.PatchActionImpl:
-		return a.write(gvr, at(action.Name), existing(gvr, action.Name, func(old runtime.Object) (runtime.Object, error) {
+		out, err := a.write(gvr, at(action.Name), existing(gvr, action.Name, func(old runtime.Object) (runtime.Object, error) {
 			return patched(gvr, old, action)
 		}))
+		if err != nil {
+			return nil, err
+		}
+		return out, a.reserve(out)
 	case clienttesting.DeleteActionImpl:
 		return nil, a.delete(gvr, at(action.Name), action.DeleteOptions)
 	}

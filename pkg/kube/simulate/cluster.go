@@ -55,7 +55,7 @@ func (c *cluster) apply(set *Set) (come []object, err error) {
 	}
 	fresh := c.date(objects)
 	slices.SortStableFunc(objects, func(a, b object) int {
-		return cmp.Or(cmp.Compare(kindOrder[a.kind], kindOrder[b.kind]), made(a).Compare(made(b)))
+		return cmp.Or(cmp.Compare(a.kind.order, b.kind.order), made(a).Compare(made(b)))
 	})
 	for _, o := range objects {
 		if pod, ok := o.Object.(*v1.Pod); ok && fresh[pod] && pod.Spec.NodeName == "" {

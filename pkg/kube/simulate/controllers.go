@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/workload"
 )
 
@@ -66,19 +67,33 @@ func (s *Set) promise(o object) error {
 	return err
 }
 
-// unlisted notes the workloads from a cluster of which the files hold no pod.
+// unlisted notes the workloads from a cluster of which the files hold no pod, and those of which nobody here knows
+// which pods they have.
 func (s *Set) unlisted() (notes []string) {
-	owners := map[types.UID]bool{}
+	owners, named := map[types.UID]bool{}, map[string]bool{}
 	for _, o := range s.objects {
-		if _, m, err := identify(o); err == nil {
-			for _, ref := range m.GetOwnerReferences() {
-				owners[ref.UID] = true
-			}
+		_, m, err := identify(o)
+		if err != nil {
+			continue
+		}
+		for _, ref := range m.GetOwnerReferences() {
+			owners[ref.UID] = true
+			named[ref.Kind+" "+m.GetNamespace()+"/"+ref.Name] = true
+		}
+		if pod, ok := o.Object.(*v1.Pod); ok {
+			named[workload.Above(pod)] = true
 		}
 	}
 	for _, o := range s.objects {
 		_, m, err := identify(o)
-		if err != nil || !o.kind.workload || m.GetUID() == "" || owners[m.GetUID()] || m.GetDeletionTimestamp() != nil {
+		if err != nil {
+			continue
+		}
+		is := o.GetObjectKind().GroupVersionKind().Kind + " " + m.GetNamespace() + "/" + m.GetName()
+		if m.GetUID() == "" && makesPods(o) && !named[is] {
+			notes = append(notes, fmt.Sprintf("%s: %s: no pods are made of it; give the PodGroup and the pods that its controller makes", o.at, is))
+		}
+		if !o.kind.workload || m.GetUID() == "" || owners[m.GetUID()] || named[is] || m.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if out, err := workload.Expand(o.Object, workload.Nobody); err == nil && slices.ContainsFunc(out.Objects, isPod) {
@@ -89,6 +104,11 @@ func (s *Set) unlisted() (notes []string) {
 	return notes
 }
 
+// makesPods says whether an object is of another project, whose controller makes pods of it that nobody here knows.
+func makesPods(o object) bool {
+	return !o.kind.workload && slices.ContainsFunc(source.Owners, func(of *source.Owner) bool { return of.Resource == o.kind.resource && of.Read == nil })
+}
+
 func isPod(o workload.Object) bool {
 	_, ok := o.Object.(*v1.Pod)
 	return ok
@@ -96,15 +116,21 @@ func isPod(o workload.Object) bool {
 
 // control adds to the objects of a set what controllers make of them, and what they delete.
 func (c *cluster) control(objects []object) (all []object, err error) {
-	listed := map[identity]bool{}
-	for _, o := range objects {
-		id, _, err := identify(o)
+	listed, last := map[identity]types.UID{}, map[identity]int{}
+	for i, o := range objects {
+		id, m, err := identify(o)
 		if err != nil {
 			return nil, &InputError{o.at, err}
 		}
-		listed[id] = true
+		listed[id] = cmp.Or(m.GetUID(), listed[id])
+		if expands(o, m) {
+			last[id] = i
+		}
 	}
-	for _, o := range objects {
+	for i, o := range objects {
+		if id, m, err := identify(o); err == nil && expands(o, m) && last[id] != i {
+			continue // it is written once more, and pods are made of that
+		}
 		all = append(all, o)
 		if !o.kind.workload {
 			continue
@@ -118,8 +144,13 @@ func (c *cluster) control(objects []object) (all []object, err error) {
 	return all, nil
 }
 
+// expands says whether an object is a workload of which pods are made here.
+func expands(o object, m metav1.Object) bool {
+	return o.kind.workload && m.GetUID() == "" && m.GetDeletionTimestamp() == nil
+}
+
 // follow does what the controller of one workload does when somebody applies it.
-func (c *cluster) follow(o object, objects []object, listed map[identity]bool) ([]object, error) {
+func (c *cluster) follow(o object, objects []object, listed map[identity]types.UID) ([]object, error) {
 	id, m, err := identify(o)
 	if err != nil {
 		return nil, err
@@ -135,7 +166,7 @@ func (c *cluster) follow(o object, objects []object, listed map[identity]bool) (
 	if own == nil {
 		own = &owned{uids: map[string]types.UID{}}
 	}
-	if err := c.name(o, id, m, own); err != nil {
+	if err := c.name(o, id, m, own, listed[id]); err != nil {
 		return nil, err
 	}
 	out, err := workload.Expand(o.Object, workload.API{
@@ -149,22 +180,24 @@ func (c *cluster) follow(o object, objects []object, listed map[identity]bool) (
 	return c.bring(o, own, out.Objects, listed)
 }
 
-// name gives a workload the UID that it has in the cluster, or its first.
-func (c *cluster) name(o object, id identity, m metav1.Object, own *owned) error {
-	was, err := c.get(id.resource, id.key)
-	if err != nil {
+// name gives a workload the UID that it has in the cluster, or in the files that say what is in a cluster, or its first.
+func (c *cluster) name(o object, id identity, m metav1.Object, own *owned, listed types.UID) error {
+	if was, err := c.get(id.resource, id.key); err == nil {
+		old, err := meta.Accessor(was)
+		if err != nil {
+			return err
+		}
+		listed = old.GetUID()
+	}
+	if listed == "" {
 		m.SetUID(c.newUID())
 		return nil
-	}
-	old, err := meta.Accessor(was)
-	if err != nil {
-		return err
 	}
 	if own.made == nil && !ordinal(o) {
 		return fmt.Errorf("%s %s is there with pods from another cluster, whose names have random letters; which of them a change makes or deletes cannot be said",
 			id.resource.GroupResource(), m.GetName())
 	}
-	m.SetUID(old.GetUID())
+	m.SetUID(listed)
 	return nil
 }
 
@@ -187,12 +220,12 @@ func kindOf(o runtime.Object) *kind {
 	if err != nil {
 		panic(err) // package workload makes what nobody knows
 	}
-	return kinds[gvks[0].GroupKind()]
+	return kinds()[gvks[0].GroupKind()]
 }
 
 // bring returns what is not there yet, and what is there and not wanted any more. What waits
 // for pods is held back.
-func (c *cluster) bring(o object, own *owned, want []workload.Object, listed map[identity]bool) (more []object, err error) {
+func (c *cluster) bring(o object, own *owned, want []workload.Object, listed map[identity]types.UID) (more []object, err error) {
 	were := map[identity]bool{}
 	for _, id := range own.made {
 		were[id] = true
@@ -205,9 +238,10 @@ func (c *cluster) bring(o object, own *owned, want []workload.Object, listed map
 			return nil, err
 		}
 		_, missing := c.get(id.resource, id.key)
+		_, given := listed[id]
 		waits := slices.ContainsFunc(c.held, func(h held) bool { return h.id == id })
 		switch {
-		case listed[id] || missing == nil && !were[id]:
+		case given || missing == nil && !were[id]:
 			continue // somebody else's
 		case missing == nil || waits:
 		case len(w.After) > 0:
@@ -263,7 +297,7 @@ func (c *cluster) garbage(id identity) (all []identity) {
 	if err != nil {
 		return nil
 	}
-	inOrder := slices.SortedFunc(maps.Values(kinds), func(a, b *kind) int { return cmp.Compare(kindOrder[a], kindOrder[b]) })
+	inOrder := slices.SortedFunc(maps.Values(kinds()), func(a, b *kind) int { return cmp.Compare(a.order, b.order) })
 	for _, k := range inOrder {
 		if !k.workload && k.resource != pods {
 			continue

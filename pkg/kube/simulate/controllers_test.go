@@ -38,6 +38,24 @@ func states(t *testing.T, o Options, texts ...string) (pods []string) {
 	return pods
 }
 
+// lwsOf is a LeaderWorkerSet of one group.
+func lwsOf(size int, meta string) string {
+	return fmt.Sprintf("apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: l%s}\n"+
+		"spec: {leaderWorkerTemplate: {size: %d, workerTemplate: {spec: {schedulerName: muster-scheduler, containers: [{name: c}]}}}}\n", meta, size)
+}
+
+// deploymentOf is a Deployment of one pod.
+func deploymentOf(meta string) string {
+	return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: s" + meta + "}\n" +
+		"spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c}]}}}\n"
+}
+
+// podOf is a pod with a label, of a controller.
+func podOf(label, kind, name string) string {
+	return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {" + label + "}, ownerReferences: [{apiVersion: apps/v1, kind: " + kind + ", name: " + name +
+		", uid: other, controller: true}]}\nspec: {nodeName: n1, containers: [{name: c}]}\n"
+}
+
 // TestControllersFollow: what a controller does when its workload is applied once more.
 func TestControllersFollow(t *testing.T) {
 	const (
@@ -72,6 +90,9 @@ func TestControllersFollow(t *testing.T) {
 		"from a cluster":    {texts: []string{oneNode + jobOf(2, ", uid: u", "")}},
 		"deleted there":     {texts: []string{oneNode + jobOf(2, ", uid: u", "") + itsPod, jobGone}},
 		"listed there":      {texts: []string{oneNode + jobOf(2, ", uid: u", "") + itsPod, jobOf(3, ", uid: u", "")}, want: []string{"p Bound"}},
+		"written twice":     {texts: []string{oneNode + lwsOf(2, "") + "---\n" + lwsOf(3, "")}, want: []string{"l-0 Bound", "l-0-1 Bound", "l-0-2 Bound"}},
+		"a Job twice":       {texts: []string{oneNode + jobOf(2, "", "") + "---\n" + jobOf(1, "", "")}, want: []string{"j-nttg6 Bound"}},
+		"more than there":   {texts: []string{oneNode + lwsOf(2, ", uid: u") + "---\n" + lwsOf(3, "")}, want: []string{"l-0 Bound", "l-0-1 Bound", "l-0-2 Bound"}},
 		"from that cluster": {texts: []string{oneNode + jobOf(2, ", uid: u", ""), jobOf(3, ", uid: u", "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,6 +135,8 @@ func TestControllersRefuse(t *testing.T) {
 		"whose names have random letters; which of them a change makes or deletes cannot be said")
 	var input *InputError
 	require.ErrorAs(t, err, &input)
+	_, err = Run(t.Context(), Options{}, load(t, oneNode+jobOf(2, ", uid: u", "")+"---\n"+jobOf(3, "", "")))
+	require.ErrorContains(t, err, "jobs.batch j is there with pods from another cluster", "in the same files, too")
 }
 
 // TestControllersNotes: a workload without pods says why, and one whose pods are in the files
@@ -125,7 +148,19 @@ func TestControllersNotes(t *testing.T) {
 		jobOf(1, "", "suspend: true, "): {"in.yaml: document 1, line 1: Job default/j: no pods, since spec.suspend is true"},
 		jobOf(1, ", uid: u", ""): {"in.yaml: document 1, line 1: jobs default/j: no pods are made, since it has a metadata.uid: " +
 			"they are in the cluster that it comes from, and none of them is in the files"},
-		jobOf(0, ", uid: u", ""):       nil,
+		jobOf(0, ", uid: u", ""): nil,
+		"apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: m}\n": {
+			"in.yaml: document 1, line 1: MPIJob default/m: no pods are made of it; give the PodGroup and the pods that its controller makes",
+		},
+		"apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: m}\n---\napiVersion: v1\nkind: Pod\n" +
+			"metadata: {name: p, ownerReferences: [{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, name: m, uid: u}]}\n": nil,
+		// Their pods have other owners, which are not in the files.
+		lwsOf(2, ", uid: u") + podOf("leaderworkerset.sigs.k8s.io/name: l", "StatefulSet", "l"): nil,
+		deploymentOf(", uid: u") +
+			podOf("pod-template-hash: x1", "ReplicaSet", "s-x1"): nil,
+		deploymentOf(", uid: u") + podOf("pod-template-hash: x1", "ReplicaSet", "r-x1"): {
+			"in.yaml: document 1, line 1: deployments default/s: no pods are made, since it has a metadata.uid: they are in the cluster that it comes from, and none of them is in the files",
+		},
 		jobOf(1, ", uid: u", "") + pod: nil,
 	} {
 		require.Equal(t, want, load(t, text).Notes(), text)

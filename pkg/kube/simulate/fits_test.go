@@ -16,8 +16,12 @@ func (w *world) judgeEnd() error {
 		if p.Spec.NodeName != "" || w.members[p.Name] != "" || convert.Finished(p) || foreign(p) {
 			continue
 		}
+		admitted := w.admits(nil, p)
+		if !admitted {
+			w.counts[quotaRefused]++
+		}
 		for _, name := range w.ready() {
-			if left := w.free(name).minus(w.reserved(name, nil, convert.Priority(p))); !left.less(needs(p)) {
+			if left := w.free(name).minus(w.reserved(name, nil, convert.Priority(p))); admitted && !left.less(needs(p)) {
 				return wrong("idle pod", "%s waits, and %s has room for it", p.Name, name)
 			}
 		}
@@ -56,13 +60,16 @@ func (w *world) judgeWaiting(group []string) error {
 	lowest, never := f.lowest()
 	f.takeStock(group, lowest)
 	switch fits, sure := f.fits(); {
+	case fits && !w.admits(group, nil):
+		w.counts[quotaRefused]++
+		return nil
 	case fits:
 		return wrong("idle gang", "%s waits and fits: %s", groupKey(group), f.how())
 	case !sure:
 		w.counts[tooManyWays]++
 		return nil
 	}
-	if never || f.surplus() {
+	if never || f.surplus() || w.hasQuotas() { // who may leave for a quota is not judged here
 		w.counts[gangsUnfit]++
 		return nil
 	}
@@ -127,7 +134,7 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 			started = len(bound)+stand >= g.min || once && w.reached[name] && len(bound)+stand > 0
 		}
 		if g.inTree() && !started && (len(pending)+len(bound)+finished < g.min || g.policy == "only-waiting" && len(pending) < g.min) {
-			f.gangs = append(f.gangs, fittingGang{bound: bound, out: true})
+			f.gangs = append(f.gangs, fittingGang{bound: bound, out: true, need: min(need, len(pending))})
 			f.optional = true
 			continue
 		}
@@ -203,7 +210,7 @@ type fittingGang struct {
 	need           int
 	pending, bound []*v1.Pod
 	reached        bool // minMember have started, without those who wait
-	may, out       bool // be left out, or must
+	may, out       bool // be left out, or must; then need is what counts if it has started all the same
 }
 
 // spares says whether the group has started, and does not need a gang that has not.

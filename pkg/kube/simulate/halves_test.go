@@ -127,6 +127,45 @@ func TestNoGangIsLeftInPart(t *testing.T) {
 	}
 }
 
+// TestWhoEvictsWaitsForTheRest: the first requests to evict a gang for a pod are all lost, and then some leave, and
+// who makes room does not. The pod does not go where the others were: it says for whom the rest is to leave, to the
+// process that comes next, too.
+func TestWhoEvictsWaitsForTheRest(t *testing.T) {
+	quietLogs(t)
+	for name, then := range map[string][]event{
+		"the scheduler goes on":   nil,
+		"the scheduler is killed": {{kind: restarted}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lost := event{kind: requestsFail, fail: &failSpec{What: evictions, How: tooMany, Times: 2, Share: 3}}
+			big := event{kind: memberPut, pod: &podSpec{name: "big", room: room{cpu: 4}, priority: 9, rank: -1}}
+			h := append(running(0), lost, big, event{kind: timePassed, n: 33})
+			w, err := playFor(t, h)
+			require.NoError(t, err)
+			require.Len(t, w.stay([]string{"r"}), 1, w.trace)
+			require.Empty(t, w.pods["default/big"].Spec.NodeName, w.trace)
+			w, err = playFor(t, slices.Concat(h, then, history{{kind: timePassed, n: 30}, {kind: settledDown}}))
+			require.NoError(t, err)
+			require.Empty(t, w.stay([]string{"r"}), w.trace)
+			require.NotEmpty(t, w.pods["default/big"].Spec.NodeName, w.trace)
+		})
+	}
+}
+
+// TestNobodyWaitsForTheRestForLong: who makes room cannot be evicted for longer than a minute: the pod goes where
+// the others were.
+func TestNobodyWaitsForTheRestForLong(t *testing.T) {
+	quietLogs(t)
+	lost := event{kind: requestsFail, fail: &failSpec{What: evictions, How: tooMany, Times: 8, Share: 3}}
+	big := event{kind: memberPut, pod: &podSpec{name: "big", room: room{cpu: 4}, priority: 9, rank: -1}}
+	for long, waits := range map[int]bool{190: true, 212: false} {
+		w, err := playFor(t, append(running(0), lost, big, event{kind: timePassed, n: long}))
+		require.NoError(t, err)
+		require.Len(t, w.stay([]string{"r"}), 1, w.trace)
+		require.Equal(t, waits, w.pods["default/big"].Spec.NodeName == "", w.trace)
+	}
+}
+
 // TestARetriedEvictionIsNeeded: an eviction is tried again after a failed request. Meanwhile
 // somebody else on the node leaves by himself: nobody is evicted.
 func TestARetriedEvictionIsNeeded(t *testing.T) {

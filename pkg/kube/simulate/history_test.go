@@ -28,6 +28,7 @@ type event struct {
 	n      int
 	how    string // somebody leaves
 	fail   *failSpec
+	quota  *quotaSpec
 }
 
 // Kinds of events.
@@ -89,6 +90,7 @@ type podSpec struct {
 	stuck     bool // stays long after its grace
 	node      string
 	scheduler string // "" is ours
+	quota     string // that it names
 }
 
 type ruleSpec struct {
@@ -125,6 +127,8 @@ func (e event) String() string {
 		return fmt.Sprintf("%s: %s %d", e.kind, e.name, e.n)
 	case e.fail != nil:
 		return fmt.Sprintf("%s: %+v", e.kind, *e.fail)
+	case e.quota != nil:
+		return fmt.Sprintf("%s: %s", e.kind, e.quota)
 	case e.how != "":
 		return fmt.Sprintf("%s: %s %d %s", e.kind, e.name, e.n, e.how)
 	case e.name != "":
@@ -174,6 +178,9 @@ func (p *podSpec) String() string {
 	}
 	if p.grace > 0 {
 		s += fmt.Sprintf(" grace %d", p.grace)
+	}
+	if p.quota != "" {
+		s += " of quota " + p.quota
 	}
 	return s + flags(map[string]bool{"protected": p.protected, "never": p.never, "stuck": p.stuck})
 }
@@ -280,13 +287,19 @@ func (g *gangSpec) object() string {
 		map[string]any{"spec": map[string]any{"minMember": g.min, "scheduleTimeoutSeconds": g.timeout}})
 }
 
+// byLabels says that its members describe a gang by the deprecated labels.
+func (g *gangSpec) byLabels() bool { return g.byPods && nameHash(g.name)%3 == 1 }
+
 // object writes a pod, of a gang that may have no PodGroup.
 func (p *podSpec) object(g *gangSpec) string {
 	labels, annotations := map[string]any{}, map[string]any{}
 	if g != nil && g.byPods {
 		annotations = g.annotations()
-		annotations[scheduling.AnnotationGangName] = g.name
-		annotations[scheduling.AnnotationMinAvailable] = fmt.Sprint(g.min)
+		if g.byLabels() {
+			labels[scheduling.LabelGangName], labels[scheduling.LabelMinAvailable] = g.name, fmt.Sprint(g.min)
+		} else {
+			annotations[scheduling.AnnotationGangName], annotations[scheduling.AnnotationMinAvailable] = g.name, fmt.Sprint(g.min)
+		}
 		annotations[scheduling.AnnotationWaitingTime] = fmt.Sprintf("%ds", g.timeout)
 	} else if g != nil && g.api != "" {
 		apis[g.api].member(g, labels, annotations)
@@ -298,6 +311,9 @@ func (p *podSpec) object(g *gangSpec) string {
 	}
 	if p.rank >= 0 {
 		annotations[scheduling.AnnotationTopologyIndex] = fmt.Sprint(p.rank)
+	}
+	if p.quota != "" {
+		labels[scheduling.LabelQuotaName] = p.quota
 	}
 	if p.protected {
 		labels[scheduling.LabelDisablePreemptible] = "true"
@@ -373,7 +389,10 @@ func pick[T any](d *drawer, from []T) T   { return from[d.IntN(len(from))] }
 func (d *drawer) add(e event)             { d.h = append(d.h, e) }
 
 // draw makes the history of a seed.
-func draw(seed uint64) history {
+func draw(seed uint64) history { return withQuotas(seed, drawPlain(seed)) }
+
+// drawPlain is draw without quotas.
+func drawPlain(seed uint64) history {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 0x6d75737465720000))}
 	d.topology(100)
 	for i := range d.upTo(2, 8) {

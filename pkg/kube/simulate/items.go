@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -19,28 +20,78 @@ func jsonItems(text []byte) (items []chunk, of metav1.TypeMeta, ok bool) {
 	if !w.toItems() {
 		return nil, of, false
 	}
-	from := w.at
-	w.at++
-	for w.space() != ']' || len(items) > 0 {
-		item, ok := w.object()
-		if !ok {
-			return nil, of, false
-		}
-		items = append(items, item)
-		end := w.space()
-		if end == ']' {
-			break
-		}
-		if end != ',' {
-			return nil, of, false
-		}
-		w.at++
+	from, line := w.at, w.line
+	if items, ok = w.atIndent(); !ok {
+		w.at, w.line = from, line
+		items, ok = w.list(w.object)
+	}
+	if !ok {
+		return nil, of, false
 	}
 	head := slices.Concat(text[:from], []byte("[]"), text[w.at+1:])
 	if json.Unmarshal(head, &of) != nil || !strings.HasSuffix(of.Kind, "List") || of.APIVersion == "" {
 		return nil, of, false
 	}
 	return items, of, true
+}
+
+// atIndent cuts the list that begins here where kubectl has it end an item: at the next brace that stands under its first
+// one. Whether that is one object is asked of several items at a time. It says false if one is not, and knows nothing then.
+func (w *walk) atIndent() (items []chunk, ok bool) {
+	if items, ok = w.list(w.toBrace); !ok {
+		return nil, false
+	}
+	var wrong atomic.Bool
+	inParallel((len(items)+together-1)/together, func(part int) {
+		for i := part * together; i < min((part+1)*together, len(items)) && !wrong.Load(); i++ {
+			one := walk{text: items[i].text, line: items[i].line}
+			is, ok := one.object()
+			if !ok || one.at != len(one.text) {
+				wrong.Store(true)
+			}
+			items[i] = is
+		}
+	})
+	return items, !wrong.Load()
+}
+
+// toBrace goes past the line that closes the item that begins here, if the item's indent tells.
+func (w *walk) toBrace() (c chunk, ok bool) {
+	begin := w.at
+	last := bytes.LastIndexByte(w.text[:begin], '\n')
+	if last < 0 || begin == len(w.text) || w.text[begin] != '{' || len(bytes.Trim(w.text[last+1:begin], " ")) > 0 {
+		return c, false
+	}
+	end := append(w.text[last:begin:begin], '}')
+	n := bytes.Index(w.text[begin:], end)
+	if n < 0 {
+		return c, false
+	}
+	w.at += n + len(end)
+	c = chunk{text: w.text[begin:w.at:w.at], line: w.line, json: true}
+	w.line += bytes.Count(c.text, []byte("\n"))
+	return c, true
+}
+
+// list goes through the list that begins here, and past what lies between its items.
+func (w *walk) list(item func() (chunk, bool)) (items []chunk, ok bool) {
+	w.at++
+	for w.space() != ']' || len(items) > 0 {
+		one, ok := item()
+		if !ok {
+			return nil, false
+		}
+		items = append(items, one)
+		end := w.space()
+		if end == ']' {
+			break
+		}
+		if end != ',' {
+			return nil, false
+		}
+		w.at++
+	}
+	return items, true
 }
 
 // header is what an object says of itself in the first place.
@@ -143,6 +194,65 @@ func (w *walk) word() (word []byte, ok bool) {
 		}
 		from = w.at + 1
 	}
+}
+
+// fields goes past the object that is all there is, and says what its fields are until each says no. Values are not looked
+// at: who reads them does.
+func (w *walk) fields(each func(key, value []byte) bool) bool {
+	if w.space() != '{' {
+		return false
+	}
+	w.at++
+	for first := true; w.space() != '}' || !first; first = false {
+		if w.space() != '"' {
+			return false
+		}
+		key, ok := w.word()
+		if w.at++; !ok || w.space() != ':' {
+			return false
+		}
+		w.at++
+		w.space()
+		from := w.at
+		if !w.value() || !each(key, w.text[from:w.at]) {
+			return false
+		}
+		if w.space() == '}' {
+			break
+		}
+		if w.space() != ',' {
+			return false
+		}
+		w.at++
+	}
+	w.at++
+	w.space()
+	return w.at == len(w.text)
+}
+
+// value goes past the value that begins here.
+func (w *walk) value() bool {
+	begin, depth := w.at, 0
+	for ; w.at < len(w.text); w.at++ {
+		switch w.text[w.at] {
+		case '"':
+			if _, ok := w.word(); !ok {
+				return false
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return w.at > begin
+			}
+			depth--
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return w.at > begin
+			}
+		}
+	}
+	return false
 }
 
 // object goes past the object that begins here.

@@ -19,9 +19,12 @@ import (
 // TestItemsOfLists: a list in JSON is cut as its reader would cut it, and what an item says of itself is what its
 // reader would read; squeezed it is what is left without space. What is no JSON is not cut, or into items of which one is none.
 func TestItemsOfLists(t *testing.T) {
-	kinds := []string{"cut", "valid and not cut", "an odd item", "an item that says what it is"}
+	kinds := []string{"cut", "cut by indents", "cut in spite of indents", "valid and not cut", "an odd item", "an item that says what it is"}
 	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {
 		text := []byte(drawList(t))
+		if indented := (&bytes.Buffer{}); rapid.Bool().Draw(t, "as kubectl prints it") && json.Indent(indented, text, "", "    ") == nil {
+			text = indented.Bytes()
+		}
 		for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "mistakes") {
 			at := rapid.IntRange(0, len(text)-1).Draw(t, "at")
 			switch by := rapid.SampledFrom([]string{"", "", `"`, `\`, ",", "{", "}", "[", "]", ":", "x", "\n"}).Draw(t, "by"); {
@@ -47,7 +50,14 @@ func TestItemsOfLists(t *testing.T) {
 			Items []json.RawMessage `json:"items"`
 		}
 		valid := json.Unmarshal(text, &want) == nil
+		w := walk{text: text}
+		indents := false
+		if w.toItems() {
+			_, indents = w.atIndent()
+		}
 		y.Count("cut", valid && ok)
+		y.Count("cut by indents", valid && ok && indents && len(items) > 0)
+		y.Count("cut in spite of indents", valid && ok && !indents && bytes.Contains(text, []byte("\n")))
 		y.Count("valid and not cut", valid && !ok)
 		y.Count("not valid and cut", !json.Valid(text) && ok)
 		switch {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -160,6 +161,7 @@ func (g *gangSpec) rulesOrNil() []ruleSpec {
 func (w *world) judgeEvictions() error {
 	by := map[string][]*v1.Pod{}
 	var alone [][2]string // who evicts, by UID, and whom
+	w.victims = map[string]bool{}
 	w.s.recorder.mu.Lock()
 	for e, n := range w.s.recorder.events {
 		if e.Reason != "Preempted" || n == w.told[e] {
@@ -167,6 +169,7 @@ func (w *world) judgeEvictions() error {
 		}
 		w.told[e] = n
 		_, name, _ := strings.Cut(e.Object, "/")
+		w.victims[name] = true
 		w.stirPod(name)
 		who, ok := strings.CutPrefix(e.Message, "Preempted by gang ")
 		if !ok {
@@ -226,6 +229,14 @@ func (w *world) judgeVictimOfOne(by types.UID, victim string) error {
 		if p.UID != by || p.Spec.NodeName != "" {
 			continue
 		}
+		if gone := w.pods["default/"+victim]; gone != nil && w.hasQuotas() {
+			if err := w.judgeRight(nil, p, gone, convert.Priority(p)); err != nil {
+				return err
+			}
+		}
+		if !w.admits(nil, p) {
+			continue
+		}
 		nominated := p.Status.NominatedNodeName
 		for _, node := range w.ready() {
 			left := w.free(node).minus(w.reserved(node, nil, convert.Priority(p)))
@@ -262,7 +273,7 @@ func (w *world) judgeFits(group []string) error {
 	}
 	lowest, _ := f.lowest()
 	f.takeStock(group, lowest)
-	if fits, _ := f.fits(); fits {
+	if fits, _ := f.fits(); fits && w.admits(group, nil) {
 		return wrong("needless", "%s evicts and fits: %s", groupKey(group), f.how())
 	}
 	return nil
@@ -289,12 +300,12 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		members = append(members, pending...)
 	}
 	fresh := slices.DeleteFunc(slices.Clone(gone), func(p *v1.Pod) bool { return w.half(p.Name) })
-	late := w.onlyLate(fresh)
+	places, _ := w.placesOf(group)
+	late := w.onlyLate(fresh) || w.delayed[groupKey(group)] == fmt.Sprint(places)
 	starting := slices.ContainsFunc(gone, func(v *v1.Pod) bool { return w.starts(v.Name) })
 	if err := w.judgeFits(group); err != nil && !late && !starting {
 		return err
 	}
-	places, _ := w.placesOf(group)
 	var uids []types.UID
 	for _, v := range gone {
 		if slices.Contains(fresh, v) {
@@ -305,10 +316,18 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		switch {
 		case w.asked[v.UID] > 1:
 			return wrong("eviction", "%s is evicted a second time", v.Name)
+		case w.hasQuotas():
+			if err := w.judgeRight(group, nil, v, lowest); err != nil && !late {
+				return err
+			}
 		case convert.Priority(v) >= lowest:
 			return wrong("eviction", "%s of priority %d is evicted for %s of priority %d", v.Name, convert.Priority(v), groupKey(group), lowest)
-		case convert.Protected(v):
+		}
+		if convert.Protected(v) {
 			return wrong("eviction", "%s is evicted although it is protected", v.Name)
+		}
+		if !w.admits(group, nil, slices.DeleteFunc(slices.Clone(gone), func(p *v1.Pod) bool { return p == v })...) {
+			continue // its quota needs that
 		}
 		if w.members[v.Name] != "" || w.theirs[v.Name] != "" {
 			continue // it leaves with its gang, whose places need not all be used
@@ -324,7 +343,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
-	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(last) && !w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
@@ -385,6 +404,16 @@ func (w *world) noteRobbed(pod *v1.Pod) {
 			last.robbed = true
 		}
 	}
+}
+
+// robs says whether a more important pod without a gang waits to be where somebody has left for a group: it counts on that.
+func (w *world) robs(last *eviction) bool {
+	for _, p := range w.pods {
+		if p.Spec.NodeName == "" && w.members[p.Name] == "" && last.nodes[p.Status.NominatedNodeName] && convert.Priority(p) > last.lowest {
+			return true
+		}
+	}
+	return false
 }
 
 // leaving are the pods that are on their way out.
@@ -522,7 +551,7 @@ func (w *world) judgeSettled() error {
 					return true
 				}
 			}
-			return false
+			return w.givesBack(p, group)
 		}) {
 			return wrong("waits for nobody", "%s has places reserved where nobody leaves", groupKey(group))
 		}

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"slices"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -46,11 +47,22 @@ type kind struct {
 	lax bool
 	// workload says that a controller makes pods of it, of which package workload knows.
 	workload bool
+	order    int // in which a cluster would have them: what others name comes first
 }
 
-// kinds by group and kind; any version that Kubernetes can convert is read. They are
-// listed in the order in which a cluster would have them: what others name comes first.
-var kinds, kindOrder = kindTable(slices.Concat(gangOwners(), []namedKind{
+// kinds by group and kind; any version that Kubernetes can convert is read. Which there are is settled when somebody
+// first asks: until then sources may be registered.
+var kinds = sync.OnceValue(func() map[schema.GroupKind]*kind { return kindTable(allKinds()) })
+
+// allKinds lists the kinds in their order.
+func allKinds() []namedKind {
+	return slices.Concat(gangOwners(), ownKinds, gangObjects(), []namedKind{
+		{"Pod", kind{resource: pods, namespaced: true}},
+	})
+}
+
+// ownKinds are those that no source has brought.
+var ownKinds = []namedKind{
 	{"Namespace", kind{resource: corev1.SchemeGroupVersion.WithResource("namespaces")}},
 	{"PriorityClass", kind{resource: schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")}},
 	{"StorageClass", kind{resource: storagev1.SchemeGroupVersion.WithResource("storageclasses")}},
@@ -89,9 +101,7 @@ var kinds, kindOrder = kindTable(slices.Concat(gangOwners(), []namedKind{
 		resource: workload.LeaderWorkerSetKind.GroupVersion().WithResource("leaderworkersets"), namespaced: true, workload: true,
 		custom: func() any { return &workload.LeaderWorkerSet{} },
 	}},
-}, gangObjects(), []namedKind{
-	{"Pod", kind{resource: pods, namespaced: true}},
-}))
+}
 
 // gangOwners are the objects that say something of gangs. Those of which pods are made come once
 // more in the table, and count as they are there.
@@ -132,15 +142,14 @@ type namedKind struct {
 	kind kind
 }
 
-func kindTable(all []namedKind) (table map[schema.GroupKind]*kind, order map[*kind]int) {
-	table, order = map[schema.GroupKind]*kind{}, map[*kind]int{}
+func kindTable(all []namedKind) map[schema.GroupKind]*kind {
+	table := map[schema.GroupKind]*kind{}
 	for i := range all {
 		k := &all[i].kind
-		k.name = all[i].name
+		k.name, k.order = all[i].name, i
 		table[schema.GroupKind{Group: k.resource.Group, Kind: all[i].name}] = k
-		order[k] = i
 	}
-	return table, order
+	return table
 }
 
 // What an API server would be sent is read with defaults set, and with errors that name

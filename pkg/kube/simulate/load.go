@@ -28,6 +28,8 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // Set is what some files hold: the objects that are there when a simulation begins, or
@@ -42,6 +44,8 @@ type Set struct {
 
 	configuration []byte // of a dump
 	squeezed      []byte // what is being read; its memory is used again
+	general       []byte // and a part of it
+	alike         *alike // of the pods that were read
 }
 
 // Give says that nobody uses the set any more but the simulation that it begins, which need not copy its objects.
@@ -108,18 +112,18 @@ func split(data []byte) (docs []chunk) {
 			docs = append(docs, values(doc)...)
 		}
 	}
-	number := 0
-	for at := 0; at < len(data); {
-		line := data[at:]
-		if end := bytes.IndexByte(line, '\n') + 1; end > 0 {
-			line = line[:end]
-		}
-		number++
-		if bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || line[3] <= ' ') {
+	number, counted := 1, 0 // the line at which something was counted last
+	for at := 0; ; {
+		if rest := data[at:]; bytes.HasPrefix(rest, []byte("---")) && (len(rest) == 3 || rest[3] <= ' ') {
+			number, counted = number+bytes.Count(data[counted:at], []byte("\n")), at
 			finish(at)
 			begin, from = at+3, number // what follows the dashes belongs to the document
 		}
-		at += len(line)
+		next := bytes.Index(data[at:], []byte("\n---"))
+		if next < 0 {
+			break
+		}
+		at += next + 1
 	}
 	finish(len(data))
 	return docs
@@ -187,14 +191,19 @@ func (s *Set) document(doc chunk, at Position) error {
 
 // value reads one value, an element of a list if of is set.
 func (s *Set) value(c chunk, at Position, of metav1.TypeMeta) error {
-	if c.json && c.header.Kind != "" && !c.header.odd { // else lines in it may be asked for
-		s.squeezed = squeeze(s.squeezed[:0], c.text)
-		c.text = s.squeezed
+	if c.json && c.header.Kind != "" && !c.header.odd && c.header.Kind != podKind.Kind { // else lines in it may be asked for
+		c.text = s.squeeze(c.text)
 	}
 	if c.json {
 		return s.json(c, at, of)
 	}
 	return s.yaml(c.text, at, of)
+}
+
+// squeeze is what is left of a text without space, until the next one is.
+func (s *Set) squeeze(text []byte) []byte {
+	s.squeezed = squeeze(s.squeezed[:0], text)
+	return s.squeezed
 }
 
 // together is how many documents or items are read by one goroutine, so that few are by one.
@@ -212,20 +221,19 @@ func (s *Set) items(items []chunk, at Position, of metav1.TypeMeta) error {
 // each has so many things read, several at a time, and adds them in their order. It returns the first error, and adds
 // nothing then.
 func (s *Set) each(n int, read func(part *Set, i int) error) error {
-	parts := make([]Set, (n+together-1)/together)
-	failed := make([]error, len(parts))
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(len(parts), goruntime.GOMAXPROCS(0)) {
-		wait.Go(func() {
-			for p := int(next.Add(1)) - 1; p < len(parts); p = int(next.Add(1)) - 1 {
-				for i := p * together; i < min((p+1)*together, n) && failed[p] == nil; i++ {
-					failed[p] = read(&parts[p], i)
-				}
-			}
-		})
+	if s.alike == nil {
+		s.alike = &alike{}
 	}
-	wait.Wait()
+	parts := make([]Set, (n+together-1)/together)
+	for p := range parts {
+		parts[p].alike = s.alike
+	}
+	failed := make([]error, len(parts))
+	inParallel(len(parts), func(p int) {
+		for i := p * together; i < min((p+1)*together, n) && failed[p] == nil; i++ {
+			failed[p] = read(&parts[p], i)
+		}
+	})
 	if err := cmp.Or(failed...); err != nil {
 		return err
 	}
@@ -233,6 +241,20 @@ func (s *Set) each(n int, read func(part *Set, i int) error) error {
 		s.Append(&parts[p])
 	}
 	return nil
+}
+
+// inParallel does something for each of so many, as many at a time as there are processors.
+func inParallel(n int, do func(i int)) {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(n, goruntime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // Append adds what was read after all before it.
@@ -363,7 +385,7 @@ func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
 		}
 		return nil
 	}
-	k := kinds[gvk.GroupKind()]
+	k := kinds()[gvk.GroupKind()]
 	if k != nil && slices.Contains(k.versions, gvk.Version) {
 		gvk.Version = k.resource.Version
 	}
@@ -374,7 +396,7 @@ func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
 		note(&s.skipped, head.APIVersion+" "+head.Kind, noted{at, nameIn(raw, false), 1})
 		return nil
 	}
-	o, unknown, err := decode(raw, gvk, k)
+	o, unknown, err := s.decode(raw, gvk, k)
 	if err != nil {
 		return &InputError{at, err}
 	}
@@ -398,9 +420,6 @@ func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
 	case m.GetNamespace() == "":
 		m.SetNamespace(metav1.NamespaceDefault)
 	}
-	if pod, ok := o.(*v1.Pod); ok {
-		lean(pod)
-	}
 	read := object{o, k, at}
 	if k.workload {
 		if err := s.promise(read); err != nil {
@@ -417,6 +436,21 @@ func annotationErrors(annotations map[string]string) field.ErrorList {
 	errs := validation.ValidateAnnotations(annotations, field.NewPath("metadata", "annotations"))
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errs
+}
+
+// decode reads an object of a known kind, and says which of its fields nobody knows. Of pods it leaves out what says nothing.
+func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
+	if gvk != podKind {
+		return decode(raw, gvk, k)
+	}
+	if pod, ok := s.pod(raw); ok {
+		return pod, nil, nil
+	}
+	read, unknown, err = decode(s.squeeze(raw), gvk, k)
+	if pod, ok := read.(*v1.Pod); ok && err == nil {
+		lean(pod)
+	}
+	return read, unknown, err
 }
 
 // decode reads an object of a known kind, and says which of its fields nobody knows.
@@ -479,11 +513,34 @@ func decodeCore(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
 		unknown, err = strict.Errors(), nil
 	}
+	if pod, ok := o.(*v1.Pod); ok && err == nil {
+		unknown = oldGang(raw, pod, unknown)
+	}
 	if err != nil || gvk.GroupVersion() == want {
 		return o, unknown, err
 	}
 	o, err = legacyscheme.Scheme.ConvertToVersion(o, want)
 	return o, unknown, err
+}
+
+// oldGang reads the field by which pods of Kubernetes 1.35 name their gang, if a pod has it, as the
+// scheduler does with those of such an API server. It returns the fields that are still unknown.
+func oldGang(raw []byte, pod *v1.Pod, unknown []error) []error {
+	const field = `unknown field "spec.workloadRef"`
+	is := func(err error) bool { return err.Error() == field }
+	if !slices.ContainsFunc(unknown, is) || pod.Spec.SchedulingGroup != nil {
+		return unknown
+	}
+	var says struct{ Spec map[string]any }
+	if json.Unmarshal(raw, &says) != nil {
+		return unknown
+	}
+	name := source.WorkloadRef(says.Spec)
+	if name == "" {
+		return unknown
+	}
+	pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
+	return slices.DeleteFunc(unknown, is)
 }
 
 // decodePresent is what the decoder present does with an object in which nothing is wrong, in half the

@@ -221,6 +221,9 @@ func (s *simulation) why(pod *v1.Pod) string {
 	if ok, why := s.shared.Cache.Admit(pod); !ok {
 		return why + status.Hint(report)
 	}
+	if report.Refusal.Is() && !s.shared.Cache.State(ref).Refusal.Is() { // what is lacking beside the members
+		return report.Refusal.String()
+	}
 	return ""
 }
 

@@ -41,7 +41,7 @@ var leastOften = map[string]int{
 
 	wholeOf(schedulerPluginsAPI): 20, wholeOf(volcanoAPI): 12, wholeOf(nativeAPI): 20, wholeOf(groveAPI): 20,
 	treesWhole: 10, treesJoined: 5, partsWhole: 20,
-	wholeOf(lwsAPI): 3, wholeOf(jobSetAPI): 5, wholeOf(jobAPI): 4,
+	wholeOf(lwsAPI): 3, wholeOf(jobSetAPI): 5, wholeOf(jobAPI): 4, wholeByLabels: 5,
 }
 
 // TestWorlds: whatever happens, and in whatever order, no rule is broken.
@@ -74,6 +74,7 @@ func TestWorlds(t *testing.T) {
 			}
 			continue
 		}
+		w.countQuotas(h)
 		for k, n := range w.counts {
 			counts[k] += n
 		}
@@ -87,6 +88,9 @@ func TestWorlds(t *testing.T) {
 		}
 	}
 	least := maps.Clone(leastOften)
+	if on(quotaTrouble) {
+		maps.Copy(least, leastQuotas)
+	}
 	for name, asked := range troublesDrawn {
 		for what, n := range asked {
 			if on(name) {

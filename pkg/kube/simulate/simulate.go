@@ -36,6 +36,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -60,8 +61,9 @@ type Options struct {
 	Live bool
 	// Changes are made to what the first set holds before the scheduler does anything.
 	Changes []Change
-	// Tried is plugin.Options' own.
-	Tried func(context.Context, plugin.Trial)
+	// Tried and Plugins are plugin.Options' own.
+	Tried   func(context.Context, plugin.Trial)
+	Plugins frameworkruntime.Registry
 
 	// between is api's, for tests of what happens when requests fail.
 	between func(clienttesting.Action, answer) (runtime.Object, error)
@@ -136,6 +138,7 @@ type simulation struct {
 	awaits   bool // something goes on in real time, or did when it was last quiet
 	served   bool // all APIs are
 	tried    func(context.Context, plugin.Trial)
+	plugins  frameworkruntime.Registry
 	patience time.Duration
 }
 
@@ -152,7 +155,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	}
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
-		clock: clock, gate: gate, served: o.allServed, tried: o.Tried,
+		clock: clock, gate: gate, served: o.allServed, tried: o.Tried, plugins: o.Plugins,
 		cluster: &cluster{born: begin, live: o.Live, ran: map[types.UID]bool{}, from: map[string]Position{}, owned: map[identity]*owned{}, api: &api{
 			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
@@ -207,7 +210,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
 	registry := plugin.Factories(plugin.Options{
-		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried,
+		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Plugins: s.plugins,
 		// Asked before a gang's status is read: not while it changes.
 		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false },
 	})
@@ -320,7 +323,7 @@ func (s *simulation) settle(ctx context.Context, enough func() bool) error {
 		case enough != nil && enough():
 			return nil
 		case s.work(ctx):
-		case s.clock.Since(since) >= s.patience:
+		case s.clock.Since(since) >= s.patience && !s.shared.RevokesLater():
 			return nil
 		default:
 			s.clock.Step(stepBy)

@@ -25,13 +25,13 @@ type Readable struct {
 // Kinds lists what a scheduler reads, each kind once, those first that others name. Of workloads
 // they are those that the scheduler itself reads.
 func Kinds() (all []Readable) {
-	for gk, k := range kinds {
+	for gk, k := range kinds() {
 		if gk.Kind == "Deployment" || gk.Kind == "ResourceClaimTemplate" {
 			continue // these are for controllers
 		}
 		all = append(all, Readable{gk.Kind, k.resource, k.versions, k.custom != nil, k})
 	}
-	slices.SortFunc(all, func(a, b Readable) int { return kindOrder[a.kind] - kindOrder[b.kind] })
+	slices.SortFunc(all, func(a, b Readable) int { return a.kind.order - b.kind.order })
 	return all
 }
 

@@ -5,9 +5,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
 // Some GangGroups are declared as a tree of Kubernetes' own PodGroups: of the gangs so many start
@@ -220,7 +224,7 @@ func (w *world) goesOn(name, without string, fresh map[string][]*v1.Pod) bool {
 		return slices.ContainsFunc(fresh[p.Spec.NodeName], func(f *v1.Pod) bool { return f.UID == p.UID })
 	})
 	need := g.min
-	if (g.policy == "" || g.policy == "once-satisfied") && w.reached[name] {
+	if (g.policy == "" || g.policy == "once-satisfied") && (w.reached[name] || w.whole[name]) {
 		need = 1 // whoever replaces one follows those who run
 	}
 	return len(old)+len(w.finishedOf(name)) >= need
@@ -259,5 +263,34 @@ func (w *world) countTrees() {
 		case whole >= w.least(group):
 			w.counts[treesWhole]++
 		}
+	}
+}
+
+// TestMinMemberIsRaised: of a tree that runs one gang needs more members now than exist. It has started: the member that
+// waits counts towards what the gang needs, and somebody may be evicted for it. Nobody is for a member of the other gang,
+// which has all that it needs.
+func TestMinMemberIsRaised(t *testing.T) {
+	quietLogs(t)
+	gang := func(name string) event {
+		rule := ruleSpec{layer: scheduling.NodeTopologyLayer, multiple: 1, must: true}
+		return event{kind: gangPut, gang: &gangSpec{name: name, min: 1, timeout: 30, api: nativeAPI, group: []string{"ta", "tb"}, least: 2, rules: []ruleSpec{rule}}}
+	}
+	member := func(name, of string, cpu int) event {
+		return event{kind: memberPut, pod: &podSpec{name: name, gang: of, room: room{cpu: cpu}, priority: 9, rank: -1}}
+	}
+	h := history{
+		{kind: topologySet, layers: []string{"SpineLayer", "BlockLayer"}},
+		{kind: nodePut, node: &nodeSpec{name: "n0", spine: "s0", block: "b0", cpu: 5}},
+		{kind: podPut, pod: &podSpec{name: "runs", room: room{cpu: 1}, priority: 5, rank: -1, node: "n0"}},
+		gang("ta"), gang("tb"), member("ta-0", "ta", 3), member("ta-1", "ta", 3), member("tb-0", "tb", 1), member("tb-1", "tb", 1),
+		{kind: settledDown},
+	}
+	for least, gone := range map[int]bool{1: false, 3: true} {
+		raised := event{kind: gangMin, name: "tb", n: least}
+		w, err := playFor(t, append(slices.Clone(h), raised, event{kind: longTimeLeft}))
+		require.NoError(t, err, "%v", w.trace)
+		require.Equal(t, gone, w.pods["default/runs"] == nil, w.trace)
+		require.Equal(t, gone, w.pods["default/tb-1"].Spec.NodeName != "", w.trace)
+		require.Empty(t, w.pods["default/ta-1"].Spec.NodeName, w.trace)
 	}
 }

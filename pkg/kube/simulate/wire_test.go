@@ -155,6 +155,7 @@ func (w *world) noteLost(lost []lostRequest) {
 		}
 		if pod := w.pods["default/"+l.pod]; l.what == podStatus && pod != nil {
 			w.untold[pod.UID] = true
+			w.noteDelayed(l.pod)
 		}
 		if l.what != bindings {
 			continue
@@ -175,6 +176,15 @@ func (w *world) noteLost(lost []lostRequest) {
 			}
 			w.lost[pod.UID], w.retried[pod.UID] = lostBinding{l.pod, l.node}, true
 		}
+	}
+}
+
+// noteDelayed notes with which places a group waits, when it could not be written that a member has one: its victims
+// are asked once that is written, whatever room has come since.
+func (w *world) noteDelayed(pod string) {
+	group := w.groupOf(w.members[pod])
+	if places, waiting := w.placesOf(group); waiting {
+		w.delayed[groupKey(group)] = fmt.Sprint(places)
 	}
 }
 
@@ -212,20 +222,23 @@ func (w *world) endPatience() {
 
 // excused says whether a group may be bound in part: bindings were lost on the way. Of a gang that
 // it may miss some are bound alone, too, while the others' bindings are tried again: also when nobody
-// is bound any more, as long as the plan goes on.
+// is bound any more, as long as the plan goes on, or a binding may be on its way.
 func (w *world) excused(group []string) bool {
 	key := groupKey(group)
-	whole, any := true, false
+	whole, any, retried := true, false, false
 	for _, name := range group {
 		pending, bound := w.membersOf(name)
 		tried := slices.ContainsFunc(pending, func(p *v1.Pod) bool { _, lost := w.lost[p.UID]; return lost })
 		whole = whole && (w.whole[name] || w.mayMiss(group, name) && !tried)
 		any = any || len(bound) > 0
 	}
+	for _, p := range w.pods { // also one that is being deleted
+		retried = retried || w.retried[p.UID] && p.Spec.NodeName == "" && slices.Contains(group, w.members[p.Name])
+	}
 	if !any {
 		delete(w.uneven, key)
 	}
-	if whole || !any && w.patient[key].IsZero() {
+	if whole || !any && !retried && w.patient[key].IsZero() {
 		delete(w.halfway, key)
 	}
 	return w.halfway[key]

@@ -59,6 +59,7 @@ type world struct {
 	moved   map[string]bool      // group: the ground moved under a plan that is being carried out
 	stirred map[string]bool      // gangs of groups whose members, specs or nodes changed after the first was bound
 	told    map[Event]int        // evictions
+	victims map[string]bool      // of whom it was told last
 	asked   map[types.UID]int    // victims
 	last    map[string]*eviction // by group
 	apiOf   map[string]string    // by gang
@@ -71,6 +72,7 @@ type world struct {
 	postponed   map[types.UID]bool        // victims whose eviction was ever lost
 	since       map[types.UID]time.Time   // of members whose binding was lost: since when their group waits, at the latest
 	patient     map[string]time.Time      // when the first binding was lost of a group that holds places
+	delayed     map[string]string         // the places of groups whose victims are asked late, since a request about those was lost
 	untold      map[types.UID]bool        // pods of whom what was written was ever lost
 	anew        map[string]int            // groups that had to be planned anew since places of theirs are taken, by the event
 	loose       bool                      // the binding of a pod without a gang was lost, since then
@@ -88,6 +90,9 @@ type world struct {
 	unwritten   map[string]bool    // of these, those of which no PodGroup says so
 	gone        map[types.UID]bool // evicted pods that the judge has seen
 	halves      map[types.UID]bool // who was left of a gang that was evicted in part
+
+	quotas         map[string]*quotaSpec // by what they are called in the tree
+	admittedBefore map[string]bool       // pods that had a place when quotas, or what they have, changed otherwise
 }
 
 // eviction is when a group had somebody leave last.
@@ -118,7 +123,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 		ctx: ctx, counts: map[string]int{}, gangs: map[string]*gangSpec{}, members: map[string]string{},
 		nodeOf: map[types.UID]string{}, whole: map[string]bool{}, moved: map[string]bool{}, stirred: map[string]bool{},
 		told: map[Event]int{}, asked: map[types.UID]int{}, last: map[string]*eviction{}, apiOf: map[string]string{}, held: map[types.UID]hold{},
-		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, since: map[types.UID]time.Time{}, patient: map[string]time.Time{}, halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{}, theirs: map[string]string{},
+		lost: map[types.UID]lostBinding{}, unasked: map[types.UID]int{}, postponed: map[types.UID]bool{}, anew: map[string]int{}, untold: map[types.UID]bool{}, delayed: map[string]string{}, since: map[types.UID]time.Time{}, patient: map[string]time.Time{}, halfway: map[string]bool{}, uneven: map[string]bool{}, comesLate: map[types.UID]bool{}, retried: map[types.UID]bool{}, theirs: map[string]string{},
 		specs: map[string]*podSpec{}, late: map[string]bool{}, reached: map[string]bool{}, unwritten: map[string]bool{}, gone: map[types.UID]bool{},
 		halves: map[types.UID]bool{},
 	}
@@ -274,6 +279,8 @@ func (w *world) write(e event) (bool, error) {
 		})
 	case topologySet:
 		return w.setTopology(e.layers)
+	case quotaPut, quotaLess, quotaMore, quotaDeleted, quotaAnew:
+		return w.putQuota(e)
 	}
 	return false, errors.New("unknown event")
 }
@@ -390,6 +397,9 @@ func (w *world) putPod(p *podSpec) (bool, error) {
 	}
 	if p.node != "" && w.free(p.node).minus(w.reserved(p.node, nil, -1<<31)).less(p.room) {
 		return false, nil
+	}
+	if p.node != "" {
+		w.quotaMoves()
 	}
 	if p.gang != "" {
 		w.members[p.name], w.specs[p.name] = p.gang, p
@@ -566,6 +576,7 @@ func (w *world) read(written map[string][]string) error {
 	}
 	for _, judge := range []func() error{
 		func() error { return w.judgeForeign(written) },
+		func() error { return w.judgeQuotas(fresh) },
 		func() error { return w.judgeBindings(fresh) },
 		w.judgeLeaving, w.judgeEvictions,
 	} {
@@ -714,6 +725,9 @@ func (w *world) noteWhole() {
 			if !w.whole[g.name] {
 				w.counts[gangsWhole]++
 				w.counts[wholeOf(g.api)]++
+				if g.byLabels() {
+					w.counts[wholeByLabels]++
+				}
 			}
 			w.whole[g.name] = true
 		}

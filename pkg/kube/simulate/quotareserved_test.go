@@ -1,0 +1,100 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// elsewhere is a quota that has its max on one node, half of it by pods of the lowest priority, and a gang of the quota that has room on
+// another one: those leave for their quota alone, and take half a minute.
+func elsewhere() history {
+	h := history{
+		{kind: quotaPut, quota: &quotaSpec{name: "q", max: &room{cpu: 8}}},
+		{kind: nodePut, node: &nodeSpec{name: "n0", cpu: 12}},
+		{kind: nodePut, node: &nodeSpec{name: "n1", cpu: 4, gpu: 4}},
+	}
+	for i := range 4 {
+		for priority, name := range []string{1: "low", 2: "more"} {
+			if name != "" {
+				h = append(h, event{kind: podPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), room: room{cpu: 1}, priority: priority, rank: -1, node: "n0", grace: 30, quota: "q"}})
+			}
+		}
+	}
+	h = append(h, event{kind: settledDown}, event{kind: gangPut, gang: &gangSpec{name: "g", min: 4, timeout: 600}})
+	for i := range 4 {
+		h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("g-", i), gang: "g", room: room{cpu: 1, gpu: 1}, priority: 5, rank: i, quota: "q"}})
+	}
+	return append(h, event{kind: timePassed, n: 5})
+}
+
+// elsewhere says how many of the gang are bound, and how many of the others are there still and do not leave.
+func (w *world) elsewhere() (bound, low, more int) {
+	for _, p := range w.pods {
+		switch name, _, _ := strings.Cut(p.Name, "-"); {
+		case name == "low":
+			low++
+		case name == "more" && p.DeletionTimestamp == nil:
+			more++
+		case name == "g" && p.Spec.NodeName != "":
+			bound++
+		}
+	}
+	return bound, low, more
+}
+
+// TestQuotaIsAwaited: a gang whose places are free, and for whose quota alone others leave, is bound when these are gone, or when the
+// quota may have more. Nobody else leaves, unless somebody has got what they give back.
+func TestQuotaIsAwaited(t *testing.T) {
+	quietLogs(t)
+	byHand := &podSpec{name: "hand", room: room{cpu: 1}, priority: 9, rank: -1, node: "n0", quota: "q"}
+	pass := func(seconds int) event { return event{kind: timePassed, n: seconds} }
+	is := func(kind string, most int) event {
+		return event{kind: kind, quota: &quotaSpec{name: "q", max: &room{cpu: most}}}
+	}
+	for name, test := range map[string]struct {
+		then             history
+		bound, low, more int
+	}{
+		"victims leave":      {nil, 0, 4, 4},
+		"they have left":     {history{pass(40)}, 4, 0, 4},
+		"more may be had":    {history{is(quotaMore, 12), {kind: turnsGiven, n: 8}}, 4, 4, 4},
+		"there is no quota":  {history{is(quotaDeleted, 8), {kind: turnsGiven, n: 8}}, 4, 4, 4},
+		"a quota comes":      {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(5)}, 0, 4, 4},
+		"and they leave":     {history{{kind: quotaPut, quota: &quotaSpec{name: "other"}}, pass(40)}, 4, 0, 4},
+		"less may be had":    {history{is(quotaLess, 5), pass(40), pass(90)}, 4, 0, 1},
+		"somebody has it":    {history{{kind: podPut, pod: byHand}, pass(40), pass(90)}, 4, 0, 3},
+		"a process ends":     {history{{kind: restarted}, pass(5)}, 0, 4, 4},
+		"the next one waits": {history{{kind: restarted}, pass(40)}, 4, 0, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := playFor(t, append(elsewhere(), test.then...))
+			require.NoError(t, err, "%v", w.trace)
+			bound, low, more := w.elsewhere()
+			require.Equal(t, []int{test.bound, test.low, test.more}, []int{bound, low, more}, "%v", w.trace)
+		})
+	}
+}
+
+// TestQuotaNeedsWhoIsAskedAgain: what asks victims to leave for a quota is lost. They are asked again, though nobody needs their room.
+func TestQuotaNeedsWhoIsAskedAgain(t *testing.T) {
+	quietLogs(t)
+	lost := event{kind: requestsFail, fail: &failSpec{What: evictions, How: timedOut, Times: 2, Share: 3}}
+	h := elsewhere()
+	h = slices.Insert(h, slices.IndexFunc(h, func(e event) bool { return e.kind == gangPut }), lost)
+	w, err := playFor(t, append(h, event{kind: timePassed, n: 20}))
+	require.NoError(t, err, "%v", w.trace)
+	bound, low, more := w.elsewhere()
+	require.Equal(t, []int{0, 4, 4}, []int{bound, low, more}, "%v", w.trace)
+	for _, e := range w.s.result().Events {
+		require.NotEqual(t, "ReservationGivenUp", e.Reason, "%v", e)
+	}
+	for _, p := range w.pods {
+		if strings.HasPrefix(p.Name, "low-") {
+			require.NotNil(t, p.DeletionTimestamp, "%v", w.trace)
+		}
+	}
+}

@@ -1,0 +1,605 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// What quotas add to histories. Worlds that have none are what they were.
+
+// Kinds of events, and what comes of them.
+const (
+	quotaPut     = "quota made"
+	quotaLess    = "max of a quota lowered"
+	quotaMore    = "max of a quota raised"
+	quotaDeleted = "quota deleted"
+	quotaAnew    = "quota made again"
+
+	quotaWorlds    = "worlds with quotas"
+	quotaWorldsX   = "worlds with quotas of scheduler-plugins"
+	quotaDeep      = "worlds with quotas three deep"
+	quotaBound     = "pods bound within quotas"
+	quotaRefused   = "gangs that quotas keep waiting"
+	quotaReclaimed = "pods evicted for another quota"
+)
+
+// leastQuotas says how often they must happen in 200 worlds.
+var leastQuotas = map[string]int{
+	quotaPut: 60, quotaLess: 10, quotaMore: 10, quotaDeleted: 5, quotaAnew: 5, quotaWorlds: 20, quotaWorldsX: 3, quotaDeep: 3,
+	quotaBound: 30, quotaRefused: 5, quotaReclaimed: 1,
+}
+
+// quotaTrouble is what worlds with quotas are called.
+const quotaTrouble = "quotas"
+
+// percentQuotas is how many of a hundred worlds have quotas.
+const percentQuotas = 20
+
+// quotaSpec is an ElasticQuota of a history. What has no min or max names none.
+type quotaSpec struct {
+	name, parent string
+	inner        bool
+	x            bool // it is one of scheduler-plugins
+	min, max     *room
+	gpu          bool // min and max name them, too
+	keeps        bool // and lends nothing
+}
+
+func (q *quotaSpec) String() string {
+	amounts := func(r *room) string {
+		if r == nil {
+			return "-"
+		}
+		return r.String()
+	}
+	return fmt.Sprintf("%s below %q min %s max %s%s", q.name, q.parent, amounts(q.min), amounts(q.max), flags(map[string]bool{"parent": q.inner, "x": q.x, "gpu": q.gpu, "keeps": q.keeps}))
+}
+
+func (q *quotaSpec) object() string {
+	labels := labelled(scheduling.LabelQuotaParent, q.parent)
+	if q.inner {
+		labels[scheduling.LabelQuotaIsParent] = "true"
+	}
+	if q.keeps {
+		labels[scheduling.LabelQuotaLends] = "false"
+	}
+	spec := map[string]any{}
+	for name, r := range map[string]*room{"min": q.min, "max": q.max} {
+		if r == nil {
+			continue
+		}
+		amounts := map[string]any{"cpu": r.cpu}
+		if q.gpu {
+			amounts[gpu] = r.gpu
+		}
+		spec[name] = amounts
+	}
+	version := "scheduling.sigs.k8s.io/v1alpha1"
+	if q.x {
+		version = "scheduling.x-k8s.io/v1alpha1"
+	}
+	return written("ElasticQuota", version, q.name, map[string]any{"labels": labels}, map[string]any{"spec": spec})
+}
+
+// amounts are in the units that quotas count in.
+func (q *quotaSpec) amounts(r *room) quota.List {
+	if r == nil {
+		return nil
+	}
+	l := quota.List{"cpu": int64(r.cpu) * 1000}
+	if q.gpu {
+		l[gpu] = int64(r.gpu)
+	}
+	return l
+}
+
+// inTree is what the quota is called in the tree.
+func (q *quotaSpec) inTree() string {
+	if q.x {
+		return "default/" + q.name
+	}
+	return q.name
+}
+
+// withQuotas has some histories have quotas: a tree of Koordinator's, up to three deep, or the one of scheduler-plugins that a namespace may
+// have, or both. They come before everything else, and change.
+func withQuotas(seed uint64, h history) history {
+	d := &drawer{Rand: rand.New(rand.NewPCG(seed, nameHash("quotas"))), h: slices.Clone(h)}
+	if !on(quotaTrouble) || !d.chance(percentQuotas) {
+		return h
+	}
+	all := d.tree()
+	var leaves []string
+	for _, q := range all {
+		if !q.inner && !q.x {
+			leaves = append(leaves, q.name)
+		}
+	}
+	d.nameQuotas(leaves)
+	for range d.upTo(2, 5) {
+		at, q := d.somewhere(), pick(d, all)
+		is := *q
+		switch n := d.IntN(10); {
+		case n < 4 && q.max != nil:
+			is.max = &room{cpu: max(0, q.max.cpu-d.upTo(1, 4)), gpu: q.max.gpu}
+			d.insert(at, event{kind: quotaLess, quota: &is})
+		case n < 8 && q.max != nil:
+			is.max = &room{cpu: q.max.cpu + d.upTo(1, 6), gpu: q.max.gpu + d.upTo(0, 2)}
+			d.insert(at, event{kind: quotaMore, quota: &is})
+		default:
+			again := d.upTo(at, len(d.h)-1)
+			d.insert(again, event{kind: quotaAnew, quota: &is})
+			d.insert(at, event{kind: quotaDeleted, quota: &is})
+		}
+	}
+	var first []event
+	for _, q := range all {
+		first = append(first, event{kind: quotaPut, quota: q})
+	}
+	d.insert(0, first...)
+	return d.h
+}
+
+// tree draws quotas, parents first.
+func (d *drawer) tree() (all []*quotaSpec) {
+	if which := d.IntN(10); which < 3 {
+		all = append(all, d.quota("x", "", true))
+		if which < 2 {
+			return all
+		}
+	}
+	number := 0
+	var below func(parent string, depth int)
+	below = func(parent string, depth int) {
+		for range d.upTo(2-depth/2, 3-depth/2) {
+			number++
+			q := d.quota(fmt.Sprintf("q%d", number), parent, false)
+			all = append(all, q)
+			if q.inner = depth < 2 && d.chance(40); q.inner {
+				below(q.name, depth+1)
+			}
+		}
+	}
+	below("", 0)
+	return all
+}
+
+func (d *drawer) quota(name, parent string, x bool) *quotaSpec {
+	q := &quotaSpec{name: name, parent: parent, x: x, gpu: d.chance(20), keeps: !x && d.chance(15)}
+	if d.chance(80) || x {
+		q.min = &room{cpu: d.upTo(0, 8), gpu: d.upTo(0, 2)}
+	}
+	if d.chance(80) {
+		q.max = &room{cpu: d.upTo(4, 24), gpu: d.upTo(1, 6)}
+		if q.min != nil {
+			q.max.cpu, q.max.gpu = max(q.max.cpu, q.min.cpu), max(q.max.gpu, q.min.gpu)
+		}
+	}
+	return q
+}
+
+// nameQuotas has pods name quotas: mostly all of a gang the same.
+func (d *drawer) nameQuotas(leaves []string) {
+	of := map[string]string{}
+	choose := func(key string, percent int) string {
+		name, known := of[key]
+		if !known {
+			if len(leaves) > 0 && d.chance(percent) {
+				name = pick(d, leaves)
+			}
+			of[key] = name
+		}
+		return name
+	}
+	for i, e := range d.h {
+		if e.pod == nil || e.pod.scheduler != "" {
+			continue
+		}
+		p := *e.pod
+		if p.quota = choose(cmp.Or(p.gang, p.name), 85); p.gang != "" && nameHash(p.gang)%8 == 0 {
+			p.quota = choose(p.name, 85)
+		}
+		d.h[i].pod = &p
+	}
+}
+
+// putQuota writes, or deletes, a quota.
+func (w *world) putQuota(e event) (bool, error) {
+	w.quotaMoves()
+	name := e.quota.inTree()
+	if _, there := w.quotas[name]; there == (e.kind == quotaPut || e.kind == quotaAnew) {
+		return false, nil
+	}
+	if e.kind == quotaDeleted {
+		gvr := convert.ElasticQuotas
+		if e.quota.x {
+			gvr = convert.ElasticQuotasX
+		}
+		delete(w.quotas, name)
+		return w.removeObject(gvr, key{"default", e.quota.name}, nil)
+	}
+	if w.quotas == nil {
+		w.quotas = map[string]*quotaSpec{}
+	}
+	w.quotas[name] = e.quota
+	return true, w.put(e.quota.object())
+}
+
+// quotaMoves notes who has a place already that quotas have admitted: what changes then does not take it away.
+func (w *world) quotaMoves() {
+	if w.admittedBefore == nil {
+		w.admittedBefore = map[string]bool{}
+	}
+	for _, p := range w.pods {
+		if p.Spec.NodeName != "" || convert.Finished(p) {
+			continue
+		}
+		if place, _ := w.s.shared.Cache.Place(p); place != "" || w.s.shared.Cache.Counted(p) || p.Status.NominatedNodeName != "" && w.members[p.Name] == "" {
+			w.admittedBefore[string(p.UID)] = true
+		}
+	}
+	w.permits(func(p fwk.WaitingPod) { w.admittedBefore[string(p.GetPod().UID)] = true })
+}
+
+// hasQuotas says whether rules apply.
+func (w *world) hasQuotas() bool { return len(w.quotas) > 0 }
+
+// quotaOf is the quota of a pod; "" if it has none.
+func (w *world) quotaOf(p *v1.Pod) string {
+	koordinators, x := false, ""
+	for _, name := range sortedKeys(w.quotas) {
+		if w.quotas[name].x {
+			x = name
+		} else {
+			koordinators = true
+		}
+	}
+	named := p.Labels[scheduling.LabelQuotaName]
+	switch {
+	case named != "" && w.quotas[named] != nil:
+		return named
+	case named == "" && x != "":
+		return x
+	case koordinators:
+		return scheduling.DefaultQuota
+	}
+	return ""
+}
+
+// who is admitted together with a pod.
+func (w *world) admittedWith(p *v1.Pod) string { return cmp.Or(w.members[p.Name], p.Name) }
+
+// quotaBook is what quotas have by now, read off the objects and the places that the scheduler holds. Those of a group wait, as if nothing
+// were held for them; nobody else starts.
+func (w *world) quotaBook(group []string, alone *v1.Pod) *quota.Book {
+	specs := []quota.Spec{
+		{Name: scheduling.RootQuota, Inner: true},
+		{Name: scheduling.DefaultQuota, Parent: scheduling.RootQuota, Apart: true, Spared: true},
+	}
+	top := quota.Spec{Name: "x", Inner: true, Max: quota.List{}}
+	for _, name := range sortedKeys(w.quotas) {
+		q := w.quotas[name]
+		s := quota.Spec{Name: name, Parent: cmp.Or(q.parent, scheduling.RootQuota), Inner: q.inner, Keeps: q.keeps, Min: q.amounts(q.min), Max: q.amounts(q.max)}
+		if q.x { // there is one
+			s.Parent, top.Max = top.Name, s.Min
+		}
+		specs = append(specs, s)
+	}
+	tree, _ := quota.Grow(append(specs, top))
+	b := quota.NewBook(tree)
+	total := quota.List{"cpu": 0, gpu: 0}
+	add := func(r room) { total["cpu"], total[gpu] = total["cpu"]+int64(r.cpu)*1000, total[gpu]+int64(r.gpu) }
+	for _, n := range w.nodes {
+		add(amount(n.Status.Allocatable))
+	}
+	permits := map[string]bool{}
+	w.permits(func(p fwk.WaitingPod) { permits[string(p.GetPod().UID)] = true })
+	for _, p := range w.sorted() {
+		if convert.Finished(p) && p.DeletionTimestamp == nil || done(p) {
+			continue
+		}
+		is := quota.Pod{Name: p.Name, Gang: w.admittedWith(p), Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), Since: convert.Started(p)}
+		place, _ := w.s.shared.Cache.Place(p)
+		own := alone == p || w.members[p.Name] != "" && slices.Contains(group, w.members[p.Name])
+		switch {
+		case p.Spec.NodeName != "":
+			is.State = quota.Holds
+			if w.nodes[p.Spec.NodeName] == nil {
+				add(needs(p))
+			}
+		case !own && (place != "" || permits[string(p.UID)] || w.s.shared.Cache.Counted(p)):
+			is.State = quota.Keeps
+		case foreign(p) || p.DeletionTimestamp != nil:
+			continue
+		}
+		b.Set(is)
+		if is.State == quota.Waits {
+			b.Passed(is.Gang, !own)
+		}
+	}
+	b.Total(scheduling.RootQuota, total)
+	return b
+}
+
+// quotaAsk is what some pods ask for.
+func (w *world) quotaAsk(some []*v1.Pod) quota.Ask {
+	a := quota.Ask{Gang: w.admittedWith(some[0]), Priority: math.MaxInt32}
+	for _, p := range some {
+		a.Priority = min(a.Priority, convert.Priority(p))
+		a.Need = append(a.Need, quota.Want{Quota: w.quotaOf(p), Asks: convert.Requests(p), Count: 1})
+	}
+	return a
+}
+
+// admits says whether quotas would admit all who wait of a group, as if some had left, or a pod without a gang.
+func (w *world) admits(group []string, alone *v1.Pod, gone ...*v1.Pod) bool {
+	if !w.hasQuotas() {
+		return true
+	}
+	var all []*v1.Pod
+	for _, name := range group {
+		pending, _ := w.membersOf(name)
+		all = append(all, pending...)
+	}
+	if alone != nil {
+		all = []*v1.Pod{alone}
+	}
+	if len(all) == 0 {
+		return true
+	}
+	for _, p := range all {
+		if _, c := podutil.GetPodCondition(&p.Status, v1.PodScheduled); c != nil && strings.Contains(c.Message, "quota claimed by") {
+			return false // for one that has waited for long, who keeps it from them
+		}
+	}
+	b := w.quotaBook(group, alone)
+	admitted := func() bool {
+		v := b.View()
+		for _, p := range gone {
+			v.Leave(p.Name)
+		}
+		_, refusal := v.Admit(w.quotaAsk(all))
+		return refusal == nil
+	}
+	if !admitted() {
+		return false
+	}
+	w.fewest(b)
+	return admitted()
+}
+
+// fewest has gangs that can do without some who wait ask for no more than the others. Scheduler and judge may differ by that: it tells the
+// book when it has tried such a gang, and who fits only without some asks for nothing before.
+func (w *world) fewest(b *quota.Book) {
+	for _, name := range sortedKeys(w.gangs) {
+		pending, bound := w.membersOf(name)
+		var all []quota.Want
+		for _, p := range pending[:min(len(pending), max(0, w.gangs[name].min-len(bound)))] {
+			all = append(all, quota.Want{Quota: w.quotaOf(p), Asks: convert.Requests(p), Count: 1})
+		}
+		b.Needs(name, all)
+	}
+}
+
+// judgeQuotas: nobody is bound above the max of a quota, whose place was chosen when that was known.
+func (w *world) judgeQuotas(fresh map[string][]*v1.Pod) error {
+	if !w.hasQuotas() {
+		return nil
+	}
+	var b *quota.Book
+	for _, node := range sortedKeys(fresh) {
+		for _, p := range fresh[node] {
+			of := w.quotaOf(p)
+			if of == "" || foreign(p) || w.losses > 0 || w.admittedBefore[string(p.UID)] {
+				continue
+			}
+			w.counts[quotaBound]++
+			if b == nil {
+				b = w.quotaBook(nil, nil)
+			}
+			asks := convert.Requests(p)
+			for _, above := range b.Tree().Path(of) {
+				is, _ := b.Sums(above)
+				for name, most := range is.Max {
+					if has := is.Used[name]; asks[name] > 0 && has > most {
+						return wrong("above max", "%s is bound, and %s has %s %d of %d", p.Name, above, name, has, most)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// judgeRight: a victim of another quota is one that nobody is guaranteed, for a quota that stays within what it is entitled to. Who leaves
+// already has nothing, or still has it if the scheduler has not seen that.
+func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest int32) error {
+	b := w.quotaBook(group, alone)
+	var leave []string
+	for _, p := range w.leaving() {
+		if !w.victims[p.Name] {
+			leave = append(leave, p.Name)
+		}
+	}
+	err := w.judgeRightBy(b, group, alone, victim, lowest)
+	if err != nil && len(leave) > 0 && w.judgeRightBy(b.Without(leave...), group, alone, victim, lowest) == nil {
+		return nil
+	}
+	return err
+}
+
+func (w *world) judgeRightBy(b *quota.Book, group []string, alone *v1.Pod, victim *v1.Pod, lowest int32) error {
+	theirs := w.quotaOf(victim)
+	var all []*v1.Pod
+	for _, name := range group {
+		pending, _ := w.membersOf(name)
+		all = append(all, pending...)
+	}
+	if alone != nil {
+		all = append(all, alone)
+	}
+	lower := convert.Priority(victim) < lowest
+	var why string
+	for _, p := range all {
+		mine := w.quotaOf(p)
+		if mine == theirs {
+			if why = "its priority is not lower"; lower {
+				return nil
+			}
+			continue
+		}
+		above, below, ok := apart(b.Tree().Path(mine), b.Tree().Path(theirs))
+		if !ok {
+			why = "their quotas have nothing in common"
+			continue
+		}
+		if why = sure(b, below, above, convert.Requests(p)); why == "" {
+			w.counts[quotaReclaimed]++
+			return nil
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return wrong("right", "%s of quota %q is evicted for %s of %q: %s", victim.Name, theirs, all[0].Name, w.quotaOf(all[0]), why)
+}
+
+// givesBack says whether somebody who leaves gives back something of a quota that members of a group who wait belong to, or are below.
+func (w *world) givesBack(p *v1.Pod, group []string) bool {
+	if !w.hasQuotas() {
+		return false
+	}
+	tree := w.quotaBook(nil, nil).Tree()
+	path := tree.Path(w.quotaOf(p))
+	for _, name := range group {
+		pending, _ := w.membersOf(name)
+		for _, m := range pending {
+			if slices.ContainsFunc(tree.Path(w.quotaOf(m)), func(above string) bool { return slices.Contains(path, above) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// apart are the quotas next below the lowest one above both.
+func apart(a, b []string) (mine, others string, ok bool) {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return a[i], b[i], i > 0
+		}
+	}
+	return "", "", false
+}
+
+// sure says why nobody of a quota may leave for another one; "" if somebody may. It is a lower bound: one pod's request stands for all.
+func sure(b *quota.Book, theirs, mine string, asks quota.List) string {
+	is, _ := b.Sums(theirs)
+	spec, broken := b.Tree().Spec(theirs)
+	if broken != "" || spec.Spared {
+		return "its quota cannot be used, or spares it"
+	}
+	above := len(spec.Min) == 0
+	for name, least := range is.Min {
+		above = above || is.Used[name]+is.Reserved[name] > least
+	}
+	if !above {
+		return fmt.Sprintf("%s has no more than its min, and all there are guaranteed", theirs)
+	}
+	my, _ := b.Sums(mine)
+	within, named := true, false
+	for name, least := range my.Min {
+		if asks[name] > 0 {
+			named, within = true, within && my.Used[name]+my.Reserved[name]+asks[name] <= least
+		}
+	}
+	entitled := true
+	for name, most := range my.Entitled {
+		entitled = entitled && (asks[name] == 0 || my.Used[name]+my.Reserved[name]+asks[name] <= most)
+	}
+	if !(within && named) && !entitled {
+		return fmt.Sprintf("%s would have more than its min, and than it is entitled to", mine)
+	}
+	return ""
+}
+
+// countQuotas counts what kind of world it was.
+func (w *world) countQuotas(h history) {
+	depth := map[string]int{}
+	for _, e := range h {
+		if e.kind != quotaPut {
+			continue
+		}
+		depth[e.quota.name] = depth[e.quota.parent] + 1
+		w.counts[quotaWorlds] = 1
+		if e.quota.x {
+			w.counts[quotaWorldsX] = 1
+		}
+		if depth[e.quota.name] > 2 {
+			w.counts[quotaDeep] = 1
+		}
+	}
+}
+
+// TestQuotaAndAGangThatATreeCanDoWithout: members of such a gang are neither needed nor beyond minMember; where there are quotas the scheduler
+// crashed when nobody else waited.
+func TestQuotaAndAGangThatATreeCanDoWithout(t *testing.T) {
+	quietLogs(t)
+	for most, want := range map[int]int{8: 4, 3: 2} {
+		h := history{{kind: quotaPut, quota: &quotaSpec{name: "q", max: &room{cpu: most}}}, {kind: topologySet, layers: []string{blockLayer}}}
+		for i := range 4 {
+			h = append(h, event{kind: nodePut, node: &nodeSpec{name: fmt.Sprint("n", i), spine: "s", block: "b", cpu: 1}})
+		}
+		for _, name := range []string{"a", "b"} {
+			h = append(h, event{kind: gangPut, gang: &gangSpec{name: name, min: 2, timeout: 600, group: []string{"a", "b"}, least: 1, api: nativeAPI}})
+			for i := range 2 {
+				h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(name, "-", i), gang: name, room: room{cpu: 1}, priority: 5, rank: i, quota: "q"}})
+			}
+			h = append(h, event{kind: settledDown})
+		}
+		w, err := playFor(t, h)
+		require.NoError(t, err)
+		bound := 0
+		for _, p := range w.pods {
+			if p.Spec.NodeName != "" {
+				bound++
+			}
+		}
+		require.Equal(t, want, bound, "of max %d", most)
+	}
+}
+
+// TestQuotaOfWhoCannotStart: a gang that cannot be whole keeps nobody from what is idle, though its quota has the smaller share.
+func TestQuotaOfWhoCannotStart(t *testing.T) {
+	quietLogs(t)
+	h := history{
+		{kind: quotaPut, quota: &quotaSpec{name: "a", max: &room{cpu: 8}}},
+		{kind: quotaPut, quota: &quotaSpec{name: "b", max: &room{cpu: 8}}},
+		{kind: nodePut, node: &nodeSpec{name: "n", cpu: 8}},
+		{kind: podPut, pod: &podSpec{name: "runs", room: room{cpu: 4}, priority: 5, rank: -1, node: "n", quota: "a"}},
+		{kind: gangPut, gang: &gangSpec{name: "w", min: 2, timeout: 600, policy: "only-waiting"}},
+		{kind: gangPut, gang: &gangSpec{name: "g", min: 2, timeout: 600}},
+	}
+	member := func(gang, quota string, i int) event {
+		return event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(gang, "-", i), gang: gang, room: room{cpu: 1}, priority: 5, rank: i, quota: quota}}
+	}
+	h = append(h, member("w", "b", 0), member("w", "b", 1), event{kind: settledDown}, member("w", "b", 2), event{kind: turnsGiven, n: 2})
+	w, err := playFor(t, append(h, member("g", "a", 0), member("g", "a", 1), event{kind: longTimeLeft}))
+	require.NoError(t, err)
+	require.NotEmpty(t, w.pods["default/g-0"].Spec.NodeName)
+	require.Empty(t, w.pods["default/w-2"].Spec.NodeName)
+}
