@@ -1,0 +1,187 @@
+package admit
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+)
+
+// Keys of the Secret that holds the certificate.
+const (
+	authorityKey  = "ca.key"
+	authorityCert = "ca.crt" // the one that signs first, then those that others may still trust
+	serverKey     = "tls.key"
+	serverCert    = "tls.crt"
+)
+
+// How long certificates are valid. Each is made anew when a third of that is left: of the authority long before any
+// certificate that it has signed would end with it.
+const (
+	authorityLife = 3 * 365 * 24 * time.Hour
+	serverLife    = 90 * 24 * time.Hour
+	early         = time.Hour // clocks differ
+)
+
+// Renew returns what the Secret should hold: what it does, as long as that is good for these names and not about to
+// end. Whoever trusted the last authority goes on trusting what is served: the new one signs only from when those who
+// ask have been told of it.
+//
+//	ca.crt  A      A          B A        B A        B
+//	signs   A      A          A          B          B
+//	        |------|----------|----------|----------|---->
+//	             A is old   told (next look)   A has ended
+func Renew(now time.Time, held map[string][]byte, names []string) (map[string][]byte, error) {
+	authorities := parse(held[authorityCert])
+	authorities = slices.DeleteFunc(authorities, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
+	key, err := parseKey(held[authorityKey])
+	if err != nil || len(authorities) == 0 || !owns(key, authorities[0]) || isOld(now, authorities[0]) {
+		cert, fresh, err := newAuthority(now)
+		if err != nil {
+			return nil, err
+		}
+		authorities, key = append([]*x509.Certificate{cert}, authorities...), fresh
+	}
+	out := map[string][]byte{authorityCert: encode(authorities), serverCert: held[serverCert], serverKey: held[serverKey]}
+	if out[authorityKey], err = encodeKey(key); err != nil {
+		return nil, err
+	}
+	told := bytes.Equal(out[authorityCert], held[authorityCert])
+	if good(now, held, authorities, names) && (!told || signedBy(held[serverCert], authorities[0])) {
+		return out, nil
+	}
+	out[serverCert], out[serverKey], err = newServer(now, authorities[0], key, names)
+	return out, err
+}
+
+// good says whether what is served is what it should be.
+func good(now time.Time, held map[string][]byte, authorities []*x509.Certificate, names []string) bool {
+	if _, err := tls.X509KeyPair(held[serverCert], held[serverKey]); err != nil {
+		return false
+	}
+	cert := parse(held[serverCert])[0]
+	if isOld(now, cert) || now.Before(cert.NotBefore) {
+		return false
+	}
+	for _, name := range names {
+		if cert.VerifyHostname(name) != nil {
+			return false
+		}
+	}
+	return slices.ContainsFunc(authorities, func(a *x509.Certificate) bool { return cert.CheckSignatureFrom(a) == nil })
+}
+
+func signedBy(server []byte, authority *x509.Certificate) bool {
+	certs := parse(server)
+	return len(certs) > 0 && certs[0].CheckSignatureFrom(authority) == nil
+}
+
+func isOld(now time.Time, c *x509.Certificate) bool {
+	return c.NotAfter.Sub(now) < c.NotAfter.Sub(c.NotBefore)/3
+}
+
+func owns(key *ecdsa.PrivateKey, c *x509.Certificate) bool {
+	public, ok := c.PublicKey.(*ecdsa.PublicKey)
+	return ok && key.PublicKey.Equal(public)
+}
+
+func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		// The time in the name: of two authorities of one name and different keys whoever verifies may try the wrong one.
+		Subject:   pkix.Name{CommonName: fmt.Sprintf("muster-controller-ca@%d", now.Unix())},
+		NotBefore: now.Add(-early), NotAfter: now.Add(authorityLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	cert, err := sign(template, template, key, key)
+	return cert, key, err
+}
+
+func newServer(now time.Time, authority *x509.Certificate, by *ecdsa.PrivateKey, names []string) (cert, key []byte, err error) {
+	if len(names) == 0 {
+		return nil, nil, errors.New("a certificate needs a name")
+	}
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: names[0]},
+		NotBefore: now.Add(-early), NotAfter: now.Add(serverLife),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	signed, err := sign(template, authority, private, by)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err = encodeKey(private)
+	return encode([]*x509.Certificate{signed}), key, err
+}
+
+func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// parse reads certificates as far as they can be read.
+func parse(text []byte) (all []*x509.Certificate) {
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return all
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, c)
+		}
+	}
+}
+
+func encode(all []*x509.Certificate) []byte {
+	var out bytes.Buffer
+	for _, c := range all {
+		_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a buffer takes all
+	}
+	return out.Bytes()
+}
+
+func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("no key")
+	}
+	return x509.ParseECPrivateKey(block.Bytes)
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), err
+}

@@ -1,0 +1,63 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// Adapter drives the backends for one object at a time: what is built of it is written by the backend of its scheduler
+// name, and what was written of it before and is no longer built is deleted, by whichever backend.
+type Adapter struct {
+	Registry *Registry
+	// Tell is told what people should know of the objects that a gang was built from; nil is nobody.
+	Tell func(info *podgang.PodGangInfo, note podgang.Note)
+}
+
+// Sync writes the gangs of an owner, and deletes surplus ones. One gang that fails does not keep the others from being
+// written; while one fails nothing is deleted.
+func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo) error {
+	var errs []error
+	wanted := map[string][]string{} // gangs, by backend
+	for _, info := range infos {
+		for _, note := range info.Notes {
+			if a.Tell != nil {
+				a.Tell(info, note)
+			}
+		}
+		b, err := a.Registry.For(info.SchedulerName)
+		if err != nil {
+			errs = append(errs, &podgang.Error{Reason: podgang.ReasonNoBackend, Message: fmt.Sprintf("%s: %v; nothing is written for gang %s", info.Kind.SchedulerField(), err, info.Name)})
+			continue
+		}
+		wanted[b.Name()] = append(wanted[b.Name()], gangLabel(info.Name))
+		errs = append(errs, b.Sync(ctx, info))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return a.prune(ctx, namespace, owner, wanted)
+}
+
+// Delete deletes all that was written for an owner.
+func (a *Adapter) Delete(ctx context.Context, namespace string, owner podgang.Owner) error {
+	return a.prune(ctx, namespace, owner, nil)
+}
+
+// prune deletes the gangs of an owner that are not wanted of a backend.
+func (a *Adapter) prune(ctx context.Context, namespace string, owner podgang.Owner, wanted map[string][]string) error {
+	var errs []error
+	for _, b := range a.Registry.All() {
+		gangs, err := b.GetExistingGangNames(ctx, namespace, owner)
+		errs = append(errs, err)
+		for _, gang := range gangs {
+			if !slices.Contains(wanted[b.Name()], gang) {
+				errs = append(errs, b.Delete(ctx, &podgang.PodGangInfo{Namespace: namespace, Name: gang, Owner: owner}))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

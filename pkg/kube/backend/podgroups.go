@@ -1,0 +1,129 @@
+package backend
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// kindPodGroup is what Koordinator and Muster read.
+var kindPodGroup = schema.GroupVersionKind{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Kind: "PodGroup"}
+
+// podGroups is what the backends of both have in common: a PodGroup for each group, linked by a list of all.
+type podGroups struct {
+	names
+	name        string
+	mode        string // "" is the scheduler's default
+	matchPolicy string // "" is the scheduler's default
+	timeout     int32  // seconds, 0 is the scheduler's default
+	qos         string // "" is none
+	mappings    map[string]string
+}
+
+func (p *podGroups) Name() string { return p.name }
+func (p *podGroups) Kinds(Cluster) []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{kindPodGroup}
+}
+
+func (p *podGroups) Minima(e []*unstructured.Unstructured) map[string]int32 {
+	return minima(e, "spec", "minMember")
+}
+
+// rules of one group: what all gather by, and what it does by itself.
+type rules struct{ all, own *scheduling.GatherSpec }
+
+// objects are the PodGroups of a gang. spec writes the rules of a group, of so many groups.
+func (p *podGroups) objects(info *podgang.PodGangInfo, t podgang.Topology, layerOf func(string) (string, bool), spec func(r rules, groups int) string) ([]Object, []podgang.Note, error) {
+	if c := together(info); c != nil {
+		return nil, nil, unsupported(podgang.ReasonGroupConfig, p.name, "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", c.Name)
+	}
+	names, err := groupNames(info)
+	if err != nil {
+		return nil, nil, err
+	}
+	notes := reuse(info, p.name)
+	all, more, err := t.RulesBy(info.TopologyConstraint, layerOf)
+	if err != nil {
+		return nil, nil, err
+	}
+	notes = append(notes, more...)
+	group := gangGroup(info, names)
+	var out []Object
+	for i := range info.PodGroups {
+		g := &info.PodGroups[i]
+		if len(g.SubGroups) > 0 {
+			return nil, nil, unsupported(podgang.ReasonUnsupported, p.name, "sub-groups (subGroupPolicy %q)", g.SubGroups[0].Name)
+		}
+		own, more, err := t.RulesBy(constraintOf(info, g), layerOf)
+		if err != nil {
+			return nil, nil, err
+		}
+		notes = append(notes, more...)
+		u := newObject(kindPodGroup, info, names[i])
+		annotate(u, map[string]string{
+			scheduling.AnnotationGroups:       p.list(g, info.Namespace, names[i], group),
+			scheduling.AnnotationMode:         p.mode,
+			scheduling.AnnotationMatchPolicy:  p.matchPolicy,
+			scheduling.AnnotationTotalNumber:  number(g.Total),
+			scheduling.AnnotationTopologySpec: spec(rules{all, own}, len(info.PodGroups)),
+			AnnotationPriorityClass:           info.PriorityClassName,
+			AnnotationIncarnation:             g.Incarnation,
+		})
+		_ = unstructured.SetNestedField(u.Object, int64(max(1, g.MinReplicas)), "spec", "minMember")
+		if p.timeout > 0 {
+			_ = unstructured.SetNestedField(u.Object, int64(p.timeout), "spec", "scheduleTimeoutSeconds")
+		}
+		out = append(out, Object{Unstructured: u, Pods: g.Selector})
+	}
+	return out, notes, nil
+}
+
+// gangGroup lists the groups that start together: whoever needs nobody waits for nobody.
+func gangGroup(info *podgang.PodGangInfo, names []string) (out []string) {
+	for i, g := range info.PodGroups {
+		if g.MinReplicas > 0 {
+			out = append(out, info.Namespace+"/"+names[i])
+		}
+	}
+	return out
+}
+
+// list is the annotation groups of a group.
+func (p *podGroups) list(g *podgang.PodGroupInfo, namespace, name string, group []string) string {
+	if g.MinReplicas == 0 {
+		group = []string{namespace + "/" + name}
+	}
+	data, err := json.Marshal(group)
+	if err != nil {
+		panic(err) // strings
+	}
+	return string(data)
+}
+
+func number(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// PreparePod has a pod name its PodGroup and its scheduler.
+func (p *podGroups) PreparePod(pod *unstructured.Unstructured, _ Cluster) error {
+	key, err := keyOf(pod, p.exact[0])
+	if err != nil {
+		return err
+	}
+	p.give(pod)
+	label(pod, scheduling.LabelPodGroup, key.GroupName())
+	if _, own := pod.GetLabels()[labelQoS]; p.qos != "" && !own {
+		label(pod, labelQoS, p.qos)
+	}
+	return nil
+}
+
+const labelQoS = "koordinator.sh/qosClass"

@@ -1,0 +1,92 @@
+package backend
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// same says whether applying an object would change nothing: all that it says is there, and nothing that it said before
+// and says no more.
+func same(want, live *unstructured.Unstructured) bool {
+	if !within(want.Object, live.Object, "") {
+		return false
+	}
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager != FieldManager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var owned map[string]any
+		return json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) == nil && !surplus(owned, want.Object)
+	}
+	return false // nothing says what it said before
+}
+
+// within says whether all that is wanted is there. The API server adds defaults to objects, others add to maps and to the
+// owners.
+func within(want, have any, field string) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		have, ok := have.(map[string]any)
+		if !ok {
+			return len(want) == 0 && have == nil
+		}
+		for key, value := range want {
+			if !within(value, have[key], key) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		have, ok := have.([]any)
+		if field == "ownerReferences" {
+			return ok && owns(want, have)
+		}
+		if len(want) != len(have) || !ok && len(want) > 0 {
+			return false
+		}
+		for i := range want {
+			if !within(want[i], have[i], "") {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(want, have)
+}
+
+// owns says whether each owner that is wanted is among those that there are.
+func owns(want, have []any) bool {
+	for _, w := range want {
+		found := false
+		for _, h := range have {
+			found = found || within(w, h, "")
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// surplus says whether some field that is owned is not wanted any more. Items of lists were compared as they are.
+func surplus(owned, want map[string]any) bool {
+	for key, below := range owned {
+		name, isField := strings.CutPrefix(key, "f:")
+		if !isField {
+			continue
+		}
+		value, wanted := want[name]
+		if !wanted {
+			return true
+		}
+		object, isObject := value.(map[string]any)
+		if fields, ok := below.(map[string]any); ok && isObject && surplus(fields, object) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,186 @@
+package backend
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// kindVolcano is Volcano's PodGroup.
+var kindVolcano = schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"}
+
+// volcano writes a PodGroup for each gang, with a policy of sub-groups for each of several groups. Those that exist in
+// Volcano's own words are left alone.
+type volcano struct {
+	names
+	queue string // of gangs that name none; "" is Volcano's default
+}
+
+// Name is the backend's.
+func (v *volcano) Name() string { return "volcano" }
+
+// Gate is Volcano's.
+func (v *volcano) Gate() string { return "scheduling.volcano.sh/queue-allocation-gate" }
+
+// Kinds is Volcano's PodGroup.
+func (v *volcano) Kinds(Cluster) []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{kindVolcano}
+}
+
+// Objects is the PodGroup.
+func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
+	if info.Kind == podgang.VolcanoPodGroup {
+		return nil, nil, nil
+	}
+	if some := together(info); some != nil {
+		return nil, nil, unsupported(podgang.ReasonGroupConfig, v.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", some.Name)
+	}
+	names, err := groupNames(info)
+	if err != nil {
+		return nil, nil, err
+	}
+	notes := reuse(info, v.Name())
+	all, more, err := c.Topology.TiersOf(info.TopologyConstraint)
+	if err != nil {
+		return nil, nil, err
+	}
+	notes = append(notes, more...)
+	u := newObject(kindVolcano, info, gangLabel(info.Name))
+	annotate(u, theirs(info.Annotations))
+	spec := with(map[string]any{}, "networkTopology", tiers(all))
+	least := int64(0)
+	var policies []any
+	for i := range info.PodGroups {
+		g := &info.PodGroups[i]
+		least += int64(g.MinReplicas)
+		own, more, err := c.Topology.TiersOf(constraintOf(info, g))
+		if err != nil {
+			return nil, nil, err
+		}
+		notes = append(notes, more...)
+		if g.MinReplicas > 0 && (len(info.PodGroups) > 1 || own != nil) {
+			policies = append(policies, with(map[string]any{
+				"name": names[i], "subGroupSize": int64(g.MinReplicas), "minSubGroups": int64(1), "labelSelector": selector(g.Selector),
+			}, "networkTopology", tiers(own)))
+		}
+	}
+	spec["minMember"] = max(1, least)
+	if len(policies) > 0 {
+		spec["subGroupPolicy"] = policies
+	}
+	for field, value := range map[string]string{"queue": orElse(info.Queue, v.queue), "priorityClassName": info.PriorityClassName} {
+		if value != "" {
+			spec[field] = value
+		}
+	}
+	if r := resources(info); r != nil {
+		spec["minResources"] = r
+	}
+	u.Object["spec"] = spec
+	return []Object{{Unstructured: u}}, notes, nil
+}
+
+// theirs are the annotations of the owner that are Volcano's, as LeaderWorkerSet copies them. How pods gather is in the
+// spec.
+func theirs(annotations map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range annotations {
+		if strings.HasPrefix(key, "volcano.sh/") && key != podgang.AnnotationMode && key != podgang.AnnotationTier {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func orElse(value, other string) string {
+	if value == "" {
+		return other
+	}
+	return value
+}
+
+// tiers is networkTopology; nil if there is none.
+func tiers(t *podgang.Tiers) map[string]any {
+	if t == nil {
+		return nil
+	}
+	out := map[string]any{"mode": t.Mode}
+	if t.HighestTier != nil {
+		out["highestTierAllowed"] = int64(*t.HighestTier)
+	}
+	if t.HighestTierName != "" {
+		out["highestTierName"] = t.HighestTierName
+	}
+	return out
+}
+
+func selector(labels map[string]string) map[string]any {
+	match := map[string]any{}
+	for key, value := range labels {
+		match[key] = value
+	}
+	return map[string]any{"matchLabels": match}
+}
+
+// resources is what all groups ask for; nil if that is not known of one of them.
+func resources(info *podgang.PodGangInfo) map[string]any {
+	sum := corev1.ResourceList{}
+	for _, g := range info.PodGroups {
+		if g.MinResources == nil {
+			return nil
+		}
+		for name, q := range g.MinResources {
+			total := sum[name]
+			total.Add(q)
+			sum[name] = total
+		}
+	}
+	out := map[string]any{}
+	for name, q := range sum {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
+// Minima are those of the policies, or of the whole gang where there is one group.
+func (v *volcano) Minima(existing []*unstructured.Unstructured) map[string]int32 {
+	out := minima(existing, "spec", "minMember")
+	for _, u := range existing {
+		each(u, func(p map[string]any) {
+			name, _ := p["name"].(string)
+			if n, ok := p["subGroupSize"].(int64); ok {
+				out[name] = int32(n)
+			}
+		}, "spec", "subGroupPolicy")
+	}
+	return out
+}
+
+// PreparePod has a pod name its PodGroup.
+func (v *volcano) PreparePod(pod *unstructured.Unstructured, _ Cluster) error {
+	key, err := keyOf(pod, "volcano scheduler")
+	if err != nil {
+		return err
+	}
+	v.give(pod)
+	if key.Kind == podgang.VolcanoPodGroup {
+		return nil
+	}
+	annotations := pod.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[podgang.AnnotationGroupName] = gangLabel(key.Gang)
+	pod.SetAnnotations(annotations)
+	return nil
+}
+
+// Validate refuses PodCliqueSets whose rules a PodGroup cannot say.
+func (v *volcano) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
+	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: fmt.Sprintf("%s scheduler", v.exact[0]), NoScalingGroups: true})
+}

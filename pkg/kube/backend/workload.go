@@ -1,0 +1,272 @@
+package backend
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// nativeAPI is Kubernetes' own API of gangs. Each minor version serves another one, and none of those before:
+//
+//	1.35  v1alpha1  Workload.podGroups                    pods name a part of it: spec.workloadRef
+//	1.36  v1alpha2  Workload.podGroupTemplates, PodGroup   pods name a PodGroup: spec.schedulingGroup
+//	1.37  v1beta1   the same, with other names             the same
+const nativeAPI = "scheduling.k8s.io"
+
+// The versions that are written.
+const (
+	Native35 = "v1alpha1"
+	Native36 = "v1alpha2"
+	Native37 = "v1beta1"
+)
+
+// maxNativeGroups is how many groups a Workload takes.
+const maxNativeGroups = 8
+
+// workload writes Kubernetes' own objects, in the version that is served.
+type workload struct{ names }
+
+// Name is the backend's.
+func (w *workload) Name() string { return "workload" }
+
+// Matches takes the default scheduler, also by no name.
+func (w *workload) Matches(name string) Match {
+	if name == "" || name == defaultScheduler {
+		return Default
+	}
+	return w.names.Matches(name)
+}
+
+// Serves has the default scheduler beside the names.
+func (w *workload) Serves() string {
+	return names{exact: append([]string{defaultScheduler}, w.exact...)}.Serves()
+}
+
+// Gate is that of the framework's document.
+func (w *workload) Gate() string { return "scheduling.k8s.io/workload" }
+
+func native(version, kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: nativeAPI, Version: version, Kind: kind}
+}
+
+// Kinds are Workload, and PodGroup since that is one.
+func (w *workload) Kinds(c Cluster) []schema.GroupVersionKind {
+	switch c.Native {
+	case Native35:
+		return []schema.GroupVersionKind{native(c.Native, "Workload")}
+	case Native36, Native37:
+		return []schema.GroupVersionKind{native(c.Native, "Workload"), native(c.Native, "PodGroup")}
+	}
+	return nil
+}
+
+// Objects are the Workload and its PodGroups. Nothing is written where no version is served, and for what the version
+// cannot say.
+func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []podgang.Note, error) {
+	if len(w.Kinds(c)) == 0 {
+		return nil, nil, &podgang.Error{Reason: podgang.ReasonNotServed, Message: fmt.Sprintf("the API server serves no version of %s that has Workloads (%s, %s, %s): pods of gang %s stay gated", nativeAPI, Native35, Native36, Native37, info.Name)}
+	}
+	if n := len(info.PodGroups); n > maxNativeGroups {
+		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(), "%d groups in one gang; legal: at most %d", n, maxNativeGroups)
+	}
+	if some := together(info); some != nil {
+		return nil, nil, unsupported(podgang.ReasonGroupConfig, w.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", some.Name)
+	}
+	groups, notes, err := w.groups(info, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(groups) > 1 {
+		notes = append(notes, podgang.Note{Reason: podgang.ReasonUnsupported, Message: fmt.Sprintf("workload backend: each of the %d groups starts by itself: scheduling.k8s.io has no gang of several", len(groups))})
+	}
+	out := []Object{w.workload(info, c.Native, groups)}
+	if c.Native != Native35 {
+		for _, g := range groups {
+			out = append(out, w.podGroup(info, c.Native, g))
+		}
+	}
+	if info.PriorityClassName != "" && c.Native != Native37 {
+		for i := range out {
+			annotate(out[i].Unstructured, map[string]string{AnnotationPriorityClass: info.PriorityClassName})
+		}
+	}
+	return out, append(notes, reuse(info, w.Name())...), nil
+}
+
+// nativeGroup is a group as all versions say it.
+type nativeGroup struct {
+	name  string
+	least int32
+	key   string // the node label key in one of whose domains its pods must be
+}
+
+// groups reads the groups. A constraint of the whole gang is one of its only group.
+func (w *workload) groups(info *podgang.PodGangInfo, c Cluster) (out []nativeGroup, notes []podgang.Note, err error) {
+	names, err := groupNames(info)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, notes, err := c.Topology.Key(info.TopologyConstraint)
+	if err != nil {
+		return nil, nil, err
+	}
+	if all != "" && len(info.PodGroups) > 1 {
+		return nil, nil, unsupported(podgang.ReasonUnsupported, w.Name(), "a topologyConstraint of several groups together (%s)", info.TopologyConstraint.Where)
+	}
+	for i := range info.PodGroups {
+		g := &info.PodGroups[i]
+		if len(g.SubGroups) > 0 {
+			return nil, nil, unsupported(podgang.ReasonUnsupported, w.Name(), "sub-groups (subGroupPolicy %q)", g.SubGroups[0].Name)
+		}
+		own, more, err := c.Topology.Key(constraintOf(info, g))
+		if err != nil {
+			return nil, nil, err
+		}
+		notes = append(notes, more...)
+		n := nativeGroup{names[i], g.MinReplicas, orElse(own, all)}
+		if n.key != "" && c.Native == Native35 {
+			return nil, nil, unsupported(podgang.ReasonUnsupported, w.Name(), "a topologyConstraint in %s/%s", nativeAPI, c.Native)
+		}
+		out = append(out, n)
+	}
+	return out, notes, nil
+}
+
+// policy is gang, or basic for a group of which nobody must start.
+func (g nativeGroup) policy() map[string]any {
+	if g.least == 0 {
+		return map[string]any{"basic": map[string]any{}}
+	}
+	return map[string]any{"gang": map[string]any{"minCount": int64(g.least)}}
+}
+
+// say adds to a template or PodGroup what both say.
+func (g nativeGroup) say(into map[string]any, info *podgang.PodGangInfo, version string) map[string]any {
+	into["schedulingPolicy"] = g.policy()
+	if g.key != "" {
+		into["schedulingConstraints"] = map[string]any{"topology": []any{map[string]any{"key": g.key}}}
+	}
+	if version == Native37 && info.PriorityClassName != "" {
+		into["priorityClassName"] = info.PriorityClassName
+	}
+	return into
+}
+
+// workload is the Workload of a gang.
+func (w *workload) workload(info *podgang.PodGangInfo, version string, groups []nativeGroup) Object {
+	u := newObject(native(version, "Workload"), info, gangLabel(info.Name))
+	gv, _ := schema.ParseGroupVersion(info.Owner.APIVersion)
+	ref := map[string]any{"kind": info.Owner.Kind, "name": info.Owner.Name}
+	if gv.Group != "" {
+		ref["apiGroup"] = gv.Group
+	}
+	var list []any
+	for _, g := range groups {
+		if version == Native35 {
+			list = append(list, map[string]any{"name": g.name, "policy": g.policy()})
+		} else {
+			list = append(list, g.say(map[string]any{"name": g.name}, info, version))
+		}
+	}
+	u.Object["spec"] = map[string]any{"controllerRef": ref, listOf(version): list}
+	return Object{Unstructured: u, Fixed: func(u *unstructured.Unstructured) (out []string) {
+		each(u, func(item map[string]any) { out = append(out, fixed(item, version)) }, "spec", listOf(version))
+		return out
+	}}
+}
+
+// listOf is the field that lists the groups of a Workload.
+func listOf(version string) string {
+	if version == Native35 {
+		return "podGroups"
+	}
+	return "podGroupTemplates"
+}
+
+// podGroup is the PodGroup of a group.
+func (w *workload) podGroup(info *podgang.PodGangInfo, version string, g nativeGroup) Object {
+	u := newObject(native(version, "PodGroup"), info, g.name)
+	spec := map[string]any{}
+	if version == Native36 {
+		spec["podGroupTemplateRef"] = map[string]any{"workload": map[string]any{"workloadName": gangLabel(info.Name), "podGroupTemplateName": g.name}}
+	} else {
+		spec["workloadRef"] = map[string]any{"workloadName": gangLabel(info.Name), "templateName": g.name}
+	}
+	u.Object["spec"] = g.say(spec, info, version)
+	return Object{Unstructured: u, Fixed: func(u *unstructured.Unstructured) []string {
+		spec, _, _ := unstructured.NestedMap(u.Object, "spec")
+		return []string{fixed(spec, version)}
+	}}
+}
+
+// fixed is what of a group can only be set at creation: all, but the number since 1.37.
+func fixed(group map[string]any, version string) string {
+	keys := []string{}
+	list, _, _ := unstructured.NestedSlice(group, "schedulingConstraints", "topology")
+	for _, item := range list {
+		if object, ok := item.(map[string]any); ok {
+			keys = append(keys, fmt.Sprint(object["key"]))
+		}
+	}
+	field := "schedulingPolicy"
+	if version == Native35 {
+		field = "policy"
+	}
+	least, gang, _ := unstructured.NestedInt64(group, field, "gang", "minCount")
+	if version == Native37 {
+		least = 0
+	}
+	slices.Sort(keys)
+	return fmt.Sprintf("%v gang %t %d topology %q priority %v", group["name"], gang, least, keys, group["priorityClassName"])
+}
+
+// Minima are those of PodGroups, or of the parts of Workloads.
+func (w *workload) Minima(existing []*unstructured.Unstructured) map[string]int32 {
+	out := map[string]int32{}
+	for _, u := range existing {
+		if u.GetKind() == "PodGroup" {
+			if n, ok, _ := unstructured.NestedInt64(u.Object, "spec", "schedulingPolicy", "gang", "minCount"); ok {
+				out[u.GetName()] = int32(n)
+			}
+		}
+		each(u, func(g map[string]any) {
+			name, _ := g["name"].(string)
+			if n, ok, _ := unstructured.NestedInt64(g, "policy", "gang", "minCount"); ok {
+				out[name] = int32(n)
+			}
+		}, "spec", "podGroups")
+	}
+	return out
+}
+
+// PreparePod has a pod name its part of the Workload, or its PodGroup. One that names a group already keeps it.
+func (w *workload) PreparePod(pod *unstructured.Unstructured, c Cluster) error {
+	key, err := keyOf(pod, "workload backend")
+	if err != nil {
+		return err
+	}
+	for _, field := range []string{"workloadRef", "schedulingGroup"} {
+		if _, names, _ := unstructured.NestedMap(pod.Object, "spec", field); names {
+			return nil
+		}
+	}
+	switch c.Native {
+	case Native35:
+		set(pod, gangLabel(key.Gang), "spec", "workloadRef", "name")
+		set(pod, key.GroupName(), "spec", "workloadRef", "podGroup")
+	case Native36, Native37:
+		set(pod, key.GroupName(), "spec", "schedulingGroup", "podGroupName")
+	default:
+		return fmt.Errorf("workload backend: the API server serves no version of %s that has Workloads", nativeAPI)
+	}
+	return nil
+}
+
+// Validate refuses PodCliqueSets whose rules Workloads cannot say.
+func (w *workload) Validate(object, old *unstructured.Unstructured) podgang.Verdict {
+	return podgang.ValidatePodCliqueSet(object, old, podgang.CliqueSetRules{Backend: w.Name(), NoScalingGroups: true})
+}

@@ -1,0 +1,364 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// FieldManager is that of what is written.
+const FieldManager = "muster-controller"
+
+// Options are what a backend needs to write. The client must keep managedFields of what it reads (no
+// cache.TransformStripManagedFields for the kinds that backends write): by them a second Sync writes nothing.
+type Options struct {
+	Client client.Client
+	// Cluster is what the API server serves and how the network looks, now.
+	Cluster func(context.Context) (Cluster, error)
+	// Tell is told what people should know of a gang; nil is nobody.
+	Tell func(info *podgang.PodGangInfo, note podgang.Note)
+	// ByOwner says whether the client has an index IndexOwner of a kind: else each look at one gang is one at all objects
+	// of its namespace. nil is no index.
+	ByOwner func(schema.GroupVersionKind) bool
+}
+
+// IndexOwner is the name of an index of what was written, by the UID of its owner, and OwnerUID what it has of an object.
+const IndexOwner = "muster.sh/owner"
+
+// OwnerUID is for IndexOwner.
+func OwnerUID(o client.Object) []string {
+	if by := metav1.GetControllerOf(o); by != nil {
+		return []string{string(by.UID)}
+	}
+	return nil
+}
+
+// New is the backend of a translator.
+func New(t Translator, o Options) Backend { return &writer{t, o} }
+
+// writer has what is there be what a translator says should be.
+type writer struct {
+	Translator
+	Options
+}
+
+// GetSchedulingGateName is the translator's.
+func (w *writer) GetSchedulingGateName() string { return w.Gate() }
+
+// PreparePod is the translator's, for the cluster as it is now.
+func (w *writer) PreparePod(ctx context.Context, pod *unstructured.Unstructured) error {
+	cluster, err := w.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	return w.Translator.PreparePod(pod, cluster)
+}
+
+// Sync writes what differs, and then deletes what is too much: a failure on the way deletes nothing.
+func (w *writer) Sync(ctx context.Context, info *podgang.PodGangInfo) error {
+	objects, existing, err := w.desired(ctx, info, true)
+	if err != nil {
+		return w.failed(info, err)
+	}
+	live := make([]*unstructured.Unstructured, len(objects))
+	for i, o := range objects {
+		if live[i], err = w.mine(ctx, info, o, existing); err != nil {
+			return w.failed(info, err)
+		}
+	}
+	for i, o := range objects {
+		if err := w.write(ctx, info, o, live[i]); err != nil {
+			return w.failed(info, err)
+		}
+	}
+	for _, u := range existing {
+		if !slices.ContainsFunc(objects, func(o Object) bool { return sameObject(o.Unstructured, u) }) {
+			if err := w.remove(ctx, u); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// desired is what should be there for a gang, and what was written for it.
+func (w *writer) desired(ctx context.Context, info *podgang.PodGangInfo, tell bool) (objects []Object, existing []*unstructured.Unstructured, err error) {
+	cluster, err := w.Cluster(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if existing, err = w.list(ctx, info.Namespace, info.Owner, client.MatchingLabels{LabelGang: gangLabel(info.Name)}); err != nil {
+		return nil, nil, err
+	}
+	objects, notes, err := w.Objects(podgang.KeepMinima(info, w.Minima(existing)), cluster)
+	for _, note := range notes {
+		if tell {
+			w.tell(info, note)
+		}
+	}
+	for i := range objects {
+		label(objects[i].Unstructured, LabelBackend, w.Name())
+		objects[i].Rearm = objects[i].Rearm && !released(info, objects[i].GetName())
+	}
+	return objects, existing, err
+}
+
+// released says whether the minimum of a group is only remembered by its object, which then must not be made again: whoever
+// is ended in between would have forgotten it.
+func released(info *podgang.PodGangInfo, name string) bool {
+	return slices.ContainsFunc(info.PodGroups, func(g podgang.PodGroupInfo) bool {
+		return g.MinReplicas == 0 && podgang.GroupName(info.Name, g.Name) == name
+	})
+}
+
+func (w *writer) tell(info *podgang.PodGangInfo, note podgang.Note) {
+	if w.Tell != nil {
+		w.Tell(info, note)
+	}
+}
+
+// failed tells why nothing was written.
+func (w *writer) failed(info *podgang.PodGangInfo, err error) error {
+	var why *podgang.Error
+	if errors.As(err, &why) {
+		w.tell(info, podgang.Note{Reason: why.Reason, Message: why.Message})
+	}
+	return err
+}
+
+func sameObject(a, b *unstructured.Unstructured) bool {
+	return a.GetName() == b.GetName() && a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind()
+}
+
+// mine is the object that exists in the place of one that should; nil if there is none. One that is somebody else's, or on
+// its way out, is an error.
+func (w *writer) mine(ctx context.Context, info *podgang.PodGangInfo, o Object, existing []*unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	i := slices.IndexFunc(existing, func(u *unstructured.Unstructured) bool { return sameObject(o.Unstructured, u) })
+	var live *unstructured.Unstructured
+	if i >= 0 {
+		live = existing[i]
+	} else {
+		live = &unstructured.Unstructured{}
+		live.SetGroupVersionKind(o.GroupVersionKind())
+		switch err := w.Client.Get(ctx, client.ObjectKeyFromObject(o.Unstructured), live); {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	switch by := metav1.GetControllerOf(live); {
+	case by == nil:
+		return nil, conflict(o, "nobody's that this controller knows")
+	case by.UID != info.Owner.UID && by.Kind == info.Owner.Kind && by.Name == info.Owner.Name:
+		return nil, &podgang.Error{Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is still that of the %s %s that was there before (UID %s)", o.GetKind(), o.GetNamespace(), o.GetName(), by.Kind, by.Name, by.UID)}
+	case by.UID != info.Owner.UID:
+		return nil, conflict(o, fmt.Sprintf("that of %s %s (UID %s)", by.Kind, by.Name, by.UID))
+	case live.GetLabels()[LabelGang] != gangLabel(info.Name):
+		return nil, conflict(o, fmt.Sprintf("that of gang %s", live.GetLabels()[LabelGang]))
+	case live.GetDeletionTimestamp() != nil:
+		return nil, terminating(live)
+	}
+	return live, nil
+}
+
+func conflict(o Object, whose string) error {
+	return &podgang.Error{Reason: podgang.ReasonConflict, Message: fmt.Sprintf("%s %s/%s exists, and is %s; it is left as it is, and nothing is written for the gang", o.GetKind(), o.GetNamespace(), o.GetName(), whose)}
+}
+
+func terminating(u *unstructured.Unstructured) error {
+	return &podgang.Error{Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is on its way out (finalizers %q); it is made again when it is gone", u.GetKind(), u.GetNamespace(), u.GetName(), u.GetFinalizers())}
+}
+
+// write has one object be what it should be. Nothing is sent if it is.
+func (w *writer) write(ctx context.Context, info *podgang.PodGangInfo, o Object, live *unstructured.Unstructured) error {
+	if live == nil {
+		return w.apply(ctx, o.Unstructured)
+	}
+	again := ""
+	if o.Fixed != nil && !slices.Equal(o.Fixed(o.Unstructured), o.Fixed(live)) {
+		again = "what can only be set at creation has changed"
+	}
+	rearm, err := w.rearms(ctx, o, live)
+	if err != nil {
+		return err
+	}
+	if rearm {
+		again = "all of its pods are new: they are a gang again"
+	}
+	if again != "" {
+		w.tell(info, podgang.Note{Reason: podgang.ReasonRecreated, Info: true, Message: fmt.Sprintf("%s %s/%s is made again: %s", o.GetKind(), o.GetNamespace(), o.GetName(), again)})
+		if err := w.remove(ctx, live); err != nil {
+			return err
+		}
+		if len(live.GetFinalizers()) > 0 {
+			return terminating(live)
+		}
+		return w.apply(ctx, o.Unstructured)
+	}
+	if o.Rearm {
+		keepIncarnation(o.Unstructured, live)
+	}
+	if same(o.Unstructured, live) {
+		return nil
+	}
+	return w.apply(ctx, o.Unstructured)
+}
+
+// keepIncarnation remembers of which pods a group was while there are none.
+func keepIncarnation(u, live *unstructured.Unstructured) {
+	annotations := u.GetAnnotations()
+	if was := live.GetAnnotations()[AnnotationIncarnation]; was != "" && annotations[AnnotationIncarnation] == "" {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[AnnotationIncarnation] = was
+		u.SetAnnotations(annotations)
+	}
+}
+
+// rearms says whether an object must be made again since all pods of its group were.
+func (w *writer) rearms(ctx context.Context, o Object, live *unstructured.Unstructured) (bool, error) {
+	if !o.Rearm {
+		return false, nil
+	}
+	was, is := live.GetAnnotations()[AnnotationIncarnation], o.GetAnnotations()[AnnotationIncarnation]
+	if was != "" && is != "" && was != is {
+		return true, nil
+	}
+	phase, _, _ := unstructured.NestedString(live.Object, "status", "phase")
+	if !slices.Contains(satisfied, scheduling.PodGroupPhase(phase)) || len(o.Pods) == 0 {
+		return false, nil
+	}
+	n, err := w.pods(ctx, o.GetNamespace(), o.Pods, func(*metav1.PartialObjectMetadata) bool { return true })
+	return n == 0 && err == nil, err
+}
+
+// satisfied are the phases of a gang that was whole once.
+var satisfied = []scheduling.PodGroupPhase{
+	scheduling.PodGroupScheduled, scheduling.PodGroupRunning, scheduling.PodGroupFinished, scheduling.PodGroupFailed,
+}
+
+// pods counts pods with some labels.
+func (w *writer) pods(ctx context.Context, namespace string, labels map[string]string, count func(*metav1.PartialObjectMetadata) bool) (n int, err error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := w.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(labels)); err != nil {
+		return 0, err
+	}
+	for i := range list.Items {
+		if count(&list.Items[i]) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (w *writer) apply(ctx context.Context, u *unstructured.Unstructured) error {
+	return w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner(FieldManager), client.ForceOwnership)
+}
+
+// remove deletes just this object, and not another one of its name.
+func (w *writer) remove(ctx context.Context, u *unstructured.Unstructured) error {
+	if u.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := u.GetUID()
+	return client.IgnoreNotFound(w.Client.Delete(ctx, u, client.Preconditions{UID: &uid}))
+}
+
+// list is what was written for an owner. A kind that is not served has no objects.
+func (w *writer) list(ctx context.Context, namespace string, owner podgang.Owner, labels client.MatchingLabels) (out []*unstructured.Unstructured, err error) {
+	cluster, err := w.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range w.Kinds(cluster) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		options := []client.ListOption{client.InNamespace(namespace), labels}
+		if w.ByOwner != nil && w.ByOwner(kind) {
+			options = append(options, client.MatchingFields{IndexOwner: string(owner.UID)})
+		}
+		switch err := w.Client.List(ctx, list, options...); {
+		case meta.IsNoMatchError(err):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		for i := range list.Items {
+			if by := metav1.GetControllerOf(&list.Items[i]); by != nil && by.UID == owner.UID {
+				out = append(out, &list.Items[i])
+			}
+		}
+	}
+	return out, nil
+}
+
+// Delete deletes what was written for a gang.
+func (w *writer) Delete(ctx context.Context, info *podgang.PodGangInfo) error {
+	existing, err := w.list(ctx, info.Namespace, info.Owner, client.MatchingLabels{LabelGang: gangLabel(info.Name), LabelBackend: w.Name()})
+	for _, u := range existing {
+		err = errors.Join(err, w.remove(ctx, u))
+	}
+	return err
+}
+
+// CheckGangReady looks whether all objects are there, and enough pods.
+func (w *writer) CheckGangReady(ctx context.Context, info *podgang.PodGangInfo) (bool, string, error) {
+	objects, existing, err := w.desired(ctx, info, false)
+	if err != nil {
+		return false, info.Name, err
+	}
+	for _, o := range objects {
+		if !slices.ContainsFunc(existing, func(u *unstructured.Unstructured) bool {
+			return sameObject(o.Unstructured, u) && u.GetDeletionTimestamp() == nil
+		}) {
+			return false, info.Name, nil
+		}
+	}
+	for _, g := range podgang.KeepMinima(info, w.Minima(existing)).PodGroups {
+		n := len(g.PodReferences)
+		if len(g.Selector) > 0 {
+			stays := func(pod *metav1.PartialObjectMetadata) bool { return pod.DeletionTimestamp == nil }
+			if n, err = w.pods(ctx, info.Namespace, g.Selector, stays); err != nil {
+				return false, info.Name, err
+			}
+		}
+		if n < int(g.MinReplicas) {
+			return false, info.Name, nil
+		}
+	}
+	return true, info.Name, nil
+}
+
+// GetExistingResourceNames lists the objects that were written for an owner.
+func (w *writer) GetExistingResourceNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error) {
+	return w.existing(ctx, namespace, owner, (*unstructured.Unstructured).GetName)
+}
+
+// GetExistingGangNames lists the gangs for which objects were written, as their labels name them.
+func (w *writer) GetExistingGangNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error) {
+	return w.existing(ctx, namespace, owner, func(u *unstructured.Unstructured) string { return u.GetLabels()[LabelGang] })
+}
+
+func (w *writer) existing(ctx context.Context, namespace string, owner podgang.Owner, name func(*unstructured.Unstructured) string) (out []string, err error) {
+	existing, err := w.list(ctx, namespace, owner, client.MatchingLabels{LabelManagedBy: ManagedBy, LabelOwner: string(owner.UID), LabelBackend: w.Name()})
+	for _, u := range existing {
+		out = append(out, name(u))
+	}
+	slices.Sort(out)
+	return slices.Compact(out), err
+}

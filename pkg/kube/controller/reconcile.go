@@ -1,0 +1,202 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-scheduler/muster/pkg/kube/backend"
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// Request is one object of a source. One that is made again under its name is another: what was written for the first
+// is found by its UID, also by a controller that has never seen it.
+type Request struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// Reconciler has what is written for one object be what it should be: Build, For, Sync.
+type Reconciler struct {
+	Source  Source
+	Adapter *backend.Adapter
+	// Client reads from a cache; Live asks the API server, before something is deleted for good.
+	Client client.Client
+	Live   client.Reader
+	Teller *Teller
+	// Gates says that pods lose the gate of their backend when their gang is ready.
+	Gates bool
+	// Prepare says that pods are prepared which the webhook has missed.
+	Prepare bool
+	settled settled
+}
+
+// unready is how long a gang whose pods are gated waits to be looked at again. What it waits for is watched; this is
+// for what is not.
+const unready = 30 * time.Second
+
+// Reconcile is called for what has changed, and at the start for all there is.
+func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Result, error) {
+	object, err := r.get(ctx, r.Client, req)
+	if err == nil && object == nil {
+		// Its cache may be behind that of what was written for it.
+		object, err = r.get(ctx, r.Live, req)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if object == nil {
+		r.Teller.Forget(req.UID)
+		r.settled.keep(req.UID, nil)
+		return reconcile.Result{}, r.Adapter.Delete(ctx, req.Namespace, r.owner(req))
+	}
+	if object.GetDeletionTimestamp() != nil {
+		return reconcile.Result{}, nil // its pods run until it has gone
+	}
+	infos, err := r.Source.Build(ctx, r.Client, object)
+	if err == nil {
+		err = r.Adapter.Sync(ctx, req.Namespace, r.owner(req), infos)
+	}
+	if err != nil {
+		return reconcile.Result{}, r.failed(ctx, req, err)
+	}
+	again, notPrepared := r.prepare(ctx, r.owner(req), infos)
+	result, err := r.ungate(ctx, infos)
+	if err = errors.Join(notPrepared, err); err != nil {
+		return reconcile.Result{}, r.failed(ctx, req, err)
+	}
+	if again > 0 {
+		result.RequeueAfter = again
+	}
+	return result, nil
+}
+
+// get is the object that is meant; nil if there is none, or another one of its name.
+func (r *Reconciler) get(ctx context.Context, from client.Reader, req Request) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(r.Source.Object)
+	if err := from.Get(ctx, req.NamespacedName, object); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if object.GetUID() != req.UID {
+		return nil, nil
+	}
+	return object, nil
+}
+
+func (r *Reconciler) owner(req Request) podgang.Owner {
+	version, kind := r.Source.Object.ToAPIVersionAndKind()
+	return podgang.Owner{APIVersion: version, Kind: kind, Name: req.Name, UID: req.UID}
+}
+
+// failed tells of what people can cure, and leaves the rest to the log.
+func (r *Reconciler) failed(ctx context.Context, req Request, err error) error {
+	again := false
+	for _, e := range flatten(err) {
+		var says *podgang.Error
+		if errors.As(e, &says) {
+			r.Teller.Tell(req.Namespace, r.owner(req), podgang.Note{Reason: says.Reason, Message: says.Message})
+		}
+		again = again || says == nil || says.Reason != podgang.ReasonNoBackend
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		log.FromContext(ctx).V(1).Info("changed meanwhile", "object", req.String(), "error", err)
+	}
+	err = fmt.Errorf("%s %s: %w", r.Source.Object.Kind, req.NamespacedName, err)
+	if !again {
+		return reconcile.TerminalError(err) // only another object, or another configuration, changes that
+	}
+	return err
+}
+
+// flatten are the errors of which one is made.
+func flatten(err error) []error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range many.Unwrap() {
+			all = append(all, flatten(e)...)
+		}
+		return all
+	}
+	return []error{err}
+}
+
+// ungate lets pods go whose gang is ready. Only pods that this controller owns are touched, and only the backend's own
+// gate.
+func (r *Reconciler) ungate(ctx context.Context, infos []*podgang.PodGangInfo) (result reconcile.Result, err error) {
+	if !r.Gates || !r.Source.OwnsPods {
+		return result, nil
+	}
+	for _, info := range infos {
+		b, err := r.Adapter.Registry.For(info.SchedulerName)
+		if err != nil {
+			return result, err
+		}
+		gated, err := r.gated(ctx, info, b.GetSchedulingGateName())
+		if err != nil || len(gated) == 0 {
+			return result, err
+		}
+		ready, _, err := b.CheckGangReady(ctx, info)
+		if err != nil {
+			return result, err
+		}
+		if !ready {
+			result.RequeueAfter = unready
+			continue
+		}
+		for i := range gated {
+			if err := r.open(ctx, &gated[i], b.GetSchedulingGateName()); err != nil {
+				return result, err
+			}
+		}
+	}
+	return result, nil
+}
+
+// gated are the pods of a gang that have a gate.
+func (r *Reconciler) gated(ctx context.Context, info *podgang.PodGangInfo, gate string) (out []corev1.Pod, err error) {
+	for _, group := range info.PodGroups {
+		if len(group.Selector) == 0 {
+			continue
+		}
+		var pods corev1.PodList
+		if err := r.Client.List(ctx, &pods, client.InNamespace(info.Namespace), client.MatchingLabels(group.Selector)); err != nil {
+			return nil, err
+		}
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; hasGate(pod, gate) && pod.DeletionTimestamp == nil {
+				out = append(out, *pod)
+			}
+		}
+	}
+	return out, nil
+}
+
+func hasGate(pod *corev1.Pod, gate string) bool {
+	for _, g := range pod.Spec.SchedulingGates {
+		if g.Name == gate {
+			return true
+		}
+	}
+	return false
+}
+
+// open takes one gate from a pod. The list is one that its names merge, so that gates which come meanwhile stay.
+func (r *Reconciler) open(ctx context.Context, pod *corev1.Pod, gate string) error {
+	patch := fmt.Sprintf(`{"spec":{"schedulingGates":[{"$patch":"delete","name":%q}]}}`, gate)
+	who := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, who, client.RawPatch(types.StrategicMergePatchType, []byte(patch)),
+		client.FieldOwner(backend.FieldManager)))
+}

@@ -1,0 +1,246 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// Source is a kind of object of which gangs are built.
+type Source struct {
+	// Name is what --enable-source calls it.
+	Name string
+	// Kind is that of the gangs it makes.
+	Kind podgang.Kind
+	// Object is the kind of object.
+	Object schema.GroupVersionKind
+	// Build makes the gangs of one object. What it reads besides comes from the reader, which may be a cache.
+	Build func(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
+	// Pods says of which object a pod is: its name, "" if of none. nil is where pods change nothing.
+	Pods func(pod client.Object) string
+	// Others are other kinds that are part of it, and by which name they name the object.
+	Others []Other
+	// Whole says that pods are read with their spec, and not their metadata only.
+	Whole bool
+	// OwnsPods says that the pods may be gated here: no other controller does it.
+	OwnsPods bool
+}
+
+// Other is a kind of object, read by its metadata only, which says something of an object of the source.
+type Other struct {
+	Object schema.GroupVersionKind
+	Of     func(object client.Object) string
+}
+
+// Sources are those that can be enabled.
+var Sources = []Source{podGangs, podCliqueSets, leaderWorkerSets, volcanoPodGroups, jobSets}
+
+// SourceNames are the names of all sources, sorted.
+func SourceNames() (names []string) {
+	for i := range Sources {
+		names = append(names, Sources[i].Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// SourcesOf are the sources of some names; one that does not exist is an error.
+func SourcesOf(names []string) (out []Source, err error) {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		i := slices.IndexFunc(Sources, func(s Source) bool { return s.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no source %q; legal: %s", name, strings.Join(SourceNames(), ", "))
+		}
+		out = append(out, Sources[i])
+	}
+	return out, nil
+}
+
+// podGangs are Grove's, as its operator writes them.
+var podGangs = Source{
+	Name: "podgang", Kind: podgang.PodGang,
+	Object: schema.GroupVersionKind{Group: "scheduler.grove.io", Version: "v1alpha1", Kind: "PodGang"},
+	Build: func(_ context.Context, _ client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
+		return one(podgang.FromPodGang(object))
+	},
+	Pods: func(pod client.Object) string { return pod.GetLabels()[podgang.LabelPodGang] },
+}
+
+// podCliqueSets are for clusters whose Grove writes no PodGangs for a scheduler.
+var podCliqueSets = Source{
+	Name: "podcliqueset", Kind: podgang.PodCliqueSet,
+	Object: schema.GroupVersionKind{Group: "grove.io", Version: "v1alpha1", Kind: "PodCliqueSet"},
+	Build: func(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
+		domains, err := domains(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		pods, err := podsOf(ctx, r, object.GetNamespace(), client.MatchingLabels{labelPartOf: object.GetName()}, false)
+		if err != nil {
+			return nil, err
+		}
+		return podgang.FromPodCliqueSet(object, domains, pods)
+	},
+	Pods: func(pod client.Object) string {
+		if pod.GetLabels()[podgang.LabelPodGang] == "" {
+			return ""
+		}
+		return pod.GetLabels()[labelPartOf]
+	},
+}
+
+const labelPartOf = "app.kubernetes.io/part-of"
+
+var statefulSets = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
+
+// leaderWorkerSets make a gang of each of their groups. The leaders' StatefulSet, which has the same name, says of
+// which revision a group will be that has no pods yet.
+var leaderWorkerSets = Source{
+	Name: "leaderworkerset", Kind: podgang.LeaderWorkerSet,
+	Object: schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
+	Build: func(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
+		leaders := &metav1.PartialObjectMetadata{}
+		leaders.SetGroupVersionKind(statefulSets)
+		if err := r.Get(ctx, client.ObjectKeyFromObject(object), leaders); client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		pods, err := podsOf(ctx, r, object.GetNamespace(), client.MatchingLabels{podgang.LabelLWS: object.GetName()}, false)
+		if err != nil {
+			return nil, err
+		}
+		return podgang.FromLeaderWorkerSet(object, leaders.GetLabels()[podgang.LabelLWSRevision], pods)
+	},
+	Pods: func(pod client.Object) string { return pod.GetLabels()[podgang.LabelLWS] },
+	Others: []Other{{statefulSets, func(set client.Object) string {
+		if set.GetLabels()[podgang.LabelLWS] != set.GetName() {
+			return "" // the workers of one group
+		}
+		return set.GetName()
+	}}},
+	OwnsPods: true,
+}
+
+// volcanoGroup is the Volcano PodGroup that a pod names, "" if it names none.
+func volcanoGroup(pod client.Object) string {
+	if key, ok, err := podgang.KeyOf(pod); err == nil && ok && key.Kind == podgang.VolcanoPodGroup {
+		return key.Gang
+	}
+	return ""
+}
+
+// volcanoPodGroups are those of pods that another scheduler than Volcano's serves. Which one that is say the pods: of
+// a PodGroup without any nothing is known yet.
+var volcanoPodGroups = Source{
+	Name: "volcano", Kind: podgang.VolcanoPodGroup,
+	Object: schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"},
+	Build:  buildVolcano,
+	Pods:   volcanoGroup,
+	Whole:  true,
+}
+
+func buildVolcano(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
+	var all corev1.PodList
+	if err := r.List(ctx, &all, client.InNamespace(object.GetNamespace())); err != nil {
+		return nil, err
+	}
+	var pods []metav1.Object
+	schedulers := map[string]bool{}
+	for i := range all.Items {
+		if pod := &all.Items[i]; volcanoGroup(pod) == object.GetName() {
+			pods = append(pods, pod)
+			schedulers[pod.Spec.SchedulerName] = true
+		}
+	}
+	switch len(schedulers) {
+	case 0:
+		return nil, nil
+	case 1:
+	default:
+		return nil, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("the pods have different schedulerNames: %s",
+			strings.Join(slices.Sorted(maps.Keys(schedulers)), ", "))}
+	}
+	info, err := podgang.FromVolcanoPodGroup(object, pods)
+	if err != nil {
+		return nil, err
+	}
+	for name := range schedulers {
+		info.SchedulerName = name
+	}
+	return []*podgang.PodGangInfo{info}, nil
+}
+
+// jobSets make one gang each, or several where some wait for others.
+var jobSets = Source{
+	Name: "jobset", Kind: podgang.JobSet,
+	Object: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"},
+	Build: func(_ context.Context, _ client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
+		return podgang.FromJobSet(object)
+	},
+}
+
+func one(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []*podgang.PodGangInfo{info}, nil
+}
+
+// podsOf are the pods of a namespace with some labels. They are read as what all backends read them, so that one watch
+// does; or whole, where the source reads them so.
+func podsOf(ctx context.Context, r client.Reader, namespace string, labels client.MatchingLabels, whole bool) ([]metav1.Object, error) {
+	if whole {
+		pods := &corev1.PodList{}
+		err := r.List(ctx, pods, client.InNamespace(namespace), labels)
+		return objectsOf(pods.Items), err
+	}
+	pods := &metav1.PartialObjectMetadataList{}
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	err := r.List(ctx, pods, client.InNamespace(namespace), labels)
+	return objectsOf(pods.Items), err
+}
+
+func objectsOf[T any, P interface {
+	*T
+	metav1.Object
+}](items []T) []metav1.Object {
+	out := make([]metav1.Object, len(items))
+	for i := range items {
+		out[i] = P(&items[i])
+	}
+	return out
+}
+
+// bindings are the kinds that say which label key a domain of Grove is, the newer first.
+var bindings = []schema.GroupVersionKind{
+	{Group: "grove.io", Version: "v1alpha1", Kind: "ClusterTopologyBinding"},
+	{Group: "grove.io", Version: "v1alpha1", Kind: "ClusterTopology"},
+}
+
+// domains reads those that are served.
+func domains(ctx context.Context, r client.Reader) (podgang.Domains, error) {
+	var all []*unstructured.Unstructured
+	for _, kind := range bindings {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := r.List(ctx, list); meta.IsNoMatchError(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+	}
+	return podgang.DomainsFrom(all)
+}

@@ -1,0 +1,170 @@
+// Package translate is the program muster-controller: its flags, and how its parts run together. It decides nothing.
+package translate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+
+	"github.com/muster-scheduler/muster/pkg/kube/backend"
+	"github.com/muster-scheduler/muster/pkg/kube/controller"
+	"github.com/muster-scheduler/muster/pkg/version"
+)
+
+// options are the flags.
+type options struct {
+	sources       []string
+	backendConfig string
+	gatePods      bool
+	workers       int
+	look          time.Duration
+
+	kubeconfig string
+	qps        float32
+	burst      int
+
+	leaderElect                bool
+	namespace                  string
+	lease, renew, retry        time.Duration
+	metricsAddress, healthAddr string
+	metricsSecure              bool
+
+	webhookPort   int
+	webhookSecret string
+	webhookConfig string
+	webhookNames  []string
+
+	version bool
+	logs    *logsapi.LoggingConfiguration
+}
+
+// Command is muster-controller.
+func Command() *cobra.Command {
+	o := &options{logs: logsapi.NewLoggingConfiguration()}
+	cmd := &cobra.Command{
+		Use:   "muster-controller",
+		Short: "Write gangs of one API as the objects that one scheduler reads",
+		Long: `Write gangs of one API (PodGangs, PodCliqueSets, LeaderWorkerSets, Volcano's PodGroups)
+as the objects that one scheduler reads (PodGroups of Muster, Koordinator, Volcano, or
+Kubernetes itself). Which scheduler that is says the schedulerName of the pods.
+
+muster-scheduler itself does not need it: it reads these APIs. See docs/controller.md.`,
+		Example: `  # Grove's PodGangs for koord-scheduler
+  muster-controller --enable-source=podgang --backend-config=backends.yaml`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.version {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Get())
+				return err
+			}
+			if err := o.validate(); err != nil {
+				return err
+			}
+			if err := logsapi.ValidateAndApply(o.logs, nil); err != nil {
+				return err
+			}
+			return run(cmd.Context(), o)
+		},
+	}
+	o.add(cmd.Flags())
+	cmd.Flags().SortFlags = false
+	return cmd
+}
+
+func (o *options) add(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.sources, "enable-source", nil, "whose gangs are written, any of "+strings.Join(controller.SourceNames(), ", ")+"; each starts when its CRD is there")
+	f.StringVar(&o.backendConfig, "backend-config", "", "`FILE` that says which backends there are, and what they are to do; without it all of them, with their defaults")
+	f.BoolVar(&o.gatePods, "gate-pods", false, "pods of LeaderWorkerSets are made with a scheduling gate, which goes when their gang is ready; needs the webhook")
+	f.IntVar(&o.workers, "workers", 8, "how many objects of one source are handled at a time")
+	f.DurationVar(&o.look, "discovery-interval", 10*time.Second, "how often it looks for CRDs that were not there")
+
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE`; without it the service account of the pod")
+	f.Float32Var(&o.qps, "kube-api-qps", 500, "requests a second")
+	f.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once")
+
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "only one of several writes")
+	f.StringVar(&o.namespace, "namespace", "muster-system", "of the Lease, of the webhooks' Secret and Service")
+	f.DurationVar(&o.lease, "leader-elect-lease-duration", 15*time.Second, "after so long without a sign of the leader another one leads")
+	f.DurationVar(&o.renew, "leader-elect-renew-deadline", 10*time.Second, "after so long without success the leader gives up")
+	f.DurationVar(&o.retry, "leader-elect-retry-period", 2*time.Second, "between two attempts")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "metrics; 0 is none")
+	f.BoolVar(&o.metricsSecure, "metrics-secure", true, "by HTTPS, and only for those who may get /metrics; else by HTTP for everybody")
+	f.StringVar(&o.healthAddr, "health-probe-bind-address", ":8081", "healthz and readyz; 0 is none")
+
+	f.IntVar(&o.webhookPort, "webhook-port", 0, "serves the admission webhooks; 0 is none")
+	f.StringVar(&o.webhookSecret, "webhook-secret", "muster-controller-webhook", "where their certificate is kept, which is made and renewed here")
+	f.StringVar(&o.webhookConfig, "webhook-configuration", "muster-controller", "the webhook configurations that are told of the certificate")
+	f.StringSliceVar(&o.webhookNames, "webhook-names", nil, "names and addresses by which the API server calls; those of the Service muster-controller if none is named")
+
+	f.BoolVar(&o.version, "version", false, "say the version and end")
+	logsapi.AddFlags(o.logs, f)
+}
+
+// validate says what does not go together, before anything is asked of a cluster.
+func (o *options) validate() error {
+	var wrong []error
+	if len(o.sources) == 0 && o.webhookPort == 0 {
+		wrong = append(wrong, fmt.Errorf("there is nothing to do: --enable-source takes any of %s", strings.Join(controller.SourceNames(), ", ")))
+	}
+	if _, err := controller.SourcesOf(o.sources); err != nil {
+		wrong = append(wrong, fmt.Errorf("--enable-source: %w", err))
+	}
+	if _, err := o.backends(); err != nil {
+		wrong = append(wrong, err)
+	}
+	if o.gatePods && o.webhookPort == 0 {
+		wrong = append(wrong, errors.New("--gate-pods needs --webhook-port: the webhook adds the gate"))
+	}
+	if o.workers < 1 {
+		wrong = append(wrong, fmt.Errorf("--workers=%d is not legal; legal: 1 or more", o.workers))
+	}
+	if o.look < time.Second {
+		wrong = append(wrong, fmt.Errorf("--discovery-interval=%s is not legal; legal: a second or more", o.look))
+	}
+	return errors.Join(wrong...)
+}
+
+// backends reads the configuration of the backends. One that is not legal ends the process: with defaults gangs would
+// start by rules that nobody asked for.
+func (o *options) backends() (*backend.Config, error) {
+	if o.backendConfig == "" {
+		return &backend.Config{}, nil
+	}
+	data, err := os.ReadFile(o.backendConfig)
+	if err != nil {
+		return nil, fmt.Errorf("--backend-config: %w", err)
+	}
+	config, err := backend.ReadConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("--backend-config=%s: %w", o.backendConfig, err)
+	}
+	return config, nil
+}
+
+func (o *options) rest() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return controller.QuietConfig(config, o.qps, o.burst), nil
+}
+
+// names are those by which the API server calls the webhooks.
+func (o *options) names() []string {
+	if len(o.webhookNames) > 0 {
+		return o.webhookNames
+	}
+	service := controller.Name + "." + o.namespace
+	return []string{service + ".svc", service + ".svc.cluster.local", service}
+}

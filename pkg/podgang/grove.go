@@ -1,0 +1,369 @@
+package podgang
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Labels of Grove's pods and objects.
+const (
+	LabelPodGang       = "grove.io/podgang"
+	LabelPodClique     = "grove.io/podclique"
+	LabelBasePodGang   = "grove.io/base-podgang"
+	LabelSchedulerName = "grove.io/scheduler-name"
+	// GroveGate is Grove's own gate, which nobody else touches.
+	GroveGate = "grove.io/podgang-pending-creation"
+)
+
+// groveConstraint is a topologyConstraint of a PodGang: label keys.
+type groveConstraint struct {
+	PackConstraint *struct {
+		Required  string `json:"required"`
+		Preferred string `json:"preferred"`
+	} `json:"packConstraint"`
+}
+
+func (c *groveConstraint) constraint(where string) *TopologyConstraint {
+	if c == nil || c.PackConstraint == nil || c.PackConstraint.Required == "" && c.PackConstraint.Preferred == "" {
+		return nil
+	}
+	return &TopologyConstraint{Where: where + ".topologyConstraint.packConstraint", Pack: &Pack{c.PackConstraint.Required, c.PackConstraint.Preferred}}
+}
+
+type podGang struct {
+	Spec struct {
+		PodGroups []struct {
+			Name               string           `json:"name"`
+			MinReplicas        int32            `json:"minReplicas"`
+			PodReferences      []podReference   `json:"podReferences"`
+			TopologyConstraint *groveConstraint `json:"topologyConstraint"`
+		} `json:"podgroups"`
+		TopologyConstraint             *groveConstraint `json:"topologyConstraint"`
+		TopologyConstraintGroupConfigs []struct {
+			Name               string           `json:"name"`
+			PodGroupNames      []string         `json:"podGroupNames"`
+			TopologyConstraint *groveConstraint `json:"topologyConstraint"`
+		} `json:"topologyConstraintGroupConfigs"`
+		PriorityClassName   string        `json:"priorityClassName"`
+		ReuseReservationRef *podReference `json:"reuseReservationRef"`
+	} `json:"spec"`
+}
+
+type podReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+func (r podReference) name() types.NamespacedName { return types.NamespacedName(r) }
+
+// FromPodGang builds the gang of a PodGang. Errors are those of an object that no API server would have taken.
+func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
+	var in podGang
+	if err := read(pg, &in); err != nil {
+		return nil, err
+	}
+	out := newInfo(pg, PodGang, pg.GetName())
+	labels := pg.GetLabels()
+	out.SchedulerName, out.Base = labels[LabelSchedulerName], labels[LabelBasePodGang]
+	out.Labels = map[string]string{LabelPodGang: Short(pg.GetName(), MaxName)}
+	out.TopologyConstraint = in.Spec.TopologyConstraint.constraint("spec")
+	out.PriorityClassName = in.Spec.PriorityClassName
+	if ref := in.Spec.ReuseReservationRef; ref != nil {
+		name := ref.name()
+		out.ReuseReservationRef = &name
+	}
+	for i, g := range in.Spec.PodGroups {
+		if g.Name == "" || out.group(g.Name) != nil || g.MinReplicas < 0 {
+			return nil, illegal(pg, "spec.podgroups[%d]: name %q, minReplicas %d; legal: a name that no other podgroup has, and an integer ≥ 0", i, g.Name, g.MinReplicas)
+		}
+		group := PodGroupInfo{
+			Name: g.Name, MinReplicas: g.MinReplicas, Selector: groveSelector(pg.GetName(), g.Name),
+			TopologyConstraint: g.TopologyConstraint.constraint(fmt.Sprintf("spec.podgroups[%d]", i)),
+		}
+		for _, ref := range g.PodReferences {
+			group.PodReferences = append(group.PodReferences, ref.name())
+		}
+		if n := int32(len(g.PodReferences)); n > 0 && n >= g.MinReplicas { // else not all of them are there yet
+			group.Total = n
+		}
+		out.PodGroups = append(out.PodGroups, group)
+	}
+	for i, c := range in.Spec.TopologyConstraintGroupConfigs {
+		out.TopologyConstraintGroupConfigs = append(out.TopologyConstraintGroupConfigs, TopologyConstraintGroupConfig{
+			c.Name, c.PodGroupNames, c.TopologyConstraint.constraint(fmt.Sprintf("spec.topologyConstraintGroupConfigs[%d]", i)),
+		})
+	}
+	return out, nil
+}
+
+// groveSelector selects the pods of a podgroup: of one scaling group several gangs may have a podgroup of one name.
+func groveSelector(gang, group string) map[string]string {
+	return map[string]string{LabelPodGang: gang, LabelPodClique: group}
+}
+
+// Domains are the label keys of the domains that PodCliqueSets name, by the name of a ClusterTopologyBinding and of the
+// domain. That of the name "" is for PodCliqueSets that name none.
+type Domains map[string]map[string]string
+
+// DomainsFrom reads ClusterTopologyBindings, or ClusterTopologies as they were called before. A single one is also that
+// of PodCliqueSets that name none.
+func DomainsFrom(bindings []*unstructured.Unstructured) (Domains, error) {
+	out := Domains{}
+	for _, u := range bindings {
+		var in struct {
+			Spec struct {
+				Levels []struct {
+					Domain string `json:"domain"`
+					Key    string `json:"key"`
+				} `json:"levels"`
+			} `json:"spec"`
+		}
+		if err := read(u, &in); err != nil {
+			return nil, err
+		}
+		keys := map[string]string{}
+		for _, l := range in.Spec.Levels {
+			keys[l.Domain] = l.Key
+		}
+		out[u.GetName()] = keys
+		if len(bindings) == 1 {
+			out[""] = keys
+		}
+	}
+	return out, nil
+}
+
+// packDomain is a topologyConstraint of a PodCliqueSet: domains, by name.
+type packDomain struct {
+	TopologyName string `json:"topologyName"`
+	Pack         *struct {
+		Required  string `json:"required"`
+		Preferred string `json:"preferred"`
+	} `json:"pack"`
+	PackDomain string `json:"packDomain"`
+}
+
+// domains are those that it requires and prefers; "" is none.
+func (p *packDomain) domains() (required, preferred string) {
+	if p == nil {
+		return "", ""
+	}
+	if p.Pack != nil {
+		required, preferred = p.Pack.Required, p.Pack.Preferred
+	}
+	return cmp.Or(required, p.PackDomain), preferred
+}
+
+type cliqueTemplate struct {
+	Name               string            `json:"name"`
+	Annotations        map[string]string `json:"annotations"`
+	TopologyConstraint *packDomain       `json:"topologyConstraint"`
+	Spec               struct {
+		Replicas     *int32 `json:"replicas"`
+		MinAvailable *int32 `json:"minAvailable"`
+		PodSpec      struct {
+			SchedulerName string `json:"schedulerName"`
+		} `json:"podSpec"`
+	} `json:"spec"`
+}
+
+type scalingGroup struct {
+	Name               string            `json:"name"`
+	CliqueNames        []string          `json:"cliqueNames"`
+	Replicas           *int32            `json:"replicas"`
+	MinAvailable       *int32            `json:"minAvailable"`
+	TopologyConstraint *packDomain       `json:"topologyConstraint"`
+	Annotations        map[string]string `json:"annotations"`
+}
+
+type podCliqueSet struct {
+	Spec struct {
+		Replicas int32 `json:"replicas"`
+		Template struct {
+			Cliques                []cliqueTemplate `json:"cliques"`
+			PriorityClassName      string           `json:"priorityClassName"`
+			TopologyConstraint     *packDomain      `json:"topologyConstraint"`
+			PodCliqueScalingGroups []scalingGroup   `json:"podCliqueScalingGroups"`
+		} `json:"template"`
+	} `json:"spec"`
+}
+
+// cliqueSet is a PodCliqueSet on its way to gangs.
+type cliqueSet struct {
+	object  *unstructured.Unstructured
+	in      podCliqueSet
+	domains Domains
+	pods    map[[2]string][]types.NamespacedName // by podgang and podclique
+}
+
+// FromPodCliqueSet builds the gangs of a PodCliqueSet as Grove's operator would make PodGangs of it: for each of its
+// replicas a base gang and one for each replica of a scaling group above minAvailable. pods are those that exist, by
+// Grove's labels.
+//
+//	demo, 1 replica, a clique router and a scaling group prefill of leader and worker, 3 replicas, minAvailable 2
+//	demo-0            demo-0-router demo-0-prefill-0-leader demo-0-prefill-0-worker demo-0-prefill-1-leader ...
+//	demo-0-prefill-0  demo-0-prefill-2-leader demo-0-prefill-2-worker
+func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []metav1.Object) ([]*PodGangInfo, error) {
+	s := cliqueSet{object: pcs, domains: domains, pods: map[[2]string][]types.NamespacedName{}}
+	if err := read(pcs, &s.in); err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		if key := [2]string{pod.GetLabels()[LabelPodGang], pod.GetLabels()[LabelPodClique]}; !leaving(pod) {
+			s.pods[key] = append(s.pods[key], types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()})
+		}
+	}
+	for _, refs := range s.pods {
+		slices.SortFunc(refs, func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	var out []*PodGangInfo
+	for i := range s.in.Spec.Replicas {
+		gangs, err := s.replica(fmt.Sprintf("%s-%d", pcs.GetName(), i))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, gangs...)
+	}
+	return out, nil
+}
+
+// replica builds the gangs of one replica: the base, and those that scale it.
+func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
+	first, err := s.gang(base, "")
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, first)
+	template := &s.in.Spec.Template
+	for i := range template.Cliques {
+		c := &template.Cliques[i]
+		if !slices.ContainsFunc(template.PodCliqueScalingGroups, func(g scalingGroup) bool { return slices.Contains(g.CliqueNames, c.Name) }) {
+			if err := s.add(first, c, base+"-"+c.Name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range template.PodCliqueScalingGroups {
+		g := &template.PodCliqueScalingGroups[i]
+		least := orOne(g.MinAvailable)
+		for j := range orOne(g.Replicas) {
+			into := first
+			if j >= least {
+				if into, err = s.gang(fmt.Sprintf("%s-%s-%d", base, g.Name, j-least), base); err != nil {
+					return nil, err
+				}
+				out = append(out, into)
+			}
+			if err := s.addScaled(into, g, fmt.Sprintf("%s-%s-%d", base, g.Name, j)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// gang is one without groups; base is "" of a base gang.
+func (s *cliqueSet) gang(name, base string) (*PodGangInfo, error) {
+	out := newInfo(s.object, PodCliqueSet, name)
+	out.Labels = map[string]string{LabelPodGang: Short(name, MaxName)}
+	out.Base, out.PriorityClassName = base, s.in.Spec.Template.PriorityClassName
+	names := SchedulerNames(s.object)
+	if len(names) > 1 {
+		return nil, illegal(s.object, "the schedulerName for all pods have to be the same: %q", names)
+	}
+	if len(names) == 1 {
+		out.SchedulerName = names[0]
+	}
+	var err error
+	out.TopologyConstraint, err = s.constraint("spec.template", s.in.Spec.Template.TopologyConstraint, nil)
+	return out, err
+}
+
+// add adds the group of a clique.
+func (s *cliqueSet) add(into *PodGangInfo, c *cliqueTemplate, name string) error {
+	all := orOne(c.Spec.Replicas)
+	least := all
+	if c.Spec.MinAvailable != nil {
+		least = *c.Spec.MinAvailable
+	}
+	constraint, err := s.constraint(fmt.Sprintf("spec.template.cliques[%s]", c.Name), c.TopologyConstraint, s.in.Spec.Template.TopologyConstraint)
+	if err != nil {
+		return err
+	}
+	if all == 0 { // the clique is idle: nobody waits for it
+		return nil
+	}
+	into.PodGroups = append(into.PodGroups, PodGroupInfo{
+		Name: name, MinReplicas: least, Total: max(all, least), Selector: groveSelector(into.Name, name),
+		PodReferences: s.pods[[2]string{into.Name, name}], TopologyConstraint: constraint,
+	})
+	return nil
+}
+
+// addScaled adds the groups of one replica of a scaling group, which may gather with one another.
+func (s *cliqueSet) addScaled(into *PodGangInfo, g *scalingGroup, name string) error {
+	var names []string
+	for _, clique := range g.CliqueNames {
+		i := slices.IndexFunc(s.in.Spec.Template.Cliques, func(c cliqueTemplate) bool { return c.Name == clique })
+		if i < 0 {
+			return illegal(s.object, "spec.template.podCliqueScalingGroups[%s].cliqueNames: %q is no clique", g.Name, clique)
+		}
+		if err := s.add(into, &s.in.Spec.Template.Cliques[i], name+"-"+clique); err != nil {
+			return err
+		}
+		names = append(names, name+"-"+clique)
+	}
+	constraint, err := s.constraint(fmt.Sprintf("spec.template.podCliqueScalingGroups[%s]", g.Name), g.TopologyConstraint, s.in.Spec.Template.TopologyConstraint)
+	if err != nil || constraint == nil {
+		return err
+	}
+	into.TopologyConstraintGroupConfigs = append(into.TopologyConstraintGroupConfigs, TopologyConstraintGroupConfig{name, names, constraint})
+	return nil
+}
+
+// constraint takes the label keys of domains. The topology is the one that is named, or that which is named above.
+func (s *cliqueSet) constraint(where string, p, above *packDomain) (*TopologyConstraint, error) {
+	required, preferred := p.domains()
+	if required == "" && preferred == "" {
+		return nil, nil
+	}
+	topology := p.TopologyName
+	if topology == "" && above != nil {
+		topology = above.TopologyName
+	}
+	out := &TopologyConstraint{Where: where + ".topologyConstraint.pack", Pack: &Pack{}}
+	for _, d := range []struct {
+		domain string
+		key    *string
+	}{{required, &out.Pack.Required}, {preferred, &out.Pack.Preferred}} {
+		if d.domain == "" {
+			continue
+		}
+		key, ok := s.domains[topology][d.domain]
+		if !ok {
+			return nil, &Error{ReasonKeyNotMapped, fmt.Sprintf("PodCliqueSet %s/%s: %s: topology domain %q does not exist in ClusterTopologyBinding %q", s.object.GetNamespace(), s.object.GetName(), where, d.domain, topology)}
+		}
+		*d.key = key
+	}
+	return out, nil
+}
+
+// SchedulerNames are those of the pods of a PodCliqueSet, each once.
+func SchedulerNames(pcs *unstructured.Unstructured) (out []string) {
+	var in podCliqueSet
+	if read(pcs, &in) != nil {
+		return nil
+	}
+	for _, c := range in.Spec.Template.Cliques {
+		if name := c.Spec.PodSpec.SchedulerName; !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,17 @@
+package podgang
+
+import "slices"
+
+// KeepMinima gives groups whose minimum was released (0) the one that was written for them before, by the name of the
+// group's object (GroupName); info is not changed. Grove releases it once they are placed, so that it may replace them,
+// and not because fewer would do. A group that never had one keeps 0.
+func KeepMinima(info *PodGangInfo, before map[string]int32) *PodGangInfo {
+	out := *info
+	out.PodGroups = slices.Clone(info.PodGroups)
+	for i := range out.PodGroups {
+		if g := &out.PodGroups[i]; g.MinReplicas == 0 {
+			g.MinReplicas = before[GroupName(info.Name, g.Name)]
+		}
+	}
+	return &out
+}

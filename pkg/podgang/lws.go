@@ -1,0 +1,218 @@
+package podgang
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+// Labels and annotations of LeaderWorkerSet.
+const (
+	LabelLWS            = scheduling.LabelLeaderWorkerSet
+	LabelLWSGroup       = scheduling.LabelGroupIndex
+	LabelLWSRevision    = "leaderworkerset.sigs.k8s.io/template-revision-hash"
+	labelLWSWorker      = scheduling.LabelWorkerIndex
+	annotationLWSSize   = "leaderworkerset.sigs.k8s.io/size"
+	annotationExclusive = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+	annotationSubGroup  = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
+	annotationQueue     = "scheduling.volcano.sh/queue-name"
+)
+
+type leaderWorkerSet struct {
+	Spec struct {
+		Replicas             *int32 `json:"replicas"`
+		LeaderWorkerTemplate struct {
+			Size           *int32                  `json:"size"`
+			LeaderTemplate *corev1.PodTemplateSpec `json:"leaderTemplate"`
+			WorkerTemplate corev1.PodTemplateSpec  `json:"workerTemplate"`
+		} `json:"leaderWorkerTemplate"`
+		StartupPolicy   string           `json:"startupPolicy"`
+		NetworkTopology *networkTopology `json:"networkTopology"`
+	} `json:"spec"`
+}
+
+// lwsGroup is one group of one revision: a gang.
+type lwsGroup struct {
+	index    int
+	revision string
+}
+
+func (g lwsGroup) name(lws string) string { return fmt.Sprintf("%s-%d-%s", lws, g.index, g.revision) }
+
+// FromLeaderWorkerSet builds a gang for each group that has pods, and one of the revision for each that is wanted and has
+// none that stay: (index, revision) is the group. revision is that of the leaders' StatefulSet (LabelLWSRevision), ""
+// if it is not known. pods are those of the LeaderWorkerSet, leaders and workers.
+func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods []metav1.Object) ([]*PodGangInfo, error) {
+	var in leaderWorkerSet
+	if err := read(lws, &in); err != nil {
+		return nil, err
+	}
+	groups := map[lwsGroup][]metav1.Object{}
+	stays := map[int]bool{}
+	for _, pod := range pods {
+		g, ok := lwsGroupOf(pod)
+		if !ok || pod.GetLabels()[LabelLWS] != lws.GetName() {
+			continue
+		}
+		groups[g] = append(groups[g], pod)
+		stays[g.index] = stays[g.index] || !leaving(pod)
+	}
+	for i := range int(orOne(in.Spec.Replicas)) {
+		if g := (lwsGroup{i, revision}); revision != "" && !stays[i] && groups[g] == nil {
+			groups[g] = nil
+		}
+	}
+	var out []*PodGangInfo
+	for _, g := range slices.SortedFunc(maps.Keys(groups), func(a, b lwsGroup) int {
+		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.revision, b.revision))
+	}) {
+		out = append(out, in.gang(lws, g, groups[g]))
+	}
+	return out, nil
+}
+
+// lwsGroupOf is the group of a pod. A leader's index is in its name before LeaderWorkerSet's webhook has labelled it.
+func lwsGroupOf(pod metav1.Object) (g lwsGroup, ok bool) {
+	labels := pod.GetLabels()
+	index, leader := labels[LabelLWSGroup], labels[labelLWSWorker] == "0"
+	if rest, named := strings.CutPrefix(pod.GetName(), labels[LabelLWS]+"-"); index == "" && leader && named {
+		index = rest
+	}
+	n, err := strconv.Atoi(index)
+	return lwsGroup{n, labels[LabelLWSRevision]}, err == nil && n >= 0 && labels[LabelLWS] != "" && labels[LabelLWSRevision] != ""
+}
+
+// gang builds one group.
+func (in *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods []metav1.Object) *PodGangInfo {
+	name := g.name(lws.GetName())
+	out := newInfo(lws, LeaderWorkerSet, name)
+	template := &in.Spec.LeaderWorkerTemplate
+	out.SchedulerName, out.Queue = template.WorkerTemplate.Spec.SchedulerName, lws.GetAnnotations()[annotationQueue]
+	out.PriorityClassName = template.WorkerTemplate.Spec.PriorityClassName
+	out.Labels = map[string]string{LabelLWS: lws.GetName(), LabelLWSGroup: strconv.Itoa(g.index), LabelLWSRevision: g.revision}
+	size := in.size(pods)
+	group := PodGroupInfo{
+		Name: name, MinReplicas: size, Total: size, Selector: maps.Clone(out.Labels), MinResources: in.resources(size),
+		LeaderFirst: in.leaderFirst(lws),
+	}
+	for _, pod := range pods {
+		if !leaving(pod) {
+			group.PodReferences = append(group.PodReferences, types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()})
+		}
+		if pod.GetLabels()[labelLWSWorker] == "0" && (!leaving(pod) || group.Incarnation == "") {
+			group.Incarnation = string(pod.GetUID())
+		}
+	}
+	if group.LeaderFirst != "" && size > 1 {
+		group.MinReplicas = 1
+		out.Notes = append(out.Notes, Note{Reason: ReasonLeaderFirst, Info: true, Message: "gang minMember is 1 because " + group.LeaderFirst})
+	}
+	out.PodGroups = []PodGroupInfo{group}
+	said := in.topology(lws)
+	if len(said) > 0 {
+		out.TopologyConstraint = said[0]
+	}
+	if len(said) > 1 && !sameSaid(said[0], said[1]) {
+		out.note(ReasonTwoRules, "%s is not what counts; %s is used", said[1].Where, said[0].Where)
+	}
+	if l := template.LeaderTemplate; l != nil && l.Spec.SchedulerName != out.SchedulerName {
+		out.note(ReasonUnsupported, "leader and workers have other schedulers, %q and %q: they start together only if one scheduler has them all", l.Spec.SchedulerName, out.SchedulerName)
+	}
+	return out
+}
+
+// size is how many pods a group has: its own pods know it best, for a group may be of an older revision.
+func (in *leaderWorkerSet) size(pods []metav1.Object) int32 {
+	for _, pod := range pods {
+		if n, err := strconv.ParseInt(pod.GetAnnotations()[annotationLWSSize], 10, 32); err == nil && n > 0 {
+			return int32(n)
+		}
+	}
+	return max(1, orOne(in.Spec.LeaderWorkerTemplate.Size))
+}
+
+// leaderFirst says why the leader must not wait for its workers; "" if it may.
+func (in *leaderWorkerSet) leaderFirst(lws *unstructured.Unstructured) string {
+	_, exclusive := lws.GetAnnotations()[annotationExclusive]
+	_, subGroup := lws.GetAnnotations()[annotationSubGroup]
+	switch {
+	case in.Spec.StartupPolicy == "LeaderReady":
+		return "workers are created only after the leader is ready"
+	case exclusive || subGroup:
+		return "workers are created only after the leader is scheduled"
+	}
+	return ""
+}
+
+// resources is what a leader and its workers ask for.
+func (in *leaderWorkerSet) resources(size int32) corev1.ResourceList {
+	worker := &in.Spec.LeaderWorkerTemplate.WorkerTemplate
+	leader := worker
+	if l := in.Spec.LeaderWorkerTemplate.LeaderTemplate; l != nil {
+		leader = l
+	}
+	out := requests(&leader.Spec)
+	for name, each := range requests(&worker.Spec) {
+		total := out[name]
+		for range min(size, maxSummed) - 1 {
+			total.Add(each)
+		}
+		out[name] = total
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// maxSummed is for how many pods requests are added up: anybody may write a size.
+const maxSummed = 100_000
+
+// requests is what one pod of a template asks for: a limit is also a request where there is none.
+func requests(spec *corev1.PodSpec) corev1.ResourceList {
+	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			for name, limit := range r.Limits {
+				if _, ok := r.Requests[name]; !ok {
+					if r.Requests == nil {
+						r.Requests = corev1.ResourceList{}
+					}
+					r.Requests[name] = limit
+				}
+			}
+		}
+	}
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+}
+
+// topology is what is said of how a group gathers, the first of which counts: the field, the annotations of the
+// LeaderWorkerSet, those of its pods.
+func (in *leaderWorkerSet) topology(lws *unstructured.Unstructured) (out []*TopologyConstraint) {
+	if n := in.Spec.NetworkTopology; n != nil {
+		out = append(out, n.constraint("spec.networkTopology"))
+	}
+	out = append(out, annotated("", lws.GetAnnotations())...)
+	return append(out, annotated("pods' ", in.Spec.LeaderWorkerTemplate.WorkerTemplate.Annotations)...)
+}
+
+// sameSaid says whether two speakers say the same.
+func sameSaid(a, b *TopologyConstraint) bool {
+	if a.Tiers == nil || b.Tiers == nil {
+		return a.Spec == b.Spec && a.Tiers == b.Tiers
+	}
+	return cmp.Or(a.Tiers.Mode, "hard") == cmp.Or(b.Tiers.Mode, "hard") && a.Tiers.HighestTierName == b.Tiers.HighestTierName &&
+		(a.Tiers.HighestTier == nil) == (b.Tiers.HighestTier == nil) && (a.Tiers.HighestTier == nil || *a.Tiers.HighestTier == *b.Tiers.HighestTier)
+}

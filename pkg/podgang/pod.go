@@ -1,0 +1,49 @@
+package podgang
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodKey says of which gang and group a pod is, by the names that the builders give them.
+type PodKey struct {
+	Kind        Kind
+	Gang, Group string
+}
+
+// GroupName is the name of the group's object.
+func (k PodKey) GroupName() string { return GroupName(k.Gang, k.Group) }
+
+// KeyOf reads from the labels and annotations that its controller gives a pod of which gang and group it is. ok is
+// false for pods of no gang; those that carry only half of it are an error. Which gang a pod of a JobSet is of depends
+// on the JobSet as well, so it has no key.
+func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
+	labels, annotations := pod.GetLabels(), pod.GetAnnotations()
+	gang, clique := labels[LabelPodGang], labels[LabelPodClique]
+	switch {
+	case gang != "" && clique != "":
+		return PodKey{PodGang, gang, clique}, true, nil
+	case gang != "":
+		return PodKey{}, false, missing(LabelPodClique)
+	case clique != "":
+		return PodKey{}, false, missing(LabelPodGang)
+	}
+	if name := cmp.Or(annotations[AnnotationGroupName], annotations[annotationGroupNameOther]); name != "" && labels[LabelLWS] == "" {
+		return PodKey{VolcanoPodGroup, name, name}, true, nil
+	}
+	if labels[LabelLWS] == "" {
+		return PodKey{}, false, nil
+	}
+	g, ok := lwsGroupOf(pod)
+	if !ok {
+		return PodKey{}, false, missing(LabelLWSGroup + ", " + LabelLWSRevision)
+	}
+	name := g.name(labels[LabelLWS])
+	return PodKey{LeaderWorkerSet, name, name}, true, nil
+}
+
+func missing(label string) error {
+	return fmt.Errorf("the gang's scheduler requires pod label %q", label)
+}

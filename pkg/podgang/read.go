@@ -1,0 +1,59 @@
+package podgang
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// read takes the fields of an object that into names; the others may be of a later version. What is not of the right
+// type is an *Error, which names the object.
+func read(u *unstructured.Unstructured, into any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+		return &Error{ReasonInvalid, fmt.Sprintf("%s %s/%s: %s", u.GetKind(), u.GetNamespace(), u.GetName(), err)}
+	}
+	return nil
+}
+
+// illegal is an error of an object's field.
+func illegal(u *unstructured.Unstructured, format string, args ...any) error {
+	return &Error{ReasonInvalid, fmt.Sprintf("%s %s/%s: ", u.GetKind(), u.GetNamespace(), u.GetName()) + fmt.Sprintf(format, args...)}
+}
+
+// OwnerOf is an object as the owner of what is written for it.
+func OwnerOf(u *unstructured.Unstructured) Owner {
+	return Owner{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID()}
+}
+
+// newInfo is a gang of an object, which owns what is written for it.
+func newInfo(u *unstructured.Unstructured, kind Kind, name string) *PodGangInfo {
+	return &PodGangInfo{Namespace: u.GetNamespace(), Name: name, Kind: kind, Owner: OwnerOf(u), Annotations: u.GetAnnotations()}
+}
+
+// note adds what people should know.
+func (i *PodGangInfo) note(reason, format string, args ...any) {
+	i.Notes = append(i.Notes, Note{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// group is the group of a name; nil if there is none.
+func (i *PodGangInfo) group(name string) *PodGroupInfo {
+	for g := range i.PodGroups {
+		if i.PodGroups[g].Name == name {
+			return &i.PodGroups[g]
+		}
+	}
+	return nil
+}
+
+// orOne is a number that is 1 where it is not said.
+func orOne(n *int32) int32 {
+	if n == nil {
+		return 1
+	}
+	return *n
+}
+
+// leaving says whether a pod does not count any more.
+func leaving(pod metav1.Object) bool { return pod.GetDeletionTimestamp() != nil }

@@ -1,0 +1,426 @@
+package podgang
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+)
+
+// LabelHostname is the node label whose values are the nodes.
+const LabelHostname = "kubernetes.io/hostname"
+
+// TopologyConstraint says how pods gather, in the words of who said it: one of Pack, Tiers and Spec is set.
+type TopologyConstraint struct {
+	Where string // the field or annotation that says it, for messages
+	Pack  *Pack  // label keys
+	Tiers *Tiers // tiers
+	Spec  string // network-topology-spec as it stands
+}
+
+// Pack names label keys of nodes, whose values are domains; "" is none.
+type Pack struct{ Required, Preferred string }
+
+// Tiers is Volcano's networkTopology: within one domain of a tier or of a lower one.
+type Tiers struct {
+	Mode            string // hard, soft, or "", which is hard
+	HighestTier     *int32 // nil if it is not said
+	HighestTierName string // "" if it is not said
+}
+
+// soft says that the pods are as close as can be; hard is within the tier, or not at all.
+func (t *Tiers) soft() bool { return t.Mode == "soft" }
+
+// Topology is the network as the ClusterNetworkTopology describes it.
+type Topology struct {
+	// Layers are those above the nodes, from the top down; nil if there is no topology.
+	Layers []Layer
+	// NodeTier is the tier that is one node: 0, or 1 where the first tier is the host.
+	NodeTier int32
+	// TierNames are other names of tiers, such as tierName of HyperNodes.
+	TierNames map[string]int32
+}
+
+// Layer is one layer, and the label keys whose values are its domains.
+type Layer struct {
+	Name string
+	Keys []string
+}
+
+// TopologyFrom reads the layers of a ClusterNetworkTopology; nil is a cluster without one.
+func TopologyFrom(cnt *unstructured.Unstructured) (Topology, error) {
+	if cnt == nil {
+		return Topology{}, nil
+	}
+	var typed koordinator.ClusterNetworkTopology
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(cnt.Object, &typed); err != nil {
+		return Topology{}, fmt.Errorf("ClusterNetworkTopology %s: %w", cnt.GetName(), err)
+	}
+	chain, err := koordinator.OrderLayers(typed.Spec)
+	if err != nil {
+		return Topology{}, fmt.Errorf("ClusterNetworkTopology %s: %w", cnt.GetName(), err)
+	}
+	out := Topology{Layers: []Layer{}}
+	for _, l := range chain[:len(chain)-1] { // the last is the nodes
+		out.Layers = append(out.Layers, Layer{l.Name, l.LabelKeys})
+	}
+	return out, nil
+}
+
+// LayerOf is the layer that has a label key: each node is a domain of its host name, whether or not a layer says so.
+func (t Topology) LayerOf(key string) (layer string, ok bool) {
+	for _, l := range t.Layers {
+		if slices.Contains(l.Keys, key) {
+			return l.Name, true
+		}
+	}
+	return scheduling.NodeTopologyLayer, key == LabelHostname
+}
+
+// has says whether there is a layer of a name.
+func (t Topology) has(layer string) bool {
+	return layer == scheduling.NodeTopologyLayer || layer == scheduling.ClusterTopologyLayer ||
+		slices.ContainsFunc(t.Layers, func(l Layer) bool { return l.Name == layer })
+}
+
+// bottomUp are the names of the layers from the nodes up: the place in it is the tier, where tier 0 is a node.
+func (t Topology) bottomUp() []string {
+	names := []string{scheduling.NodeTopologyLayer}
+	for _, l := range slices.Backward(t.Layers) {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// Rules are a constraint as network-topology-spec says it. A constraint that cannot be obeyed is an *Error; what is
+// no constraint is nil, with a note that says why.
+func (t Topology) Rules(c *TopologyConstraint) (*scheduling.GatherSpec, []Note, error) {
+	return t.RulesBy(c, t.LayerOf)
+}
+
+// RulesBy is Rules for those who have a table of label keys of their own.
+func (t Topology) RulesBy(c *TopologyConstraint, layerOf func(key string) (string, bool)) (*scheduling.GatherSpec, []Note, error) {
+	switch {
+	case c == nil:
+		return nil, nil, nil
+	case c.Spec != "":
+		return t.rulesOfSpec(c)
+	case c.Pack != nil:
+		return rulesOfPack(c, layerOf)
+	case c.Tiers != nil:
+		return t.rulesOfTiers(c)
+	}
+	return nil, nil, nil
+}
+
+// rulesOfSpec reads network-topology-spec. A layer that does not exist may come later.
+func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec, notes []Note, err error) {
+	out, err = scheduling.ParseGatherSpec(c.Spec)
+	if err != nil {
+		return nil, nil, &Error{ReasonInvalid, err.Error()}
+	}
+	for _, r := range out.Rules {
+		if !t.has(r.Layer) {
+			notes = append(notes, Note{Reason: ReasonTierUnknown, Message: fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, r.Layer, scheduling.TopologyName)})
+		}
+	}
+	return out, notes, nil
+}
+
+// rulesOfPack takes the layers whose label keys are named. Whoever must be in a domain need not prefer it.
+func rulesOfPack(c *TopologyConstraint, layerOf func(key string) (string, bool)) (*scheduling.GatherSpec, []Note, error) {
+	must := ""
+	if key := c.Pack.Required; key != "" {
+		layer, ok := layerOf(key)
+		if !ok {
+			return nil, nil, &Error{ReasonKeyNotMapped, fmt.Sprintf("%s.required: %q is no label key of a layer; nothing is written for the gang", c.Where, key)}
+		}
+		must = layer
+	}
+	key := c.Pack.Preferred
+	if key == "" {
+		return gather(nil, must), nil, nil
+	}
+	layer, ok := layerOf(key)
+	switch {
+	case !ok:
+		return gather(nil, must), []Note{{Reason: ReasonKeyNotMapped, Info: true, Message: fmt.Sprintf("%s.preferred: %q is no label key of a layer; it has no effect", c.Where, key)}}, nil
+	case layer == must:
+		return gather(nil, must), nil, nil
+	}
+	return gather([]string{layer}, must), nil, nil
+}
+
+// rulesOfTiers: hard is within one domain of the tier's layer, and preferably of those below it; soft prefers all.
+//
+//	tier       0              1                2                      above all
+//	hard       must be node   must L1          prefer L1, must L2     none, and a note
+//	soft       prefer node    prefer L1        prefer L1, L2          prefer all
+func (t Topology) rulesOfTiers(c *TopologyConstraint) (*scheduling.GatherSpec, []Note, error) {
+	if mode := c.Tiers.Mode; mode != "" && !slices.Contains(modes, mode) {
+		return nil, nil, &Error{ReasonInvalid, badMode(c.Where+".mode", mode)}
+	}
+	tier, said, err := t.tierOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	names := t.bottomUp()
+	top := int32(len(names) - 1)
+	switch soft := c.Tiers.soft(); {
+	case !said && !soft:
+		return nil, []Note{{Reason: ReasonTierMissing, Message: c.Where + ": mode is hard and no tier is given: that is no constraint; give highestTierAllowed"}}, nil
+	case !soft && tier > 0 && t.Layers == nil:
+		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: tier %d needs ClusterNetworkTopology %s, which does not exist", c.Where, tier, scheduling.TopologyName)}
+	case !said:
+		return gather(names[1:], ""), nil, nil
+	case tier == 0 && soft:
+		return gather(names[:1], ""), nil, nil
+	case tier == 0:
+		return gather(nil, names[0]), []Note{{Reason: ReasonTierIsNode, Message: c.Where + ": " + OneNode}}, nil
+	case soft:
+		return gather(names[1:min(tier, top)+1], ""), nil, nil
+	case tier > top:
+		return nil, []Note{{Reason: ReasonTierTooHigh, Message: fmt.Sprintf("%s: highestTierAllowed is %d, and the topology has %d tiers above the nodes: that is no constraint", c.Where, tier+t.NodeTier, top)}}, nil
+	}
+	return gather(names[1:tier], names[tier]), nil, nil
+}
+
+// OneNode is what is said of tier 0.
+const OneNode = "highestTierAllowed is 0: all pods of a group must run on the same node"
+
+// tierOf is the tier that is meant, by number or by name, where 0 is a node.
+func (t Topology) tierOf(c *TopologyConstraint) (tier int32, said bool, err error) {
+	number, name := c.Tiers.HighestTier, c.Tiers.HighestTierName
+	switch {
+	case number != nil && name != "":
+		return 0, false, &Error{ReasonInvalid, BothTiers}
+	case number != nil && *number < 0:
+		return 0, false, &Error{ReasonInvalid, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *number, notNegative)}
+	case number != nil:
+		return max(0, *number-t.NodeTier), true, nil
+	case name == "":
+		return 0, false, nil
+	}
+	names := t.bottomUp()
+	if i := slices.Index(names, name); i >= 0 {
+		return int32(i), true, nil
+	}
+	if layer, ok := t.LayerOf(name); ok {
+		return int32(slices.Index(names, layer)), true, nil
+	}
+	if tier, ok := t.TierNames[name]; ok {
+		return max(0, tier-t.NodeTier), true, nil
+	}
+	return 0, false, &Error{ReasonTierUnknown, fmt.Sprintf("%s.highestTierName: unknown topology tier name %q; legal: a layer of the ClusterNetworkTopology or its label key: %v", c.Where, name, names)}
+}
+
+// gather prefers some layers, and needs one if it is named.
+func gather(prefer []string, must string) *scheduling.GatherSpec {
+	out := &scheduling.GatherSpec{}
+	add := func(layer string, s scheduling.GatherStrategy) {
+		out.Rules = append(out.Rules, scheduling.GatherRule{Layer: layer, Strategy: s, PodCountMultiple: 1, Scope: scheduling.ScopeGangGroup})
+	}
+	for _, layer := range prefer {
+		add(layer, scheduling.PreferGather)
+	}
+	if must != "" {
+		add(must, scheduling.MustGather)
+	}
+	if len(out.Rules) == 0 {
+		return nil
+	}
+	return out
+}
+
+// SpecJSON writes rules as network-topology-spec, without what is the default; "" is none.
+func SpecJSON(spec *scheduling.GatherSpec) string {
+	if spec == nil || len(spec.Rules) == 0 {
+		return ""
+	}
+	type rule struct {
+		Layer            string `json:"layer"`
+		Strategy         string `json:"strategy"`
+		PodCountMultiple int    `json:"podCountMultiple,omitempty"`
+		Scope            string `json:"scope,omitempty"`
+	}
+	var out struct {
+		Rules []rule `json:"gatherStrategy"`
+	}
+	for _, r := range spec.Rules {
+		short := rule{Layer: r.Layer, Strategy: string(r.Strategy)}
+		if r.PodCountMultiple > 1 {
+			short.PodCountMultiple = r.PodCountMultiple
+		}
+		if r.Scope == scheduling.ScopePodGroup {
+			short.Scope = string(r.Scope)
+		}
+		out.Rules = append(out.Rules, short)
+	}
+	data, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return string(data)
+}
+
+// Key is the label key of the layer that all must be within, "" if there is none: the deepest that a constraint
+// requires. It is for schedulers that read keys; what these cannot obey is a note.
+func (t Topology) Key(c *TopologyConstraint) (key string, notes []Note, err error) {
+	if c == nil {
+		return "", nil, nil
+	}
+	if c.Pack != nil {
+		if c.Pack.Preferred != "" {
+			notes = append(notes, lost(c, "preferred is not translated: only what is required can be said"))
+		}
+		return c.Pack.Required, notes, nil
+	}
+	rules, notes, err := t.Rules(c)
+	if rules == nil || err != nil {
+		return "", notes, err
+	}
+	must := t.deepest(rules)
+	if must == "" {
+		return "", append(notes, lost(c, "a preference is not translated: only what is required can be said")), nil
+	}
+	if c.Spec != "" && len(rules.Rules) > 1 {
+		notes = append(notes, lost(c, "only MustGather "+must+" is translated"))
+	}
+	if key = t.keyOf(must); key == "" {
+		return "", nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, must)}
+	}
+	return key, notes, nil
+}
+
+func lost(c *TopologyConstraint, what string) Note {
+	return Note{Reason: ReasonUnsupported, Message: c.Where + ": " + what}
+}
+
+// deepest is the lowest layer in which all must be; "" if there is none.
+func (t Topology) deepest(spec *scheduling.GatherSpec) string {
+	for _, name := range append(t.bottomUp(), unknownLayers(t, spec)...) {
+		for _, r := range spec.Rules {
+			if r.Strategy == scheduling.MustGather && r.Layer == name {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// unknownLayers are those of rules that the topology does not have: nobody knows how deep they are.
+func unknownLayers(t Topology, spec *scheduling.GatherSpec) (out []string) {
+	for _, r := range spec.Rules {
+		if !t.has(r.Layer) {
+			out = append(out, r.Layer)
+		}
+	}
+	return out
+}
+
+// keyOf is the label key of a layer.
+func (t Topology) keyOf(layer string) string {
+	for _, l := range t.Layers {
+		if l.Name == layer && len(l.Keys) > 0 {
+			return l.Keys[0]
+		}
+	}
+	if layer == scheduling.NodeTopologyLayer {
+		return LabelHostname
+	}
+	return ""
+}
+
+// PackOf is a constraint in label keys, "" for none: the deepest layer that is required, and the deepest that is
+// preferred. It is for schedulers that read PodGangs.
+func (t Topology) PackOf(c *TopologyConstraint) (required, preferred string, notes []Note, err error) {
+	if c == nil {
+		return "", "", nil, nil
+	}
+	if c.Pack != nil {
+		return c.Pack.Required, c.Pack.Preferred, nil, nil
+	}
+	rules, notes, err := t.Rules(c)
+	if rules == nil || err != nil {
+		return "", "", notes, err
+	}
+	for _, name := range t.bottomUp() {
+		for _, r := range rules.Rules {
+			switch {
+			case r.Layer != name:
+			case r.Strategy == scheduling.MustGather && required == "":
+				required = t.keyOf(name)
+			case r.Strategy == scheduling.PreferGather && preferred == "":
+				preferred = t.keyOf(name)
+			}
+		}
+	}
+	if must := t.deepest(rules); must != "" && required == "" {
+		return "", "", nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q has no label key", c.Where, must)}
+	}
+	return required, preferred, notes, nil
+}
+
+// TiersOf is a constraint in tiers; nil if it is none. It is for schedulers that read tiers. A label key is the name of
+// a tier where tiers are discovered by labels.
+func (t Topology) TiersOf(c *TopologyConstraint) (*Tiers, []Note, error) {
+	switch {
+	case c == nil:
+		return nil, nil, nil
+	case c.Tiers != nil:
+		return t.tiersAsSaid(c)
+	case c.Pack != nil:
+		return tiersOfPack(c, t.NodeTier)
+	}
+	rules, notes, err := t.Rules(c)
+	if rules == nil || err != nil {
+		return nil, notes, err
+	}
+	must := t.deepest(rules)
+	if must == "" {
+		return &Tiers{Mode: "soft"}, notes, nil
+	}
+	i := slices.Index(t.bottomUp(), must)
+	if i < 0 {
+		return nil, nil, &Error{ReasonTierUnknown, fmt.Sprintf("%s: layer %q is not in ClusterNetworkTopology %s", c.Where, must, scheduling.TopologyName)}
+	}
+	tier := int32(i) + t.NodeTier
+	return &Tiers{Mode: "hard", HighestTier: &tier}, notes, nil
+}
+
+// tiersAsSaid checks what is said, and passes it on: who reads it has tiers of its own.
+func (t Topology) tiersAsSaid(c *TopologyConstraint) (*Tiers, []Note, error) {
+	switch tiers := c.Tiers; {
+	case tiers.Mode != "" && !slices.Contains(modes, tiers.Mode):
+		return nil, nil, &Error{ReasonInvalid, badMode(c.Where+".mode", tiers.Mode)}
+	case tiers.HighestTier != nil && tiers.HighestTierName != "":
+		return nil, nil, &Error{ReasonInvalid, BothTiers}
+	case tiers.HighestTier != nil && *tiers.HighestTier < 0:
+		return nil, nil, &Error{ReasonInvalid, fmt.Sprintf("%s.highestTierAllowed: Invalid value: %d: %s", c.Where, *tiers.HighestTier, notNegative)}
+	case tiers.HighestTier == nil && tiers.HighestTierName == "" && !tiers.soft():
+		_, notes, err := t.rulesOfTiers(c)
+		return nil, notes, err
+	}
+	said := *c.Tiers
+	if said.Mode == "" {
+		said.Mode = "hard"
+	}
+	return &said, nil, nil
+}
+
+func tiersOfPack(c *TopologyConstraint, nodeTier int32) (*Tiers, []Note, error) {
+	switch required := c.Pack.Required; {
+	case required == LabelHostname:
+		return &Tiers{Mode: "hard", HighestTier: &nodeTier}, nil, nil
+	case required != "":
+		return &Tiers{Mode: "hard", HighestTierName: required}, nil, nil
+	case c.Pack.Preferred != "":
+		return &Tiers{Mode: "soft"}, nil, nil
+	}
+	return nil, nil, nil
+}

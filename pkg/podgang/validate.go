@@ -1,0 +1,334 @@
+package podgang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+)
+
+// Verdict is what admission says of an object: it is refused if there are errors.
+type Verdict struct {
+	Warnings []string
+	Errors   field.ErrorList
+}
+
+// And is what both say.
+func (v Verdict) And(w Verdict) Verdict {
+	return Verdict{slices.Concat(v.Warnings, w.Warnings), slices.Concat(v.Errors, w.Errors)}
+}
+
+func (v *Verdict) warn(format string, args ...any) {
+	v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...))
+}
+
+// since leaves out the errors that an object had before: who only changes something else is not kept from it.
+func (v Verdict) since(old Verdict) Verdict {
+	v.Errors = slices.DeleteFunc(slices.Clone(v.Errors), func(e *field.Error) bool {
+		return slices.ContainsFunc(old.Errors, func(o *field.Error) bool { return o.Error() == e.Error() })
+	})
+	return v
+}
+
+// Words of other projects, and ours where they have none.
+const (
+	notNegative = "must be greater than or equal to 0"
+	// BothTiers is Volcano's.
+	BothTiers = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously."
+	// NoSubGroups is LeaderWorkerSet's.
+	NoSubGroups = "cannot have subgroup-exclusive-topology without subGroupSize set"
+)
+
+var modes = []string{"hard", "soft"}
+
+// badMode is what is said of a mode that is not legal.
+func badMode(path, mode string) string {
+	return fmt.Sprintf(`%s: Unsupported value: %q: supported values: "hard", "soft"`, path, mode)
+}
+
+// ValidateLeaderWorkerSet checks spec.networkTopology and the annotations that say the same. old is what it was before
+// an update, nil at creation: where its pods are does not change any more, so neither does the field.
+func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
+	var in leaderWorkerSet
+	out := typed(lws, &in)
+	at := field.NewPath("spec", "networkTopology")
+	out = out.And(in.Spec.NetworkTopology.check(at))
+	if n := in.Spec.NetworkTopology; n != nil && n.HighestTierAllowed != nil && *n.HighestTierAllowed == 0 {
+		out.warn("%s.%s", at, OneNode)
+	}
+	out = out.And(checkAnnotations(lws.GetAnnotations()))
+	if _, subGroups, _ := unstructured.NestedMap(lws.Object, "spec", "leaderWorkerTemplate", "subGroupPolicy"); !subGroups {
+		if value, ok := lws.GetAnnotations()[annotationSubGroup]; ok {
+			out.Errors = append(out.Errors, field.Invalid(field.NewPath("metadata", "annotations").Key(annotationSubGroup), value, NoSubGroups))
+		}
+	}
+	if why := in.leaderFirst(lws); why != "" && len(in.topology(lws)) > 0 {
+		out.warn("gang minMember is 1 because %s", why)
+	}
+	if old == nil {
+		return out
+	}
+	var was leaderWorkerSet
+	if read(old, &was) == nil && !in.Spec.NetworkTopology.is(was.Spec.NetworkTopology) {
+		out.Errors = append(out.Errors, field.Invalid(at, in.Spec.NetworkTopology.String(), "field is immutable"))
+	}
+	return out.since(ValidateLeaderWorkerSet(old, nil))
+}
+
+// typed reads an object; one that cannot be read is refused.
+func typed(u *unstructured.Unstructured, into any) (out Verdict) {
+	if err := read(u, into); err != nil {
+		out.Errors = append(out.Errors, field.TypeInvalid(nil, u.GetName(), err.Error()))
+	}
+	return out
+}
+
+// check says what is wrong with a networkTopology.
+func (n *networkTopology) check(at *field.Path) (out Verdict) {
+	if n == nil {
+		return out
+	}
+	if n.Mode != "" && !slices.Contains(modes, n.Mode) {
+		out.Errors = append(out.Errors, field.NotSupported(at.Child("mode"), n.Mode, modes))
+	}
+	if k := n.HighestTierAllowed; k != nil && *k < 0 {
+		out.Errors = append(out.Errors, field.Invalid(at.Child("highestTierAllowed"), *k, notNegative))
+	}
+	switch {
+	case n.HighestTierAllowed != nil && n.HighestTierName != "":
+		out.Errors = append(out.Errors, field.Forbidden(at, BothTiers))
+	case n.Mode != "soft" && n.HighestTierAllowed == nil && n.HighestTierName == "":
+		out.warn("%s.mode is hard and no tier is given: that is no constraint; give highestTierAllowed", at)
+	}
+	return out
+}
+
+// is says whether two are the same.
+func (n *networkTopology) is(o *networkTopology) bool { return n.String() == o.String() }
+
+func (n *networkTopology) String() string {
+	if n == nil {
+		return "nothing"
+	}
+	tier := n.HighestTierName
+	if n.HighestTierAllowed != nil {
+		tier = fmt.Sprint(*n.HighestTierAllowed)
+	}
+	return fmt.Sprintf("mode %s, highest tier %s", n.Mode, tier)
+}
+
+// checkAnnotations checks the annotations that say how pods gather.
+func checkAnnotations(annotations map[string]string) (out Verdict) {
+	at := field.NewPath("metadata", "annotations")
+	if mode, ok := annotations[AnnotationMode]; ok && !slices.Contains(modes, mode) {
+		out.Errors = append(out.Errors, field.NotSupported(at.Key(AnnotationMode), mode, modes))
+	}
+	if tier, ok := annotations[AnnotationTier]; ok {
+		n, err := scheduling.ParseIndex(AnnotationTier, tier)
+		switch {
+		case err != nil:
+			out.Errors = append(out.Errors, field.Invalid(at.Key(AnnotationTier), tier, notNegative))
+		case n == 0:
+			out.warn("%s is 0: all pods of a group must run on the same node", AnnotationTier)
+		}
+	}
+	if spec, ok := annotations[scheduling.AnnotationTopologySpec]; ok {
+		if _, err := scheduling.ParseGatherSpec(spec); err != nil {
+			out.Errors = append(out.Errors, field.Invalid(at.Key(scheduling.AnnotationTopologySpec), spec, err.Error()))
+		}
+	}
+	return out
+}
+
+// ValidateVolcano checks Volcano's PodGroup or Job: networkTopology, and that of subGroupPolicy or of tasks.
+func ValidateVolcano(object, old *unstructured.Unstructured) Verdict {
+	var in struct {
+		Spec struct {
+			NetworkTopology *networkTopology `json:"networkTopology"`
+			SubGroupPolicy  []subGroupPolicy `json:"subGroupPolicy"`
+			Tasks           []struct {
+				Name            string          `json:"name"`
+				PartitionPolicy *subGroupPolicy `json:"partitionPolicy"`
+			} `json:"tasks"`
+		} `json:"spec"`
+	}
+	out := typed(object, &in)
+	spec := field.NewPath("spec")
+	out = out.And(in.Spec.NetworkTopology.check(spec.Child("networkTopology")))
+	for i, p := range in.Spec.SubGroupPolicy {
+		out = out.And(p.NetworkTopology.check(spec.Child("subGroupPolicy").Index(i).Child("networkTopology")).in("in subGroupPolicy '" + p.Name + "': "))
+	}
+	for i, t := range in.Spec.Tasks {
+		if t.PartitionPolicy != nil {
+			out = out.And(t.PartitionPolicy.NetworkTopology.check(spec.Child("tasks").Index(i).Child("partitionPolicy", "networkTopology")).in("in task '" + t.Name + "': "))
+		}
+	}
+	if old != nil {
+		out = out.since(ValidateVolcano(old, nil))
+	}
+	return out
+}
+
+// in says of which part of the object errors are that are forbidden there.
+func (v Verdict) in(where string) Verdict {
+	for _, e := range v.Errors {
+		if e.Type == field.ErrorTypeForbidden {
+			e.Detail = where + e.Detail
+		}
+	}
+	return v
+}
+
+type sigsPodGroup struct {
+	Spec struct {
+		MinMember *int32 `json:"minMember"`
+	} `json:"spec"`
+}
+
+// ValidatePodGroup checks a PodGroup of scheduling.sigs.k8s.io or scheduling.x-k8s.io. A rule for a layer that the
+// topology does not have is a warning: it may come later.
+func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Verdict {
+	var in sigsPodGroup
+	out := typed(pg, &in)
+	at := field.NewPath("metadata", "annotations")
+	annotations := pg.GetAnnotations()
+	bad := func(key string, err error) {
+		if err != nil {
+			out.Errors = append(out.Errors, field.Invalid(at.Key(key), annotations[key], err.Error()))
+		}
+	}
+	least := 1
+	if n := in.Spec.MinMember; n != nil {
+		if least = int(*n); *n < 1 {
+			out.Errors = append(out.Errors, field.Invalid(field.NewPath("spec", "minMember"), *n, "must be greater than or equal to 1"))
+		}
+	}
+	if value, ok := annotations[scheduling.AnnotationTotalNumber]; ok {
+		n, err := scheduling.ParseTotalNumber(value)
+		if err == nil && n < least {
+			err = fmt.Errorf("must be greater than or equal to spec.minMember, %d", least)
+		}
+		bad(scheduling.AnnotationTotalNumber, err)
+	}
+	if value, ok := annotations[scheduling.AnnotationGroups]; ok {
+		groups, err := scheduling.ParseGroups(value)
+		if self := pg.GetNamespace() + "/" + pg.GetName(); err == nil && len(groups) > 0 && !slices.Contains(groups, self) {
+			err = fmt.Errorf("must list %s itself", self)
+		}
+		bad(scheduling.AnnotationGroups, err)
+	}
+	if value, ok := annotations[scheduling.AnnotationMode]; ok {
+		_, err := scheduling.ParseMode(value)
+		bad(scheduling.AnnotationMode, err)
+	}
+	if value, ok := annotations[scheduling.AnnotationMatchPolicy]; ok {
+		_, err := scheduling.ParseMatchPolicy(value)
+		bad(scheduling.AnnotationMatchPolicy, err)
+	}
+	if value, ok := annotations[scheduling.AnnotationTopologySpec]; ok {
+		spec, err := scheduling.ParseGatherSpec(value)
+		bad(scheduling.AnnotationTopologySpec, err)
+		for i := range rulesOf(spec) {
+			if layer := spec.Rules[i].Layer; !topology.has(layer) {
+				out.warn("%s: layer %q is not in ClusterNetworkTopology %s", scheduling.AnnotationTopologySpec, layer, scheduling.TopologyName)
+			}
+		}
+	}
+	if old != nil {
+		out = out.since(ValidatePodGroup(old, nil, topology))
+	}
+	return out
+}
+
+func rulesOf(spec *scheduling.GatherSpec) []scheduling.GatherRule {
+	if spec == nil {
+		return nil
+	}
+	return spec.Rules
+}
+
+// ValidateSiblings warns of PodGroups of one GangGroup that carry other rules. Those of scope PodGroup are each one's own;
+// what they say of all must be the same, or Muster refuses the gang, and Koordinator uses what it looks at first.
+func ValidateSiblings(pg *unstructured.Unstructured, siblings []*unstructured.Unstructured) (out Verdict) {
+	mine := shared(pg)
+	for _, other := range siblings {
+		if shared(other) != mine {
+			out.warn("%s differs from that of PodGroup %s/%s in the same GangGroup: Muster refuses the gang, and Koordinator uses the one that it looks at first; a rule of one PodGroup alone has scope PodGroup",
+				scheduling.AnnotationTopologySpec, other.GetNamespace(), other.GetName())
+		}
+	}
+	return out
+}
+
+// shared are the rules of a PodGroup that are about its whole GangGroup; those that cannot be read as they stand.
+func shared(pg *unstructured.Unstructured) string {
+	value := pg.GetAnnotations()[scheduling.AnnotationTopologySpec]
+	spec, err := scheduling.ParseGatherSpec(value)
+	if err != nil {
+		return value
+	}
+	spec.Rules = slices.DeleteFunc(spec.Rules, func(r scheduling.GatherRule) bool { return r.Scope == scheduling.ScopePodGroup })
+	slices.SortFunc(spec.Rules, func(a, b scheduling.GatherRule) int { return strings.Compare(a.Layer, b.Layer) })
+	return SpecJSON(spec)
+}
+
+// CliqueSetRules are what a backend cannot do for PodCliqueSets.
+type CliqueSetRules struct {
+	Backend         string // for messages
+	NoMNNVL         bool   // multi-node NVLink
+	NoScalingGroups bool   // rules for the cliques of a scaling group together
+}
+
+// Annotations of Grove that ask for multi-node NVLink, of an older and of the current version.
+const (
+	annotationAutoMNNVL  = "grove.io/auto-mnnvl"
+	annotationMNNVLGroup = "grove.io/mnnvl-group"
+)
+
+// ValidatePodCliqueSet checks a PodCliqueSet whose pods are a backend's. One that was there before the backend, and says
+// the same as then, stays updatable. Other objects are not looked at.
+func ValidatePodCliqueSet(pcs, old *unstructured.Unstructured, rules CliqueSetRules) Verdict {
+	if pcs.GetKind() != string(PodCliqueSet) {
+		return Verdict{}
+	}
+	var in podCliqueSet
+	out := typed(pcs, &in)
+	at := field.NewPath("spec", "template")
+	if rules.NoMNNVL {
+		out.Errors = append(out.Errors, mnnvl(field.NewPath("metadata", "annotations"), pcs.GetAnnotations(), rules.Backend)...)
+		for _, c := range in.Spec.Template.Cliques {
+			out.Errors = append(out.Errors, mnnvl(at.Child("cliques").Key(c.Name).Child("annotations"), c.Annotations, rules.Backend)...)
+		}
+		for _, g := range in.Spec.Template.PodCliqueScalingGroups {
+			out.Errors = append(out.Errors, mnnvl(at.Child("podCliqueScalingGroups").Key(g.Name).Child("annotations"), g.Annotations, rules.Backend)...)
+		}
+	}
+	for _, g := range in.Spec.Template.PodCliqueScalingGroups {
+		if rules.NoScalingGroups && g.TopologyConstraint != nil {
+			out.Errors = append(out.Errors, field.Forbidden(at.Child("podCliqueScalingGroups").Key(g.Name).Child("topologyConstraint"),
+				fmt.Sprintf("%s backend does not support topologyConstraint on PodCliqueScalingGroup %q", rules.Backend, g.Name)))
+		}
+	}
+	if old != nil && slices.Equal(SchedulerNames(pcs), SchedulerNames(old)) {
+		out = out.since(ValidatePodCliqueSet(old, nil, rules))
+	}
+	return out
+}
+
+// mnnvl refuses annotations that ask for multi-node NVLink.
+func mnnvl(at *field.Path, annotations map[string]string, backend string) (out field.ErrorList) {
+	for key, asks := range map[string]bool{
+		annotationAutoMNNVL:  annotations[annotationAutoMNNVL] == "enabled",
+		annotationMNNVLGroup: annotations[annotationMNNVLGroup] != "" && annotations[annotationMNNVLGroup] != "none",
+	} {
+		if asks {
+			out = append(out, field.Invalid(at.Key(key), annotations[key], backend+" backend does not support MNNVL; remove the annotation or use kai-scheduler"))
+		}
+	}
+	slices.SortFunc(out, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return out
+}
