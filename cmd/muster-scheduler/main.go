@@ -1,83 +1,12 @@
 // Command muster-scheduler is the stock kube-scheduler with the Coscheduling plugin in
-// every profile. It decides nothing: see pkg/kube/plugin.
+// every profile. Everything of it is in pkg/kube/command, so that others can make a
+// scheduler with plugins of their own: see docs/extend.md.
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/runtime"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients, queues and the election
-	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
-	"k8s.io/kubernetes/cmd/kube-scheduler/app"
-	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-	"k8s.io/kubernetes/pkg/features"
-	"k8s.io/kubernetes/pkg/scheduler"
-
-	"github.com/muster-scheduler/muster/pkg/apis/config"
-	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
-	"github.com/muster-scheduler/muster/pkg/kube/connect"
-	"github.com/muster-scheduler/muster/pkg/kube/pace"
-	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/command"
 )
 
-const about = `muster-scheduler schedules gangs of pods, which start together and sit close
-together on the network, and all other pods as kube-scheduler does. It is the
-kube-scheduler with the plugin Coscheduling in every profile; all flags and the
-KubeSchedulerConfiguration are kube-scheduler's. Without --config it serves pods
-with spec.schedulerName muster-scheduler.`
-
-func main() {
-	runtime.Must(saveNominations())
-	os.Exit(cli.Run(newCommand()))
-}
-
-// saveNominations leaves out, unless --feature-gates says otherwise, that every member's
-// node is written to its status while it waits for the others of a gang that is planned:
-// that is a write per pod, and all of them before the first binding. The nodes of gangs that wait
-// for victims are written all the same. See docs/decisions/0011-nominations.md.
-func saveNominations() error {
-	return utilfeature.DefaultMutableFeatureGate.OverrideDefault(features.NominatedNodeNameForExpectation, false)
-}
-
-func newCommand() *cobra.Command {
-	manage, leader := true, &leadership{}
-	config.InstallDefaults()
-	leader.watchConfiguration()
-	lane := pace.New(pace.Options{Quiet: plugin.IsMember})
-	var shared *plugin.Shared
-	ours := plugin.Factories(plugin.Options{
-		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy,
-		Started: func(s *plugin.Shared) { shared = s },
-	})
-	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) {
-		leader.settled = true
-		watchConfiguration(ctx, opts.ConfigFile, cfg, sched, shared)
-	}
-	var plugins []app.Option
-	for name, factory := range ours {
-		plugins = append(plugins, app.WithPlugin(name, factory))
-	}
-	cmd := newSchedulerCommand(lane, made, plugins...)
-	leader.flag = cmd.Flags().Lookup("leader-elect")
-	cmd.Long = about
-
-	own := config.Flags(&manage)
-	cmd.Flags().AddFlagSet(own)
-	if f := cmd.Flags().Lookup("leader-elect-resource-name"); f != nil {
-		f.DefValue = scheduling.SchedulerName // what config.InstallDefaults makes of an empty one
-	}
-
-	help := cmd.HelpFunc()
-	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		help(cmd, args)
-		fmt.Fprintf(cmd.OutOrStdout(), "\nMuster flags:\n\n%s", own.FlagUsages())
-	})
-	return cmd
-}
+func main() { os.Exit(command.Main(command.Options{})) }

@@ -1,26 +1,11 @@
-package main
+package command
 
 import (
-	"bytes"
 	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/muster-scheduler/muster/pkg/version"
 )
-
-// TestVersion: which Muster, and then kube-scheduler's own line. Nothing is started.
-func TestVersion(t *testing.T) {
-	var out bytes.Buffer
-	cmd := newCommand()
-	cmd.SetArgs([]string{"--version", "--config=no-such-file"})
-	cmd.SetOut(&out)
-	require.NoError(t, cmd.ExecuteContext(t.Context()))
-	require.NoError(t, cmd.Flags().Set("version", "false"), "it is one for the whole process")
-	require.Equal(t, version.Get().String()+"\n", out.String())
-	require.Regexp(t, `\nKubernetes v1\.[0-9]+\.[0-9]+\n$`, out.String())
-}
 
 // TestBadFlags: the scheduler does not start, and names the flag and its value. What
 // may be wrong in a configuration is in test/e2e: a process can read only one.
@@ -38,7 +23,7 @@ func TestBadFlags(t *testing.T) {
 		// The last one: gates are kept for the whole process.
 		{[]string{"--feature-gates=NoSuchGate=true"}, `unrecognized feature gate: NoSuchGate`},
 	} {
-		cmd := newCommand()
+		cmd := New(Options{})
 		cmd.SetArgs(c.args)
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
