@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +22,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/manifests"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
@@ -33,16 +34,24 @@ type bench struct {
 	client  kubernetes.Interface
 	binder  kubernetes.Interface // for what the bench does in a contender's place
 	dynamic dynamic.Interface
-	stock   string // path of kube-scheduler
-	muster  string // path of muster-scheduler
-	before  string // path of another build of it
+	stock   string           // path of kube-scheduler
+	muster  string           // path of muster-scheduler
+	before  string           // path of another build of it
+	foreign map[string]built // by contender
+	quotas  int              // how many there are while a contender has some
 	nodes   int
 	spines  map[string]string // by node
 	timeout time.Duration
+	vain    bool
+	unlike  bool
 	drains  int
 }
 
-var musterGroups = schema.GroupVersionResource{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+// built is another project's program, and its CRDs.
+type built struct {
+	program string
+	crds    fs.FS
+}
 
 // clients is how many requests the bench has under way when it makes things.
 const clients = 32
@@ -50,6 +59,10 @@ const clients = 32
 // start brings up a control plane that serves what every contender needs.
 func start(ctx context.Context, o options, count int) (*bench, error) {
 	programs, err := localcluster.Binaries(ctx, os.Stderr, localcluster.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	foreign, err := buildForeign(ctx, o.contenders)
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +77,29 @@ func start(ctx context.Context, o options, count int) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{
-		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, before: o.before, nodes: count,
-		own: newLedger(), spines: map[string]string{}, timeout: o.timeout,
+		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, before: o.before, foreign: foreign, quotas: o.quotas, nodes: count,
+		own: newLedger(), spines: map[string]string{}, timeout: o.timeout, vain: o.vain, unlike: o.unlike,
 	}
 	if err := b.prepare(ctx, o); err != nil {
 		return nil, errors.Join(err, cluster.Stop())
 	}
 	return b, nil
+}
+
+// buildForeign builds the programs of other projects that take part.
+func buildForeign(ctx context.Context, names []string) (map[string]built, error) {
+	all := map[string]built{}
+	for _, c := range contenders {
+		if c.foreign == nil || !slices.Contains(names, c.name) {
+			continue
+		}
+		program, crds, err := c.foreign.build(ctx, os.Stderr)
+		if err != nil {
+			return nil, err
+		}
+		all[c.name] = built{program, crds}
+	}
+	return all, nil
 }
 
 func (b *bench) prepare(ctx context.Context, o options) error {
@@ -85,12 +114,20 @@ func (b *bench) prepare(ctx context.Context, o options) error {
 	if err := b.cluster.Apply(ctx, topology); err != nil {
 		return err
 	}
+	if b.quotas > 0 {
+		if err := b.serveQuotas(ctx); err != nil {
+			return err
+		}
+	}
 	all := nodes(b.nodes)
 	for _, n := range all {
 		b.spines[n.Name] = n.Labels[localcluster.SpineLabel]
 	}
 	began := time.Now()
 	if err := b.cluster.AddNodes(ctx, all); err != nil {
+		return err
+	}
+	if err := b.offerDevices(ctx, o.shapes, all); err != nil {
 		return err
 	}
 	progress("%d nodes in %d spines, %s", len(all), len(all)/nodesPerSpine, time.Since(began).Round(time.Second))
@@ -133,8 +170,14 @@ func (b *bench) create(ctx context.Context, c contender, s Shape, gangs []string
 		if c.dress != nil {
 			c.dress(p, i, s)
 		}
-		_, err := b.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
-		return err
+		if c.quotas {
+			p.Labels[quotaLabel] = quotaName(i / s.Pods % b.quotas)
+		}
+		made, err := b.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
+		if err != nil || !s.Claims {
+			return err
+		}
+		return b.createClaim(ctx, made, s)
 	})
 }
 
@@ -144,22 +187,22 @@ func (b *bench) createGroup(ctx context.Context, group runtime.Object) error {
 		_, err := b.client.SchedulingV1beta1().PodGroups(g.Namespace).Create(ctx, g, metav1.CreateOptions{})
 		return err
 	case *unstructured.Unstructured:
-		_, err := b.dynamic.Resource(musterGroups).Namespace(g.GetNamespace()).Create(ctx, g, metav1.CreateOptions{})
+		_, err := b.dynamic.Resource(sigsGroups).Namespace(g.GetNamespace()).Create(ctx, g, metav1.CreateOptions{})
 		return err
 	}
 	return fmt.Errorf("cannot create a %T", group)
 }
 
 // clean removes what a drain made, and returns when the pods are gone.
-func (b *bench) clean(ctx context.Context, c contender, drain string) error {
-	if err := b.deletePods(ctx, perfLabel+"="+drain); err != nil || c.group == nil {
+func (b *bench) clean(ctx context.Context, c contender, s Shape, drain string) error {
+	err := b.deletePods(ctx, perfLabel+"="+drain)
+	if err == nil && s.Claims {
+		err = b.deleteClaims(ctx, drain)
+	}
+	if err != nil || c.group == nil {
 		return err
 	}
-	all := metav1.ListOptions{}
-	if c.program == musterProgram {
-		return b.dynamic.Resource(musterGroups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
-	}
-	return b.client.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
+	return b.dynamic.Resource(c.groups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 }
 
 // deletePods deletes those that a label selector selects.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Churn is what a backlog costs that does not fit, and whether it is bound once it does.
@@ -79,8 +82,11 @@ func (b *bench) churn(ctx context.Context, c contender, s Shape, during time.Dur
 		taken: newOccupancy(nodes(b.nodes), b.spines, c, s), occupants: &occupants{bench: b, names: map[string]string{}},
 		ending: newEnding(b, c, s),
 	}
+	if b.vain {
+		r.occupants.less = r.taken.less()
+	}
 	r.out = &Churn{Contender: c.name, Shape: s, Nodes: b.nodes, Free: r.taken.most()}
-	err := errors.Join(r.launched(ctx, during), r.occupants.leave(ctx), b.clean(ctx, c, r.name))
+	err := errors.Join(r.launched(ctx, during), r.occupants.leave(ctx), b.clean(ctx, c, s, r.name))
 	if err != nil {
 		r.fails("%v", err)
 	}
@@ -174,10 +180,21 @@ func (r *churning) measured(ctx context.Context, name string, do func(context.Co
 func (r *churning) refused(ctx context.Context, out *Phase) error {
 	began := time.Now()
 	gangs := r.shape.gangs(r.name)
-	if err := r.create(ctx, r.contender, r.shape, gangs, r.shape.pods(r.name, gangs)); err != nil {
+	if err := r.create(ctx, r.contender, r.shape, gangs, r.backlog(gangs)); err != nil {
 		return err
 	}
 	return r.settle(ctx, out, began)
+}
+
+// backlog makes the pods of the gangs. Where these are unlike, each asks for a thousandth of a processor more than the one before.
+func (r *churning) backlog(gangs []string) []*v1.Pod {
+	pods := r.shape.pods(r.name, gangs)
+	if r.unlike {
+		for i, p := range pods {
+			p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = *resource.NewMilliQuantity(int64(1+i/r.shape.Pods), resource.DecimalSI)
+		}
+	}
+	return pods
 }
 
 func (r *churning) idle(ctx context.Context, out *Phase) error {
@@ -272,7 +289,7 @@ func (r *churning) drain(ctx context.Context, out *Phase) (err error) {
 	default:
 		return nil // the first one is there still
 	}
-	if err := r.clean(ctx, r.contender, r.name); err != nil {
+	if err := r.clean(ctx, r.contender, r.shape, r.name); err != nil {
 		return err
 	}
 	r.drains++
@@ -285,7 +302,7 @@ func (r *churning) drain(ctx context.Context, out *Phase) (err error) {
 		return err
 	}
 	gangs := r.shape.gangs(r.name)
-	err = r.create(ctx, r.contender, r.shape, gangs, r.shape.pods(r.name, gangs))
+	err = r.create(ctx, r.contender, r.shape, gangs, r.backlog(gangs))
 	if err == nil {
 		err = r.seen.all(ctx, r.seen.created)
 	}

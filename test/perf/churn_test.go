@@ -28,7 +28,26 @@ func TestParse(t *testing.T) {
 	_, err = parse([]string{"-churn", "20s", "-shapes", "8x8x1"})
 	require.ErrorContains(t, err, "whole-node pods")
 	_, err = parse([]string{"-churn", "20s", "-contenders", "floor"})
-	require.ErrorContains(t, err, "want some of stock,stock-gang,stock-gang-topology,muster")
+	require.ErrorContains(t, err, "want some of stock,stock-gang,stock-gang-topology,koordinator,muster")
+}
+
+// TestVain: all that a gang may evict, and all that is free, is one node too few for it.
+func TestVain(t *testing.T) {
+	all, spine := nodes(2*nodesPerSpine), map[string]string{}
+	for _, n := range all {
+		spine[n.Name] = n.Labels[localcluster.SpineLabel]
+	}
+	o := newOccupancy(all, spine, contender{gathers: true}, Shape{Gangs: 3, Pods: leastInVain, GPUs: 8})
+	less := map[string]int{}
+	for n := range o.less() {
+		less[spine[n]]++
+	}
+	require.Equal(t, map[string]int{"spine-0": mostFree, "spine-1": mostFree}, less)
+	require.Equal(t, leastInVain-1, mostFree+o.most())
+	_, err := parse([]string{"-churn", "20s", "-vain", "-shapes", "8x7"})
+	require.ErrorContains(t, err, "gangs of at least 8 pods")
+	_, err = parse([]string{"-vain"})
+	require.ErrorContains(t, err, "want -churn")
 }
 
 // TestOccupancy: whatever changes, a gang never finds room, not for a moment.

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"io/fs"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
@@ -17,21 +21,34 @@ type contender struct {
 	name string
 	// program is the scheduler's; none binds by itself.
 	program string
-	gates   string // --feature-gates
-	profile string // schedulerName
-	before  bool   // it is another build of Muster, which only a flag brings in
-	whole   bool   // gangs start whole or not at all
-	gathers bool   // gangs stay in one spine
+	gates   string   // --feature-gates
+	profile string   // schedulerName
+	foreign *foreign // it is another project's; nil: it is Kubernetes' or ours
+	before  bool     // it is another build of Muster, which only a flag brings in
+	quotas  bool     // its gangs have quotas; only a flag brings it in
+	whole   bool     // gangs start whole or not at all
+	gathers bool     // gangs stay in one spine
 	only    func(Shape) bool
 	// dress makes a pod one of the contender's; i counts through the backlog.
 	dress func(p *v1.Pod, i int, s Shape)
-	// group makes what a gang needs besides its pods; nil is nothing.
-	group func(gang string, s Shape) runtime.Object
+	// group makes what a gang needs besides its pods, of the kind groups; nil is nothing.
+	group  func(gang string, s Shape) runtime.Object
+	groups schema.GroupVersionResource
+}
+
+// foreign is what there is to know of another project's scheduler, so that it is one file.
+type foreign struct {
+	// build returns its program and the CRDs that it reads, building what is missing.
+	build func(ctx context.Context, progress io.Writer) (program string, crds fs.FS, err error)
+	flags []string
+	// config is its configuration, with no more in it than what is measured.
+	config func(kubeconfig string) string
 }
 
 const (
 	musterProgram = "muster-scheduler"
 	beforeName    = "muster-before"
+	quotasName    = "muster-quotas"
 	stockProgram  = string(localcluster.Scheduler)
 	nativeGates   = "GenericWorkload=true"
 	topologyGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
@@ -39,36 +56,49 @@ const (
 	stockProfile  = v1.DefaultSchedulerName
 )
 
+// The kinds of PodGroups: Kubernetes' own, and the one that Koordinator and Muster read.
+var (
+	nativeGroups = schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
+	sigsGroups   = schema.GroupVersionResource{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+)
+
 // contenders are measured in this order. The first two are what the others are
 // compared with.
 var contenders = []contender{
-	{name: "floor"},
+	{name: "floor", only: func(s Shape) bool { return !s.Claims }}, // it gives nobody devices
 	{name: "stock", program: stockProgram, profile: stockProfile},
 	{name: "stock-pinned", program: stockProgram, profile: stockProfile, dress: pin},
 	{
 		name: "stock-gang", program: stockProgram, profile: stockProfile, gates: nativeGates,
-		whole: true, dress: join, group: nativeGroup(false),
+		whole: true, dress: join, group: nativeGroup(false), groups: nativeGroups,
 	},
 	{
 		name: "stock-gang-topology", program: stockProgram, profile: stockProfile, gates: topologyGates,
-		whole: true, gathers: true, dress: join, group: nativeGroup(true),
+		whole: true, gathers: true, dress: join, group: nativeGroup(true), groups: nativeGroups,
 		only: func(s Shape) bool { return !s.Prefer }, // its constraints are required ones
 	},
+	koordinator,
 	{
 		name: beforeName, program: musterProgram, profile: musterProfile, before: true,
-		whole: true, gathers: true, dress: label, group: musterGroup,
+		whole: true, gathers: true, dress: label, group: sigsGroup, groups: sigsGroups,
 	},
 	{
 		name: "muster", program: musterProgram, profile: musterProfile,
-		whole: true, gathers: true, dress: label, group: musterGroup,
+		whole: true, gathers: true, dress: label, group: sigsGroup, groups: sigsGroups,
+	},
+	{
+		name: quotasName, program: musterProgram, profile: musterProfile, quotas: true,
+		whole: true, gathers: true, dress: label, group: sigsGroup, groups: sigsGroups,
 	},
 }
 
 // drains says that it can bind a backlog: everybody can.
-func (c contender) drains() bool { return !c.before }
+func (c contender) drains() bool { return !c.before && !c.quotas }
 
 // churns says that it can refuse one: it has a scheduler, and its pods may go anywhere.
-func (c contender) churns() bool { return c.program != "" && c.name != "stock-pinned" && !c.before }
+func (c contender) churns() bool {
+	return c.program != "" && c.name != "stock-pinned" && !c.before && !c.quotas
+}
 
 // names lists the contenders that take part in something.
 func names(takesPart func(contender) bool) (out []string) {
@@ -120,7 +150,7 @@ func nativeGroup(topology bool) func(string, Shape) runtime.Object {
 
 func label(p *v1.Pod, _ int, _ Shape) { p.Labels[podGroupsLabel] = p.Labels[gangLabel] }
 
-func musterGroup(gang string, s Shape) runtime.Object {
+func sigsGroup(gang string, s Shape) runtime.Object {
 	strategy := "MustGather"
 	if s.Prefer {
 		strategy = "PreferGather"
@@ -143,6 +173,9 @@ func musterGroup(gang string, s Shape) runtime.Object {
 // config is the scheduler's configuration: as shipped, but clients are not slowed down,
 // and nobody waits for a lease.
 func (c contender) config(kubeconfig string) string {
+	if c.foreign != nil {
+		return c.foreign.config(kubeconfig)
+	}
 	return fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: %q, qps: 100000, burst: 100000}

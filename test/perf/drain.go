@@ -100,7 +100,12 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, r
 	}
 	r.usage(before, after)
 	r.Failures = b.check(c, s, seen)
-	return r, b.clean(ctx, c, name)
+	wrong, err := b.checkClaims(ctx, name, s, seen)
+	if err != nil {
+		return nil, err
+	}
+	r.Failures = append(r.Failures, wrong...)
+	return r, b.clean(ctx, c, s, name)
 }
 
 // Events and the like may come after the last binding: they count, too.

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/muster-scheduler/muster/manifests"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
@@ -17,12 +19,8 @@ func (b *bench) launch(ctx context.Context, c contender) (*scheduler, error) {
 	if err := os.WriteFile(file, []byte(c.config(b.cluster.Kubeconfig())), 0o644); err != nil {
 		return nil, err
 	}
-	path := b.stock
-	if c.program == musterProgram {
-		path = b.muster
-		if c.before {
-			path = b.before
-		}
+	if err := b.cluster.ApplyCRDs(ctx, b.crds(c)); err != nil {
+		return nil, err
 	}
 	port, err := localcluster.FreePort()
 	if err != nil {
@@ -36,7 +34,10 @@ func (b *bench) launch(ctx context.Context, c contender) (*scheduler, error) {
 	if c.gates != "" {
 		args = append(args, "--feature-gates="+c.gates)
 	}
-	process, err := b.cluster.Launch(ctx, path, args...)
+	if c.foreign != nil {
+		args = append(args, c.foreign.flags...)
+	}
+	process, err := b.cluster.Launch(ctx, b.path(c), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +52,28 @@ func (b *bench) launch(ctx context.Context, c contender) (*scheduler, error) {
 		return nil, fmt.Errorf("%s does not bind a first pod: %w; its log ends with\n%s", c.name, err, lastLines(p.Log()))
 	}
 	return p, nil
+}
+
+// path is where a contender's program is.
+func (b *bench) path(c contender) string {
+	switch {
+	case c.foreign != nil:
+		return b.foreign[c.name].program
+	case c.before:
+		return b.before
+	case c.program == musterProgram:
+		return b.muster
+	}
+	return b.stock
+}
+
+// crds are those with which a contender is run. Two projects have some of the same names, and a scheduler that
+// writes a status where the other's form has none would write for nothing, or again and again.
+func (b *bench) crds(c contender) fs.FS {
+	if c.foreign != nil {
+		return b.foreign[c.name].crds
+	}
+	return manifests.CRDs
 }
 
 // startsWithin bounds how long a scheduler may take until it tells its metrics.

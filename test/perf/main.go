@@ -4,6 +4,7 @@
 // fit. See docs/performance.md.
 //
 //	go run ./test/perf -nodes 2048,8192 -json bench.json -svg bench.svg
+//	go run ./test/perf -contenders muster -quotas 500 -rounds 5
 //	go run ./test/perf -churn 5m -json bench-churn.json
 package main
 
@@ -109,7 +110,13 @@ func (r *Report) sort(shapes []Shape) {
 }
 
 // contend measures one contender at every shape.
-func (b *bench) contend(ctx context.Context, o options, c contender, report *Report) error {
+func (b *bench) contend(ctx context.Context, o options, c contender, report *Report) (err error) {
+	if c.quotas {
+		if err := b.makeQuotas(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.dropQuotas(ctx)) }()
+	}
 	if o.churn == 0 {
 		results, err := b.drainAll(ctx, o, c)
 		report.Results = append(report.Results, results...)
@@ -153,7 +160,7 @@ func (b *bench) drainAll(ctx context.Context, o options, c contender) (all []*Re
 }
 
 // medians keeps of equal drains, in the order in which their first ones stand, the one in
-// the middle. What went wrong in any of them is kept.
+// the middle, with the processor time that is in the middle. What went wrong in any of them is kept.
 func medians(all []*Result) (out []*Result) {
 	type key struct {
 		contender string
@@ -178,6 +185,8 @@ func medians(all []*Result) (out []*Result) {
 		}
 		slices.SortStableFunc(rounds, func(x, y *Result) int { return cmp.Compare(x.PodsPerS, y.PodsPerS) })
 		middle := *rounds[len(rounds)/2]
+		slices.SortStableFunc(rounds, func(x, y *Result) int { return cmp.Compare(x.CPU, y.CPU) })
+		middle.CPU = rounds[len(rounds)/2].CPU
 		middle.Failures = failures
 		out = append(out, &middle)
 	}

@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
-
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 )
 
 // mostMessage is the longest message that Muster may write, in bytes.
@@ -42,11 +40,8 @@ func (b *bench) listen(ctx context.Context, c contender, drain string) (*message
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(b.dynamic, 0, metav1.NamespaceDefault, nil)
 	m := &messages{prefix: drain + "-", end: end, ended: factory.Shutdown}
 	kinds := []schema.GroupVersionResource{v1.SchemeGroupVersion.WithResource("pods"), v1.SchemeGroupVersion.WithResource("events")}
-	switch {
-	case c.program == musterProgram:
-		kinds = append(kinds, musterGroups)
-	case c.group != nil:
-		kinds = append(kinds, schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"))
+	if c.group != nil {
+		kinds = append(kinds, c.groups)
 	}
 	for _, k := range kinds {
 		_, err := factory.ForResource(k).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
 // occupancy says which nodes are taken by others, each by one pod. In every spine a few
@@ -29,6 +34,21 @@ type ring struct {
 
 // mostFree is how many nodes are free in a spine, but for the one with one more.
 const mostFree = 3
+
+// leastInVain is the smallest gang for which the free nodes of a spine and those of whoever matters less are too few: as many
+// are free at the most as mostFree and one, and mostFree pods matter less.
+const leastInVain = 2*mostFree + 2
+
+// less lists nodes of every spine, as many as mostFree; a pod there matters less than the backlog.
+func (o *occupancy) less() map[string]bool {
+	on := map[string]bool{}
+	for _, r := range o.spines {
+		for _, n := range r.nodes[len(r.nodes)-mostFree:] {
+			on[n] = true
+		}
+	}
+	return on
+}
 
 // newOccupancy leaves room in every spine, but not for a gang. Where pods are bound one by
 // one there is none at all, and nobody may move.
@@ -100,13 +120,34 @@ func (r *ring) at(i int) string { return r.nodes[(r.first+i)%len(r.nodes)] }
 type occupants struct {
 	*bench
 	names map[string]string // by node
+	less  map[string]bool   // nodes whose pod matters less than the backlog
 	made  int
+}
+
+// lessImportant is the class of pods that the backlog may evict.
+const lessImportant = "perf-less-important"
+
+// class makes the class of those that matter less, if there are any.
+func (o *occupants) class(ctx context.Context) error {
+	if len(o.less) == 0 {
+		return nil
+	}
+	_, err := o.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: lessImportant}, Value: -100,
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return errors.Join(err, localcluster.AwaitClasses(ctx, o.client))
 }
 
 const occupantLabel = "perf-occupant"
 
 // fill has a running pod on every node of a list.
 func (o *occupants) fill(ctx context.Context, nodes []string) error {
+	if err := o.class(ctx); err != nil {
+		return err
+	}
 	pods := make([]*v1.Pod, len(nodes))
 	for i, n := range nodes {
 		pods[i] = o.next(n)
@@ -133,6 +174,9 @@ func (o *occupants) next(node string) *v1.Pod {
 	pod := one.pods("", []string{fmt.Sprintf("occupant-%d", o.made)})[0]
 	pod.Labels = map[string]string{occupantLabel: ""}
 	pod.Spec.NodeName, pod.Spec.SchedulerName = node, "nobody"
+	if o.less[node] {
+		pod.Spec.PriorityClassName = lessImportant
+	}
 	o.names[node] = pod.Name
 	return pod
 }

@@ -17,9 +17,12 @@ type options struct {
 	rounds     int
 	running    bool
 	churn      time.Duration // 0: drains are measured
+	vain       bool          // what evictions could not help is asked of a churn
+	unlike     bool          // no two gangs of a churn ask for the same
 	timeout    time.Duration
 	muster     string
 	before     string // another build of it; "" for none
+	quotas     int    // how many there are for a contender with quotas; 0: there is none
 	root       string
 	json, svg  string
 }
@@ -41,14 +44,17 @@ func parse(args []string) (o options, err error) {
 		return fmt.Sprintf("%s (default %s; with -churn %s)", what, drains, churn)
 	}
 	flags.StringVar(&l.nodes, "nodes", "", usual("sizes of the cluster, multiples of "+strconv.Itoa(nodesPerSpine), ofDrains.nodes, ofChurn.nodes))
-	flags.StringVar(&l.shapes, "shapes", "", usual("backlogs, GANGSxPODS[xGPUS][p]; p is PreferGather. A shape that a cluster has no room for is left out", ofDrains.shapes, ofChurn.shapes))
+	flags.StringVar(&l.shapes, "shapes", "", usual("backlogs, GANGSxPODS[xGPUS][c][p]; c is GPUs by ResourceClaims, p is PreferGather. A shape that a cluster has no room for is left out", ofDrains.shapes, ofChurn.shapes))
 	flags.StringVar(&l.contenders, "contenders", "", usual("who is measured", ofDrains.contenders, ofChurn.contenders))
 	flags.IntVar(&o.rounds, "rounds", 1, "how often each drain is made; the median counts")
 	flags.BoolVar(&o.running, "running", true, "also drain while pods come, at the first shape")
 	flags.DurationVar(&o.churn, "churn", 0, "instead of drains: what a backlog costs that does not fit, while for so long a pod a second is replaced or moved")
+	flags.BoolVar(&o.vain, "vain", false, "with -churn: a few others in each spine matter less than the backlog, so that it would evict, and all of them are too few")
+	flags.BoolVar(&o.unlike, "unlike", false, "with -churn: no two gangs ask for the same")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "of one drain, and of each part of a churn")
 	flags.StringVar(&o.muster, "muster", "bin/muster-scheduler", "path of the scheduler")
 	flags.StringVar(&o.before, "before", "", "path of another build of the scheduler, which takes turns with the others as "+beforeName)
+	flags.IntVar(&o.quotas, "quotas", 0, "also measure Muster with so many ElasticQuotas in three levels, over which the gangs are spread: it takes turns with the others as "+quotasName)
 	flags.StringVar(&o.root, "root", ".", "path of the repository")
 	flags.StringVar(&o.json, "json", "", "file for all figures")
 	flags.StringVar(&o.svg, "svg", "", "file for a chart of the drains")
@@ -89,6 +95,15 @@ func (o *options) read(l lists) error {
 	}
 	if o.before != "" {
 		o.contenders = append(o.contenders, beforeName)
+	}
+	if o.vain && (o.churn == 0 || slices.ContainsFunc(o.shapes, func(s Shape) bool { return s.Pods < leastInVain })) {
+		return fmt.Errorf("-vain: want -churn, and gangs of at least %d pods", leastInVain)
+	}
+	if o.unlike && o.churn == 0 {
+		return fmt.Errorf("-unlike: want -churn")
+	}
+	if o.quotas > 0 {
+		o.contenders = append(o.contenders, quotasName)
 	}
 	if o.rounds < 1 {
 		return fmt.Errorf("-rounds %d: want at least 1", o.rounds)

@@ -2,12 +2,19 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/manifests"
 )
 
 func TestParseShape(t *testing.T) {
@@ -15,14 +22,16 @@ func TestParseShape(t *testing.T) {
 		"32x32":   {Gangs: 32, Pods: 32, GPUs: 8},
 		"256x8x1": {Gangs: 256, Pods: 8, GPUs: 1},
 		"2x2048p": {Gangs: 2, Pods: 2048, GPUs: 8, Prefer: true},
+		"64x8x1c": {Gangs: 64, Pods: 8, GPUs: 1, Claims: true},
+		"2x8cp":   {Gangs: 2, Pods: 8, GPUs: 8, Claims: true, Prefer: true},
 	} {
 		s, err := parseShape(text)
 		require.NoError(t, err)
 		require.Equal(t, want, s)
 	}
-	for _, text := range []string{"", "3", "0x1", "1x2x9", "1x2x3x4", "axb", "1x2xp"} {
+	for _, text := range []string{"", "3", "0x1", "1x2x9", "1x2x3x4", "axb", "1x2xp", "1x2pc"} {
 		_, err := parseShape(text)
-		require.ErrorContains(t, err, "want GANGSxPODS[xGPUS][p]", text)
+		require.ErrorContains(t, err, "want GANGSxPODS[xGPUS][c][p]", text)
 	}
 }
 
@@ -43,6 +52,24 @@ func TestCheck(t *testing.T) {
 	require.Empty(t, b.check(contender{}, s, all))
 	all.places["a-1"] = place{gang: "a", node: "node-0"}
 	require.Equal(t, []string{"node-0 has 2 pods"}, b.check(contender{gathers: true}, s, all))
+}
+
+// TestCheckClaims: nor one that gives a device twice, or none, or one of another node.
+func TestCheckClaims(t *testing.T) {
+	all := &seen{places: map[string]place{"a-0": {node: "node-0"}, "a-1": {node: "node-0"}, "a-2": {node: "node-1"}}}
+	s := Shape{Gangs: 1, Pods: 3, GPUs: 1, Claims: true}
+	has := func(pod, pool string, devices ...string) resourceapi.ResourceClaim {
+		c := *claimOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod}}, s)
+		c.Status.Allocation = &resourceapi.AllocationResult{}
+		for _, d := range devices {
+			c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{Pool: pool, Device: d})
+		}
+		return c
+	}
+	require.Empty(t, wrongDevices(s, []resourceapi.ResourceClaim{has("a-0", "node-0", "gpu-0"), has("a-1", "node-0", "gpu-1"), has("a-2", "node-1", "gpu-0")}, all))
+	require.Equal(t, []string{"a-1 has 2 devices", "a-2 has node-0/gpu-2 and is on node-1", "node-0/gpu-0 is of a-0 and a-1"},
+		wrongDevices(s, []resourceapi.ResourceClaim{has("a-0", "node-0", "gpu-0"), has("a-1", "node-0", "gpu-0", "gpu-1"), has("a-2", "node-0", "gpu-2")}, all))
+	require.Equal(t, []string{"a-0 has 0 devices"}, wrongDevices(s, []resourceapi.ResourceClaim{*claimOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-0"}}, s)}, all))
 }
 
 func TestTimes(t *testing.T) {
@@ -105,6 +132,19 @@ func TestMedians(t *testing.T) {
 	}, got)
 }
 
+// TestQuotas: Muster with quotas takes part where a flag says how many, and comes after Muster without.
+func TestQuotas(t *testing.T) {
+	o, err := parse(nil)
+	require.NoError(t, err)
+	require.NotContains(t, o.contenders, quotasName)
+	o, err = parse([]string{"-contenders", "muster", "-quotas", "40"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"muster", quotasName}, o.contenders)
+	require.Equal(t, 40, o.quotas)
+	_, err = parse([]string{"-contenders", quotasName})
+	require.ErrorContains(t, err, "want some of")
+}
+
 // TestBefore: another build of Muster takes part where a flag names it, and nowhere else.
 func TestBefore(t *testing.T) {
 	o, err := parse(nil)
@@ -115,4 +155,30 @@ func TestBefore(t *testing.T) {
 	require.Equal(t, []string{"floor", "muster", beforeName}, o.contenders)
 	_, err = parse([]string{"-contenders", beforeName})
 	require.ErrorContains(t, err, "want some of")
+}
+
+// TestForeign: each contender runs its own program with its own CRDs and configuration.
+func TestForeign(t *testing.T) {
+	theirs := fstest.MapFS{"crd.yaml": {}}
+	b := &bench{stock: "kube", muster: "ours", before: "old", foreign: map[string]built{koordinator.name: {"theirs", theirs}}}
+	paths := map[string]string{}
+	for _, c := range contenders {
+		if c.program == "" {
+			continue
+		}
+		paths[c.name] = b.path(c)
+		if c.foreign == nil {
+			require.Equal(t, fs.FS(manifests.CRDs), b.crds(c), c.name)
+			require.Contains(t, c.config("/k"), "schedulerName: "+c.profile)
+		}
+	}
+	require.Equal(t, map[string]string{
+		"stock": "kube", "stock-pinned": "kube", "stock-gang": "kube", "stock-gang-topology": "kube",
+		koordinator.name: "theirs", beforeName: "old", "muster": "ours", quotasName: "ours",
+	}, paths)
+	require.Equal(t, theirs, b.crds(koordinator))
+	require.Contains(t, koordinator.config("/k"), "awareNetworkTopology: true")
+	o, err := parse(nil)
+	require.NoError(t, err)
+	require.Contains(t, o.contenders, koordinator.name)
 }

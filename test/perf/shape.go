@@ -18,6 +18,7 @@ type Shape struct {
 	Pods   int  `json:"pods"`
 	GPUs   int  `json:"gpus"`   // of each pod; a node has 8
 	Prefer bool `json:"prefer"` // the gang is larger than a spine: PreferGather
+	Claims bool `json:"claims"` // the GPUs are devices of resource.k8s.io, which each pod has a claim for
 }
 
 // nodesPerSpine is the same at every size of the cluster.
@@ -35,6 +36,9 @@ func (s Shape) String() string {
 	name := fmt.Sprintf("%d × %d", s.Gangs, s.Pods)
 	if s.GPUs < gpusPerNode {
 		name += fmt.Sprintf(", %d GPU a pod", s.GPUs)
+	}
+	if s.Claims {
+		name += ", DRA"
 	}
 	if s.Prefer {
 		name += ", PreferGather"
@@ -59,16 +63,17 @@ func (s Shape) fits(nodes int) bool {
 // churns says whether nodes can be left free, at least one in each spine for a moment,
 // without room for a gang.
 func (s Shape) churns() bool {
-	return s.GPUs == gpusPerNode && !s.Prefer && s.Pods >= 2 && s.Pods <= nodesPerSpine
+	return s.GPUs == gpusPerNode && !s.Prefer && !s.Claims && s.Pods >= 2 && s.Pods <= nodesPerSpine
 }
 
-// parseShape reads GANGSxPODS[xGPUS][p], such as 32x32, 256x8x1, 2x2048p.
+// parseShape reads GANGSxPODS[xGPUS][c][p], such as 32x32, 256x8x1, 64x8x1c, 2x2048p.
 func parseShape(text string) (Shape, error) {
 	rest, prefer := strings.CutSuffix(text, "p")
-	s := Shape{GPUs: gpusPerNode, Prefer: prefer}
+	rest, claims := strings.CutSuffix(rest, "c")
+	s := Shape{GPUs: gpusPerNode, Prefer: prefer, Claims: claims}
 	fields := []*int{&s.Gangs, &s.Pods, &s.GPUs}
 	numbers := strings.Split(rest, "x")
-	wrong := fmt.Errorf("shape %q: want GANGSxPODS[xGPUS][p], each at least 1, GPUS at most %d", text, gpusPerNode)
+	wrong := fmt.Errorf("shape %q: want GANGSxPODS[xGPUS][c][p], each at least 1, GPUS at most %d", text, gpusPerNode)
 	if len(numbers) < 2 || len(numbers) > len(fields) {
 		return Shape{}, wrong
 	}
@@ -99,7 +104,7 @@ func (s Shape) pods(drain string, gangs []string) []*v1.Pod {
 	for _, g := range gangs {
 		for i := range s.Pods {
 			grace := int64(0)
-			pods = append(pods, &v1.Pod{
+			p := &v1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: metav1.NamespaceDefault,
 					Name:      fmt.Sprintf("%s-%d", g, i),
@@ -109,13 +114,16 @@ func (s Shape) pods(drain string, gangs []string) []*v1.Pod {
 					TerminationGracePeriodSeconds: &grace,
 					Containers: []v1.Container{{
 						Name: "main", Image: "none",
-						Resources: v1.ResourceRequirements{
-							Requests: v1.ResourceList{gpu: *resource.NewQuantity(int64(s.GPUs), resource.DecimalSI)},
-							Limits:   v1.ResourceList{gpu: *resource.NewQuantity(int64(s.GPUs), resource.DecimalSI)},
-						},
 					}},
 				},
-			})
+			}
+			if s.Claims {
+				claims(p, s)
+			} else {
+				list := v1.ResourceList{gpu: *resource.NewQuantity(int64(s.GPUs), resource.DecimalSI)}
+				p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: list, Limits: list}
+			}
+			pods = append(pods, p)
 		}
 	}
 	return pods

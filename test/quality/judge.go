@@ -1,0 +1,322 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// What was seen of a pod, or of all pods of a run.
+type EventKind int
+
+const (
+	Created  EventKind = iota // all pods of the run exist
+	Bound                     // a pod has a node
+	Evicted                   // a pod leaves, and the scheduler wanted it
+	Gone                      // a pod leaves for another reason
+	Finished                  // the run has come to its end; its pods go
+)
+
+// Event is one of them. A gang that lost a member is made again, and is then another run.
+type Event struct {
+	At   time.Duration
+	Kind EventKind
+	Gang string
+	Run  int
+	Pod  string
+	Node string
+}
+
+// Columns are what is compared. They are computed from the trace and from what the API server told, by code that knows
+// nothing of how anybody plans.
+type Columns struct {
+	Gangs    int `json:"gangs"`
+	Started  int `json:"started"`
+	Finished int `json:"finished"`
+	// OneLeaf counts the starts in one leaf, of Several starts of more than one pod.
+	OneLeaf int `json:"oneLeaf"`
+	Several int `json:"several"`
+	// Excess counts the domains that were touched above the least possible ones, of all starts.
+	ExcessLeafs  int      `json:"excessLeafs"`
+	ExcessSpines int      `json:"excessSpines"`
+	BrokenMust   []string `json:"brokenMust,omitempty"`
+	// Waits are from all pods being there until the last has a node, of first runs, by size.
+	Waits    map[string]Quantiles `json:"waits"`
+	Makespan float64              `json:"makespan"`
+	// Victims are pods; a needless one is a run whose nodes nobody of higher priority took.
+	Victims  int     `json:"victims"`
+	Needless int     `json:"needless"`
+	Lost     float64 `json:"lostPodSeconds"`
+	// LargestFit is how many nodes the freest leaf had, over time.
+	LargestFit float64 `json:"largestFit"`
+	// Partial are runs that had nodes and never all of them; PartialHeld is pods × seconds that runs held which were not whole.
+	Partial     int     `json:"partial"`
+	PartialHeld float64 `json:"partialPodSeconds"`
+	// Utilisation is the part of all nodes × makespan on which gangs ran that were whole.
+	Utilisation float64 `json:"utilisation"`
+}
+
+// Quantiles are seconds.
+type Quantiles struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+// run is what is known of a run.
+type run struct {
+	gang    *Gang
+	created time.Duration
+	started time.Duration
+	first   bool
+	nodes   map[string]string // by pod
+	whole   bool              // all have a node now
+	was     bool              // and once had
+	held    bool              // one had a node
+	broken  bool              // it lost a member
+	needed  bool              // somebody of higher priority took a node of it
+}
+
+type runKey struct {
+	gang string
+	run  int
+}
+
+// judge replays what was seen.
+type judge struct {
+	gangs    map[string]*Gang
+	runs     map[runKey]*run
+	nodes    map[string]Node
+	occupant map[string]*run // by node
+	left     map[string]*run // by node: the broken run that had it last
+	now      time.Duration
+	waits    map[string][]float64
+	running  float64 // pods × seconds
+	fit      float64 // nodes × seconds
+	out      Columns
+}
+
+// Judge computes the columns. Events are in the order of their times.
+func Judge(t Trace, events []Event) Columns {
+	j := &judge{
+		gangs: map[string]*Gang{}, runs: map[runKey]*run{}, nodes: map[string]Node{},
+		occupant: map[string]*run{}, left: map[string]*run{}, waits: map[string][]float64{},
+	}
+	for i := range t.Gangs {
+		j.gangs[t.Gangs[i].Name] = &t.Gangs[i]
+	}
+	for _, n := range t.Cluster.Nodes() {
+		j.nodes[n.Name] = n
+	}
+	j.out.Gangs = len(t.Gangs)
+	for _, e := range events {
+		j.pass(e.At)
+		j.see(e)
+	}
+	return j.finish()
+}
+
+// pass lets time go by.
+func (j *judge) pass(now time.Duration) {
+	dt := (now - j.now).Seconds()
+	for _, r := range j.runs {
+		if r.whole {
+			j.running += dt * float64(len(r.nodes))
+		} else {
+			j.out.PartialHeld += dt * float64(len(r.nodes))
+		}
+	}
+	free := j.free(nil)
+	most := 0
+	for _, n := range free {
+		most = max(most, n)
+	}
+	j.fit += dt * float64(most)
+	j.now = now
+}
+
+// free counts nodes by leaf that nobody has but somebody who is not counted.
+func (j *judge) free(but *run) map[Node]int {
+	free := map[Node]int{}
+	for name, n := range j.nodes {
+		if o := j.occupant[name]; o == nil || o == but {
+			free[Node{Leaf: n.Leaf, Spine: n.Spine}]++
+		}
+	}
+	return free
+}
+
+func (j *judge) see(e Event) {
+	key := runKey{e.Gang, e.Run}
+	r := j.runs[key]
+	if r == nil {
+		r = &run{gang: j.gangs[e.Gang], created: e.At, first: e.Run == 0, nodes: map[string]string{}}
+		j.runs[key] = r
+	}
+	switch e.Kind {
+	case Created:
+		r.created = e.At
+	case Bound:
+		j.bound(r, e)
+	case Evicted:
+		j.out.Victims++
+		j.lose(r, e.Pod, true)
+	case Gone:
+		j.lose(r, e.Pod, false)
+	case Finished:
+		j.out.Finished++
+		j.out.Makespan = e.At.Seconds()
+		j.clear(r)
+	}
+}
+
+func (j *judge) bound(r *run, e Event) {
+	if before := j.left[e.Node]; before != nil && r.gang.Priority > before.gang.Priority {
+		before.needed = true
+	}
+	delete(j.left, e.Node)
+	r.nodes[e.Pod], r.held = e.Node, true
+	j.occupant[e.Node] = r
+	if len(r.nodes) < r.gang.Size || r.was {
+		return
+	}
+	r.whole, r.was, r.started = true, true, e.At
+	j.out.Started++
+	if r.first {
+		of := class(r.gang.Size)
+		j.waits[of] = append(j.waits[of], (e.At - r.created).Seconds())
+	}
+	j.place(r)
+}
+
+// place looks where a run has started.
+func (j *judge) place(r *run) {
+	leafs, spines := map[string]bool{}, map[string]bool{}
+	for _, n := range r.nodes {
+		leafs[j.nodes[n].Leaf], spines[j.nodes[n].Spine] = true, true
+	}
+	if r.gang.Size > 1 {
+		j.out.Several++
+		if len(leafs) == 1 {
+			j.out.OneLeaf++
+		}
+	}
+	if r.gang.Must && len(leafs) > 1 {
+		j.out.BrokenMust = append(j.out.BrokenMust, fmt.Sprintf("%s is in %d leafs", r.gang.Name, len(leafs)))
+	}
+	leastSpines, leastLeafs := least(j.free(r), r.gang.Size)
+	j.out.ExcessSpines += len(spines) - leastSpines
+	if len(spines) == leastSpines {
+		j.out.ExcessLeafs += max(0, len(leafs)-leastLeafs)
+	} else {
+		j.out.ExcessLeafs += max(0, len(leafs)-1)
+	}
+}
+
+// least is how few spines and, within as few spines, how few leafs so many pods can be in. Several spines are only a bound:
+// the leafs are the largest of the whole cluster.
+func least(free map[Node]int, size int) (spines, leafs int) {
+	bySpine := map[string][]int{}
+	var all []int
+	for n, count := range free {
+		bySpine[n.Spine] = append(bySpine[n.Spine], count)
+		all = append(all, count)
+	}
+	var sums []int
+	for _, of := range bySpine {
+		sums = append(sums, sum(of))
+	}
+	if spines = fewest(sums, size); spines > 1 {
+		return spines, fewest(all, size)
+	}
+	leafs = len(all)
+	for _, of := range bySpine {
+		if sum(of) >= size {
+			leafs = min(leafs, fewest(of, size))
+		}
+	}
+	return spines, leafs
+}
+
+// fewest is how many of the numbers make so much, the largest first.
+func fewest(numbers []int, size int) int {
+	largestFirst := slices.SortedFunc(slices.Values(numbers), func(a, b int) int { return cmp.Compare(b, a) })
+	for i, n := range largestFirst {
+		if size -= n; size <= 0 {
+			return i + 1
+		}
+	}
+	return len(numbers)
+}
+
+func sum(numbers []int) (all int) {
+	for _, n := range numbers {
+		all += n
+	}
+	return all
+}
+
+// lose takes a pod from a run. What a whole run has done until now is lost with its first victim.
+func (j *judge) lose(r *run, pod string, evicted bool) {
+	if evicted && !r.broken {
+		r.broken = true
+		if r.whole {
+			j.out.Lost += (j.now - r.started).Seconds() * float64(len(r.nodes))
+		}
+		for _, n := range r.nodes {
+			j.left[n] = r
+		}
+	}
+	r.whole = false
+	if node, ok := r.nodes[pod]; ok {
+		delete(r.nodes, pod)
+		if j.occupant[node] == r {
+			delete(j.occupant, node)
+		}
+	}
+}
+
+func (j *judge) clear(r *run) {
+	for _, pod := range slices.Collect(maps.Keys(r.nodes)) {
+		j.lose(r, pod, false)
+	}
+}
+
+func (j *judge) finish() Columns {
+	for _, r := range j.runs {
+		if r.held && !r.was {
+			j.out.Partial++
+		}
+		if r.broken && !r.needed {
+			j.out.Needless++
+		}
+	}
+	slices.Sort(j.out.BrokenMust)
+	j.out.Waits = map[string]Quantiles{}
+	for class, all := range j.waits {
+		slices.Sort(all)
+		j.out.Waits[class] = Quantiles{quantile(all, 0.5), quantile(all, 0.99)}
+	}
+	if t := j.now.Seconds(); t > 0 {
+		j.out.LargestFit = j.fit / t
+		j.out.Utilisation = j.running / (t * float64(len(j.nodes)))
+	}
+	return j.out
+}
+
+// class is a size in words.
+func class(size int) string {
+	switch {
+	case size <= 2:
+		return "1-2"
+	case size <= 8:
+		return "3-8"
+	}
+	return "9-"
+}
+
+// quantile returns the smallest value that so large a part of the sorted values does not exceed.
+func quantile(sorted []float64, part float64) float64 {
+	return sorted[min(int(part*float64(len(sorted))), len(sorted)-1)]
+}

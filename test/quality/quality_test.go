@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/muster-scheduler/muster/pkg/localcluster"
+)
+
+func TestGenerate(t *testing.T) {
+	a, b := Generate(7, Unequal, 0.7, time.Minute), Generate(7, Unequal, 0.7, time.Minute)
+	require.Equal(t, a, b)
+	require.NotEqual(t, a.Gangs, Generate(8, Unequal, 0.7, time.Minute).Gangs)
+	require.Len(t, Unequal.Nodes(), 64)
+	at := time.Duration(0)
+	for _, g := range a.Gangs {
+		require.GreaterOrEqual(t, g.At, at)
+		at = g.At
+		require.True(t, g.Size >= 1 && g.Size <= 16, g)
+		require.True(t, !g.Must || g.Size <= 11, g)
+	}
+}
+
+// TestLoad: over a long time gangs ask for the part of the cluster that was said, are of all priorities, and one in ten is a Must.
+func TestLoad(t *testing.T) {
+	const during = 4 * time.Hour
+	trace := Generate(1, Unequal, 0.7, during)
+	asked, must, by := 0.0, 0.0, map[int]float64{}
+	for _, g := range trace.Gangs {
+		asked += float64(g.Size) * g.Lasts.Seconds()
+		by[g.Priority]++
+		if g.Must {
+			must++
+		}
+	}
+	all := float64(len(trace.Gangs))
+	require.InDelta(t, 0.7, asked/(64*during.Seconds()), 0.03)
+	require.InDelta(t, mustPart, must/all, 0.02)
+	require.InDelta(t, lowPart, by[0]/all, 0.02)
+	require.InDelta(t, highPart, by[2]/all, 0.02)
+}
+
+// two is a cluster of two spines: leafs of 3 and 2 nodes, and one of 2.
+var two = Cluster{{3, 2}, {2}}
+
+func trace(gangs ...Gang) Trace { return Trace{Cluster: two, Gangs: gangs} }
+
+func at(seconds int, kind EventKind, gang string, run int, podNode ...string) Event {
+	e := Event{At: time.Duration(seconds) * time.Second, Kind: kind, Gang: gang, Run: run}
+	if len(podNode) > 0 {
+		e.Pod = podNode[0]
+	}
+	if len(podNode) > 1 {
+		e.Node = podNode[1]
+	}
+	return e
+}
+
+// TestJudge: a gang of two across two spines of an empty cluster, where one leaf has room.
+func TestJudge(t *testing.T) {
+	got := Judge(trace(Gang{Name: "a", Size: 2, Must: true}), []Event{
+		at(0, Created, "a", 0),
+		at(1, Bound, "a", 0, "a-0", "node-0"),
+		at(3, Bound, "a", 0, "a-1", "node-5"),
+		at(7, Finished, "a", 0),
+	})
+	require.Equal(t, Columns{
+		Gangs: 1, Started: 1, Finished: 1, Several: 1, ExcessLeafs: 1, ExcessSpines: 1, BrokenMust: []string{"a is in 2 leafs"},
+		Waits: map[string]Quantiles{"1-2": {3, 3}}, Makespan: 7, LargestFit: 15. / 7, PartialHeld: 2, Utilisation: 8. / 49,
+	}, got)
+}
+
+// TestVictims: of two low gangs one had to go; the other's nodes nobody took who may.
+func TestVictims(t *testing.T) {
+	gangs := trace(Gang{Name: "low", Size: 2}, Gang{Name: "other", Size: 1}, Gang{Name: "high", Size: 2, Priority: 2})
+	events := []Event{
+		at(0, Bound, "low", 0, "low-0", "node-0"), at(0, Bound, "low", 0, "low-1", "node-1"), at(0, Bound, "other", 0, "other-0", "node-5"),
+		at(5, Evicted, "low", 0, "low-0"), at(5, Evicted, "other", 0, "other-0"),
+		at(6, Gone, "low", 0, "low-1"),
+		at(6, Bound, "high", 0, "high-0", "node-0"), at(6, Bound, "high", 0, "high-1", "node-2"),
+		at(7, Bound, "other", 1, "other-0", "node-5"),
+	}
+	got := Judge(gangs, events)
+	require.Equal(t, 2, got.Victims)
+	require.Equal(t, 1, got.Needless)
+	require.InDelta(t, 5*2+5*1, got.Lost, 1e-9)
+	require.Zero(t, got.Partial)
+	require.InDelta(t, 1, got.PartialHeld, 1e-9, "low-1 held its node for a second after low was broken")
+}
+
+// TestPartial: a gang that never has all of its nodes.
+func TestPartial(t *testing.T) {
+	got := Judge(trace(Gang{Name: "a", Size: 3}), []Event{at(0, Bound, "a", 0, "a-0", "node-0"), at(4, Gone, "a", 0, "a-0")})
+	require.Equal(t, 1, got.Partial)
+	require.Zero(t, got.Started)
+	require.InDelta(t, 4, got.PartialHeld, 1e-9)
+}
+
+func TestLeast(t *testing.T) {
+	free := map[Node]int{{Spine: "s", Leaf: "a"}: 3, {Spine: "s", Leaf: "b"}: 2, {Spine: "t", Leaf: "c"}: 4}
+	for size, want := range map[int][2]int{1: {1, 1}, 4: {1, 1}, 5: {1, 2}, 6: {2, 2}, 9: {2, 3}} {
+		spines, leafs := least(free, size)
+		require.Equal(t, want, [2]int{spines, leafs}, size)
+	}
+}
+
+// TestFaults: what may never be is named, and only that.
+func TestFaults(t *testing.T) {
+	require.NoError(t, Result{Columns: Columns{Gangs: 2, Finished: 2, Victims: 1, ExcessLeafs: 3}}.faults())
+	err := Result{Columns: Columns{Gangs: 2, Finished: 1, Partial: 1, BrokenMust: []string{"a is in 2 leafs"}, Needless: 1}}.faults()
+	require.EqualError(t, err, "1 gangs were partial\n1 of 2 gangs have ended\na Must was broken: a is in 2 leafs\n1 victims were needless")
+}
+
+func TestWritesIn(t *testing.T) {
+	all, err := writesIn(strings.NewReader(`# TYPE rest_client_requests_total counter
+rest_client_requests_total{code="200",host="127.0.0.1:1",method="GET"} 7
+rest_client_requests_total{code="201",host="127.0.0.1:1",method="POST"} 40
+rest_client_requests_total{code="200",host="127.0.0.1:1",method="PATCH"} 2
+`))
+	require.NoError(t, err)
+	require.InDelta(t, 42, all, 0)
+}
+
+func TestReport(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, report(&out, trace(Gang{}), []Result{{Contender: "stock"}, {Contender: "muster", Columns: Columns{OneLeaf: 3, Several: 4}}}))
+	require.Contains(t, out.String(), "seed 0, load 0.00, 1 gangs on 7 nodes\n")
+	require.Regexp(t, `several pods +0 of 0 +3 of 4\n`, out.String())
+}
+
+func TestParse(t *testing.T) {
+	o, err := parse([]string{"-contenders", "stock,muster", "-for", "20s"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"stock", "muster"}, o.contenders)
+	_, err = parse([]string{"-contenders", "nobody"})
+	require.ErrorContains(t, err, "there is no such one")
+	_, err = parse([]string{"-load", "0"})
+	require.ErrorContains(t, err, "want more than 0")
+}
+
+// TestDue: what is due at one time is done in the order in which it was said.
+func TestDue(t *testing.T) {
+	p, did := &play{}, []int{}
+	for i, when := range []int{3, 1, 3, 2, 1} {
+		p.at(time.Duration(when), func() { did = append(did, i) })
+	}
+	for _, d := range p.due {
+		d.do()
+	}
+	require.Equal(t, []int{1, 4, 3, 0, 2}, did)
+}
+
+// TestSaidToAll: each contender is told a gang's size, whether it must be in one leaf, and, where it asks, the priority.
+func TestSaidToAll(t *testing.T) {
+	native := nativeGroup(&Gang{Size: 3, Priority: 2, Must: true}, "g").(*schedulingv1beta1.PodGroup).Spec
+	require.Equal(t, int32(3), native.SchedulingPolicy.Gang.MinCount)
+	require.Equal(t, "high", native.PriorityClassName, "kube-scheduler refuses pods of another priority than their group's")
+	require.Equal(t, localcluster.BlockLabel, native.SchedulingConstraints.Topology[0].Key)
+	require.Nil(t, nativeGroup(&Gang{Size: 3}, "g").(*schedulingv1beta1.PodGroup).Spec.SchedulingConstraints)
+
+	said := func(g Gang) string { return fmt.Sprint(sigsGroup(&g, "g").(*unstructured.Unstructured).Object) }
+	require.Contains(t, said(Gang{Size: 3, Must: true}), `[{"layer":"BlockLayer","strategy":"MustGather"}]`)
+	require.Contains(t, said(Gang{Size: 3}), `[{"layer":"BlockLayer","strategy":"PreferGather"},{"layer":"SpineLayer","strategy":"PreferGather"}]`)
+	require.Contains(t, said(Gang{Size: 3}), "minMember:3")
+}
