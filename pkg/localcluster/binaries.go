@@ -35,6 +35,9 @@ const (
 	Trainer         Component = "trainer"
 	MPIOperator     Component = "mpi-operator"
 
+	// Another scheduler of gangs, with which this one is compared.
+	KoordScheduler Component = "koord-scheduler"
+
 	// What a node of kind is made of, and kind itself: see StaticBinaries.
 	Kind           Component = "kind"
 	Kubeadm        Component = "kubeadm"
@@ -70,6 +73,8 @@ var sources = map[Component]source{
 	JobSet:          {"jobset", "sigs.k8s.io/jobset", "2 minutes", []string{"config"}},
 	Trainer:         {"trainer", "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager", "2 minutes", []string{"manifests"}},
 	MPIOperator:     {"mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator", "2 minutes", []string{"manifests", "examples/v2beta1/pi"}},
+
+	KoordScheduler: {"koordinator", "github.com/koordinator-sh/koordinator/cmd/koord-scheduler", "4 minutes", []string{"config/crd/bases"}},
 
 	Kind:           {"kind", "sigs.k8s.io/kind", "half a minute", []string{"images/base/files"}},
 	Kubeadm:        {"kubernetes", "k8s.io/kubernetes/cmd/kubeadm", "1 minute", nil},

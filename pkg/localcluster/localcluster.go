@@ -138,7 +138,7 @@ func (c *Cluster) start(ctx context.Context, programs map[Component]string, opti
 		return err
 	}
 	if options.CRDs != nil {
-		if err := c.applyCRDs(ctx, options.CRDs); err != nil {
+		if err := c.ApplyCRDs(ctx, options.CRDs); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,8 @@ func (c *Cluster) waitForNamespace(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) applyCRDs(ctx context.Context, crds fs.FS) error {
+// ApplyCRDs applies the *.yaml files below a folder.
+func (c *Cluster) ApplyCRDs(ctx context.Context, crds fs.FS) error {
 	return fs.WalkDir(crds, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
 			return err

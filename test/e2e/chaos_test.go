@@ -252,6 +252,7 @@ func (c *chaos) handed() (out []*job) {
 func (c *chaos) handIn(jobs []*job) {
 	for _, j := range jobs {
 		c.createPodGroups(j)
+		c.createClaim(j)
 		for _, p := range j.pods() {
 			c.create(p)
 		}

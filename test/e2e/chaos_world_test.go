@@ -32,6 +32,8 @@ type job struct {
 	rule     rule
 	priority string
 	exposed  bool // it may be evicted
+	devices  bool // members have a card each, or a half, by claims that are made for them
+	net      bool // all members share a claim for a device that every node reaches
 
 	submitted atomic.Bool
 	finished  bool
@@ -75,6 +77,11 @@ func (j *job) String() string {
 	exposed := ""
 	if j.exposed {
 		exposed = ", exposed"
+	}
+	for what, is := range map[string]bool{", devices": j.devices, ", net": j.net} {
+		if is {
+			exposed += what
+		}
 	}
 	return fmt.Sprintf("%s (%s, %s, %v%s)", j.name, j.priority, j.rule, j.teams, exposed)
 }
@@ -182,6 +189,7 @@ func (j *job) pods() (out []*v1.Pod) {
 				p.Labels[scheduling.LabelDisablePreemptible] = "true"
 			}
 			p.Annotations = map[string]string{scheduling.AnnotationTopologyIndex: strconv.Itoa(i)}
+			j.claim(p)
 			out = append(out, p)
 		}
 	}

@@ -44,7 +44,7 @@ type cluster struct {
 }
 
 // sharedCluster returns the cluster that scripts use one after the other.
-func (h *harness) sharedCluster(t *testing.T) *cluster {
+func (h *harness) sharedCluster(t *testing.T, args []string) *cluster {
 	if kubeconfig := os.Getenv(existingEnv); kubeconfig != "" {
 		c, err := openCluster(absolute(t, kubeconfig))
 		if err != nil {
@@ -60,7 +60,7 @@ func (h *harness) sharedCluster(t *testing.T) *cluster {
 		})
 		return c
 	}
-	c, err := newCluster(t, nil)
+	c, err := newCluster(t, args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +87,17 @@ const versionEnv = "E2E_KUBERNETES_VERSION"
 // newCluster starts a control plane without CRDs. Its pods leave at once: scripts say
 // which ones must not ("hold"). Most scripts want no controllers: they make pods and the
 // status of budgets themselves. With "-controllers" they have them, with "-gangs" the API server has
-// Kubernetes' own PodGroups.
+// Kubernetes' own PodGroups, or Workloads if it is of 1.35.
 func newCluster(t *testing.T, args []string) (*cluster, error) {
 	options := localcluster.Options{Progress: t.Output(), Kubernetes: os.Getenv(versionEnv), Controllers: slices.Contains(args, "-controllers")}
 	if slices.Contains(args, "-gangs") {
 		options.APIFeatureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 		options.RuntimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+		if old, err := condition("kubernetes:1.35"); old {
+			options.APIFeatureGates, options.RuntimeConfig = "GenericWorkload=true,GangScheduling=true", "scheduling.k8s.io/v1alpha1=true"
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	emulated, _, err := option(args, "-emulates")
 	if err != nil {

@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/localcluster"
+	"github.com/muster-scheduler/muster/test/koord"
 )
 
 // controllersEnv says that TestControllers runs. It builds other projects' programs, which
@@ -41,7 +44,11 @@ const controllersEnv = "E2E_CONTROLLERS"
 //
 //	racks SPINES NODES CPU         so many spines a, b, …, each with nodes a-0, a-1, … of so much
 //	controller NAME                lws, jobset, trainer or mpi-operator: its CRDs and webhooks, and
-//	                               the program. $FILES is the folder of files of its module
+//	                               the program. $FILES is the folder of files of its module.
+//	                               koord-scheduler and kube-scheduler are those schedulers, the latter with its own
+//	                               gangs and topology on; they are started in the same way
+//	placed WHO SELECTOR            writes on stdout how many of these pods have a node, and in how many racks and
+//	                               blocks those are
 //	gangs MIN KEY|KEY=VALUE...     follow the pods that have these labels: those that agree in
 //	                               all are a gang, which must begin as gangRule says
 //	whole [N]                      all gangs did until now, and so many beginnings were seen
@@ -62,7 +69,7 @@ func TestControllers(t *testing.T) {
 		Setup: h.setup,
 		Cmds: commands(map[string]command{
 			"racks": (*script).racks, "controller": (*script).controller, "gangs": (*script).gangs, "whole": (*script).whole,
-			"wait-gathered": (*script).waitGathered, "wait-waiting": (*script).waitWaiting, "finish": (*script).finish,
+			"placed": (*script).placed, "wait-gathered": (*script).waitGathered, "wait-waiting": (*script).waitWaiting, "finish": (*script).finish,
 		}),
 		RequireUniqueNames: true,
 		Deadline:           deadline,
@@ -72,7 +79,7 @@ func TestControllers(t *testing.T) {
 // controller says how a controller of another project is installed and started.
 type controller struct {
 	component localcluster.Component
-	install   []string // kustomizations among its files
+	install   []string // kustomizations among its files, or folders of YAML
 	config    string   // what --config names, with $PORT, $CERTS; "" if there is no such flag
 	args      []string // with $KUBECONFIG, $CONFIG
 	needs     string   // an address of this machine that it takes and cannot be told another
@@ -84,9 +91,19 @@ var controllers = []controller{
 	{localcluster.Trainer, []string{"manifests/base/crds", "manifests/base/webhook"}, managerConfig("config.trainer.kubeflow.org/v1alpha1", "certManagement", ""), managerArgs, ""},
 	// It makes PodGroups for a scheduler's name that it does not know as for scheduler-plugins.
 	{localcluster.MPIOperator, []string{"manifests/base"}, "", []string{"--kubeConfig=$KUBECONFIG", "--gang-scheduling=muster-scheduler", "--lock-namespace=default", "--kube-api-qps=500", "--kube-api-burst=500"}, ":8080"},
+	// No controllers, and started like them.
+	{localcluster.KoordScheduler, []string{koord.CRDs}, koord.Config("$KUBECONFIG"), append([]string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT"}, koord.Flags...), ""},
+	{localcluster.Scheduler, nil, nativeConfig, []string{"--config=$CONFIG", "--bind-address=127.0.0.1", "--secure-port=$PORT", "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"}, ""},
 }
 
 var managerArgs = []string{"--kubeconfig=$KUBECONFIG", "--config=$CONFIG"}
+
+// nativeConfig is kube-scheduler's: as shipped, and nobody waits for a lease.
+const nativeConfig = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: $KUBECONFIG}
+leaderElection: {leaderElect: false}
+`
 
 // managerConfig is for a program that is alone and has its certificates from us.
 func managerConfig(version, certificates, webhook string) string {
@@ -137,7 +154,7 @@ func (s *script) controller(ctx context.Context, args []string) error {
 	}
 	i := slices.IndexFunc(controllers, func(c controller) bool { return string(c.component) == args[0] })
 	if i < 0 {
-		return usage("controller lws|jobset|trainer|mpi-operator")
+		return usage("controller lws|jobset|trainer|mpi-operator|koord-scheduler|kube-scheduler")
 	}
 	c := controllers[i]
 	if c.needs != "" {
@@ -176,9 +193,9 @@ func (s *script) install(ctx context.Context, c controller, files string, port i
 	}
 	var all bytes.Buffer
 	for _, folder := range c.install {
-		out, stderr, err := s.cluster.run(ctx, s.harness, ".", "kustomize", filepath.Join(files, folder))
+		out, err := s.objectsIn(ctx, filepath.Join(files, folder))
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s", err, stderr)
+			return nil, err
 		}
 		docs := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(out), 4096)
 		for {
@@ -203,6 +220,30 @@ func (s *script) install(ctx context.Context, c controller, files string, port i
 		}
 	}
 	return paths, s.cluster.local.Apply(ctx, &all)
+}
+
+// objectsIn is what a kustomization makes; a folder without one is all of its YAML.
+func (s *script) objectsIn(ctx context.Context, folder string) (string, error) {
+	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
+		out, stderr, err := s.cluster.run(ctx, s.harness, ".", "kustomize", folder)
+		if err != nil {
+			return "", fmt.Errorf("%w: %s", err, stderr)
+		}
+		return out, nil
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return "", fmt.Errorf("no YAML in %s: %w", folder, cmp.Or(err, fs.ErrNotExist))
+	}
+	var all strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		all.WriteString("---\n" + string(content) + "\n")
+	}
+	return all.String(), nil
 }
 
 // redirect makes webhooks call a port of this machine instead of a Service.
@@ -401,6 +442,34 @@ func (s *script) waitWaiting(ctx context.Context, args []string) error {
 		}
 		return strings.Join(seen, "; "), told && all, nil
 	})
+}
+
+// placed says it in the same words whoever placed them.
+func (s *script) placed(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return usage("placed WHO SELECTOR")
+	}
+	list, err := s.pods().List(ctx, metav1.ListOptions{LabelSelector: args[1]})
+	if err != nil {
+		return err
+	}
+	bound, racks, blocks := 0, map[string]bool{}, map[string]bool{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		bound++
+		for label, in := range map[string]map[string]bool{"topology.kubernetes.io/rack": racks, "topology.kubernetes.io/block": blocks} {
+			domain, err := s.domainOf(ctx, pod, label)
+			if err != nil {
+				return err
+			}
+			in[domain] = true
+		}
+	}
+	fmt.Fprintf(s.ts.Stdout(), "%-16s %-14s bound %d of %d, racks %d, blocks %d\n", args[0], args[1], bound, len(list.Items), len(racks), len(blocks))
+	return nil
 }
 
 // layers are what scripts call them, and their labels.

@@ -30,18 +30,21 @@ const (
 // gang is bound in part, nobody who must gather is in two spines, no nomination is left
 // behind, nobody was evicted whose place no gang takes, and nothing waits beside room.
 // In some rounds a gang that runs has a member replaced while no scheduler is there (cases
-// 45 and 46): it starts.
+// 45 and 46): it starts. Some gangs have devices, by claims that are made from templates, that members
+// share, or that are met only if all are asked for at once: no device is given twice, and none is
+// allocated for somebody who does not run.
 func TestCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
 	c := &crashes{
-		chaos:  &chaos{harness: newHarness(t), t: t, seed: chosenSeed(t)},
+		chaos:  &chaos{harness: newHarness(t, "-controllers"), t: t, seed: chosenSeed(t)},
 		counts: map[string]int{},
 	}
 	rounds := c.rounds()
 	c.nodes = localcluster.Nodes(3, 2, 2)
 	c.beginWith(c.nodes)
+	c.offerDevices()
 	c.start()
 	for i := range rounds {
 		c.play(i)
@@ -56,7 +59,7 @@ func TestCrashes(t *testing.T) {
 	// About half of what is met in 200 rounds.
 	for what, least := range map[string]int{
 		"killed while victims leave": 20, "killed while a gang is bound in part": 4, "killed with nominations": 40, "gangs evicted for": 80,
-		"a gang waits in the end": 60, "members replaced": 15,
+		"a gang waits in the end": 60, "members replaced": 15, "killed with devices written ahead": 10, "gangs with devices": 100,
 	} {
 		least = least * rounds / 200
 		if rounds < 4*fewCrashes {
@@ -72,6 +75,8 @@ func TestCrashes(t *testing.T) {
 type crashes struct {
 	*chaos
 	nodes  []*v1.Node
+	offers bool // nodes offer devices
+	pairs  []string
 	about  string // the round
 	counts map[string]int
 }
@@ -101,9 +106,11 @@ func (c *crashes) play(round int) {
 	}
 	handedIn := make(chan struct{})
 	// Nominations, evictions and bindings are steps.
-	reached := c.ledger.after(1 + c.random.IntN(3*members))
+	c.pairs = c.drawPairs(round)
+	reached := c.ledger.after(1 + c.random.IntN(3*members+2*len(c.pairs)))
 	go func() {
 		defer close(handedIn)
+		c.createPairs()
 		c.handIn(c.jobs)
 	}()
 	c.awaitMoment(reached, handedIn)
@@ -154,6 +161,7 @@ func (c *crashes) contenders(round int) (jobs []*job) {
 			j.teams = append(j.teams, t)
 		}
 		j.exposed = j.priority == "normal" && teams == 1 && c.random.IntN(3) == 0
+		j.devices, j.net = c.offers && c.random.IntN(2) == 0, c.offers && c.random.IntN(3) == 0
 		jobs = append(jobs, j)
 	}
 	return jobs
@@ -180,6 +188,9 @@ func (c *crashes) crash(meanwhile func()) {
 	c.schedulers = c.schedulers[1:]
 	for _, what := range c.ledger.inTheMiddle(c.handed()) {
 		c.counts["killed "+what]++
+	}
+	if c.writtenAhead() {
+		c.counts["killed with devices written ahead"]++
 	}
 	if meanwhile != nil {
 		meanwhile()
@@ -283,6 +294,7 @@ func (c *crashes) verifyAll() {
 	for _, wrong := range c.ledger.faults() {
 		c.t.Error(wrong)
 	}
+	c.await("devices", c.wrongDevices)
 	if c.ledger.evictors() > 0 {
 		c.counts["gangs evicted for"]++
 	}
@@ -298,5 +310,6 @@ func (c *crashes) sweep() {
 		return c.shared.dynamic.Resource(sigs.PodGroups).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	})
 	c.await("an empty cluster", func() string { return strings.Join(c.ledger.everybody(), " ") })
+	c.sweepClaims()
 	c.ledger.again()
 }

@@ -37,6 +37,13 @@
 //	log [-as NAME] TEXT            the scheduler's log contains it now
 //	evictions N [POD...]           so many pods, and which, were evicted since "cluster"
 //	same spine|block POD...        the pods' nodes have one label in common
+//	muster-controller start|run    the controller that translates, as scheduler; its flags
+//	   [-kubeconfig FILE] FLAG...
+//	muster-controller stop|kill
+//	webhooks PORT FILE             applies the webhooks of a file, and they are called at this port
+//	free-port NAME                 sets a variable to a port that nobody listens at
+//	writes ACCOUNT N|-             so much was written by an account since this was asked before, without Leases
+//	                               and events; after "cluster new -audit"
 //	prometheus start               scrapes the scheduler; not installed, the script is skipped
 //	dashboard                      waits until each query of the dashboard has found something
 //	alerts [NAME...]               those that have fired
@@ -56,6 +63,8 @@
 //	wait-metric [-as NAME] TEXT
 //	wait-used ACCOUNT FILE...      the account was permitted, by each of the rules in the files that are not
 //	                               kube-scheduler's, something that it asked for; after "cluster new -audit"
+//	wait-idle SOURCE...            muster-controller has looked at all of what it knows
+//	wait-written RESOURCE FILE     the objects of RESOURCE.VERSION.GROUP are those that the file draws
 //	wait-series EXPR...            Prometheus has seen a value of each
 //
 // POD and NAME of KIND/NAME are in namespace default, NAMESPACE/POD is in another.
@@ -112,17 +121,19 @@ type harness struct {
 	scheduler, kubectl string // programs
 	ctlBinary          string // musterctl, which is built when it is first used
 	helmBinary         string // which is built when it is first used
+	controllerProgram  string // muster-controller, likewise
 	home               string // where kubectl keeps what it has learnt of clusters
 	shared             *cluster
 }
 
-func newHarness(t *testing.T) *harness {
+// newHarness starts what tests share; args are those of a cluster of its own (newCluster).
+func newHarness(t *testing.T, args ...string) *harness {
 	h := &harness{
 		scheduler: schedulerBinary(t),
 		kubectl:   kubectlBinary(t),
 		home:      t.TempDir(),
 	}
-	h.shared = h.sharedCluster(t)
+	h.shared = h.sharedCluster(t, args)
 	return h
 }
 

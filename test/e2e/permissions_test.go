@@ -69,30 +69,37 @@ func grant(role, group, resource, verb string) string {
 
 // used are the permissions of which an account has made use.
 func used(log, account string) (map[string]bool, error) {
-	file, err := os.Open(log)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
 	out := map[string]bool{}
-	lines := bufio.NewReader(file)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // what it has of the last line is not all
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		var r request
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, err
-		}
+	return out, eachRequest(log, func(r request) {
 		if r.ImpersonatedUser.Username == account {
 			for _, use := range r.uses() {
 				out[use] = true
 			}
 		}
+	})
+}
+
+// eachRequest reads an audit log.
+func eachRequest(log string, do func(request)) error {
+	file, err := os.Open(log)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) { // what it has of the last line is not all
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var r request
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		do(r)
 	}
 }
 
@@ -174,6 +181,10 @@ func (s *script) crdsOfSources(ctx context.Context, args []string) error {
 	var all strings.Builder
 	for _, p := range source.Permissions() {
 		if p.Optional && strings.Contains(p.Verbs, "list") && p.Group != "batch" && p.Group != "scheduling.k8s.io" {
+			sub := "" // where nobody writes it
+			if slices.ContainsFunc(source.Permissions(), func(o source.Permission) bool { return o.Group == p.Group && o.Resource == p.Resource+"/status" }) {
+				sub = "subresources: {status: {}}, "
+			}
 			fmt.Fprintf(&all, `---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -182,8 +193,8 @@ spec:
   group: %[2]s
   scope: Namespaced
   names: {plural: %[1]s, kind: A%[1]s}
-  versions: [{name: %[3]s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
-`, p.Resource, p.Group, p.Version)
+  versions: [{name: %[3]s, served: true, storage: true, %[4]sschema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`, p.Resource, p.Group, p.Version, sub)
 		}
 	}
 	fmt.Fprintf(&all, `---

@@ -34,6 +34,7 @@ type scheduler struct {
 	stop    func() // SIGTERM, and returns when it has ended
 	kill    func() // SIGKILL, likewise
 	ending  bool   // it has been told to end
+	group   int    // of its process, where that is asked for
 
 	config, kubeconfig string // paths of what it was started with; "" is none
 }

@@ -35,6 +35,7 @@ type script struct {
 	extender   *extender
 	prometheus *prometheus
 	seen       map[string]map[types.UID]bool // the pods of a selector that were gathered last
+	wrote      int                           // how many writes of the audit log were looked at
 }
 
 // command is one command of the script language. Its error fails the script.
@@ -42,7 +43,7 @@ type command func(s *script, ctx context.Context, args []string) error
 
 // negatable are the commands that "!" may stand before. Waiting for something not to
 // happen would only be waiting.
-var negatable = []string{"apply", "kubectl", "helm", "musterctl", "scheduler", "log", "same"}
+var negatable = []string{"apply", "kubectl", "helm", "musterctl", "scheduler", "muster-controller", "log", "same"}
 
 // commands are those of all scripts, and more that only some have.
 func commands(more map[string]command) map[string]func(*testscript.TestScript, bool, []string) {
@@ -58,6 +59,8 @@ func commands(more map[string]command) map[string]func(*testscript.TestScript, b
 		"wait-condition": (*script).waitCondition, "wait-event": (*script).waitEvent, "wait-status": (*script).waitStatus,
 		"wait-denied": (*script).waitDenied, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
 		"crds-of-sources": (*script).crdsOfSources, "wait-used": (*script).waitUsed,
+		"muster-controller": (*script).translate, "wait-idle": (*script).waitIdle, "wait-written": (*script).waitWritten, "writes": (*script).writesBy,
+		"webhooks": (*script).webhooksOf, "free-port": (*script).freePort,
 		"prometheus": (*script).startPrometheus, "wait-series": (*script).waitSeries, "dashboard": (*script).dashboard, "alerts": (*script).alerts,
 	}
 	maps.Copy(all, more)
@@ -285,9 +288,13 @@ func (s *script) musterctl(ctx context.Context, args []string) error {
 // helm runs it as somebody whose only cluster this is. It is built when it is first used.
 func (s *script) helm(ctx context.Context, args []string) error {
 	if s.harness.helmBinary == "" {
-		out, err := exec.CommandContext(ctx, "go", "tool", "-n", "-modfile=../../tools/deploy/go.mod", "helm").CombinedOutput()
+		out, err := exec.CommandContext(ctx, "go", "tool", "-n", "-modfile=../../tools/deploy/go.mod", "helm").Output() // what is downloaded first, go says on stderr
 		if err != nil {
-			return brokenError{fmt.Errorf("build helm: %w\n%s", err, out)}
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				err = fmt.Errorf("%w\n%s", err, exit.Stderr)
+			}
+			return brokenError{fmt.Errorf("build helm: %w", err)}
 		}
 		s.harness.helmBinary = strings.TrimSpace(string(out))
 	}

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
@@ -240,7 +241,7 @@ func (s *script) waitEvent(ctx context.Context, args []string) error {
 		return usage("wait-event KIND/NAME REASON [TEXT]")
 	}
 	kind, name, _ := strings.Cut(args[0], "/")
-	kinds := map[string]string{"podgroup": "PodGroup", "podgroup.x": "PodGroup", "topology": "ClusterNetworkTopology", "elasticquota": "ElasticQuota", "pod": "Pod", "lease": "Lease"}
+	kinds := map[string]string{"podgroup": "PodGroup", "podgroup.x": "PodGroup", "topology": "ClusterNetworkTopology", "elasticquota": "ElasticQuota", "pod": "Pod", "lease": "Lease", "podgang": "PodGang", "leaderworkerset": "LeaderWorkerSet", "podcliqueset": "PodCliqueSet", "jobset": "JobSet"}
 	text := strings.Join(args[2:], "")
 	return s.await(ctx, func() (string, bool, error) {
 		events, err := s.cluster.client.EventsV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
@@ -377,7 +378,7 @@ func (s *script) describe() {
 		s.ts.Logf("%v", err)
 	} else {
 		for _, p := range list.Items {
-			s.ts.Logf("%s node=%q nominated=%q leaving=%v evicted=%v gates=%v %s", p.Name, p.Spec.NodeName, p.Status.NominatedNodeName,
+			s.ts.Logf("%s group=%q node=%q nominated=%q leaving=%v evicted=%v gates=%v %s", p.Name, p.Labels[scheduling.LabelPodGroup], p.Spec.NodeName, p.Status.NominatedNodeName,
 				p.DeletionTimestamp != nil, evicted(&p), len(p.Spec.SchedulingGates), message(&p))
 		}
 	}
