@@ -22,19 +22,19 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check cases race bench bench-quick bench-churn bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: $(BIN)/muster-scheduler $(BIN)/musterctl ## build both programs into bin/
+build: $(BIN)/muster-scheduler $(BIN)/muster-controller $(BIN)/musterctl ## build the programs into bin/
 
 .PHONY: kubectl-plugin
 kubectl-plugin: $(BIN)/musterctl ## make bin/kubectl-muster, which is "kubectl muster" when bin/ is in the PATH
 	@ln -sf musterctl $(BIN)/kubectl-muster
 
-.PHONY: $(BIN)/muster-scheduler $(BIN)/musterctl
-$(BIN)/muster-scheduler $(BIN)/musterctl:
+.PHONY: $(BIN)/muster-scheduler $(BIN)/muster-controller $(BIN)/musterctl
+$(BIN)/muster-scheduler $(BIN)/muster-controller $(BIN)/musterctl:
 	@echo "building $(notdir $@) (a few minutes the first time)"
 	@mkdir -p $(BIN)
 	@$(GO) build -ldflags '-s -w $(LDFLAGS)' -o $@ ./cmd/$(notdir $@)
@@ -63,7 +63,7 @@ e2e: build control-plane ## the scheduler as a process on the local control plan
 
 # Both examples, restart, preemption, devices, admission policies and installation: what depends on the version.
 VERSIONS ?= 1.34
-OLDER    := example-1|example-2|restart|preempt-ordinary|evict-gang|dra-pod|admission-annotations|install|process|api-server-old
+OLDER    := example-1|example-2|restart|preempt-ordinary|evict-gang|dra-pod|admission-annotations|install|process|api-server-old|native-1-35
 e2e-versions: build ## the same on API servers of older versions, and the demo; VERSIONS="1.34 1.35 1.36"
 	@for v in $(VERSIONS); do \
 	  $(BIN)/musterctl cluster build --kubernetes-version $$v && \
@@ -71,7 +71,7 @@ e2e-versions: build ## the same on API servers of older versions, and the demo; 
 	  $(BIN)/musterctl demo --kubernetes-version $$v || exit 1; done
 
 # They are built from source first, which takes minutes once. CONTROLLERS="lws|jobset" is only those scripts.
-e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler
+e2e-controllers: build control-plane ## the controllers of LeaderWorkerSet, JobSet, Kubeflow Trainer and MPI Operator beside the scheduler; Koordinator's scheduler
 	E2E_CONTROLLERS=1 $(GO) test -count=1 -timeout 60m -v -run '^TestControllers$$$(if $(CONTROLLERS),/^($(CONTROLLERS))$$)' ./test/e2e
 
 # Needs Docker, mmdebstrap and a static libc (libc6-dev), no registry; what it makes in Docker goes when it ends, also by Ctrl-C.
@@ -116,9 +116,20 @@ race: ## the packages in which there are goroutines, with the race detector
 
 bench: build ## pods a second beside the stock scheduler and plain binding requests: table, bench.json, bench.svg
 	$(GO) run ./test/perf -rounds 3 -json bench.json -svg bench.svg
+	$(MAKE) --no-print-directory bench-devices
+
+bench-devices: build ## GPUs by ResourceClaims, on 512 nodes: pods a second beside the stock scheduler, about ten minutes; slots of such members
+	$(GO) run ./test/perf -rounds 3 -nodes 512 -shapes 64x8x1c -contenders stock,muster -running=false -json bench-devices.json
+	$(GO) test -run '^$$' -bench 'BenchmarkClaims|BenchmarkNodes' -benchmem ./pkg/kube/ledger ./pkg/kube/deviceshare
 
 bench-quick: build ## the same on 1,024 nodes, in about two minutes
 	$(GO) run ./test/perf -nodes 1024 -shapes 32x8,8x64 -running=false -contenders floor,stock,stock-pinned,muster
+
+bench-quality: build ## how well gangs are placed, beside the stock scheduler and Koordinator's: whole, near, with few victims; about a quarter of an hour
+	$(GO) run ./test/quality -load $(or $(LOAD),0.7) -seed $(or $(SEED),1) -json bench-quality.json
+
+bench-quality-quick: build ## the same in about a minute, with the stock scheduler; fails on a partial gang, a broken Must or a needless victim of Muster's
+	$(GO) run ./test/quality -for 12s -contenders stock,muster -check muster
 
 bench-churn: build ## what 200 gangs cost that do not fit, while pods come and go; about half an hour
 	$(GO) run ./test/perf -churn 5m -json bench-churn.json

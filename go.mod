@@ -34,7 +34,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

@@ -113,18 +113,20 @@ func (r *release) writeArchives(programs []program, more ...entry) error {
 // writeManifests writes what "kubectl apply -k" takes, with the image of this release.
 func (r *release) writeManifests() error {
 	folder := "muster-" + r.version + "-manifests"
-	entries, err := readTree(folder, "deploy/base", "deploy/crds", "deploy/overlays", "manifests")
+	entries, err := readTree(folder, "deploy/base", "deploy/controller", "deploy/crds", "deploy/overlays", "manifests")
 	if err != nil {
 		return err
 	}
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return path.Ext(e.name) == ".go" })
 	name, tag := r.image[:strings.LastIndex(r.image, ":")], r.image[strings.LastIndex(r.image, ":")+1:]
 	const dev = "  newName: muster-scheduler\n  newTag: dev\n"
-	base := slices.IndexFunc(entries, func(e entry) bool { return e.name == folder+"/deploy/base/kustomization.yaml" })
-	if base < 0 || !bytes.Contains(entries[base].data, []byte(dev)) {
-		return errors.New("deploy/base/kustomization.yaml does not say which image")
+	for _, base := range []string{"deploy/base", "deploy/controller/base"} {
+		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == folder+"/"+base+"/kustomization.yaml" })
+		if i < 0 || !bytes.Contains(entries[i].data, []byte(dev)) {
+			return errors.New(base + "/kustomization.yaml does not say which image")
+		}
+		entries[i].data = bytes.Replace(entries[i].data, []byte(dev), fmt.Appendf(nil, "  newName: %s\n  newTag: %s\n", name, tag), 1)
 	}
-	entries[base].data = bytes.Replace(entries[base].data, []byte(dev), fmt.Appendf(nil, "  newName: %s\n  newTag: %s\n", name, tag), 1)
 	return r.packed(folder+".tar.gz", entries)
 }
 

@@ -97,10 +97,16 @@ func (r *release) labels() map[string]string {
 	}
 }
 
-// addImage makes the image of one architecture: from scratch, a single file in it. It needs no
-// certificates, the API server's come with the service account.
-func (r *release) addImage(l layout, p program) (descriptor, error) {
-	files, err := pack([]entry{{p.name, p.data, 0o755}}, r.made)
+// addImage makes the image of one architecture: from scratch, the program that it starts and others beside it. It needs
+// no certificates, the API server's come with the service account.
+func (r *release) addImage(l layout, p program, others []program) (descriptor, error) {
+	entries := []entry{{p.name, p.data, 0o755}}
+	for _, o := range others {
+		if o.arch == p.arch {
+			entries = append(entries, entry{o.name, o.data, 0o755})
+		}
+	}
+	files, err := pack(entries, r.made)
 	if err != nil {
 		return descriptor{}, err
 	}
@@ -131,7 +137,7 @@ func (r *release) writeImages(programs []program) error {
 	all, manifests := layout{}, []descriptor{}
 	for _, p := range of(programs, "muster-scheduler") {
 		one := layout{}
-		d, err := r.addImage(one, p)
+		d, err := r.addImage(one, p, of(programs, "muster-controller"))
 		if err != nil {
 			return err
 		}

@@ -94,9 +94,9 @@ func (r *release) build(ctx context.Context, imageOnly bool) error {
 	if err := r.clear(); err != nil {
 		return err
 	}
-	names, writers := []string{"muster-scheduler", "musterctl"}, []func([]program) error{r.writeImages, r.writeBills, r.archives(ctx)}
+	names, writers := []string{"muster-scheduler", "muster-controller", "musterctl"}, []func([]program) error{r.writeImages, r.writeBills, r.archives(ctx)}
 	if imageOnly {
-		names, writers = names[:1], writers[:2]
+		names, writers = names[:2], writers[:2]
 	}
 	programs, err := r.compile(ctx, names...)
 	if err != nil {

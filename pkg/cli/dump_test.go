@@ -198,7 +198,7 @@ spec: {config: [{opaque: {driver: kept.example.com, parameters: {token: geheim}}
 ---
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
-metadata: {name: j, annotations: {kept: "yes"}}
+metadata: {name: j, uid: u-j, annotations: {kept: "yes"}}
 spec: {pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{name: pytorch, env: [{name: TOKEN, value: geheim}]}]}}}}}
 ---
 apiVersion: v1

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -266,7 +268,39 @@ func readFile(cmd *cobra.Command, name string) ([]byte, error) {
 		}
 		return data, nil
 	}
+	if data, ok := readInPieces(name); ok {
+		return data, nil
+	}
 	return os.ReadFile(name)
+}
+
+// piece is what is read at a time of a large file.
+const piece = 32 << 20
+
+// readInPieces reads a large file, several pieces at a time: where it is in memory already that is the time to copy it. It
+// says false of other files, and where anything goes wrong.
+func readInPieces(name string) ([]byte, bool) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() <= piece {
+		return nil, false
+	}
+	data := make([]byte, info.Size())
+	var failed atomic.Bool
+	var wait sync.WaitGroup
+	for from := 0; from < len(data); from += piece {
+		wait.Go(func() {
+			if _, err := file.ReadAt(data[from:min(from+piece, len(data))], int64(from)); err != nil {
+				failed.Store(true)
+			}
+		})
+	}
+	wait.Wait()
+	return data, !failed.Load()
 }
 
 // filesIn returns a file itself, or the files of a folder, by name.

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-scheduler/muster/pkg/page"
+	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
 const address = "127.0.0.1:8080"

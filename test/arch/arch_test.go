@@ -110,10 +110,12 @@ var arrows = map[string][]string{
 		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},
+	"pkg/kube/backend":  {"pkg/apis/scheduling", "pkg/podgang"},
 	"pkg/kube/wake":     {"pkg/gang", "pkg/topology"},
 	"pkg/kube/workload": {},
 	"pkg/localcluster":  {},
 	"pkg/page":          {},
+	"pkg/podgang":       {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1"},
 	"pkg/version":       {},
 	"pkg/cli": {
 		"manifests", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/evict", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
@@ -121,13 +123,20 @@ var arrows = map[string][]string{
 		"test/fixtures", // the documents' YAML, which the demo applies as it stands
 	},
 
-	"cmd/muster-scheduler": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/reload", "pkg/version"},
-	"cmd/musterctl":        {"pkg/cli"},
+	"pkg/kube/admit":      {"pkg/kube/backend", "pkg/podgang"},
+	"pkg/kube/controller": {"pkg/kube/backend", "pkg/podgang"},
+	"pkg/kube/translate":  {"pkg/kube/admit", "pkg/kube/backend", "pkg/kube/controller", "pkg/podgang", "pkg/version"},
+
+	"pkg/kube/command": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/reload", "pkg/version"},
+
+	"cmd/muster-controller": {"pkg/kube/translate"},
+	"cmd/muster-scheduler":  {"pkg/kube/command"},
+	"cmd/musterctl":         {"pkg/cli"},
 }
 
 // kubernetes lists who may import Kubernetes; the others of the edge may import
 // anything else.
-var kubernetes = []string{"pkg/apis/...", "pkg/kube/...", "pkg/localcluster", "pkg/cli", "cmd/muster-scheduler"}
+var kubernetes = []string{"pkg/apis/...", "pkg/kube/...", "pkg/podgang", "pkg/localcluster", "pkg/cli"}
 
 // TestArrows: the arrows are those of the list, all of them.
 func TestArrows(t *testing.T) {
@@ -317,6 +326,22 @@ func TestNobodySleeps(t *testing.T) {
 	}
 }
 
+// TestSeeds: random tests draw the same worlds in every run (test/seed), so that who runs them next is not refused for
+// what somebody else has left behind.
+func TestSeeds(t *testing.T) {
+	draws, seeded := map[string]bool{}, map[string]bool{}
+	walk(t, []string{"pkg", "cmd", "test", "manifests"}, func(name string) bool { return strings.HasSuffix(name, "_test.go") }, func(pkg, _ string, f *ast.File) {
+		all := imports(t, f)
+		draws[pkg] = draws[pkg] || slices.Contains(all, "pgregory.net/rapid")
+		seeded[pkg] = seeded[pkg] || slices.Contains(all, "github.com/muster-scheduler/muster/test/seed")
+	})
+	for _, pkg := range slices.Sorted(maps.Keys(draws)) {
+		if draws[pkg] && !seeded[pkg] {
+			t.Errorf("the random tests of %s draw other worlds in every run: let one of its test files import test/seed", pkg)
+		}
+	}
+}
+
 // eachFile parses every Go file below pkg and cmd that is not a test.
 func eachFile(t *testing.T, see func(pkg, file string, f *ast.File)) {
 	walk(t, []string{"pkg", "cmd"}, func(name string) bool { return !strings.HasSuffix(name, "_test.go") }, see)
@@ -367,6 +392,7 @@ func TestRefuse(t *testing.T) {
 		{"pkg/plan", "github.com/stretchr/testify/require", true},
 		{"pkg/kube/fit", "k8s.io/api/core/v1", false},
 		{"cmd/musterctl", "k8s.io/klog/v2", true},
+		{"cmd/muster-scheduler", "k8s.io/klog/v2", true},
 		{"pkg/kube/plugin", "testing", true},
 	} {
 		if why := refuse(c.pkg, c.imp); (why != "") != c.refused {

@@ -445,6 +445,7 @@ func isDigit`, "TestCompareNames"},
 	case o > 0`, `		return costRules[0].name
 	case o > 0`, "TestConsider TestRules"},
 	{"the room of a domain is what it has now", consider, `func(i int) offer.Slots { return nodes[i].Room }`, `func(i int) offer.Slots { return nodes[i].Options[0].Slots }`, "TestConsider TestConsiderTies"},
+	{"one domain is looked into for all", consider, `other := &others[i]`, `other := &others[0]`, "TestConsider TestConsiderAmongGangs"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
 	{"one domain fewer may be touched", merger, `int64(len(a.Reach)-1) - price`, `int64(len(a.Reach)-2) - price`, "plan.TestChooseForNothing"},
@@ -668,7 +669,19 @@ func isDigit`, "TestCompareNames"},
 	{"mins are not scaled", quEntitle, `	if sum <= total || sum == math.MaxInt64 && total == math.MaxInt64 {`, `	if sum >= 0 {`, "TestBook TestPictures"},
 	{"nobody is held to what he asks for", quEntitle, `n = min(n, s.request-s.gets)`, `_ = s.request`, "TestBook TestPictures"},
 	{"what a tree has others beside it do not take", quEntitle, `out[r] = max(0, n-b.accounts[i].used[r]-b.accounts[i].reserved[r])`, `out[r] = n`, "TestBook TestPictures"},
-	{"entitlements change only where something has", quEntitle, `if changed[c] || !slices.Equal(was[at], b.accounts[c].entitled) {`, `if changed[c] || false && !slices.Equal(was[at], b.accounts[c].entitled) {`, "TestBook"},
+	{"entitlements change only where something has", quEntitle, `if changed[c] || other {`, `if changed[c] {`, "TestBook"},
+	{"who is entitled to something else has the version that he had", quEntitle, `		if other {
+`, `		if false {
+`, "TestRest"},
+	{"who has something else has the version that he had", quBook, `		b.touch(i)
+		if p.State == Holds {`, `		if p.State == Holds {`, "TestRest"},
+	{"a search goes on with a tree that it did not begin with", quBook, `	is := NewBook(t)
+`, `	is := b
+	is.plant(t)
+`, "TestSearchOutlivesTree"},
+	{"what is saved of a tree keeps others from their min", quAdmit, `c.free && b.respects(l.ask, c) && !l.spared(c)`, `c.free && b.respects(l.ask, c)`, "TestPictures"},
+	{"who claims last goes first", quAdmit, `own == nil || own.turn > c.turn`, `own == nil || own.turn < c.turn`, "TestPictures"},
+	{"what is saved of a quota is saved of the whole tree", quAdmit, `c.free && b.respects(l.ask, c)`, `b.respects(l.ask, c)`, "TestPictures"},
 	{"what is kept for a quota is idle", quEntitle, `			a.idle[r] = max(a.idle[r], n.min[r]-a.used[r]-a.reserved[r])
 `, ``, "TestBook TestPictures"},
 	{"max is checked at the bottom only", quBook, `	for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
@@ -683,25 +696,23 @@ func isDigit`, "TestCompareNames"},
 `, `	n := a.used[r]
 `, "TestBook TestPictures"},
 	{"a free tree need not be asked", quAdmit, `		if free < wants {`, `		if false && free < wants {`, "TestBook TestPictures"},
-	{"everybody is next", quAdmit, `!v.before(s, r.node) || !v.anyStarts(s)`, `true`, "TestBook TestPictures"},
+	{"everybody is next", quAdmit, `!v.before(s, r.node) || !v.anyStarts(s, l.ask.Gang)`, `true`, "TestBook TestPictures"},
 	{"who waits for room keeps others out", quAdmit, `!b.passed[p.gang.name] && v.starts(p.gang)`, `v.starts(p.gang)`, "TestBook"},
 	{"what is saved for others is free", quAdmit, `				room -= claimed
 `, `				_ = claimed
 `, "TestPictures"},
-	{"what is saved binds the more important", quAdmit, `if name == a.Gang || c.ask.Priority < a.Priority {`, `if name == a.Gang {`, "TestPictures"},
+	{"what is saved binds the more important", quAdmit, `c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority`, `c.ask.Gang != a.Gang`, "TestPictures"},
 	{"optional members come all or none", quAdmit, `		for low < high {`, `		for low < high && with(high) {`, "TestPictures"},
 	{"shares do not weigh", quShare, `mulDiv(part, w.sum, w.of(n.weight[r]))`, `mulDiv(part, w.sum, w.sum)`, "TestBook TestPictures"},
 	{"what min covers is a share", quShare, `over := v.taken(i, r) - n.min[r]`, `over := v.taken(i, r)`, "TestBook TestPictures"},
 	{"older gangs are guaranteed last", quClasses, `cmp.Compare(x.gang.since, y.gang.since)`, `cmp.Compare(y.gang.since, x.gang.since)`, "TestBook TestPictures"},
 	{"who is guaranteed below is not first", quClasses, `first(x.sure, y.sure), `, ``, "TestBook"},
 	{"who is guaranteed may be evicted", quReclaim, `mine < 0 || r.book.class.at(others)[p.gang] != Borrows`, `mine < 0`, "TestBook TestPictures"},
-	{"within min is no right", quReclaim, `	if r.within(mine) {
-		t.right = ByMin`, `	if false {
-		t.right = ByMin`, "TestBook TestPictures"},
-	{"fixed gangs are evicted", quReclaim, `!g.fixed && !n.Spared`, `!n.Spared`, "TestBook"},
-	{"more is taken than is too much", quReclaim, `		return r.shares(t.mine, t.others, v)
-`, `		return true
+	{"within min is no right", quReclaim, `	case r.within(mine):
+`, `	case false:
 `, "TestBook TestPictures"},
+	{"fixed gangs are evicted", quReclaim, `!g.fixed && !n.Spared`, `!n.Spared`, "TestBook"},
+	{"more is taken than is too much", quReclaim, `return r.shares(p.mine, p.others, v)`, `return true`, "TestBook TestPictures"},
 	{"policies do not matter", quReclaim, `r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`, `false`, "TestPictures"},
 	{"the youngest of a name counts", quTree, `if s.Created < g.specs[j].Created {`, `if s.Created > g.specs[j].Created {`, "TestPictures"},
 	{"a quota below one that is broken is fine", quTree, `t.nodes[p].broken != "" && n.broken == ""`, `false`, "TestPictures"},

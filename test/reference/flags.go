@@ -9,14 +9,16 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/cli"
+	"github.com/muster-scheduler/muster/pkg/kube/translate"
 )
 
-// flags writes those of the two programs.
+// flags writes those of the programs.
 func flags(out *strings.Builder, _ string) error {
 	manage := true
 	out.WriteString("\n## Flags\n\n### muster-scheduler\n\nAll flags of kube-scheduler, and:\n")
 	table(out, flagHeads, flagRows(config.Flags(&manage)))
 	command(out, cli.New())
+	command(out, translate.Command())
 	return nil
 }
 

@@ -29,9 +29,9 @@ const quotaKind = QuotaName + "Args"
 //	enableRuntimeQuota              true                true, false
 //	enableMinQuotaScale             true                true, false
 //	disableDefaultQuotaPreemption   true                true, false
-//	monitorAllQuotas                false               true, false; without effect
-//	delayEvictTime                  120s                a duration ≥ 0; without effect
-//	revokePodInterval               1s                  a duration > 0; without effect
+//	monitorAllQuotas                false               true, false
+//	delayEvictTime                  120s                a duration ≥ 0
+//	revokePodInterval               1s                  a duration > 0
 //	reclaimPolicy                   Any                 Any, LowerPriority, Never
 //	enableCheckParentQuota          true                true, false; without effect: it is always checked
 //	quotaSnapshotUpdateInterval     120s                a duration > 0; without effect
@@ -48,8 +48,8 @@ type QuotaArgs struct {
 	ScaleMin bool
 	// SpareDefault: pods of the default quota are not evicted.
 	SpareDefault bool
-	// Revoke: gangs of quotas that have had more than they are entitled to for Delay are to be evicted, which is to be looked for as
-	// often as Every. Nobody does that yet: Idle says so.
+	// Revoke: gangs of quotas that have had more than they are entitled to for Delay are evicted for those that are entitled to it, which is
+	// looked for as often as Every.
 	Revoke       bool
 	Delay, Every time.Duration
 	// Reclaim says which gangs of other quotas may be evicted.
@@ -103,7 +103,6 @@ func DecodeQuota(raw runtime.Object) (QuotaArgs, error) {
 		name  string
 		given bool
 	}{
-		{"monitorAllQuotas", a.Revoke},
 		{"enableCheckParentQuota: false", !parent},
 		{"quotaSnapshotUpdateInterval", snapshot.Duration != 1},
 		{"enableQueueHint: false", !hint},

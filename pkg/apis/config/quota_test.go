@@ -25,7 +25,7 @@ func TestDecodeQuota(t *testing.T) {
 		// Koordinator's own example.
 		`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"ElasticQuotaArgs","delayEvictTime":"300s","revokePodInterval":"60s","quotaGroupNamespace":"koordinator-system",
 		  "defaultQuotaGroupMax":{"cpu":"20","memory":"40Gi"},"systemQuotaGroupMax":{"cpu":"20"},"monitorAllQuotas":true,"enableCheckParentQuota":true,"enableRuntimeQuota":true}`: func(a *config.QuotaArgs) {
-			a.Delay, a.Every, a.Revoke, a.Idle = 300*time.Second, 60*time.Second, true, []string{"monitorAllQuotas"}
+			a.Delay, a.Every, a.Revoke = 300*time.Second, 60*time.Second, true
 			a.DefaultMax = map[string]resource.Quantity{"cpu": resource.MustParse("20"), "memory": resource.MustParse("40Gi")}
 			a.SystemMax = map[string]resource.Quantity{"cpu": resource.MustParse("20")}
 		},

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -46,7 +47,8 @@ import (
 
 // Options say how the scheduler is configured.
 type Options struct {
-	Config []byte // as simulate.Options has it
+	Config  []byte // as simulate.Options has it
+	Plugins frameworkruntime.Registry
 }
 
 // View is a cluster of which questions are asked.
@@ -70,7 +72,7 @@ func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
 // open lets victims stay for their grace period, or leave at once.
 func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, error) {
 	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, held: map[gang.Ref]bool{}, looks: map[gang.Ref]look{}}
-	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Live: true, VictimsStay: stay, Tried: v.see}, set)
+	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Plugins: o.Plugins, Live: true, VictimsStay: stay, Tried: v.see}, set)
 	if err != nil {
 		return nil, err
 	}

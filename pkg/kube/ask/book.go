@@ -76,7 +76,7 @@ const mostTemplates = 50
 // refusers are the names of those who refuse.
 var refusers = map[gang.Refuser]string{
 	gang.Declaration: "Declaration", gang.Conflict: "Conflict", gang.Consent: "Consent", gang.Missing: "Missing",
-	gang.Plan: "Plan", gang.Template: "Template", gang.API: "API",
+	gang.Plan: "Plan", gang.Template: "Template", gang.Quota: "Quota", gang.Veto: "Veto", gang.API: "API",
 }
 
 // Book reads the book as the cluster was found, has the scheduler go on, and notes what has become of those who

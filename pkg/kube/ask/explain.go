@@ -179,7 +179,7 @@ func (v *View) decided(ref gang.Ref) bool {
 		return false // it is on its way
 	}
 	// Who was refused since some node is left out for a while is tried once more when the while is over.
-	if r.Refusal.By == gang.Quota && r.Refusal.Never {
+	if r.Refusal.By == gang.Veto || r.Refusal.By == gang.Quota && r.Refusal.Never {
 		return true
 	}
 	return last.refusal != nil && len(last.refusal.Avoided) == 0 && (r.Refusal.By == gang.Plan || r.Refusal.By == gang.Template)
@@ -260,6 +260,9 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 				e.Cure = &Cure{Words: words}
 			}
 		}
+	case r.Refusal.By == gang.Veto:
+		e.State, e.WaitsFor = Unschedulable, sentence(r.Refusal.Words)
+		e.Cure = &Cure{Words: "what plugin " + strings.Join(r.Refusal.Plugins, ", ") + " waits for"}
 	case l.refusal != nil:
 		e.State = Unschedulable
 		if l.shortage.Never != nil {

@@ -80,6 +80,7 @@ const (
 	causeGang  = "gang"  // they make room for a gang
 	causePod   = "pod"   // they make room for a pod without one
 	causeWhole = "whole" // the rest of their own gang leaves
+	causeQuota = "quota" // their quota has had too much for long
 )
 
 // What came of a reservation, and of a wake-up.
@@ -132,7 +133,7 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		cycles: histogram("muster_gang_cycles", "Scheduling cycles of a gang's members until it started, by how many members it needs.", prometheus.ExponentialBuckets(1, 2, 15), "size"),
 		gangRuns: histogram("muster_gang_filter_runs", "Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
 			prometheus.ExponentialBuckets(1, 4, 11), "size"),
-		evictions: counters("muster_evictions_total", "Pods whose eviction the API server has taken, by cause: they make room for a gang, or for a pod without one, or leave since the whole of their own gang does.", "cause"),
+		evictions: counters("muster_evictions_total", "Pods whose eviction the API server has taken, by cause: they make room for a gang, or for a pod without one, or leave since the whole of their own gang does, or since their quota has had too much for long.", "cause"),
 		unused:    counter("muster_evictions_unused_total", "Pods that were evicted from nodes which then nobody took of those whom they made room for."),
 		kept: histogram("muster_reservation_duration_seconds", "How long places were reserved until victims had left, by how that ended (taken, given_up).",
 			prometheus.ExponentialBuckets(0.25, 2, 14), "end"),
@@ -150,7 +151,7 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		m.cycles.WithLabelValues(s.name)
 		m.gangRuns.WithLabelValues(s.name)
 	}
-	for _, cause := range []string{causeGang, causePod, causeWhole} {
+	for _, cause := range []string{causeGang, causePod, causeWhole, causeQuota} {
 		m.evictions.WithLabelValues(cause)
 	}
 	for _, end := range []string{endTaken, endGivenUp} {
@@ -479,6 +480,9 @@ func (m *Meter) reserved(group gang.Ref, is bool) {
 		}
 	}
 }
+
+// Revoked counts an eviction since a quota has had too much for long.
+func (m *Meter) Revoked() { m.evictions.WithLabelValues(causeQuota).Inc() }
 
 // Evicted counts a pod whose eviction the API server has taken, so that another one may run.
 // room says that it makes room for it, and does not only leave with the rest of its gang.

@@ -96,9 +96,13 @@ func (t *Teller) Pod(key string, say Waiting) {
 			t.voids.set(key, "")
 			return nil
 		}
-		if node, _ := t.cache.Place(pod); node != "" {
+		node, confirmed := t.cache.Place(pod)
+		switch {
+		case node != "" && confirmed: // it is being bound: a node that is written now would stay
+			say.Node = nil
+		case node != "":
 			say.Node = &node // the node of the reservation, whatever was said meanwhile
-		} else if t.voids.of(key) == pod.UID {
+		case t.voids.of(key) == pod.UID:
 			say.Node = new(string)
 		}
 		err := t.Writer.Pod(ctx, pod, say)
@@ -166,6 +170,21 @@ func (t *Teller) Placed(group gang.Ref, spread []place.Spread) {
 	}
 }
 
+// mostNames bounds how many domains are named.
+const mostNames = 8
+
+// listed lists some of the names of domains; "" if there are none.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(names) - mostNames; n > 0 {
+		names, more = names[:mostNames], fmt.Sprintf(" and %d more", n)
+	}
+	return ": " + strings.Join(names, ", ") + more
+}
+
 // near is how near the places of groups are, as of their plans.
 type near struct {
 	mu     sync.Mutex
@@ -191,7 +210,7 @@ func (n *near) words(group gang.Ref) string {
 	var parts []string
 	for _, at := range n.groups[group] {
 		if at.Touched > 1 {
-			parts = append(parts, fmt.Sprintf("%d of %s, least possible %d", at.Touched, at.Layer, at.Least))
+			parts = append(parts, fmt.Sprintf("%d of %s%s, least possible %d", at.Touched, at.Layer, listed(at.Names), at.Least))
 		}
 	}
 	if len(parts) == 0 {
@@ -260,6 +279,9 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	if members := "members of " + name; t.options.Settle >= 0 && t.told.news(members, toldNow(r)) {
 		t.Writer.DoAfter(members, memberSettle*t.options.Settle, func(context.Context) error { t.gated(ref); return nil })
 	}
+	if score, ok := t.cache.Score(ref); ok {
+		t.Writer.DoAfter("score "+string(score.Object.UID), t.options.Settle, func(ctx context.Context) error { return t.writeScore(ctx, ref) })
+	}
 	if r.PodGroup != nil && r.Condition != "" {
 		old := Conditions{r.PodGroup.Status.Conditions}
 		return t.Writer.Custom(ctx, r.Resource, r.PodGroup, old, Initially(old, r.Condition, c, is.Started, r.PodGroup.Generation, metav1.NewTime(t.options.Clock.Now())))
@@ -295,6 +317,8 @@ func (t *Teller) gated(ref gang.Ref) {
 		}
 		if ok, why := t.cache.Admit(pod); !ok {
 			t.Pod(convert.PodKey(pod), Waiting{Message: why + Hint(r), Gated: true})
+		} else if !t.cache.State(ref).Refusal.Is() && r.Refusal.Waits() { // for something that the scheduler keeps it out of its queue for
+			t.Pod(convert.PodKey(pod), Waiting{Message: r.Refusal.String(), Gated: true})
 		}
 	}
 }

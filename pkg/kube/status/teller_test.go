@@ -152,10 +152,10 @@ func TestEventsAreNotRepeated(t *testing.T) {
 func TestWhereAndHowNear(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.gang("g", 1)
-		w.teller.Placed(g, []place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 3, Least: 2}, {Layer: "NodeTopologyLayer", Touched: 4, Least: 4}})
+		w.teller.Placed(g, []place.Spread{{Layer: "SpineLayer", Touched: 1, Least: 1}, {Layer: "BlockLayer", Touched: 3, Least: 2, Names: []string{"a", "b", "c"}}, {Layer: "NodeTopologyLayer", Touched: 4, Least: 4}})
 		w.pod("g", "g-0", "n")
 		w.pass(time.Minute)
-		require.Equal(t, []string{"g Normal Scheduled: the gang is bound (domains touched: 3 of BlockLayer, least possible 2; 4 of NodeTopologyLayer, least possible 4)"}, w.said())
+		require.Equal(t, []string{"g Normal Scheduled: the gang is bound (domains touched: 3 of BlockLayer: a, b, c, least possible 2; 4 of NodeTopologyLayer, least possible 4)"}, w.said())
 		w.teller.Placed(g, nil)
 		w.teller.Report(g)
 		w.pass(time.Minute)

@@ -57,13 +57,16 @@ const settle = 300 * time.Millisecond
 // native is Kubernetes' own PodGroup, in the only version that the worlds serve.
 var native = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1alpha3", Resource: "podgroups"}
 
+// podGangs are Grove's.
+var podGangs = schema.GroupVersionResource{Group: "scheduler.grove.io", Version: "v1alpha1", Resource: "podgangs"}
+
 // inWorld runs a test in a world whose cache knows everything.
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, client: fake.NewClientset()}
 		w.custom = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-			koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", sigs.PodGroups: "PodGroupList", x.PodGroups: "PodGroupList", native: "PodGroupList",
+			koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", sigs.PodGroups: "PodGroupList", x.PodGroups: "PodGroupList", native: "PodGroupList", podGangs: "PodGangList",
 		})
 		w.client.PrependReactor("patch", "*", w.note)
 		w.custom.PrependReactor("patch", "*", w.note)
@@ -87,7 +90,9 @@ func inWorld(t *testing.T, test func(w *world)) {
 		w.cache.Serve(scheduling.SchedulerName)
 		w.teller.About(w.cache)
 		core := informers.NewSharedInformerFactory(w.client, 0)
-		require.NoError(t, w.cache.Start(ctx, cache.Source{Core: core, Dynamic: w.custom, Served: func(r schema.GroupVersionResource) (bool, error) { return !source.Foreign(r) || r == native, nil }}))
+		require.NoError(t, w.cache.Start(ctx, cache.Source{Core: core, Dynamic: w.custom, Served: func(r schema.GroupVersionResource) (bool, error) {
+			return !source.Foreign(r) || r == native || r == podGangs, nil
+		}}))
 		core.StartWithContext(ctx)
 		var done sync.WaitGroup
 		done.Go(func() { w.writer.Run(ctx, 2) })

@@ -96,8 +96,15 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 		return nil, fmt.Errorf("the API server does not answer: %w", err)
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
+	fill, err := connect.WorkloadRefs(ctx, custom, connect.Served(client.Discovery()))
+	if err != nil {
+		return nil, err
+	}
+	if err := connect.FillPods(factory.Core().V1().Pods().Informer(), fill); err != nil {
+		return nil, err
+	}
 	src := cache.Source{Core: factory, Dynamic: custom, Served: connect.Readable(ctx, client)}
-	if src.Finished, err = cache.NewFinished(client); err != nil {
+	if src.Finished, err = cache.NewFinished(client, fill); err != nil {
 		return nil, err
 	}
 	c := cache.New(cache.Options{

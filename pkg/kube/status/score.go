@@ -1,0 +1,24 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+)
+
+// writeScore writes how near the pods of an object's gangs are into its status, and nothing else.
+func (t *Teller) writeScore(ctx context.Context, ref gang.Ref) error {
+	s, ok := t.cache.Score(ref)
+	if !ok || !t.cache.Open() {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": s.Object.UID}, // not one that is made anew under its name
+		"status":   map[string]any{"placementScore": s.Is},
+	})
+	if err != nil {
+		return err
+	}
+	return t.Writer.Patch(ctx, s.Resource, s.Object.Namespace, s.Object.Name, patch, "status")
+}
