@@ -89,6 +89,7 @@ type chaos struct {
 	blockers   []string
 	moments    []int // the steps before each disturbance
 	failed     atomic.Bool
+	wrong      []string // what failed, told once more after the logs
 }
 
 // begin makes 64 nodes, half of them taken by pods that may be evicted, and some by
@@ -162,7 +163,17 @@ func (c *chaos) beginWith(nodes []*v1.Node) {
 			}
 			p.stop()
 		}
+		if c.t.Failed() {
+			c.t.Logf("== what is wrong\n%s", strings.Join(c.wrong, "\n"))
+		}
 	})
+}
+
+// blame fails the test, and goes on.
+func (c *chaos) blame(wrong string) {
+	c.t.Helper()
+	c.wrong = append(c.wrong, wrong)
+	c.t.Error(wrong)
 }
 
 func (c *chaos) nodesReady(ctx context.Context, want int) error {
@@ -328,7 +339,7 @@ func (c *chaos) endOne() {
 
 func (c *chaos) verify(j *job) {
 	if wrong := c.ledger.apart(j); wrong != "" {
-		c.t.Error(wrong)
+		c.blame(wrong)
 	}
 }
 
@@ -350,10 +361,10 @@ func (c *chaos) end() string {
 		c.verify(j)
 	}
 	for _, wrong := range c.ledger.faults() {
-		c.t.Error(wrong)
+		c.blame(wrong)
 	}
 	if n := len(whole) + finished + evicted; n < len(c.jobs)/2 {
-		c.t.Errorf("only %d of %d jobs had their turn: these tests need more room", n, len(c.jobs))
+		c.blame(fmt.Sprintf("only %d of %d jobs had their turn: these tests need more room", n, len(c.jobs)))
 	}
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
@@ -410,7 +421,8 @@ func (c *chaos) fatal(what string) {
 		}
 	}
 	c.ledger.mu.Unlock()
-	c.t.Fatalf("%s\n%s", what, c.ledger.unsettled(c.handed()))
+	c.blame(what + "\n" + c.ledger.unsettled(c.handed()))
+	c.t.FailNow()
 }
 
 // killLeader kills the replica that leads, waits until the other one does, and starts a

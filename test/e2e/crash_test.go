@@ -49,7 +49,8 @@ func TestCrashes(t *testing.T) {
 	for i := range rounds {
 		c.play(i)
 		if t.Failed() {
-			t.Fatalf("seed %d (%s), round %d: %s", c.seed, seedEnv, i, c.about)
+			c.blame(fmt.Sprintf("seed %d (%s), round %d: %s", c.seed, seedEnv, i, c.about))
+			t.FailNow()
 		}
 	}
 	t.Logf("seed %d (%s): %d rounds", c.seed, seedEnv, rounds)
@@ -66,7 +67,7 @@ func TestCrashes(t *testing.T) {
 			least /= 2 // in few rounds it is chance what is met
 		}
 		if n := c.counts[what]; n < least {
-			t.Errorf("%d times %q in %d rounds, at least %d are asked for", n, what, rounds, least)
+			c.blame(fmt.Sprintf("%d times %q in %d rounds, at least %d are asked for", n, what, rounds, least))
 		}
 	}
 }
@@ -292,7 +293,7 @@ func (c *crashes) verifyAll() {
 		c.verify(j)
 	}
 	for _, wrong := range c.ledger.faults() {
-		c.t.Error(wrong)
+		c.blame(wrong)
 	}
 	c.await("devices", c.wrongDevices)
 	if c.ledger.evictors() > 0 {
