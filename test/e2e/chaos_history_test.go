@@ -25,14 +25,15 @@ type ledger struct {
 
 	mu      sync.Mutex
 	pods    map[string]*v1.Pod
-	used    map[string]int64        // millicores, by node
-	victims map[types.UID]*victim   // all that were evicted
-	places  map[string]string       // the nodes that members of jobs were nominated for last, until they are bound
-	wrong   []string                // what must not be
-	story   []string                // what has happened
-	steps   int                     // bindings, nominations and evictions until now
-	alarms  map[int]chan<- struct{} // closed at these numbers of steps
-	counts  map[string]int          // of each kind of step
+	used    map[string]int64           // millicores, by node
+	victims map[types.UID]*victim      // all that were evicted
+	places  map[string]string          // the nodes that members of jobs were nominated for last, until they are bound
+	movedBy map[string]map[string]bool // by job that has left its places: the jobs of higher priority that waited then
+	wrong   []string                   // what must not be
+	story   []string                   // what has happened
+	steps   int                        // bindings, nominations and evictions until now
+	alarms  map[int]chan<- struct{}    // closed at these numbers of steps
+	counts  map[string]int             // of each kind of step
 }
 
 // victim is a pod that was evicted.
@@ -41,8 +42,17 @@ type victim struct {
 	priority   int32
 	job        string          // that it was a member of, "" if of none
 	by         map[string]bool // the jobs that were nominated for its node then
+	places     []guest         // of those jobs, then
 	used       bool            // a job of higher priority has come to its node since
 	overtaken  bool            // a job of higher priority has taken a place of those for whom it left
+}
+
+// guest is a pod that has a node, or is nominated for it.
+type guest struct {
+	job, node string
+	priority  int32
+	size      int64
+	waits     bool
 }
 
 // jobOf is the job of a member, whose name is JOB-TEAM-NUMBER; "" for other pods.
@@ -54,7 +64,7 @@ func jobOf(pod *v1.Pod) string {
 func newLedger(nodes []*v1.Node) *ledger {
 	l := &ledger{
 		nodes: map[string]place{}, pods: map[string]*v1.Pod{}, used: map[string]int64{}, victims: map[types.UID]*victim{},
-		places: map[string]string{}, alarms: map[int]chan<- struct{}{}, counts: map[string]int{},
+		places: map[string]string{}, movedBy: map[string]map[string]bool{}, alarms: map[int]chan<- struct{}{}, counts: map[string]int{},
 	}
 	for _, n := range nodes {
 		l.nodes[n.Name] = placeOf(n)
@@ -149,6 +159,7 @@ func (l *ledger) seen(pod *v1.Pod) {
 		l.step("nominations")
 		l.tell("%s is nominated for %s", pod.Name, node)
 		if jobOf(pod) != "" {
+			l.moves(pod, node)
 			l.places[pod.Name] = node
 		}
 		l.overtake(node)
@@ -172,10 +183,42 @@ func (l *ledger) evict(pod *v1.Pod, node string) {
 			v.by[jobOf(p)] = true
 		}
 	}
-	for name := range l.places {
-		if v.by[jobOf(l.pods[name])] {
-			l.overtake(l.places[name])
+	for name, at := range l.places {
+		if p := l.pods[name]; v.by[jobOf(p)] {
+			v.places = append(v.places, guest{jobOf(p), at, priorityOf(p), sizeOf(p), true})
+			l.overtake(at)
 		}
+	}
+}
+
+// moves notes who of higher priority waits when a member leaves the place that it was nominated for: who goes out of the way of
+// a plan may write so before the plan's gang, which has its devices written first, is seen to be there.
+func (l *ledger) moves(pod *v1.Pod, to string) {
+	if at := l.places[pod.Name]; at == "" || at == to {
+		return
+	}
+	moved := jobOf(pod)
+	if l.movedBy[moved] == nil {
+		l.movedBy[moved] = map[string]bool{}
+	}
+	for _, p := range l.pods {
+		if p.Spec.NodeName == "" && jobOf(p) != "" && priorityOf(p) > priorityOf(pod) {
+			l.movedBy[moved][jobOf(p)] = true
+		}
+	}
+}
+
+// overtakeMoved notes for whom there was no longer a place on a node, now that one has come for whom others have moved.
+func (l *ledger) overtakeMoved(pod *v1.Pod, node string) {
+	for _, v := range l.victims {
+		size := sizeOf(pod)
+		var moved bool
+		for _, g := range v.places {
+			if g.node == node && l.movedBy[g.job][jobOf(pod)] {
+				size, moved = size+g.size, true
+			}
+		}
+		v.overtaken = v.overtaken || moved && size > wholeNode
 	}
 }
 
@@ -183,17 +226,11 @@ func (l *ledger) evict(pod *v1.Pod, node string) {
 // priority have come, or will: those victims were not evicted for nothing, but for
 // somebody who was overtaken.
 func (l *ledger) overtake(node string) {
-	type guest struct {
-		job      string
-		priority int32
-		size     int64
-		waits    bool
-	}
 	var guests []guest
 	for name, p := range l.pods {
 		staying := p.Spec.NodeName == node && p.DeletionTimestamp == nil && !evicted(p)
 		if waits := p.Spec.NodeName == "" && l.places[name] == node; staying || waits {
-			guests = append(guests, guest{jobOf(p), priorityOf(p), sizeOf(p), waits})
+			guests = append(guests, guest{jobOf(p), node, priorityOf(p), sizeOf(p), waits})
 		}
 	}
 	for _, g := range guests {
@@ -224,8 +261,10 @@ func (l *ledger) boundTo(pod *v1.Pod, node string) {
 	if pod.Labels[scheduling.LabelPodGroup] == "" {
 		return
 	}
+	l.moves(pod, node)
 	delete(l.places, pod.Name)
 	l.overtake(node)
+	l.overtakeMoved(pod, node)
 	l.step("bindings")
 	for _, v := range l.victims {
 		if v.node == node && v.priority < priorityOf(pod) {
@@ -313,6 +352,7 @@ func (l *ledger) again() {
 	defer l.mu.Unlock()
 	clear(l.victims)
 	clear(l.places)
+	clear(l.movedBy)
 	clear(l.alarms)
 	clear(l.used)
 	l.wrong, l.story, l.steps = nil, nil, 0
