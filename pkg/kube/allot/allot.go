@@ -174,7 +174,9 @@ func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error
 			}
 		}
 		c.Status.Allocation, c.Status.ReservedFor = want.Status.Allocation.DeepCopy(), want.Status.ReservedFor
-		begin(c.Status.Allocation)
+		// DynamicResources sets a time where there is none when it reserves the claim for one pod more, and that is refused:
+		// an allocation may not change. It also waits only so long from then for devices that are to be made ready.
+		c.Status.Allocation.AllocationTimestamp = new(metav1.Now())
 		if c, err = api.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
@@ -186,15 +188,6 @@ func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error
 // know has the scheduler know what was written without waiting for the watch. If it knows newer news already it says
 // that with an error, which is as well.
 func (r *Room) know(c *resourceapi.ResourceClaim) { _ = r.Claims.AssumeClaimAfterAPICall(c) }
-
-// begin notes the time if a device is to be made ready: DynamicResources waits for that only so long.
-func begin(a *resourceapi.AllocationResult) {
-	for i := range a.Devices.Results {
-		if len(a.Devices.Results[i].BindingConditions) > 0 {
-			a.AllocationTimestamp = new(metav1.Now())
-		}
-	}
-}
 
 // markOf tells allocations apart: one that somebody else has written later is not ours.
 func markOf(a *resourceapi.AllocationResult) string {

@@ -17,6 +17,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
@@ -411,7 +413,7 @@ func emptyList(item schema.GroupVersionKind, of []runtime.Object) (runtime.Objec
 }
 
 // updated replaces an object, unless it has changed since whoever asks has seen it. Of a claim the status changes with the
-// subresource only, and nothing else does.
+// subresource only, and nothing else does; what it has is given back before it has something else.
 func updated(gvr schema.GroupVersionResource, old runtime.Object, action clienttesting.UpdateActionImpl) (runtime.Object, error) {
 	was, err := meta.Accessor(old)
 	if err != nil {
@@ -428,6 +430,10 @@ func updated(gvr schema.GroupVersionResource, old runtime.Object, action clientt
 	if claim, ok := is.(*resourceapi.ResourceClaim); ok {
 		if action.Subresource == "status" {
 			out := old.DeepCopyObject().(*resourceapi.ResourceClaim)
+			if a, b := out.Status.Allocation, claim.Status.Allocation; a != nil && b != nil && !equality.Semantic.DeepEqual(a, b) {
+				immutable := field.Invalid(field.NewPath("status", "allocation"), nil, "field cannot be modified once set")
+				return nil, apierrors.NewInvalid(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim").GroupKind(), claim.Name, field.ErrorList{immutable})
+			}
 			out.Status = claim.Status
 			return out, nil
 		}
