@@ -60,6 +60,23 @@ type Rehearsal interface {
 	Undo()
 }
 
+// parting is a ledger that knows what tells members apart that are written alike: what one of them has already.
+type parting interface {
+	// Apart is equal for members that are written alike as long as they take alike; "" as a rule. It is asked before Open, about
+	// each member.
+	Apart(pod *v1.Pod) string
+}
+
+// Apart is what ledgers say that tells a member apart from others that are written alike.
+func Apart(ledgers []Ledger, pod *v1.Pod) (all string) {
+	for _, l := range ledgers {
+		if p, ok := l.(parting); ok {
+			all += p.Apart(pod)
+		}
+	}
+	return all
+}
+
 // counting is a rehearsal that can say at once how many members that are alike it has enough for.
 type counting interface {
 	// Count says how many members like a pod, at most so many, could take what they need on a node,

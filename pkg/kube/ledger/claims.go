@@ -118,6 +118,24 @@ func scalars(pod *v1.Pod) v1.ResourceList {
 	return out
 }
 
+// Apart says which of the claims that are made for a pod are allocated, as a cycle leaves them whose binding came to nothing.
+func (l *claims) Apart(pod *v1.Pod) (all string) {
+	for i := range pod.Spec.ResourceClaims {
+		ref := &pod.Spec.ResourceClaims[i]
+		if l.manager == nil || ref.ResourceClaimTemplateName == nil {
+			continue
+		}
+		name, _, err := resourceclaim.Name(pod, ref)
+		if err != nil || name == nil {
+			continue
+		}
+		if c, err := l.manager.ResourceClaims().Get(pod.Namespace, *name); err == nil && c.Status.Allocation != nil {
+			all += " " + string(c.UID)
+		}
+	}
+	return all
+}
+
 // Open implements fit.Ledger.
 func (l *claims) Open(_ context.Context, members []fit.Demand) (fit.Page, error) {
 	if l.manager == nil {

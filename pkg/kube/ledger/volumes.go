@@ -102,6 +102,21 @@ func hasClaims(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
+// Apart says which of the claims that are made for a pod have a volume, or a node where one is being made.
+func (l *volumes) Apart(pod *v1.Pod) (all string) {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Ephemeral == nil {
+			continue
+		}
+		pvc, err := l.pvcs.PersistentVolumeClaims(pod.Namespace).Get(ephemeral.VolumeClaimName(pod, v))
+		if err == nil && (pvc.Spec.VolumeName != "" || pvc.Annotations[volume.AnnSelectedNode] != "") {
+			all += " " + string(pvc.UID)
+		}
+	}
+	return all
+}
+
 // Open implements fit.Ledger.
 func (l *volumes) Open(_ context.Context, members []fit.Demand) (fit.Page, error) {
 	members = slices.DeleteFunc(slices.Clone(members), func(d fit.Demand) bool { return !hasClaims(d.Pod) })

@@ -202,7 +202,7 @@ func (a *Attempt) templates() (of []int, demand []fit.Demand) {
 	known := map[string]int{}
 	for i, m := range a.Group.Pending {
 		pod := a.Group.Pods[m.Pod]
-		template := convert.Template(pod)
+		template := convert.Template(pod) + fit.Apart(a.planner.ledgers, pod)
 		t, ok := known[template]
 		if !ok {
 			t = len(demand)

@@ -18,11 +18,17 @@ var (
 )
 
 // claim does what the controller of resource claims does for a new pod: it makes the claims
-// of which the pod names templates, and writes their names into the pod's status.
+// of which the pod names templates, and writes their names into the pod's status. What stands there and is there it leaves as
+// it is.
 func (c *cluster) claim(pod *v1.Pod) error {
 	var made []v1.PodResourceClaimStatus
-	for _, want := range pod.Spec.ResourceClaims {
+	for i := range pod.Spec.ResourceClaims {
+		want := &pod.Spec.ResourceClaims[i]
 		if want.ResourceClaimTemplateName == nil {
+			continue
+		}
+		if name, _, err := resourceclaim.Name(pod, want); err == nil && c.made(pod, name) {
+			made = append(made, v1.PodResourceClaimStatus{Name: want.Name, ResourceClaimName: name})
 			continue
 		}
 		o, err := c.get(claimTemplates, key{pod.Namespace, *want.ResourceClaimTemplateName})
@@ -53,6 +59,15 @@ func (c *cluster) claim(pod *v1.Pod) error {
 		return out, nil
 	}))
 	return err
+}
+
+// made says that a claim of some name was made for a pod, or that none need be made: the name is nil.
+func (c *cluster) made(pod *v1.Pod, name *string) bool {
+	if name == nil {
+		return true
+	}
+	o, err := c.get(resourceClaims, key{pod.Namespace, *name})
+	return err == nil && metav1.IsControlledBy(o.(*resourcev1.ResourceClaim), pod)
 }
 
 // claimed says to people which devices a pod's claims have, such as "x0/gpu-0,gpu-1", by pool; "" if it has none.
