@@ -178,9 +178,9 @@ func playClaims(t *testing.T) {
 }
 
 // removes deletes an object if it is there, as somebody does who takes its finalizers away.
-func (w *troubled) removes(of schema.GroupVersionResource, name string) {
-	err := w.cluster.delete(of, key{"default", name}, metav1.DeleteOptions{})
+func (k *killing) removes(of schema.GroupVersionResource, name string) {
+	err := k.cluster.delete(of, key{"default", name}, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {
-		require.NoError(w.t, err)
+		require.NoError(k.t, err)
 	}
 }
