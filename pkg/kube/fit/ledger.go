@@ -142,6 +142,17 @@ type joining interface {
 	Joint(ctx context.Context, beside, members []Put) ([]*resourceapi.ResourceClaim, *fwk.Status)
 }
 
+// ordering is a page to which it makes a difference who of several members comes first to a node.
+type ordering interface {
+	// Ordered says that they are to come in the order in which they were rehearsed.
+	Ordered() bool
+}
+
+// Ordered says whether it makes a difference who of several members comes first to a node.
+func (p Pages) Ordered() bool {
+	return slices.ContainsFunc(p, func(page opened) bool { o, ok := page.Page.(ordering); return ok && o.Ordered() })
+}
+
 // Pages are what all ledgers say that have something to say of a group.
 type Pages []opened
 

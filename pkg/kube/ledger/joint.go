@@ -50,6 +50,10 @@ func (p *claimPage) Joint(ctx context.Context, beside, members []fit.Put) ([]*re
 	return append(all, own...), nil
 }
 
+// Ordered implements what package fit asks of a page to which the order of members makes a difference: whoever comes first takes
+// the first device that does.
+func (p *claimPage) Ordered() bool { return p.varied }
+
 // aheadOfCycles are the claims of single members that get what their own cycles may not find.
 func (r *claimRehearsal) aheadOfCycles() (all []*resourceapi.ResourceClaim) {
 	for i := range r.log {

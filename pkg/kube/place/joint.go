@@ -39,6 +39,10 @@ func (a *Attempt) Joint(ctx context.Context, places []gang.Place) (claims []*res
 	return claims, ""
 }
 
+// Ordered says whether members must come in the order of their places, as they do in Joint, though none depends on another:
+// devices do for some of them that others had better leave to them.
+func (a *Attempt) Ordered() bool { return a.pages.Ordered() }
+
 // Reserved are the places of a reservation, in the order in which members come; nil is no order but that of the
 // group.
 func (a *Attempt) Reserved(turn []string) (places []gang.Place) {

@@ -32,7 +32,12 @@ func (a *Attempt) PlacesFit(ctx context.Context, gone [][]*v1.Pod) (turn []strin
 	if a.Dependent() {
 		return a.placesFitTogether(ctx, gone)
 	}
-	return nil, a.placesFitAlone(ctx, gone)
+	if a.Ordered() {
+		for _, at := range a.Reserved(nil) {
+			turn = append(turn, at.Pod)
+		}
+	}
+	return turn, a.placesFitAlone(ctx, gone)
 }
 
 // placesFitAlone is placesFit for members that do not depend on one another.

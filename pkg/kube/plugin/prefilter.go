@@ -193,7 +193,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	}
 	p.Meter.Placed(a, found.Places, spread)
 	own, ahead := a.Split(found.Places)
-	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: own, Ahead: ahead, InOrder: found.InOrder})
+	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: own, Ahead: ahead, InOrder: found.InOrder || a.Ordered()})
 	p.leave(a.Group.Key)
 	if why := p.allot(ctx, pod, a, found.Places); why != "" {
 		return &cycle{why: why}

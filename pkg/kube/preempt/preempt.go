@@ -140,7 +140,7 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	leave := e.depart(gone, found.Places)
 	own, ahead := a.Split(found.Places)
 	p.Cache.Handle(gang.Planned{
-		Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder,
+		Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 		Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
 	})
 	p.Victims.begin(a.Group.Key, e.number)
