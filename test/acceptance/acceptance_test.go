@@ -748,17 +748,22 @@ func (r *run) adapter() {
 	require.NoError(r, err)
 	a := backend.Adapter{Registry: registry}
 	info := r.build(podGang("t-0", object{"podgroups": []any{group("w", 1)}}))
+	sync := func() {
+		written, err := a.Sync(r.Context(), "default", info[0].Owner, info)
+		require.NoError(r, err)
+		require.Equal(r, info, written)
+	}
 	for range 2 {
-		require.NoError(r, a.Sync(r.Context(), "default", info[0].Owner, info))
+		sync()
 	}
 	require.NoError(r, a.Delete(r.Context(), "default", info[0].Owner))
 	require.Equal(r, in(r.Then, "calls"), fake.calls)
 
 	c := newCluster(r.T)
 	a = backend.Adapter{Registry: c.registry(r, "koordinator")}
-	require.NoError(r, a.Sync(r.Context(), "default", info[0].Owner, info))
+	sync()
 	c.writes = nil
-	require.NoError(r, a.Sync(r.Context(), "default", info[0].Owner, info))
+	sync()
 	require.EqualValues(r, in(r.Then, "apiWritesOnSecondSync"), len(c.writes))
 }
 

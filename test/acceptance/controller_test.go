@@ -164,7 +164,8 @@ func (r *run) try(a backend.Adapter, u *unstructured.Unstructured, pods []metav1
 		infos = r.build(u)
 	}
 	require.NoError(r, err)
-	return a.Sync(r.Context(), "default", podgang.OwnerOf(u), infos)
+	_, err = a.Sync(r.Context(), "default", podgang.OwnerOf(u), infos)
+	return err
 }
 
 func prefixed(names any) (out []any) {
@@ -221,7 +222,8 @@ func TestRearm(t *testing.T) {
 		infos, err := podgang.FromLeaderWorkerSet(lws, "A", pods)
 		require.NoError(t, err)
 		c.writes = nil
-		require.NoError(t, a.Sync(t.Context(), "default", podgang.OwnerOf(lws), infos))
+		_, err = a.Sync(t.Context(), "default", podgang.OwnerOf(lws), infos)
+		require.NoError(t, err)
 	}
 	sync(leaders("x", "A", 0))
 	sync(nil) // the leader is away for a moment: what is remembered of it stays

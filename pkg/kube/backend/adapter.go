@@ -18,8 +18,8 @@ type Adapter struct {
 }
 
 // Sync writes the gangs of an owner, and deletes surplus ones. One gang that fails does not keep the others from being
-// written; while one fails nothing is deleted.
-func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo) error {
+// written, and those are returned; while one fails nothing is deleted.
+func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo) (written []*podgang.PodGangInfo, err error) {
 	var errs []error
 	wanted := map[string][]string{} // gangs, by backend
 	for _, info := range infos {
@@ -34,12 +34,16 @@ func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owne
 			continue
 		}
 		wanted[b.Name()] = append(wanted[b.Name()], gangLabel(info.Name))
-		errs = append(errs, b.Sync(ctx, info))
+		if err := b.Sync(ctx, info); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		written = append(written, info)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err
+		return written, err
 	}
-	return a.prune(ctx, namespace, owner, wanted)
+	return written, a.prune(ctx, namespace, owner, wanted)
 }
 
 // Delete deletes all that was written for an owner.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -37,22 +38,25 @@ type settled struct {
 	pods map[types.UID]map[types.UID]bool
 }
 
-func (s *settled) of(owner types.UID) map[types.UID]bool {
+func (s *settled) has(owner, pod types.UID) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	return s.pods[owner]
+	return s.pods[owner][pod]
 }
 
-// keep is called with all that are settled by now; none is what an object that has gone has.
+// keep is called with all that are settled by now; none is what an object that has gone has. Nobody else has the map that
+// is kept: of two passes over one object each replaces all of it.
 func (s *settled) keep(owner types.UID, pods map[types.UID]bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	if len(pods) == 0 {
+		delete(s.pods, owner)
+		return
+	}
 	if s.pods == nil {
 		s.pods = map[types.UID]map[types.UID]bool{}
 	}
-	if s.pods[owner] = pods; len(pods) == 0 {
-		delete(s.pods, owner)
-	}
+	s.pods[owner] = maps.Clone(pods)
 }
 
 // changedMeanwhile is how soon pods are looked at again that somebody changed at the same time.
@@ -64,28 +68,29 @@ func (r *Reconciler) prepare(ctx context.Context, owner podgang.Owner, infos []*
 	if !r.Prepare || r.Source.Pods == nil {
 		return 0, nil
 	}
-	was, is := r.settled.of(owner.UID), map[types.UID]bool{}
+	var errs []error
+	is := map[types.UID]bool{}
 	for _, info := range infos {
 		p := preparation{Reconciler: r, info: info, settled: is, cannot: map[string][]string{}}
-		if p.backend, err = r.Adapter.Registry.For(info.SchedulerName); err != nil {
-			return 0, err
-		}
-		lacking, err := p.lacking(ctx, was)
-		if err != nil {
-			return 0, err
-		}
-		changed := false
-		if len(lacking) > 0 {
-			if changed, err = p.mend(ctx, lacking); err != nil {
-				return 0, err
-			}
-		}
-		if changed {
+		changed, err := p.all(ctx)
+		if errs = append(errs, err); changed {
 			again = changedMeanwhile
 		}
 	}
 	r.settled.keep(owner.UID, is)
-	return again, nil
+	return again, errors.Join(errs...)
+}
+
+// all prepares the pods of the gang that lack something. changed says that somebody changed one of them meanwhile.
+func (p *preparation) all(ctx context.Context) (changed bool, err error) {
+	if p.backend, err = p.Adapter.Registry.For(p.info.SchedulerName); err != nil {
+		return false, err
+	}
+	lacking, err := p.lacking(ctx)
+	if err != nil || len(lacking) == 0 {
+		return false, err
+	}
+	return p.mend(ctx, lacking)
 }
 
 // preparation is that of the pods of one gang.
@@ -116,7 +121,7 @@ func (p *preparation) selectors() (out []client.MatchingLabels) {
 }
 
 // lacking are the gang's pods that lack something, as far as their metadata says.
-func (p *preparation) lacking(ctx context.Context, was map[types.UID]bool) (map[types.UID]bool, error) {
+func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 	out := map[types.UID]bool{}
 	for _, labels := range p.selectors() {
 		pods, err := podsOf(ctx, p.Client, p.info.Namespace, labels, p.Source.Whole)
@@ -128,7 +133,7 @@ func (p *preparation) lacking(ctx context.Context, was map[types.UID]bool) (map[
 				continue
 			}
 			lacks := false
-			if !was[pod.GetUID()] {
+			if !p.Reconciler.settled.has(p.info.Owner.UID, pod.GetUID()) {
 				if lacks, err = p.lacks(ctx, pod); err != nil {
 					return nil, err
 				}
@@ -158,6 +163,7 @@ func (p *preparation) lacks(ctx context.Context, pod metav1.Object) (bool, error
 // mend asks the API server which of the pods have no node, and prepares these. changed says that somebody changed one of
 // them meanwhile.
 func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (changed bool, err error) {
+	var errs []error
 	open := map[types.UID]bool{}
 	for _, labels := range p.selectors() {
 		pods := &unstructured.UnstructuredList{}
@@ -175,7 +181,7 @@ func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (cha
 				able, changed, err = true, true, nil
 			}
 			if client.IgnoreNotFound(err) != nil {
-				return false, err
+				able, errs = true, append(errs, err) // the others are not kept from it
 			}
 			open[pod.GetUID()] = able
 		}
@@ -186,7 +192,7 @@ func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (cha
 		}
 	}
 	p.tell()
-	return changed, nil
+	return changed, errors.Join(errs...)
 }
 
 // one prepares a pod. It is not able to where something can only be set at creation.

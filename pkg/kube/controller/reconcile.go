@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,21 +65,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 		return reconcile.Result{}, nil // its pods run until it has gone
 	}
 	infos, err := r.Source.Build(ctx, r.Client, object)
-	if err == nil {
-		err = r.Adapter.Sync(ctx, req.Namespace, r.owner(req), infos)
-	}
 	if err != nil {
 		return reconcile.Result{}, r.failed(ctx, req, err)
 	}
-	again, notPrepared := r.prepare(ctx, r.owner(req), infos)
-	result, err := r.ungate(ctx, infos)
-	if err = errors.Join(notPrepared, err); err != nil {
+	// A gang of which nothing can be written is no reason for the pods of its siblings to wait.
+	written, notWritten := r.Adapter.Sync(ctx, req.Namespace, r.owner(req), infos)
+	soon, notPrepared := r.prepare(ctx, r.owner(req), written)
+	later, notOpened := r.ungate(ctx, written)
+	if err := errors.Join(notWritten, notPrepared, notOpened); err != nil {
 		return reconcile.Result{}, r.failed(ctx, req, err)
 	}
-	if again > 0 {
-		result.RequeueAfter = again
-	}
-	return result, nil
+	return reconcile.Result{RequeueAfter: cmp.Or(soon, later)}, nil
 }
 
 // get is the object that is meant; nil if there is none, or another one of its name.
@@ -134,35 +131,39 @@ func flatten(err error) []error {
 }
 
 // ungate lets pods go whose gang is ready. Only pods that this controller owns are touched, and only the backend's own
-// gate.
-func (r *Reconciler) ungate(ctx context.Context, infos []*podgang.PodGangInfo) (result reconcile.Result, err error) {
+// gate. It asks to be called again after some time, 0 if it need not be.
+func (r *Reconciler) ungate(ctx context.Context, infos []*podgang.PodGangInfo) (again time.Duration, err error) {
 	if !r.Gates || !r.Source.OwnsPods {
-		return result, nil
+		return 0, nil
 	}
+	var errs []error
 	for _, info := range infos {
-		b, err := r.Adapter.Registry.For(info.SchedulerName)
-		if err != nil {
-			return result, err
-		}
-		gated, err := r.gated(ctx, info, b.GetSchedulingGateName())
-		if err != nil || len(gated) == 0 {
-			return result, err
-		}
-		ready, _, err := b.CheckGangReady(ctx, info)
-		if err != nil {
-			return result, err
-		}
-		if !ready {
-			result.RequeueAfter = unready
-			continue
-		}
-		for i := range gated {
-			if err := r.open(ctx, &gated[i], b.GetSchedulingGateName()); err != nil {
-				return result, err
-			}
+		ready, err := r.ungateOne(ctx, info)
+		if errs = append(errs, err); !ready {
+			again = unready
 		}
 	}
-	return result, nil
+	return again, errors.Join(errs...)
+}
+
+// ungateOne is for one gang. It is ready when no pod waits for it.
+func (r *Reconciler) ungateOne(ctx context.Context, info *podgang.PodGangInfo) (ready bool, err error) {
+	b, err := r.Adapter.Registry.For(info.SchedulerName)
+	if err != nil {
+		return false, err
+	}
+	gated, err := r.gated(ctx, info, b.GetSchedulingGateName())
+	if err != nil || len(gated) == 0 {
+		return err == nil, err
+	}
+	if ready, _, err = b.CheckGangReady(ctx, info); err != nil || !ready {
+		return false, err
+	}
+	var errs []error
+	for i := range gated {
+		errs = append(errs, r.open(ctx, &gated[i], b.GetSchedulingGateName()))
+	}
+	return true, errors.Join(errs...)
 }
 
 // gated are the pods of a gang that have a gate.
@@ -193,9 +194,9 @@ func hasGate(pod *corev1.Pod, gate string) bool {
 	return false
 }
 
-// open takes one gate from a pod. The list is one that its names merge, so that gates which come meanwhile stay.
+// open takes one gate from just this pod as it is: another one of its name has a gang of its own to wait for.
 func (r *Reconciler) open(ctx context.Context, pod *corev1.Pod, gate string) error {
-	patch := fmt.Sprintf(`{"spec":{"schedulingGates":[{"$patch":"delete","name":%q}]}}`, gate)
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"schedulingGates":[{"$patch":"delete","name":%q}]}}`, pod.UID, pod.ResourceVersion, gate)
 	who := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	return client.IgnoreNotFound(r.Client.Patch(ctx, who, client.RawPatch(types.StrategicMergePatchType, []byte(patch)),
 		client.FieldOwner(backend.FieldManager)))
