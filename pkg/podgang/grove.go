@@ -131,8 +131,10 @@ func DomainsFrom(bindings []*unstructured.Unstructured) (Domains, error) {
 			keys[l.Domain] = l.Key
 		}
 		out[u.GetName()] = keys
-		if len(bindings) == 1 {
-			out[""] = keys
+	}
+	if len(out) == 1 {
+		for _, keys := range out {
+			return Domains{bindings[0].GetName(): keys, "": keys}, nil
 		}
 	}
 	return out, nil
@@ -195,10 +197,11 @@ type podCliqueSet struct {
 
 // cliqueSet is a PodCliqueSet on its way to gangs.
 type cliqueSet struct {
-	object  *unstructured.Unstructured
-	in      podCliqueSet
-	domains Domains
-	pods    map[[2]string][]types.NamespacedName // by podgang and podclique
+	object    *unstructured.Unstructured
+	in        podCliqueSet
+	scheduler string
+	domains   Domains
+	pods      map[[2]string][]types.NamespacedName // by podgang and podclique
 }
 
 // FromPodCliqueSet builds the gangs of a PodCliqueSet as Grove's operator would make PodGangs of it: for each of its
@@ -211,6 +214,9 @@ type cliqueSet struct {
 func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []metav1.Object) ([]*PodGangInfo, error) {
 	s := cliqueSet{object: pcs, domains: domains, pods: map[[2]string][]types.NamespacedName{}}
 	if err := read(pcs, &s.in); err != nil {
+		return nil, err
+	}
+	if err := s.check(); err != nil {
 		return nil, err
 	}
 	for _, pod := range pods {
@@ -230,6 +236,26 @@ func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []me
 		out = append(out, gangs...)
 	}
 	return out, nil
+}
+
+// check looks at what is the same for all replicas.
+func (s *cliqueSet) check() error {
+	if s.in.Spec.Replicas < 0 {
+		return illegal(s.object, "spec.replicas: %d; legal: an integer ≥ 0", s.in.Spec.Replicas)
+	}
+	names := SchedulerNames(s.object)
+	if len(names) > 1 {
+		return illegal(s.object, "the schedulerName for all pods have to be the same: %q", names)
+	}
+	if len(names) == 1 {
+		s.scheduler = names[0]
+	}
+	parts := int64(1 + len(s.in.Spec.Template.Cliques))
+	for i := range s.in.Spec.Template.PodCliqueScalingGroups {
+		g := &s.in.Spec.Template.PodCliqueScalingGroups[i]
+		parts += few(orOne(g.Replicas)) * int64(1+len(g.CliqueNames))
+	}
+	return tooMany(s.object, "spec.replicas, spec.template.podCliqueScalingGroups[].replicas", few(s.in.Spec.Replicas)*min(parts, MaxGangs+1))
 }
 
 // replica builds the gangs of one replica: the base, and those that scale it.
@@ -272,13 +298,7 @@ func (s *cliqueSet) gang(name, base string) (*PodGangInfo, error) {
 	out := newInfo(s.object, PodCliqueSet, name)
 	out.Labels = map[string]string{LabelPodGang: Short(name, MaxName)}
 	out.Base, out.PriorityClassName = base, s.in.Spec.Template.PriorityClassName
-	names := SchedulerNames(s.object)
-	if len(names) > 1 {
-		return nil, illegal(s.object, "the schedulerName for all pods have to be the same: %q", names)
-	}
-	if len(names) == 1 {
-		out.SchedulerName = names[0]
-	}
+	out.SchedulerName = s.scheduler
 	var err error
 	out.TopologyConstraint, err = s.constraint("spec.template", s.in.Spec.Template.TopologyConstraint, nil)
 	return out, err
@@ -290,6 +310,9 @@ func (s *cliqueSet) add(into *PodGangInfo, c *cliqueTemplate, name string) error
 	least := all
 	if c.Spec.MinAvailable != nil {
 		least = *c.Spec.MinAvailable
+	}
+	if all < 0 || least < 0 {
+		return illegal(s.object, "spec.template.cliques[%s].spec: replicas %d, minAvailable %d; legal: integers ≥ 0", c.Name, all, least)
 	}
 	constraint, err := s.constraint(fmt.Sprintf("spec.template.cliques[%s]", c.Name), c.TopologyConstraint, s.in.Spec.Template.TopologyConstraint)
 	if err != nil {

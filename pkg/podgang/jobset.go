@@ -1,6 +1,7 @@
 package podgang
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -35,13 +36,16 @@ type replicatedJob struct {
 	} `json:"dependsOn"`
 }
 
-// pods is how many pods of one Job run at a time.
+// scheduler is that of its pods.
+func (j *replicatedJob) scheduler() string { return j.Template.Spec.Template.Spec.SchedulerName }
+
+// pods is how many pods of one Job run at a time; none of one that is paused, or has nothing to complete.
 func (j *replicatedJob) pods() int32 {
 	n := orOne(j.Template.Spec.Parallelism)
 	if all := j.Template.Spec.Completions; all != nil {
 		n = min(n, *all)
 	}
-	return max(1, n)
+	return max(0, n)
 }
 
 type jobSet struct {
@@ -72,6 +76,9 @@ func FromJobSet(js *unstructured.Unstructured) ([]*PodGangInfo, error) {
 		_, jobSelects := j.Template.Metadata.Annotations[jobSetNodeSelects]
 		switch {
 		case exclusive || alone:
+			if err := tooMany(js, fmt.Sprintf("spec.replicatedJobs[%s].replicas", j.Name), int64(len(out))+few(orOne(j.Replicas))); err != nil {
+				return nil, err
+			}
 			for k := range orOne(j.Replicas) {
 				out = append(out, j.oneJob(js, k, !selects && !jobSelects))
 			}
@@ -79,6 +86,8 @@ func FromJobSet(js *unstructured.Unstructured) ([]*PodGangInfo, error) {
 			info := newInfo(js, JobSet, js.GetName()+"-"+j.Name)
 			info.addJobs(js, j)
 			out = append(out, info)
+		case len(all.PodGroups) > 0 && cmp.Or(all.SchedulerName, corev1.DefaultSchedulerName) != cmp.Or(j.scheduler(), corev1.DefaultSchedulerName):
+			return nil, illegal(js, "spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; legal: one scheduler for all that start together", all.SchedulerName, j.scheduler())
 		default:
 			all.addJobs(js, j)
 		}
@@ -96,8 +105,8 @@ func FromJobSet(js *unstructured.Unstructured) ([]*PodGangInfo, error) {
 
 // addJobs adds the group of a ReplicatedJob.
 func (i *PodGangInfo) addJobs(js *unstructured.Unstructured, j *replicatedJob) {
-	n := orOne(j.Replicas) * j.pods()
-	i.SchedulerName = j.Template.Spec.Template.Spec.SchedulerName
+	n := times(orOne(j.Replicas), j.pods())
+	i.SchedulerName = j.scheduler()
 	i.PriorityClassName = j.Template.Spec.Template.Spec.PriorityClassName
 	i.Labels = map[string]string{labelJobSet: js.GetName()}
 	i.PodGroups = append(i.PodGroups, PodGroupInfo{

@@ -58,6 +58,9 @@ func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods [
 	if err := read(lws, &in); err != nil {
 		return nil, err
 	}
+	if err := tooMany(lws, "spec.replicas", few(orOne(in.Spec.Replicas))); err != nil {
+		return nil, err
+	}
 	groups := map[lwsGroup][]metav1.Object{}
 	stays := map[int]bool{}
 	for _, pod := range pods {
@@ -164,20 +167,16 @@ func (in *leaderWorkerSet) resources(size int32) corev1.ResourceList {
 	}
 	out := requests(&leader.Spec)
 	for name, each := range requests(&worker.Spec) {
-		total := out[name]
-		for range min(size, maxSummed) - 1 {
-			total.Add(each)
-		}
-		out[name] = total
+		all := each.DeepCopy()
+		all.Mul(int64(size) - 1)
+		all.Add(out[name])
+		out[name] = all
 	}
 	if len(out) == 0 {
 		return nil
 	}
 	return out
 }
-
-// maxSummed is for how many pods requests are added up: anybody may write a size.
-const maxSummed = 100_000
 
 // requests is what one pod of a template asks for: a limit is also a request where there is none.
 func requests(spec *corev1.PodSpec) corev1.ResourceList {

@@ -140,6 +140,7 @@ const (
 	ReasonTierTooHigh        = "NetworkTopologyTierTooHigh"      // a tier above all layers
 	ReasonTierIsNode         = "NetworkTopologyTierIsNode"       // tier 0
 	ReasonTierUnknown        = "NetworkTopologyTierUnknown"      // a tier, or its name, that no layer has
+	ReasonTopology           = "TopologyNotLegal"                // the ClusterNetworkTopology cannot be read
 	ReasonKeyNotMapped       = "TopologyKeyNotMapped"            // a label key that no layer has
 	ReasonGroupConfig        = "TopologyGroupConfigUnsupported"  // some groups together
 	ReasonReuse              = "ReuseReservationUnsupported"     // reuseReservationRef

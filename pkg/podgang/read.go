@@ -2,6 +2,7 @@ package podgang
 
 import (
 	"fmt"
+	"math"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +22,21 @@ func read(u *unstructured.Unstructured, into any) error {
 func illegal(u *unstructured.Unstructured, format string, args ...any) error {
 	return &Error{ReasonInvalid, fmt.Sprintf("%s %s/%s: ", u.GetKind(), u.GetNamespace(), u.GetName()) + fmt.Sprintf(format, args...)}
 }
+
+// MaxGangs is how many gangs, or groups of them, one object may make: anybody may write a number, and all of them are in
+// memory at a time.
+const MaxGangs = 10_000
+
+// tooMany is an error where an object would make more.
+func tooMany(u *unstructured.Unstructured, field string, n int64) error {
+	if n <= MaxGangs {
+		return nil
+	}
+	return illegal(u, "%s: more than %d gangs would be made of it; legal: at most %d", field, MaxGangs, MaxGangs)
+}
+
+// few is a number, or one that is too many: so products of several stay numbers.
+func few(n int32) int64 { return min(int64(max(0, n)), MaxGangs+1) }
 
 // OwnerOf is an object as the owner of what is written for it.
 func OwnerOf(u *unstructured.Unstructured) Owner {
@@ -53,6 +69,11 @@ func orOne(n *int32) int32 {
 		return 1
 	}
 	return *n
+}
+
+// times is how many pods so many Jobs of so many make, as far as a number can say it.
+func times(jobs, pods int32) int32 {
+	return int32(min(int64(max(0, jobs))*int64(max(0, pods)), math.MaxInt32))
 }
 
 // leaving says whether a pod does not count any more.

@@ -42,6 +42,9 @@ type Topology struct {
 	Layers []Layer
 	// NodeTier is the tier that is one node: 0, or 1 where the first tier is the host.
 	NodeTier int32
+	// NotLegal says why the layers of a topology that exists cannot be read; nil if they can, or there is none. It is the
+	// matter of those who need layers.
+	NotLegal error
 	// TierNames are other names of tiers, such as tierName of HyperNodes.
 	TierNames map[string]int32
 }
@@ -108,14 +111,20 @@ func (t Topology) RulesBy(c *TopologyConstraint, layerOf func(key string) (strin
 	switch {
 	case c == nil:
 		return nil, nil, nil
+	case c.Pack != nil:
+		return t.rulesOfPack(c, layerOf)
+	case t.NotLegal != nil:
+		return nil, nil, t.notLegal(c)
 	case c.Spec != "":
 		return t.rulesOfSpec(c)
-	case c.Pack != nil:
-		return rulesOfPack(c, layerOf)
 	case c.Tiers != nil:
 		return t.rulesOfTiers(c)
 	}
 	return nil, nil, nil
+}
+
+func (t Topology) notLegal(c *TopologyConstraint) error {
+	return &Error{ReasonTopology, fmt.Sprintf("%s: %v; nothing is written for the gang", c.Where, t.NotLegal)}
 }
 
 // rulesOfSpec reads network-topology-spec. A layer that does not exist may come later.
@@ -133,10 +142,13 @@ func (t Topology) rulesOfSpec(c *TopologyConstraint) (out *scheduling.GatherSpec
 }
 
 // rulesOfPack takes the layers whose label keys are named. Whoever must be in a domain need not prefer it.
-func rulesOfPack(c *TopologyConstraint, layerOf func(key string) (string, bool)) (*scheduling.GatherSpec, []Note, error) {
+func (t Topology) rulesOfPack(c *TopologyConstraint, layerOf func(key string) (string, bool)) (*scheduling.GatherSpec, []Note, error) {
 	must := ""
 	if key := c.Pack.Required; key != "" {
 		layer, ok := layerOf(key)
+		if !ok && t.NotLegal != nil {
+			return nil, nil, t.notLegal(c)
+		}
 		if !ok {
 			return nil, nil, &Error{ReasonKeyNotMapped, fmt.Sprintf("%s.required: %q is no label key of a layer; nothing is written for the gang", c.Where, key)}
 		}

@@ -22,7 +22,12 @@ type Adapter struct {
 func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owner, infos []*podgang.PodGangInfo) (written []*podgang.PodGangInfo, err error) {
 	var errs []error
 	wanted := map[string][]string{} // gangs, by backend
+	twice := equalNames(infos)
 	for _, info := range infos {
+		if twice[gangLabel(info.Name)] {
+			errs = append(errs, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("%s %s/%s: two gangs of one name, %q; legal: names that differ; nothing is written for them", owner.Kind, namespace, owner.Name, info.Name)})
+			continue
+		}
 		for _, note := range info.Notes {
 			if a.Tell != nil {
 				a.Tell(info, note)
@@ -44,6 +49,16 @@ func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owne
 		return written, err
 	}
 	return written, a.prune(ctx, namespace, owner, wanted)
+}
+
+// equalNames are the names that several gangs have: each would be written in place of the other, in turn, for ever.
+func equalNames(infos []*podgang.PodGangInfo) map[string]bool {
+	out := map[string]bool{}
+	for _, info := range infos {
+		_, seen := out[gangLabel(info.Name)]
+		out[gangLabel(info.Name)] = seen
+	}
+	return out
 }
 
 // Delete deletes all that was written for an owner.

@@ -102,6 +102,9 @@ func (w *writer) desired(ctx context.Context, info *podgang.PodGangInfo, tell bo
 	if existing, err = w.list(ctx, info.Namespace, info.Owner, client.MatchingLabels{LabelGang: gangLabel(info.Name)}); err != nil {
 		return nil, nil, err
 	}
+	if len(info.PodGroups) == 0 {
+		return nil, existing, nil // there is nobody to write it for, and some API would refuse it
+	}
 	objects, notes, err := w.Objects(podgang.KeepMinima(info, w.Minima(existing)), cluster)
 	for _, note := range notes {
 		if tell {

@@ -48,6 +48,17 @@ func (w *world) reconcile(kind string, name string) (reconcile.Result, error) {
 	return reconcile.Result{}, fmt.Errorf("no source of %s", kind)
 }
 
+// gone is one request for an object of a source that has gone.
+func (w *world) gone(kind string, owner metav1.OwnerReference) error {
+	for gvk, r := range w.sources {
+		if gvk.Kind == kind {
+			_, err := r.Reconcile(context.Background(), controller.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: owner.Name}, UID: owner.UID})
+			return err
+		}
+	}
+	return fmt.Errorf("no source of %s", kind)
+}
+
 func (w *world) podGang(name string, groups ...any) {
 	w.put(podGangKind, name, "uid-"+name, map[string]string{"grove.io/scheduler-name": "koord-scheduler"}, map[string]any{"podgroups": groups})
 }

@@ -30,6 +30,8 @@ import (
 	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
+type groupVersionKind = schema.GroupVersionKind
+
 var (
 	podGangKind   = schema.GroupVersionKind{Group: "scheduler.grove.io", Version: "v1alpha1", Kind: "PodGang"}
 	cliqueSetKind = schema.GroupVersionKind{Group: "grove.io", Version: "v1alpha1", Kind: "PodCliqueSet"}
@@ -38,6 +40,7 @@ var (
 	volcanoKind   = schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"}
 	workloadKind  = schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1beta1", Kind: "Workload"}
 	nativeKind    = schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1beta1", Kind: "PodGroup"}
+	jobSetKind    = schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}
 	setKind       = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
 )
 
@@ -65,7 +68,7 @@ func newWorld(t require.TestingT) *world {
 	require.NoError(t, corev1.AddToScheme(s))
 	require.NoError(t, metav1.AddMetaToScheme(s))
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []schema.GroupVersionKind{podGangKind, cliqueSetKind, lwsKind, podGroupKind, setKind, volcanoKind, workloadKind, nativeKind, corev1.SchemeGroupVersion.WithKind("Pod")} {
+	for _, kind := range []schema.GroupVersionKind{podGangKind, cliqueSetKind, lwsKind, jobSetKind, podGroupKind, setKind, volcanoKind, workloadKind, nativeKind, corev1.SchemeGroupVersion.WithKind("Pod")} {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 		if kind.Group != "" {
 			s.AddKnownTypeWithName(kind, &unstructured.Unstructured{})

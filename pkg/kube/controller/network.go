@@ -65,8 +65,8 @@ func (n *network) topology(ctx context.Context) (podgang.Topology, error) {
 		}
 	}
 	topology, err := podgang.TopologyFrom(object)
-	topology.NodeTier = n.nodeTier
-	return topology, err
+	topology.NodeTier, topology.NotLegal = n.nodeTier, err
+	return topology, nil
 }
 
 // nativeVersion is the version of scheduling.k8s.io in which the API server has Workloads; "" if there is none.

@@ -1,0 +1,128 @@
+package controller_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/muster-scheduler/muster/pkg/kube/backend"
+	"github.com/muster-scheduler/muster/pkg/podgang"
+)
+
+// These are objects that are legal, or that nobody has kept from being written, and that few people write.
+
+// jobSet writes a JobSet of some ReplicatedJobs, with the annotations of each.
+func (w *world) jobSet(name string, jobs ...map[string]any) {
+	all := []any{}
+	for _, j := range jobs {
+		all = append(all, j)
+	}
+	w.put(jobSetKind, name, "uid-"+name, nil, map[string]any{"replicatedJobs": all})
+}
+
+// jobs is a ReplicatedJob.
+func jobs(name string, replicas, pods int, annotations map[string]any, dependsOn ...string) map[string]any {
+	on := []any{}
+	for _, other := range dependsOn {
+		on = append(on, map[string]any{"name": other, "status": "Ready"})
+	}
+	return map[string]any{"name": name, "replicas": int64(replicas), "dependsOn": on, "template": map[string]any{
+		"metadata": map[string]any{"annotations": annotations},
+		"spec": map[string]any{
+			"parallelism": int64(pods), "completions": int64(pods),
+			"template": map[string]any{"spec": map[string]any{"schedulerName": "koord-scheduler"}},
+		},
+	}}
+}
+
+// TestEqualNames: two gangs of one name would be written in turn for ever, each in place of the other. It is said, and
+// neither is.
+func TestEqualNames(t *testing.T) {
+	w := newWorld(t)
+	w.jobSet("js", jobs("a", 1, 2, map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}), jobs("a-0", 1, 3, nil, "a"))
+	require.ErrorContains(t, w.handle("JobSet", "js"), `two gangs of one name, "js-a-0"`)
+	require.Empty(t, w.names())
+	require.Contains(t, w.said(), `Warning InvalidGang JobSet default/js: two gangs of one name, "js-a-0"; legal: names that differ; nothing is written for them`)
+	w.jobSet("js", jobs("a", 1, 2, map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}), jobs("b", 1, 3, nil, "a"))
+	require.NoError(t, w.handle("JobSet", "js"))
+	require.Equal(t, []string{"js-a-0", "js-b"}, w.names())
+}
+
+// TestFewerJobs: a group that has no pods any more is waited for by nobody. That of a PodGang is: Grove releases it.
+func TestFewerJobs(t *testing.T) {
+	w := newWorld(t)
+	w.jobSet("js", jobs("driver", 1, 1, nil), jobs("workers", 2, 2, nil))
+	require.NoError(t, w.handle("JobSet", "js"))
+	const groups = "gang.scheduling.koordinator.sh/groups"
+	require.Equal(t, `["default/js-driver","default/js-workers"]`, w.get(podGroupKind, "js-driver").GetAnnotations()[groups])
+	w.jobSet("js", jobs("driver", 1, 1, nil), jobs("workers", 2, 0, nil))
+	require.NoError(t, w.handle("JobSet", "js"))
+	require.Equal(t, `["default/js-driver"]`, w.get(podGroupKind, "js-driver").GetAnnotations()[groups])
+}
+
+// TestNoGroups: a gang of nobody is not written, by no backend: some API would refuse it, again and again.
+func TestNoGroups(t *testing.T) {
+	for config, kind := range map[string]string{
+		"default: workload\nbackends: [{name: workload}]":               "Workload",
+		"default: volcano\nbackends: [{name: volcano}]":                 "PodGroup",
+		"default: podgang\nbackends: [{name: podgang}]":                 "PodGang",
+		"default: koordinator\nbackends: [{name: koordinator}]":         "PodGroup",
+		"default: muster\nbackends: [{name: muster}, {name: workload}]": "PodGroup",
+	} {
+		w := newWorld(t)
+		w.config, w.cluster = config, backend.Cluster{Native: backend.Native37}
+		w.start()
+		spec := func(replicas int) map[string]any {
+			return map[string]any{"replicas": int64(1), "template": map[string]any{"cliques": []any{
+				map[string]any{"name": "m", "spec": map[string]any{"replicas": int64(replicas), "podSpec": map[string]any{}}},
+			}}}
+		}
+		written := func() (out []string) {
+			for _, gvk := range append([]groupVersionKind{podGroupKind, volcanoKind, nativeKind, workloadKind}, podGangKind) {
+				for _, o := range w.list(gvk) {
+					out = append(out, gvk.Kind+" "+o.GetName())
+				}
+			}
+			return out
+		}
+		w.put(cliqueSetKind, "p", "uid", nil, spec(0))
+		require.NoError(t, w.handle("PodCliqueSet", "p"), config)
+		require.Empty(t, written(), config)
+		w.put(cliqueSetKind, "p", "uid", nil, spec(2))
+		require.NoError(t, w.handle("PodCliqueSet", "p"), config)
+		require.Contains(t, strings.Join(written(), ","), kind+" ", config)
+		w.put(cliqueSetKind, "p", "uid", nil, spec(0))
+		require.NoError(t, w.handle("PodCliqueSet", "p"), config)
+		require.Empty(t, written(), config)
+	}
+}
+
+// TestTopologyNotLegal: a ClusterNetworkTopology that is not legal is the matter of the gangs that need its layers: these
+// say so. The others are written, deleted, and their pods are told.
+func TestTopologyNotLegal(t *testing.T) {
+	w := newPreparing(t, "default: koordinator\nbackends: [{name: koordinator}]\n")
+	w.cluster.Topology = podgang.Topology{NotLegal: errors.New("ClusterNetworkTopology default: layer a is its own parent")}
+	w.lws("x", 1, 2, "aaaa")
+	w.late("x-0", ofGroup("x", 0, 0))
+	w.settle(&[]string{})
+	require.Equal(t, []string{"x-0-aaaa"}, w.names())
+	require.Equal(t, "x-0-aaaa", w.thePod("x-0").Labels[labelPodGroup])
+	near := w.get(lwsKind, "x")
+	near.SetName("near")
+	near.SetUID("uid-near")
+	near.SetResourceVersion("")
+	require.NoError(t, unstructured.SetNestedMap(near.Object, map[string]any{"mode": "hard", "highestTierAllowed": int64(1)}, "spec", "networkTopology"))
+	require.NoError(t, w.users.Create(t.Context(), near))
+	w.put(setKind, "near", "set-near", map[string]string{podgang.LabelLWS: "near", podgang.LabelLWSRevision: "aaaa"}, map[string]any{})
+	require.ErrorContains(t, w.handle("LeaderWorkerSet", "near"), "layer a is its own parent")
+	require.Contains(t, strings.Join(w.said(), "\n"), "Warning TopologyNotLegal spec.networkTopology: ClusterNetworkTopology default: layer a is its own parent; nothing is written for the gang")
+	w.remove(lwsKind, "x")
+	w.remove(setKind, "x")
+	for _, o := range w.list(podGroupKind) {
+		require.NoError(t, w.gone("LeaderWorkerSet", o.GetOwnerReferences()[0]))
+	}
+	require.Empty(t, w.names())
+}
