@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // PodKey says of which gang and group a pod is, by the names that the builders give them.
@@ -24,14 +25,14 @@ func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 	gang, clique := labels[LabelPodGang], labels[LabelPodClique]
 	switch {
 	case gang != "" && clique != "":
-		return PodKey{PodGang, gang, clique}, true, nil
+		return named(PodKey{PodGang, gang, clique}, labels, "label", LabelPodGang, LabelPodClique)
 	case gang != "":
 		return PodKey{}, false, missing(LabelPodClique)
 	case clique != "":
 		return PodKey{}, false, missing(LabelPodGang)
 	}
 	if name := cmp.Or(annotations[AnnotationGroupName], annotations[annotationGroupNameOther]); name != "" && labels[LabelLWS] == "" {
-		return PodKey{VolcanoPodGroup, name, name}, true, nil
+		return named(PodKey{VolcanoPodGroup, name, name}, annotations, "annotation", AnnotationGroupName, annotationGroupNameOther)
 	}
 	if labels[LabelLWS] == "" {
 		return PodKey{}, false, nil
@@ -41,7 +42,20 @@ func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 		return PodKey{}, false, missing(LabelLWSGroup + ", " + LabelLWSRevision)
 	}
 	name := g.name(labels[LabelLWS])
-	return PodKey{LeaderWorkerSet, name, name}, true, nil
+	return named(PodKey{LeaderWorkerSet, name, name}, labels, "label", LabelLWS, LabelLWSRevision)
+}
+
+// named is a key whose names are those of objects, as what says them must be: anybody may write a label, and a pod that
+// was given a name which is none would be refused.
+func named(key PodKey, said map[string]string, what string, where ...string) (PodKey, bool, error) {
+	for _, at := range where {
+		if value := said[at]; value != "" {
+			if wrong := validation.IsDNS1123Subdomain(value); len(wrong) > 0 {
+				return PodKey{}, false, fmt.Errorf("%s %s: %q is not legal; legal: %s", what, at, value, wrong[0])
+			}
+		}
+	}
+	return key, true, nil
 }
 
 func missing(label string) error {

@@ -86,6 +86,9 @@ func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured,
 	if scheduler != "" && b.Matches(scheduler) == backend.None {
 		return nil // a default is no reason to take a pod from its scheduler
 	}
+	if node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); node != "" {
+		return nil // no scheduler looks at it, and a gate would have it refused
+	}
 	if err := b.PreparePod(ctx, pod); err != nil {
 		return err
 	}

@@ -59,6 +59,7 @@ func TestPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod     string
 		gated   []podgang.Kind
+		volcano bool
 		patches string
 		warns   string
 	}{
@@ -72,10 +73,27 @@ func TestPods(t *testing.T) {
 			pod:   `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: a}}, spec: {schedulerName: kai-scheduler}}`,
 			warns: `no backend for schedulerName`,
 		},
+		// What would not be legal is not written: the API server would refuse the pod, and nobody would know why.
+		"a name that is none": {
+			volcano: true, pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.k8s.io/group-name: Team A}}, spec: {schedulerName: koord-scheduler}}`,
+			warns: `annotation scheduling.k8s.io/group-name: "Team A" is not legal; legal: `,
+		},
+		"a name of another space": {
+			volcano: true, pod: `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {scheduling.volcano.sh/group-name: default/job}}, spec: {schedulerName: koord-scheduler}}`,
+			warns: `annotation scheduling.volcano.sh/group-name: "default/job" is not legal; legal: `,
+		},
+		"labels that make no name": {
+			pod: strings.ReplaceAll(leader, "revision-hash: abc", "revision-hash: A_b"), gated: []podgang.Kind{podgang.LeaderWorkerSet},
+			warns: `label leaderworkerset.sigs.k8s.io/template-revision-hash: "A_b" is not legal; legal: `,
+		},
+		"it has a node": {pod: strings.ReplaceAll(leader, "containers: []", "nodeName: n1, containers: []"), gated: []podgang.Kind{podgang.LeaderWorkerSet}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := admissionOf(t, koordinatorOnly)
 			a.Gated = c.gated
+			if c.volcano {
+				a.Kinds = append(a.Kinds, podgang.VolcanoPodGroup)
+			}
 			answer := a.Pod(t.Context(), request(t, c.pod, ""))
 			require.True(t, answer.Allowed, "%v", answer.Result)
 			if c.patches == "" {

@@ -48,7 +48,7 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 		for _, ref := range g.PodReferences {
 			refs = append(refs, map[string]any{"namespace": ref.Namespace, "name": ref.Name})
 		}
-		groups = append(groups, with(map[string]any{"name": g.Name, "minReplicas": int64(g.MinReplicas), "podReferences": refs}, "topologyConstraint", own))
+		groups = append(groups, with(map[string]any{"name": gangLabel(g.Name), "minReplicas": int64(g.MinReplicas), "podReferences": refs}, "topologyConstraint", own))
 	}
 	for _, config := range info.TopologyConstraintGroupConfigs {
 		own, more, err := pack(config.TopologyConstraint, c.Topology)
@@ -58,16 +58,16 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 		notes = append(notes, more...)
 		var names []any
 		for _, name := range config.PodGroupNames {
-			names = append(names, name)
+			names = append(names, gangLabel(name))
 		}
 		configs = append(configs, with(map[string]any{"name": config.Name, "podGroupNames": names}, "topologyConstraint", own))
 	}
-	u := newObject(kindPodGang, info, info.Name)
+	u := newObject(kindPodGang, info, gangLabel(info.Name)) // as pods name it, and its podgroups
 	if info.SchedulerName != "" {
 		label(u, podgang.LabelSchedulerName, info.SchedulerName)
 	}
 	if info.Base != "" {
-		label(u, podgang.LabelBasePodGang, info.Base)
+		label(u, podgang.LabelBasePodGang, gangLabel(info.Base))
 	}
 	spec := with(map[string]any{"podgroups": groups}, "topologyConstraint", all)
 	if len(configs) > 0 {

@@ -4,6 +4,7 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -125,6 +126,9 @@ func (o *options) validate() error {
 	}
 	if o.gatePods && o.webhookPort == 0 {
 		wrong = append(wrong, errors.New("--gate-pods needs --webhook-port: the webhook adds the gate"))
+	}
+	if o.webhookPort < 0 || o.webhookPort > math.MaxUint16 {
+		wrong = append(wrong, fmt.Errorf("--webhook-port=%d is not legal; legal: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
 	}
 	if o.workers < 1 {
 		wrong = append(wrong, fmt.Errorf("--workers=%d is not legal; legal: 1 or more", o.workers))

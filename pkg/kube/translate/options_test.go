@@ -23,6 +23,8 @@ func TestRefused(t *testing.T) {
 		"no such source":  {[]string{"--enable-source=podgang,pods"}, []string{`--enable-source: there is no source "pods"`}},
 		"a lonely gate":   {[]string{"--enable-source=podgang", "--gate-pods"}, []string{"--gate-pods needs --webhook-port"}},
 		"several":         {[]string{"--workers=0", "--discovery-interval=0s"}, []string{"nothing to do", "--workers=0", "--discovery-interval=0s"}},
+		"no such port":    {[]string{"--enable-source=podgang", "--webhook-port=-1"}, []string{"--webhook-port=-1 is not legal; legal: 1 to 65535, or 0 for none"}},
+		"a high port":     {[]string{"--enable-source=podgang", "--webhook-port=65536"}, []string{"--webhook-port=65536 is not legal"}},
 		"bad backends":    {[]string{"--enable-source=podgang", "--backend-config=" + bad}, []string{"--backend-config=" + bad, "gangMode"}},
 		"no backends":     {[]string{"--enable-source=podgang", "--backend-config=nowhere"}, []string{"--backend-config", "nowhere"}},
 		"an argument":     {[]string{"podgang"}, []string{"unknown command"}},
