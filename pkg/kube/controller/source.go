@@ -31,6 +31,8 @@ type Source struct {
 	Pods func(pod client.Object) string
 	// Others are other kinds that are part of it, and by which name they name the object.
 	Others []Other
+	// Depends are kinds of which every object of the source may have something: all are looked at when one changes.
+	Depends []schema.GroupVersionKind
 	// Whole says that pods are read with their spec, and not their metadata only.
 	Whole bool
 	// OwnsPods says that the pods may be gated here: no other controller does it.
@@ -98,6 +100,7 @@ var podCliqueSets = Source{
 		}
 		return pod.GetLabels()[labelPartOf]
 	},
+	Depends: bindings,
 }
 
 const labelPartOf = "app.kubernetes.io/part-of"

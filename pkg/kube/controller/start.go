@@ -98,6 +98,11 @@ func (s *starter) look(ctx context.Context, r *running) error {
 			}
 		}
 	}
+	for _, kind := range of.Depends {
+		if err := s.watch(ctx, r, kind, "source "+of.Name, r.everything); err != nil {
+			return err
+		}
+	}
 	return s.watch(ctx, r, topologies, "the network's layers", r.everything)
 }
 
