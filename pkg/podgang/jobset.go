@@ -4,18 +4,22 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Labels and annotations of JobSet.
 const (
-	labelJobSet       = "jobset.sigs.k8s.io/jobset-name"
-	labelJobSetPart   = "jobset.sigs.k8s.io/replicatedjob-name"
-	labelJobSetJob    = "jobset.sigs.k8s.io/job-index"
-	jobSetExclusive   = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-	jobSetNodeSelects = "alpha.jobset.sigs.k8s.io/node-selector" // exclusive without waiting for a leader
+	LabelJobSet        = "jobset.sigs.k8s.io/jobset-name"
+	labelJobSetUID     = "jobset.sigs.k8s.io/jobset-uid"
+	labelJobSetAttempt = "jobset.sigs.k8s.io/restart-attempt"
+	labelJobSetPart    = "jobset.sigs.k8s.io/replicatedjob-name"
+	labelJobSetJob     = "jobset.sigs.k8s.io/job-index"
+	jobSetExclusive    = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+	jobSetNodeSelects  = "alpha.jobset.sigs.k8s.io/node-selector" // exclusive without waiting for a leader
 )
 
 type replicatedJob struct {
@@ -55,11 +59,15 @@ type jobSet struct {
 			Order string `json:"startupPolicyOrder"`
 		} `json:"startupPolicy"`
 	} `json:"spec"`
+	Status struct {
+		Restarts int32 `json:"restarts"`
+	} `json:"status"`
 }
 
 // FromJobSet builds the gangs of a JobSet: one of all ReplicatedJobs, or one for each of them where one waits for
-// another, or one for each Job with exclusive topology, whose first pod comes before the others.
-func FromJobSet(js *unstructured.Unstructured) ([]*PodGangInfo, error) {
+// another, or one for each Job with exclusive topology, whose first pod comes before the others. pods are those of the
+// JobSet.
+func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGangInfo, error) {
 	var in jobSet
 	if err := read(js, &in); err != nil {
 		return nil, err
@@ -95,6 +103,7 @@ func FromJobSet(js *unstructured.Unstructured) ([]*PodGangInfo, error) {
 	if len(all.PodGroups) > 0 {
 		out = append(out, all)
 	}
+	incarnate(out, in.Status.Restarts, pods)
 	for _, info := range out {
 		if said := annotated("", js.GetAnnotations()); len(said) > 0 {
 			info.TopologyConstraint = said[0]
@@ -103,15 +112,45 @@ func FromJobSet(js *unstructured.Unstructured) ([]*PodGangInfo, error) {
 	return out, nil
 }
 
+// incarnate says of which attempt the groups are: of the last that has pods which stay. All pods of an attempt are new.
+func incarnate(infos []*PodGangInfo, restarts int32, pods []metav1.Object) {
+	groups := map[[2]string]*PodGroupInfo{} // by part, and by Job where each is a gang
+	last := map[*PodGroupInfo]int{}
+	for _, info := range infos {
+		for i := range info.PodGroups {
+			g := &info.PodGroups[i]
+			groups[[2]string{g.Selector[labelJobSetPart], g.Selector[labelJobSetJob]}] = g
+			if restarts == 0 {
+				last[g] = 0 // before there are pods
+			}
+		}
+	}
+	for _, pod := range pods {
+		labels := pod.GetLabels()
+		attempt, err := strconv.Atoi(labels[labelJobSetAttempt])
+		if err != nil || leaving(pod) || len(infos) == 0 || ofAnother(infos[0], labels) {
+			continue
+		}
+		for _, job := range []string{labels[labelJobSetJob], ""} {
+			if g := groups[[2]string{labels[labelJobSetPart], job}]; g != nil {
+				last[g] = max(last[g], attempt)
+			}
+		}
+	}
+	for g, attempt := range last {
+		g.Incarnation = strconv.Itoa(attempt)
+	}
+}
+
 // addJobs adds the group of a ReplicatedJob.
 func (i *PodGangInfo) addJobs(js *unstructured.Unstructured, j *replicatedJob) {
 	n := times(orOne(j.Replicas), j.pods())
 	i.SchedulerName = j.scheduler()
 	i.PriorityClassName = j.Template.Spec.Template.Spec.PriorityClassName
-	i.Labels = map[string]string{labelJobSet: js.GetName()}
+	i.Labels = map[string]string{LabelJobSet: js.GetName()}
 	i.PodGroups = append(i.PodGroups, PodGroupInfo{
 		Name: js.GetName() + "-" + j.Name, MinReplicas: n, Total: n,
-		Selector: map[string]string{labelJobSet: js.GetName(), labelJobSetPart: j.Name},
+		Selector: map[string]string{LabelJobSet: js.GetName(), labelJobSetPart: j.Name},
 	})
 }
 

@@ -129,7 +129,7 @@ func build(t *testing.T, text, revision string) (out []*podgang.PodGangInfo, err
 		case "LeaderWorkerSet":
 			some, err = podgang.FromLeaderWorkerSet(u, revision, pods)
 		case "JobSet":
-			some, err = podgang.FromJobSet(u)
+			some, err = podgang.FromJobSet(u, pods)
 		case "PodGroup":
 			some = make([]*podgang.PodGangInfo, 1)
 			some[0], err = podgang.FromVolcanoPodGroup(u, pods)
@@ -168,7 +168,7 @@ func (s *scene) draw(i *podgang.PodGangInfo) {
 			line = append(line, fmt.Sprintf("exist %d", len(g.PodReferences)))
 		}
 		if g.Incarnation != "" {
-			line = append(line, "leader "+g.Incarnation)
+			line = append(line, "incarnation "+g.Incarnation)
 		}
 		for _, name := range slices.Sorted(maps.Keys(g.MinResources)) {
 			q := g.MinResources[name]

@@ -19,7 +19,7 @@ func (k PodKey) GroupName() string { return GroupName(k.Gang, k.Group) }
 
 // KeyOf reads from the labels and annotations that its controller gives a pod of which gang and group it is. ok is
 // false for pods of no gang; those that carry only half of it are an error. Which gang a pod of a JobSet is of depends
-// on the JobSet as well, so it has no key.
+// on the JobSet as well: see KeyAmong.
 func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 	labels, annotations := pod.GetLabels(), pod.GetAnnotations()
 	gang, clique := labels[LabelPodGang], labels[LabelPodClique]
@@ -56,6 +56,38 @@ func named(key PodKey, said map[string]string, what string, where ...string) (Po
 		}
 	}
 	return key, true, nil
+}
+
+// KeyAmong finds the gang and group of a pod among the gangs that were built of the object to which it belongs. ok is
+// false for a pod of none of them.
+func KeyAmong(infos []*PodGangInfo, pod metav1.Object) (key PodKey, ok bool) {
+	labels := pod.GetLabels()
+	for _, info := range infos {
+		if ofAnother(info, labels) {
+			continue
+		}
+		for _, g := range info.PodGroups {
+			if len(g.Selector) > 0 && carries(labels, g.Selector) {
+				return PodKey{info.Kind, info.Name, g.Name}, true
+			}
+		}
+	}
+	return PodKey{}, false
+}
+
+// ofAnother says whether a pod is of a JobSet that had the same name before.
+func ofAnother(info *PodGangInfo, labels map[string]string) bool {
+	uid := labels[labelJobSetUID]
+	return info.Kind == JobSet && uid != "" && uid != string(info.Owner.UID)
+}
+
+func carries(labels, all map[string]string) bool {
+	for key, value := range all {
+		if is, ok := labels[key]; !ok || is != value {
+			return false
+		}
+	}
+	return true
 }
 
 func missing(label string) error {

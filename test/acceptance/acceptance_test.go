@@ -229,7 +229,7 @@ var cases = map[string]func(*run){
 		}
 		require.Equal(r, in(r.Then, "gate"), r.translator("workload").Gate())
 		pod := r.pod("ml-inference-0", "ml-inference-0-model-server")
-		require.NoError(r, r.translator("workload").PreparePod(pod, r.cluster()))
+		require.NoError(r, r.translator("workload").PreparePod(pod, podgang.PodKey{}, r.cluster()))
 		require.Equal(r, in(r.Then, "podWorkloadRef"), in(pod.Object, "spec", "workloadRef"))
 	},
 	"S002-04": func(r *run) {
@@ -246,7 +246,7 @@ var cases = map[string]func(*run){
 			require.NotNil(r, in(objects[0].Object, "spec", "podGroupTemplates"))
 			require.Equal(r, "ml-inference-0", in(objects[1].Object, ref...))
 			pod := r.pod("ml-inference-0", "ml-inference-0-model-server")
-			require.NoError(r, w.PreparePod(pod, c))
+			require.NoError(r, w.PreparePod(pod, podgang.PodKey{}, c))
 			require.Equal(r, objects[1].GetName(), in(pod.Object, "spec", "schedulingGroup", "podGroupName"))
 		}
 		objects, _, err := w.Objects(info, backend.Cluster{})
@@ -685,9 +685,9 @@ func (r *run) grovesExample() {
 func (r *run) preparePod() {
 	k := r.translator("koordinator", "defaultQoSClass: "+in(r.Given, "config", "defaultQoSClass").(string))
 	pod := r.pod("demo-0", "pworker")
-	require.NoError(r, k.PreparePod(pod, backend.Cluster{}))
+	require.NoError(r, k.PreparePod(pod, podgang.PodKey{}, backend.Cluster{}))
 	once := pod.DeepCopy()
-	require.NoError(r, k.PreparePod(pod, backend.Cluster{}))
+	require.NoError(r, k.PreparePod(pod, podgang.PodKey{}, backend.Cluster{}))
 	require.Equal(r, once, pod)
 	require.Equal(r, in(r.Then, "schedulerName"), in(pod.Object, "spec", "schedulerName"))
 	requireWithin(r, in(r.Then, "labels"), in(pod.Object, "metadata", "labels"))
@@ -695,7 +695,7 @@ func (r *run) preparePod() {
 	require.Equal(r, in(r.Then, "gatesUntouched").([]any)[0], in(gates[0], "name"))
 	require.Len(r, gates, 1)
 	pod.SetLabels(map[string]string{podgang.LabelPodGang: "demo-0"})
-	require.ErrorContains(r, k.PreparePod(pod, backend.Cluster{}), podgang.LabelPodClique)
+	require.ErrorContains(r, k.PreparePod(pod, podgang.PodKey{}, backend.Cluster{}), podgang.LabelPodClique)
 }
 
 // jobSet is a JobSet of a driver, and of workers of 2 times 4.
@@ -711,7 +711,7 @@ func (r *run) jobSet(depends, exclusive bool) []*podgang.PodGangInfo {
 	out, err := podgang.FromJobSet(&unstructured.Unstructured{Object: object{
 		"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata,
 		"spec": object{"replicatedJobs": []any{object{"name": "driver", "replicas": int64(1), "template": object{"spec": object{"parallelism": int64(1)}}}, workers}},
-	}})
+	}}, nil)
 	require.NoError(r, err)
 	return out
 }

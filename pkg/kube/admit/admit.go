@@ -31,6 +31,9 @@ type Admission struct {
 	Registry *backend.Registry
 	// Cluster is how the network looks, for rules of layers.
 	Cluster func(context.Context) (backend.Cluster, error)
+	// Ask says of which gang a pod is where only an object knows to which it belongs; ok is false for all other pods. nil is
+	// where there are none.
+	Ask func(ctx context.Context, pod *unstructured.Unstructured) (key podgang.PodKey, ok bool, err error)
 	// Kinds are those whose pods are prepared, Gated those whose pods are gated, too.
 	Kinds, Gated []podgang.Kind
 }
@@ -52,12 +55,12 @@ func (a *Admission) Pod(ctx context.Context, req admission.Request) admission.Re
 		pod.SetNamespace(req.Namespace)
 	}
 	before := pod.DeepCopy()
-	key, ok, err := podgang.KeyOf(pod)
+	key, ok, err := a.keyOf(ctx, pod)
 	if err == nil && (!ok || !slices.Contains(a.Kinds, key.Kind)) {
 		return admission.Allowed("")
 	}
 	if err == nil {
-		err = a.prepare(ctx, pod, slices.Contains(a.Gated, key.Kind))
+		err = a.prepare(ctx, pod, key)
 	}
 	if err != nil {
 		log.FromContext(ctx).Info("a pod was not prepared", "pod", req.Namespace+"/"+pod.GetName(), "error", err.Error())
@@ -74,7 +77,17 @@ func (a *Admission) Pod(ctx context.Context, req admission.Request) admission.Re
 	return admission.PatchResponseFromRaw(was, is)
 }
 
-func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured, gate bool) error {
+// keyOf is the gang and group of a pod.
+func (a *Admission) keyOf(ctx context.Context, pod *unstructured.Unstructured) (key podgang.PodKey, ok bool, err error) {
+	if a.Ask != nil {
+		if key, ok, err = a.Ask(ctx, pod); ok || err != nil {
+			return key, ok, err
+		}
+	}
+	return podgang.KeyOf(pod)
+}
+
+func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) error {
 	scheduler, _, err := unstructured.NestedString(pod.Object, "spec", "schedulerName")
 	if err != nil {
 		return err
@@ -89,10 +102,10 @@ func (a *Admission) prepare(ctx context.Context, pod *unstructured.Unstructured,
 	if node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName"); node != "" {
 		return nil // no scheduler looks at it, and a gate would have it refused
 	}
-	if err := b.PreparePod(ctx, pod); err != nil {
+	if err := b.PreparePod(ctx, pod, key); err != nil {
 		return err
 	}
-	if gate && b.GetSchedulingGateName() != "" {
+	if slices.Contains(a.Gated, key.Kind) && b.GetSchedulingGateName() != "" {
 		backend.Gate(pod, b.GetSchedulingGateName())
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
@@ -114,6 +115,36 @@ func TestPods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAsked: of which gang a pod of a JobSet is says whoever has the JobSet. One who cannot say it keeps no pod; pods of
+// which he knows nothing say it themselves.
+func TestAsked(t *testing.T) {
+	const job = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {jobset.sigs.k8s.io/jobset-name: js}}, spec: {schedulerName: koord-scheduler}}`
+	const grove = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {grove.io/podgang: demo-0, grove.io/podclique: demo-0-a}}, spec: {schedulerName: koord-scheduler}}`
+	a := admissionOf(t, koordinatorOnly)
+	answer := a.Pod(t.Context(), request(t, job, ""))
+	require.Empty(t, answer.Patches, "nobody is there to ask")
+	a.Kinds = append(a.Kinds, podgang.JobSet)
+	a.Ask = func(_ context.Context, pod *unstructured.Unstructured) (podgang.PodKey, bool, error) {
+		name := pod.GetLabels()[podgang.LabelJobSet]
+		return podgang.PodKey{Kind: podgang.JobSet, Gang: name, Group: name + "-w"}, name != "", nil
+	}
+	for pod, group := range map[string]string{job: "js-w", grove: "demo-0-a"} {
+		answer = a.Pod(t.Context(), request(t, pod, ""))
+		require.True(t, answer.Allowed)
+		require.Empty(t, answer.Warnings)
+		patches, err := json.Marshal(answer.Patches)
+		require.NoError(t, err)
+		require.Contains(t, string(patches), `"path":"/metadata/labels/pod-group.scheduling.sigs.k8s.io","value":"`+group+`"`)
+	}
+	a.Ask = func(context.Context, *unstructured.Unstructured) (podgang.PodKey, bool, error) {
+		return podgang.PodKey{}, false, errors.New("JobSet default/js: etcd is slow")
+	}
+	answer = a.Pod(t.Context(), request(t, job, ""))
+	require.True(t, answer.Allowed)
+	require.Empty(t, answer.Patches)
+	require.Equal(t, []string{"muster-controller: JobSet default/js: etcd is slow"}, answer.Warnings)
 }
 
 // TestValidate: the rules are podgang's and the backends'; here is that each kind is judged by its own.

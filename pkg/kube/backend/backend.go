@@ -39,8 +39,9 @@ type Backend interface {
 	GetExistingResourceNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error)
 	GetExistingGangNames(ctx context.Context, namespace string, owner podgang.Owner) ([]string, error)
 	// PreparePod gives a pod that is created what its scheduler needs to know its gang by. Doing it twice is doing it
-	// once; gates are not touched. The pod is as it is served: of a Kubernetes that this program does not know, too.
-	PreparePod(ctx context.Context, pod *unstructured.Unstructured) error
+	// once; gates are not touched. The pod is as it is served: of a Kubernetes that this program does not know, too. key
+	// is its gang and group; none is what its labels say.
+	PreparePod(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) error
 	// Validate says whether an object can be translated; old is what it was before an update, nil at creation.
 	Validate(object, old *unstructured.Unstructured) podgang.Verdict
 }
@@ -71,7 +72,7 @@ type Translator interface {
 	Objects(info *podgang.PodGangInfo, cluster Cluster) ([]Object, []podgang.Note, error)
 	// Minima are how many pods start together in the groups of objects that exist, by podgang.GroupName.
 	Minima(existing []*unstructured.Unstructured) map[string]int32
-	PreparePod(pod *unstructured.Unstructured, cluster Cluster) error
+	PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, cluster Cluster) error
 	Validate(object, old *unstructured.Unstructured) podgang.Verdict
 }
 

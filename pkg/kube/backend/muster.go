@@ -52,12 +52,13 @@ func musterSpec(r rules, groups int) string {
 }
 
 // PreparePod leaves pods of Volcano's PodGroups to name that.
-func (m *muster) PreparePod(pod *unstructured.Unstructured, c Cluster) error {
-	if key, ok, err := podgang.KeyOf(pod); ok && err == nil && key.Kind == podgang.VolcanoPodGroup {
+func (m *muster) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, c Cluster) error {
+	key, err := keyOf(pod, key, m.exact[0])
+	if err == nil && key.Kind == podgang.VolcanoPodGroup {
 		m.give(pod)
 		return nil
 	}
-	return m.podGroups.PreparePod(pod, c)
+	return m.podGroups.PreparePod(pod, key, c)
 }
 
 // Validate refuses PodCliqueSets whose rules PodGroups cannot say.

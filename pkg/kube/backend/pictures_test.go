@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -19,7 +20,7 @@ import (
 //	config    the configuration of the backends, from now on
 //	write     what a backend makes of an object: to= is the backend, native= the version of scheduling.k8s.io. Labels and
 //	          owners, which all objects have alike, are left out
-//	prepare   what a backend makes of a pod
+//	prepare   what a backend makes of a pod; one of a JobSet comes behind it
 //
 // The topology has a SpineLayer of example.com/spine, and a BlockLayer of example.com/block below it.
 func TestPictures(t *testing.T) {
@@ -54,9 +55,19 @@ func do(t *testing.T, d *datadriven.TestData, config *backend.Config) string {
 		if b.Name() != to {
 			continue
 		}
-		u := object(t, d.Input)
+		owner, pod, owned := strings.Cut(d.Input, "\n---\n")
+		u := object(t, owner)
 		if d.Cmd == "prepare" {
-			if err := b.PreparePod(u, cluster); err != nil {
+			key := podgang.PodKey{}
+			if owned {
+				infos := build(t, u)
+				u = object(t, pod)
+				var ok bool
+				if key, ok = podgang.KeyAmong(infos, u); !ok {
+					return "no gang\n"
+				}
+			}
+			if err := b.PreparePod(u, key, cluster); err != nil {
 				return "error: " + err.Error() + "\n"
 			}
 			return text(t, u)
@@ -96,6 +107,8 @@ func build(t *testing.T, u *unstructured.Unstructured) (out []*podgang.PodGangIn
 		out, err = podgang.FromLeaderWorkerSet(u, "r", nil)
 	case "PodCliqueSet":
 		out, err = podgang.FromPodCliqueSet(u, podgang.Domains{"": {"spine": "example.com/spine", "block": "example.com/block"}}, nil)
+	case "JobSet":
+		out, err = podgang.FromJobSet(u, nil)
 	case "PodGroup":
 		out = make([]*podgang.PodGangInfo, 1)
 		out[0], err = podgang.FromVolcanoPodGroup(u, nil)

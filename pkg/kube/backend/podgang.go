@@ -131,8 +131,8 @@ func each(u *unstructured.Unstructured, see func(map[string]any), path ...string
 }
 
 // PreparePod has a pod name its PodGang and podgroup. Grove's pods do.
-func (p *passThrough) PreparePod(pod *unstructured.Unstructured, _ Cluster) error {
-	key, err := keyOf(pod, "a scheduler of PodGangs")
+func (p *passThrough) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
+	key, err := keyOf(pod, key, "a scheduler of PodGangs")
 	if err != nil || key.Kind == podgang.PodGang {
 		return err
 	}

@@ -113,8 +113,8 @@ func number(n int32) string {
 }
 
 // PreparePod has a pod name its PodGroup and its scheduler.
-func (p *podGroups) PreparePod(pod *unstructured.Unstructured, _ Cluster) error {
-	key, err := keyOf(pod, p.exact[0])
+func (p *podGroups) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
+	key, err := keyOf(pod, key, p.exact[0])
 	if err != nil {
 		return err
 	}

@@ -169,8 +169,11 @@ func label(pod *unstructured.Unstructured, key, value string) {
 	pod.SetLabels(labels)
 }
 
-// keyOf is the gang and group of a pod, which it must have.
-func keyOf(pod *unstructured.Unstructured, scheduler string) (podgang.PodKey, error) {
+// keyOf is the gang and group of a pod, which it must have: what is known, else what its labels say.
+func keyOf(pod *unstructured.Unstructured, known podgang.PodKey, scheduler string) (podgang.PodKey, error) {
+	if known != (podgang.PodKey{}) {
+		return known, nil
+	}
 	key, ok, err := podgang.KeyOf(pod)
 	switch {
 	case err != nil:

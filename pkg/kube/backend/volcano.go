@@ -162,8 +162,8 @@ func (v *volcano) Minima(existing []*unstructured.Unstructured) map[string]int32
 }
 
 // PreparePod has a pod name its PodGroup.
-func (v *volcano) PreparePod(pod *unstructured.Unstructured, _ Cluster) error {
-	key, err := keyOf(pod, "volcano scheduler")
+func (v *volcano) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, _ Cluster) error {
+	key, err := keyOf(pod, key, "volcano scheduler")
 	if err != nil {
 		return err
 	}

@@ -244,8 +244,8 @@ func (w *workload) Minima(existing []*unstructured.Unstructured) map[string]int3
 }
 
 // PreparePod has a pod name its part of the Workload, or its PodGroup. One that names a group already keeps it.
-func (w *workload) PreparePod(pod *unstructured.Unstructured, c Cluster) error {
-	key, err := keyOf(pod, "workload backend")
+func (w *workload) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey, c Cluster) error {
+	key, err := keyOf(pod, key, "workload backend")
 	if err != nil {
 		return err
 	}

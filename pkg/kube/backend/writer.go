@@ -58,12 +58,12 @@ type writer struct {
 func (w *writer) GetSchedulingGateName() string { return w.Gate() }
 
 // PreparePod is the translator's, for the cluster as it is now.
-func (w *writer) PreparePod(ctx context.Context, pod *unstructured.Unstructured) error {
+func (w *writer) PreparePod(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) error {
 	cluster, err := w.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	return w.Translator.PreparePod(pod, cluster)
+	return w.Translator.PreparePod(pod, key, cluster)
 }
 
 // Sync writes what differs, and then deletes what is too much: a failure on the way deletes nothing.

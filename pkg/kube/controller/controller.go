@@ -83,6 +83,8 @@ type Controller struct {
 	// Sources are those that are enabled.
 	Sources []Source
 	Gates   bool
+	// Client reads from a cache, Live asks the API server.
+	Client, Live client.Reader
 }
 
 // Add makes the controller and adds it to a manager of ManagerOptions.
@@ -116,7 +118,9 @@ func Add(m manager.Manager, o Options) (*Controller, error) {
 	if err := m.Add(s); err != nil {
 		return nil, err
 	}
-	return &Controller{Registry: registry, Cluster: look.now, Sources: o.Sources, Gates: o.Gates}, nil
+	return &Controller{
+		Registry: registry, Cluster: look.now, Sources: o.Sources, Gates: o.Gates, Client: m.GetClient(), Live: m.GetAPIReader(),
+	}, nil
 }
 
 // Backends makes those of a configuration.

@@ -2,10 +2,12 @@ package controller_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
@@ -36,6 +38,39 @@ func jobs(name string, replicas, pods int, annotations map[string]any, dependsOn
 			"template": map[string]any{"spec": map[string]any{"schedulerName": "koord-scheduler"}},
 		},
 	}}
+}
+
+// TestAnotherAttempt: a JobSet that starts again is a gang again, also for Koordinator, to which it was satisfied once and
+// for all: when the first pods of the new attempt are there, and not before. A controller that is started anew remembers it.
+func TestAnotherAttempt(t *testing.T) {
+	w := newWorld(t)
+	attempt := func(n int) func(*corev1.Pod) { return labelled("jobset.sigs.k8s.io/restart-attempt", fmt.Sprint(n)) }
+	w.jobSet("js", jobs("w", 1, 2, nil))
+	require.NoError(t, w.handle("JobSet", "js"))
+	w.late("w-0", and(ofJob("js", "w", 0), attempt(0)))
+	w.late("w-1", and(ofJob("js", "w", 0), attempt(0)))
+	w.writes = 0
+	handle := func() {
+		w.start()
+		require.NoError(t, w.handle("JobSet", "js"))
+	}
+	handle()
+	require.Zero(t, w.writes, "pods of the first attempt are no news")
+	js := w.get(jobSetKind, "js")
+	require.NoError(t, unstructured.SetNestedField(js.Object, int64(1), "status", "restarts"))
+	require.NoError(t, w.users.Update(t.Context(), js))
+	handle()
+	require.NoError(t, w.users.Delete(t.Context(), w.thePod("w-0")))
+	handle()
+	require.Zero(t, w.writes, "there is a pod of the last attempt, and none of another")
+	w.late("w-2", and(ofJob("js", "w", 0), attempt(1)))
+	handle()
+	require.Equal(t, 2, w.writes, "it is deleted, and made again")
+	handle()
+	require.NoError(t, w.users.Delete(t.Context(), w.thePod("w-1")))
+	require.NoError(t, w.users.Delete(t.Context(), w.thePod("w-2")))
+	handle()
+	require.Equal(t, 2, w.writes)
 }
 
 // TestEqualNames: two gangs of one name would be written in turn for ever, each in place of the other. It is said, and

@@ -102,14 +102,20 @@ type preparation struct {
 	cannot  map[string][]string // names of pods, by what is wrong with them
 }
 
-// mine says whether a pod is one of the gang's, and stays.
-func (p *preparation) mine(pod metav1.Object) bool {
+// mine says whether a pod is one of the gang's, and stays; key is its place in it.
+func (p *preparation) mine(pod metav1.Object) (key podgang.PodKey, is bool) {
+	if pod.GetDeletionTimestamp() != nil {
+		return key, false
+	}
+	if p.Source.Asked != nil {
+		return podgang.KeyAmong([]*podgang.PodGangInfo{p.info}, pod)
+	}
 	key, ok, err := podgang.KeyOf(pod)
 	kind := p.info.Kind
 	if kind == podgang.PodCliqueSet {
 		kind = podgang.PodGang // its pods say so
 	}
-	return err == nil && ok && key.Kind == kind && key.Gang == p.info.Name && pod.GetDeletionTimestamp() == nil
+	return key, err == nil && ok && key.Kind == kind && key.Gang == p.info.Name
 }
 
 // selectors are the labels by which the gang's pods are found; where only an annotation says whose they are, none.
@@ -129,12 +135,13 @@ func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 			return nil, err
 		}
 		for _, pod := range pods {
-			if !p.mine(pod) {
+			key, is := p.mine(pod)
+			if !is {
 				continue
 			}
 			lacks := false
 			if !p.Reconciler.settled.has(p.info.Owner.UID, pod.GetUID()) {
-				if lacks, err = p.lacks(ctx, pod); err != nil {
+				if lacks, err = p.lacks(ctx, pod, key); err != nil {
 					return nil, err
 				}
 			}
@@ -149,14 +156,14 @@ func (p *preparation) lacking(ctx context.Context) (map[types.UID]bool, error) {
 }
 
 // lacks says whether the backend would add something to a pod of the gang's scheduler.
-func (p *preparation) lacks(ctx context.Context, pod metav1.Object) (bool, error) {
+func (p *preparation) lacks(ctx context.Context, pod metav1.Object, key podgang.PodKey) (bool, error) {
 	is := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"schedulerName": p.info.SchedulerName}}}
 	is.SetNamespace(pod.GetNamespace())
 	is.SetName(pod.GetName())
 	is.SetLabels(pod.GetLabels())
 	is.SetAnnotations(pod.GetAnnotations())
 	should := is.DeepCopy()
-	err := p.backend.PreparePod(ctx, should)
+	err := p.backend.PreparePod(ctx, should, key)
 	return !reflect.DeepEqual(is.Object, should.Object), err
 }
 
@@ -173,10 +180,11 @@ func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (cha
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); !p.mine(pod) || phase != "" && phase != string(corev1.PodPending) {
+			key, is := p.mine(pod)
+			if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); !is || phase != "" && phase != string(corev1.PodPending) {
 				continue
 			}
-			able, err := p.one(ctx, pod)
+			able, err := p.one(ctx, pod, key)
 			if apierrors.IsConflict(err) {
 				able, changed, err = true, true, nil
 			}
@@ -196,14 +204,14 @@ func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (cha
 }
 
 // one prepares a pod. It is not able to where something can only be set at creation.
-func (p *preparation) one(ctx context.Context, pod *unstructured.Unstructured) (able bool, err error) {
+func (p *preparation) one(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) (able bool, err error) {
 	scheduler, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName")
 	if b, err := p.Adapter.Registry.For(scheduler); err != nil || b.Name() != p.backend.Name() || b.Matches(scheduler) == backend.None {
 		p.say(pod, fmt.Sprintf("spec.schedulerName is %q, which cannot be changed any more; legal: %s (backend %s)", scheduler, p.backend.Serves(), p.backend.Name()))
 		return false, nil
 	}
 	should := pod.DeepCopy()
-	if err := p.backend.PreparePod(ctx, should); err != nil {
+	if err := p.backend.PreparePod(ctx, should, key); err != nil {
 		return false, err
 	}
 	if field := changedField(pod, should); field != "" {

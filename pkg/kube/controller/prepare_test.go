@@ -1,17 +1,25 @@
 package controller_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
+	"github.com/muster-scheduler/muster/pkg/kube/controller"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
@@ -140,6 +148,121 @@ func TestMissedOfOthers(t *testing.T) {
 	require.Len(t, w.thePod("demo-0-a-x").Spec.SchedulingGates, 1)
 	require.Equal(t, "job", w.thePod("job-0").Labels[labelPodGroup])
 	require.Empty(t, w.thePod("lone").Labels[labelPodGroup])
+}
+
+// ofJob has a pod be one of a JobSet.
+func ofJob(set, part string, job int) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Labels = map[string]string{
+			podgang.LabelJobSet: set, "jobset.sigs.k8s.io/jobset-uid": "uid-" + set,
+			"jobset.sigs.k8s.io/replicatedjob-name": part, "jobset.sigs.k8s.io/job-index": fmt.Sprint(job),
+		}
+	}
+}
+
+// TestMissedOfJobSets: which gang a pod of a JobSet is of only the JobSet says: one of all, one of each part where these
+// come in turn, or one of each Job with exclusive topology. Pods of a JobSet that had the same name before are of none.
+func TestMissedOfJobSets(t *testing.T) {
+	exclusive := map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+	for name, c := range map[string]struct {
+		config string
+		jobs   []map[string]any
+		told   func(*corev1.Pod) string
+		want   [2]string // driver, the second worker
+	}{
+		"together":             {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)}, podGroupOf, [2]string{"js-driver", "js-workers"}},
+		"in turn":              {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")}, podGroupOf, [2]string{"js-driver", "js-workers"}},
+		"exclusive":            {koordinatorLS, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, exclusive)}, podGroupOf, [2]string{"js-driver", "js-workers-1"}},
+		"together for Volcano": {volcanoAsKoord, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)}, groupNameOf, [2]string{"js", "js"}},
+		"in turn for Volcano":  {volcanoAsKoord, []map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver")}, groupNameOf, [2]string{"js-driver", "js-workers"}},
+		"for readers of PodGangs": {
+			"default: podgang\nbackends: [{name: podgang, schedulerNames: [koord-scheduler]}]\n",
+			[]map[string]any{jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil)},
+			func(pod *corev1.Pod) string {
+				return pod.Labels["grove.io/podgang"] + "/" + pod.Labels["grove.io/podclique"]
+			},
+			[2]string{"js/js-driver", "js/js-workers"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newPreparing(t, c.config)
+			w.jobSet("js", c.jobs...)
+			w.late("driver", ofJob("js", "driver", 0))
+			w.late("worker", ofJob("js", "workers", 1))
+			w.late("old", and(ofJob("js", "workers", 1), labelled("jobset.sigs.k8s.io/jobset-uid", "another")))
+			w.late("bound", and(ofJob("js", "workers", 0), func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" }))
+			w.late("other", ofJob("another", "workers", 1))
+			require.NoError(t, w.handle("JobSet", "js"))
+			require.Equal(t, c.want, [2]string{c.told(w.thePod("driver")), c.told(w.thePod("worker"))})
+			for _, left := range []string{"old", "bound", "other"} {
+				require.Empty(t, strings.Trim(c.told(w.thePod(left)), "/"), left)
+			}
+			require.NoError(t, w.handle("JobSet", "js"))
+			w.writes, w.listed = 0, 0
+			require.NoError(t, w.handle("JobSet", "js"))
+			require.Zero(t, w.writes)
+			require.Zero(t, w.listed)
+			for pod, gang := range map[string]string{"driver": c.want[0], "worker": c.want[1]} {
+				source := w.sources[jobSetKind].Source
+				require.Equal(t, "js", source.Pods(w.thePod(pod)), gang)
+			}
+		})
+	}
+}
+
+const volcanoAsKoord = "default: volcano\nbackends: [{name: volcano, schedulerNames: [koord-scheduler]}]\n"
+
+func podGroupOf(pod *corev1.Pod) string  { return pod.Labels[labelPodGroup] }
+func groupNameOf(pod *corev1.Pod) string { return pod.Annotations["scheduling.k8s.io/group-name"] }
+
+// TestAsk: the webhook asks the JobSet, in the cache, or of the API server where that is behind. Who cannot answer is not
+// waited for.
+func TestAsk(t *testing.T) {
+	w := newWorld(t)
+	w.jobSet("js", jobs("driver", 1, 1, nil), jobs("workers", 2, 1, nil, "driver"))
+	behind := interceptor.NewClient(w.users, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "jobsets"}, key.Name)
+		},
+	})
+	never := interceptor.NewClient(w.users, interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	})
+	ask := func(cache client.Reader, pod *unstructured.Unstructured) (podgang.PodKey, bool, error) {
+		c := controller.Controller{Sources: controller.Sources, Client: cache, Live: w.users}
+		return c.Ask(t.Context(), pod)
+	}
+	pod := ofKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	pod.SetNamespace("default")
+	typed := &corev1.Pod{}
+	ofJob("js", "workers", 1)(typed)
+	pod.SetLabels(typed.Labels)
+	for name, cache := range map[string]client.Reader{"cached": w.users, "behind": behind} {
+		key, ok, err := ask(cache, pod)
+		require.NoError(t, err, name)
+		require.True(t, ok, name)
+		require.Equal(t, podgang.PodKey{Kind: podgang.JobSet, Gang: "js-workers", Group: "js-workers"}, key, name)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := controller.Controller{Sources: controller.Sources, Client: never, Live: w.users}
+		_, ok, err := c.Ask(t.Context(), pod)
+		require.False(t, ok)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "JobSet default/js")
+	})
+
+	ofJob("gone", "workers", 1)(typed)
+	pod.SetLabels(typed.Labels)
+	_, ok, err := ask(w.users, pod)
+	require.NoError(t, err)
+	require.False(t, ok)
+	pod.SetLabels(map[string]string{podgang.LabelLWS: "x"})
+	_, ok, err = ask(never, pod)
+	require.NoError(t, err, "nobody is asked of other pods")
+	require.False(t, ok)
 }
 
 // TestCannotBePrepared: what can only be set at creation is said on the object of whose gang the pods are, with the field

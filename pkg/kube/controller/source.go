@@ -33,6 +33,9 @@ type Source struct {
 	Others []Other
 	// Depends are kinds of which every object of the source may have something: all are looked at when one changes.
 	Depends []schema.GroupVersionKind
+	// Asked makes the gangs of an object of that alone, where it must be asked of which a pod is; nil is where the pod's
+	// labels say it.
+	Asked func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
 	// Whole says that pods are read with their spec, and not their metadata only.
 	Whole bool
 	// OwnsPods says that the pods may be gated here: no other controller does it.
@@ -187,8 +190,16 @@ func buildVolcano(ctx context.Context, r client.Reader, object *unstructured.Uns
 var jobSets = Source{
 	Name: "jobset", Kind: podgang.JobSet,
 	Object: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"},
-	Build: func(_ context.Context, _ client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
-		return podgang.FromJobSet(object)
+	Build: func(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
+		pods, err := podsOf(ctx, r, object.GetNamespace(), client.MatchingLabels{podgang.LabelJobSet: object.GetName()}, false)
+		if err != nil {
+			return nil, err
+		}
+		return podgang.FromJobSet(object, pods)
+	},
+	Pods: func(pod client.Object) string { return pod.GetLabels()[podgang.LabelJobSet] },
+	Asked: func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
+		return podgang.FromJobSet(object, nil)
 	},
 }
 

@@ -126,7 +126,7 @@ func serve(m manager.Manager, c *controller.Controller, keeper *admit.Keeper) er
 	if err := m.AddReadyzCheck("certificate", keeper.Ready); err != nil {
 		return err
 	}
-	a := &admit.Admission{Registry: c.Registry, Cluster: c.Cluster}
+	a := &admit.Admission{Registry: c.Registry, Cluster: c.Cluster, Ask: c.Ask}
 	for i := range c.Sources {
 		a.Kinds = append(a.Kinds, c.Sources[i].Kind)
 		if c.Sources[i].Kind == podgang.PodCliqueSet {
