@@ -107,7 +107,9 @@ func TestGateOfAnotherPod(t *testing.T) {
 		}
 		return nil
 	}
-	require.Error(t, w.handle("LeaderWorkerSet", "x"), "it is tried again")
+	result, err := w.reconcile("LeaderWorkerSet", "x")
+	require.NoError(t, err)
+	require.Positive(t, result.RequeueAfter, "it is looked at again")
 	require.Equal(t, 1, again)
 	require.Equal(t, []string{ourGate}, w.gates("x-0"))
 	require.Equal(t, "x", w.thePod("x-0").Labels[podgang.LabelLWS])

@@ -138,32 +138,38 @@ func (r *Reconciler) ungate(ctx context.Context, infos []*podgang.PodGangInfo) (
 	}
 	var errs []error
 	for _, info := range infos {
-		ready, err := r.ungateOne(ctx, info)
-		if errs = append(errs, err); !ready {
-			again = unready
+		after, err := r.ungateOne(ctx, info)
+		errs = append(errs, err)
+		if after > 0 && (again == 0 || after < again) {
+			again = after
 		}
 	}
 	return again, errors.Join(errs...)
 }
 
-// ungateOne is for one gang. It is ready when no pod waits for it.
-func (r *Reconciler) ungateOne(ctx context.Context, info *podgang.PodGangInfo) (ready bool, err error) {
+// ungateOne is for one gang.
+func (r *Reconciler) ungateOne(ctx context.Context, info *podgang.PodGangInfo) (again time.Duration, err error) {
 	b, err := r.Adapter.Registry.For(info.SchedulerName)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	gated, err := r.gated(ctx, info, b.GetSchedulingGateName())
 	if err != nil || len(gated) == 0 {
-		return err == nil, err
+		return 0, err
 	}
-	if ready, _, err = b.CheckGangReady(ctx, info); err != nil || !ready {
-		return false, err
+	if ready, _, err := b.CheckGangReady(ctx, info); err != nil || !ready {
+		return unready, err
 	}
 	var errs []error
 	for i := range gated {
-		errs = append(errs, r.open(ctx, &gated[i], b.GetSchedulingGateName()))
+		err := r.open(ctx, &gated[i], b.GetSchedulingGateName())
+		if apierrors.IsConflict(err) {
+			again = changedMeanwhile
+			continue
+		}
+		errs = append(errs, err)
 	}
-	return true, errors.Join(errs...)
+	return again, errors.Join(errs...)
 }
 
 // gated are the pods of a gang that have a gate.
