@@ -152,6 +152,7 @@ const (
 	ReasonTooManyGroups      = "TooManyPodGroups"                // more groups than an object takes
 	ReasonNoBackend          = "NoBackend"                       // a scheduler name that nobody serves
 	ReasonInvalid            = "InvalidGang"                     // what the object says is not legal
+	ReasonNotWritten         = "NotWritten"                      // the API server refuses what would be written
 	ReasonNotPrepared        = "PodNotPrepared"                  // a pod that the webhook has missed, and that cannot be mended
 	ReasonRecreated          = "PodGroupRecreated"               // a field that can only be set at creation has changed
 	ReasonTerminating        = "PodGroupTerminating"             // one of that name is on its way out

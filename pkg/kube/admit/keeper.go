@@ -103,10 +103,15 @@ func (k *Keeper) renew(ctx context.Context, secret *corev1.Secret) (*corev1.Secr
 	if err != nil {
 		return nil, err
 	}
-	if maps.EqualFunc(data, held.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
+	all := maps.Clone(held.Data)
+	if all == nil {
+		all = map[string][]byte{}
+	}
+	maps.Copy(all, data) // what others keep there stays
+	if maps.EqualFunc(all, held.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
 		return held, nil
 	}
-	held.Data = data
+	held.Data = all
 	if secret == nil {
 		return k.Client.CoreV1().Secrets(k.Namespace).Create(ctx, held, metav1.CreateOptions{FieldManager: manager})
 	}

@@ -90,8 +90,14 @@ func TestKeeper(t *testing.T) {
 
 // TestKeeperAlone: who has no webhook configuration, or a Secret of rubbish, goes on.
 func TestKeeperAlone(t *testing.T) {
-	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: "certs"}, Data: map[string][]byte{"tls.crt": []byte("rubbish")}})
+	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "muster-system", Name: "certs"}, Data: map[string][]byte{"tls.crt": []byte("rubbish"), "theirs": []byte("stays")}})
 	k := keeper(client, clocktesting.NewFakeClock(start))
 	require.NoError(t, k.Look(t.Context()))
 	require.NoError(t, k.Ready(nil))
+	require.Equal(t, "stays", string(secret(t, client).Data["theirs"]))
+	client.ClearActions()
+	require.NoError(t, k.Look(t.Context()))
+	for _, action := range client.Actions() {
+		require.Equal(t, "get", action.GetVerb(), "what others keep there is no reason to write")
+	}
 }

@@ -8,7 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
@@ -71,6 +74,30 @@ func TestAnotherAttempt(t *testing.T) {
 	require.NoError(t, w.users.Delete(t.Context(), w.thePod("w-2")))
 	handle()
 	require.Equal(t, 2, w.writes)
+}
+
+// TestRefusedWrites: what the API server refuses to be written, people can cure who see the object, and not the log: a quota,
+// a right that is missing, somebody's webhook. It is said once, and tried again.
+func TestRefusedWrites(t *testing.T) {
+	resource := schema.GroupResource{Group: "scheduling.sigs.k8s.io", Resource: "podgroups"}
+	for name, c := range map[string]struct {
+		err  error
+		says []string
+	}{
+		"forbidden": {apierrors.NewForbidden(resource, "demo-0-a", errors.New("exceeded quota: groups")), []string{`Warning NotWritten podgroups.scheduling.sigs.k8s.io "demo-0-a" is forbidden: exceeded quota: groups`}},
+		"invalid":   {apierrors.NewInvalid(podGroupKind.GroupKind(), "demo-0-a", nil), []string{`Warning NotWritten PodGroup.scheduling.sigs.k8s.io "demo-0-a" is invalid`}},
+		"away":      {apierrors.NewServiceUnavailable("etcd is slow"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.podGang("demo-0", part("demo-0-a", 1))
+			w.fail = func(verb, _ string) error { return c.err }
+			require.ErrorIs(t, w.handle("PodGang", "demo-0"), c.err)
+			require.Equal(t, c.says, w.said())
+			require.NotErrorIs(t, w.handle("PodGang", "demo-0"), reconcile.TerminalError(nil))
+			require.Empty(t, w.said(), "it is said once")
+		})
+	}
 }
 
 // TestEqualNames: two gangs of one name would be written in turn for ever, each in place of the other. It is said, and

@@ -105,6 +105,8 @@ func (r *Reconciler) failed(ctx context.Context, req Request, err error) error {
 		var says *podgang.Error
 		if errors.As(e, &says) {
 			r.Teller.Tell(req.Namespace, r.owner(req), podgang.Note{Reason: says.Reason, Message: says.Message})
+		} else if refused(e) {
+			r.Teller.Tell(req.Namespace, r.owner(req), podgang.Note{Reason: podgang.ReasonNotWritten, Message: e.Error()})
 		}
 		again = again || says == nil || says.Reason != podgang.ReasonNoBackend
 	}
@@ -116,6 +118,12 @@ func (r *Reconciler) failed(ctx context.Context, req Request, err error) error {
 		return reconcile.TerminalError(err) // only another object, or another configuration, changes that
 	}
 	return err
+}
+
+// refused says whether the API server would not have something, as it says no for the same reason until somebody cures it:
+// a quota, a right, a webhook, a limit.
+func refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // flatten are the errors of which one is made.
