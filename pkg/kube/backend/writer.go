@@ -162,6 +162,7 @@ func (w *writer) mine(ctx context.Context, info *podgang.PodGangInfo, o Object, 
 			return nil, err
 		}
 	}
+	gang, labelled := live.GetLabels()[LabelGang]
 	switch by := metav1.GetControllerOf(live); {
 	case by == nil:
 		return nil, conflict(o, "nobody's that this controller knows")
@@ -169,8 +170,8 @@ func (w *writer) mine(ctx context.Context, info *podgang.PodGangInfo, o Object, 
 		return nil, &podgang.Error{Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is still that of the %s %s that was there before (UID %s)", o.GetKind(), o.GetNamespace(), o.GetName(), by.Kind, by.Name, by.UID)}
 	case by.UID != info.Owner.UID:
 		return nil, conflict(o, fmt.Sprintf("that of %s %s (UID %s)", by.Kind, by.Name, by.UID))
-	case live.GetLabels()[LabelGang] != gangLabel(info.Name):
-		return nil, conflict(o, fmt.Sprintf("that of gang %s", live.GetLabels()[LabelGang]))
+	case labelled && gang != gangLabel(info.Name): // without a label it is what somebody has left of it
+		return nil, conflict(o, fmt.Sprintf("that of gang %s", gang))
 	case live.GetDeletionTimestamp() != nil:
 		return nil, terminating(live)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -98,6 +99,23 @@ func TestRefusedWrites(t *testing.T) {
 			require.Empty(t, w.said(), "it is said once")
 		})
 	}
+}
+
+// TestLabelsTaken: who takes the labels from an object that was written takes nothing else: it is the gang's by its owner, and
+// is put right.
+func TestLabelsTaken(t *testing.T) {
+	w := newWorld(t)
+	w.podGang("demo-0", part("demo-0-a", 1))
+	require.NoError(t, w.handle("PodGang", "demo-0"))
+	o := w.get(podGroupKind, "demo-0-a")
+	labels := o.GetLabels()
+	o.SetLabels(nil)
+	require.NoError(t, w.users.Update(t.Context(), o))
+	require.NoError(t, w.handle("PodGang", "demo-0"))
+	require.Equal(t, labels, w.get(podGroupKind, "demo-0-a").GetLabels())
+	w.remove(podGangKind, "demo-0")
+	require.NoError(t, w.gone("PodGang", metav1.OwnerReference{Name: "demo-0", UID: "uid-demo-0"}))
+	require.Empty(t, w.names())
 }
 
 // TestEqualNames: two gangs of one name would be written in turn for ever, each in place of the other. It is said, and
