@@ -36,9 +36,10 @@ type Keeper struct {
 	serving atomic.Pointer[tls.Certificate]
 }
 
-// How often the keeper looks, and how often after it has failed.
+// How often the keeper looks, and how often after it has failed: a configuration that is made again knows no authority, and
+// a Secret that is makes all but one replica serve what nobody trusts, until then.
 const (
-	every = 10 * time.Minute
+	every = time.Minute
 	again = 5 * time.Second
 )
 
