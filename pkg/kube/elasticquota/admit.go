@@ -142,21 +142,27 @@ func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
 	return Words(refusal, "pod's"), view
 }
 
-// Passed notes that a group cannot start now for other reasons than quota, or may be tried again: gangs of quotas that are served
-// after its own need not wait for it.
-func (r *Room) Passed(p *v1.Pod, is bool) {
-	r.passed(gangOf(p), is)
+// Passed notes that a pod without a gang cannot start now for other reasons than quota, or may be tried again: gangs of quotas that are
+// served after its own need not wait for it.
+func (r *Room) Passed(p *v1.Pod, is bool) { r.passed(is, gangOf(p)) }
+
+// PassedGangs is Passed for gangs that start together: one that cannot keeps the others.
+func (r *Room) PassedGangs(all []gang.Ref, is bool) {
+	names := make([]string, len(all))
+	for i, of := range all {
+		names[i] = named(of)
+	}
+	r.passed(is, names...)
 }
 
-// PassedGang is Passed for a gang that cannot start: until it is let into the scheduler's queue.
-func (r *Room) PassedGang(of gang.Ref) { r.passed(named(of), true) }
-
-func (r *Room) passed(name string, is bool) {
+func (r *Room) passed(is bool, names ...string) {
 	if !r.Active() {
 		return
 	}
 	r.lock()
-	r.book.Passed(name, is)
+	for _, name := range names {
+		r.book.Passed(name, is)
+	}
 	wait := len(r.later) > 0
 	r.mu.Unlock()
 	if is && wait {

@@ -46,7 +46,7 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.victims.Tidy(s.Cache, e.Gang)
 			s.quotas.Review(e.Gang)
 			if s.quotas.Active() && s.Cache.Waits(e.Gang) {
-				s.quotas.PassedGang(e.Gang)
+				s.quotas.PassedGangs([]gang.Ref{e.Gang}, true) // it is reported of each gang of a group
 			}
 		case gang.Expire:
 			s.teller.Expired(e.Gang, e.Why)

@@ -70,7 +70,7 @@ func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 	if p.follows(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for a gang that asks for the same and is tried first")
 	}
-	p.quotas.Passed(pod, false)
+	p.passed(pod, false)
 	return nil
 }
 

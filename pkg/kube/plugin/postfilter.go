@@ -23,7 +23,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	c := cycleOf(state)
 	if c == nil {
 		if p.ordinary.Runs() {
-			p.quotas.Passed(pod, true)
+			p.passed(pod, true)
 			return p.ordinary.PostFilter(ctx, state, pod, m)
 		}
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -40,7 +40,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	case refused:
 		a := c.attempt
 		if !c.overQuota {
-			p.quotas.Passed(pod, true)
+			p.passed(pod, true)
 		}
 		ran := p.Meter.Runs()
 		node, came := "", status.PreemptionNone

@@ -132,7 +132,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 			p.victims.Abandon(key)
 			p.Cache.Forget(key, refusal.String())
 		}
-		p.quotas.Passed(pod, true) // PostFilter is not told, and it cannot start
+		p.passed(pod, true) // PostFilter is not told, and it cannot start
 		p.refuse(key, refusal)
 		return &cycle{why: refusal.String()}
 	}

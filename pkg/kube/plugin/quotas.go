@@ -161,6 +161,17 @@ func (s *Shared) leaveTogether(pod *v1.Pod) (all []*v1.Pod) {
 	return all
 }
 
+// passed notes that a pod cannot start now for other reasons than quota, or may be tried again; of a gang none that starts together with it can.
+func (s *Shared) passed(pod *v1.Pod, is bool) {
+	switch of := source.Of(pod).Whole(); {
+	case !s.quotas.Active():
+	case of.IsZero():
+		s.quotas.Passed(pod, is)
+	default:
+		s.quotas.PassedGangs(s.Cache.Together(of), is)
+	}
+}
+
 // revoke has those leave with whom quotas have had too much for long.
 func (s *Shared) revoke() {
 	if s.quotas == nil {

@@ -82,3 +82,52 @@ func TestQuotaOfWhoIsNotWhole(t *testing.T) {
 	require.Equal(t, []string{"p-0"}, w.bound("p"))
 	require.Empty(t, w.bound("w"))
 }
+
+// groupAndPod is a group of two gangs, of which the one of quota z has the smaller share, and what comes of it and a pod of quota a that is more important.
+func groupAndPod(t *testing.T, quotaOfTheOther string, gpus int, meanwhile ...event) *world {
+	pod := func(name, quota string, cpu, gpu, priority int, node string) event {
+		return event{kind: podPut, pod: &podSpec{name: name, room: room{cpu: cpu, gpu: gpu}, priority: priority, rank: -1, quota: quota, node: node}}
+	}
+	group := []string{"v", "w"}
+	h := history{
+		{kind: quotaPut, quota: &quotaSpec{name: "a", max: &room{cpu: 8}}},
+		{kind: quotaPut, quota: &quotaSpec{name: "c", max: &room{cpu: 24}}},
+		{kind: quotaPut, quota: &quotaSpec{name: "d", max: &room{cpu: 24}}},
+		{kind: quotaPut, quota: &quotaSpec{name: "z", max: &room{cpu: 6}}},
+		{kind: nodePut, node: &nodeSpec{name: "n", cpu: 24, gpu: gpus}},
+		pod("runs-0", "a", 5, 0, 5, "n"),
+		pod("huge-0", "d", 20, 2, 5, ""), // which never fits: it has others be entitled to less
+		{kind: settledDown},
+		{kind: gangPut, gang: &gangSpec{name: "v", min: 1, timeout: 600, group: group}},
+		{kind: gangPut, gang: &gangSpec{name: "w", min: 5, timeout: 600, group: group}},
+		{kind: memberPut, pod: &podSpec{name: "v-0", gang: "v", room: room{cpu: 1, gpu: 1}, priority: 5, rank: 0, quota: quotaOfTheOther}},
+	}
+	for i := range 5 {
+		h = append(h, event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("w-", i), gang: "w", room: room{cpu: 1}, priority: 5, rank: i, quota: "z"}})
+	}
+	h = append(append(h, meanwhile...), pod("p-0", "a", 3, 0, 9, ""), event{kind: longTimeLeft})
+	w, err := playFor(t, h)
+	require.NoError(t, err)
+	return w
+}
+
+// TestQuotaOfAGroupThatIsRefused: a group has waited for its turn, and lacks a GPU then. None of its gangs keeps anybody from what is idle.
+func TestQuotaOfAGroupThatIsRefused(t *testing.T) {
+	quietLogs(t)
+	first := event{kind: podPut, pod: &podSpec{name: "first-0", room: room{cpu: 3}, priority: 1, rank: -1, quota: "c"}}
+	for _, quota := range []string{"z", ""} {
+		w := groupAndPod(t, quota, 0, first, event{kind: settledDown})
+		require.Equal(t, []string{"first-0", "p-0"}, w.bound("first", "p", "v", "w"))
+	}
+}
+
+// TestQuotaOfAGroupThatIsTried: all of its gangs may start, and not only the one whose member is tried for all.
+func TestQuotaOfAGroupThatIsTried(t *testing.T) {
+	quietLogs(t)
+	w := groupAndPod(t, "", 1)
+	require.Len(t, w.bound("v", "w", "p"), 7)
+	waited := func(e Event) bool {
+		return e.Object == "Pod default/p-0" && strings.Contains(e.Message, "quota z is served first")
+	}
+	require.True(t, slices.ContainsFunc(w.s.result().Events, waited), "%v", w.s.result().Events)
+}
