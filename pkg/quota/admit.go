@@ -474,14 +474,8 @@ func (l *load) refuse(r *request, cause Cause, limit vector, exceeds []int) *Ref
 // than itself must not keep it out when nobody else can use what is idle.
 func (l *load) above(r *request) *Refusal {
 	v, n := l.view, &l.view.book.tree.nodes[r.node]
-	entitled := v.book.accounts[r.node].entitled
-	var exceeds []int
-	for d, wants := range r.all {
-		if wants > 0 && n.named[d] && entitled[d] != math.MaxInt64 && entitled[d]-v.taken(r.node, d) < wants {
-			exceeds = append(exceeds, d)
-		}
-	}
-	if exceeds == nil || n.Apart {
+	entitled, exceeds := v.book.accounts[r.node].entitled, l.borrows(r)
+	if exceeds == nil {
 		return nil
 	}
 	if short := l.tooFew(l.top(n.top)); short != nil {
@@ -495,7 +489,7 @@ func (l *load) above(r *request) *Refusal {
 		return nil
 	}
 	for _, s := range v.book.tree.nodes[n.parent].children {
-		if s == r.node || l.asks(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !v.anyStarts(s, l.ask.Gang) {
+		if s == r.node || l.asks(s) || v.book.accounts[s].waiting == 0 || !v.before(s, r.node) || !l.anyFirst(s) {
 			continue
 		}
 		refusal := l.refuse(r, NotNext, entitled, exceeds)
@@ -503,6 +497,17 @@ func (l *load) above(r *request) *Refusal {
 		return refusal
 	}
 	return nil
+}
+
+// borrows are the resources of which a quota would have more than it is entitled to.
+func (l *load) borrows(r *request) (exceeds []int) {
+	n, entitled := &l.view.book.tree.nodes[r.node], l.view.book.accounts[r.node].entitled
+	for d, wants := range r.all {
+		if wants > 0 && n.named[d] && !n.Apart && entitled[d] != math.MaxInt64 && entitled[d]-l.view.taken(r.node, d) < wants {
+			exceeds = append(exceeds, d)
+		}
+	}
+	return exceeds
 }
 
 func (l *load) top(node int) *request {
@@ -560,42 +565,86 @@ func (l *load) borrowers(r *request, exceeds []int) (all []string) {
 	return all
 }
 
-// anyStarts says whether a gang but one waits below a quota that could start now: nothing else keeps it, it would pass no max,
-// and what it asks for is free.
-func (v *View) anyStarts(i int, but string) bool {
-	b := v.book
+// anyFirst says whether a gang waits below a quota that could start now, and has its turn before who asks: nothing else keeps it, it would
+// pass no max, and what it asks for is free.
+func (l *load) anyFirst(i int) bool {
+	v, b := l.view, l.view.book
 	if b.accounts[i].waiting == 0 {
 		return false
 	}
 	if b.accounts[i].starters > 0 {
 		for _, p := range b.accounts[i].parts {
-			if p.pods[Waits] > 0 && p.gang.name != but && !b.passed[p.gang.name] && v.starts(p.gang) {
+			if p.pods[Waits] == 0 || b.passed[p.gang.name] || slices.Contains(b.together(l.ask.Gang), p.gang.name) {
+				continue
+			}
+			if other := v.all(p.gang.name); other.starts() && other.first(l) {
 				return true
 			}
 		}
 	}
-	return slices.ContainsFunc(b.tree.nodes[i].children, func(c int) bool { return v.anyStarts(c, but) })
+	return slices.ContainsFunc(b.tree.nodes[i].children, l.anyFirst)
 }
 
-func (v *View) starts(g *gang) bool {
-	l := &load{view: v, ask: &Ask{Gang: g.name}}
-	for _, p := range g.parts {
-		if p.pods[Waits] == 0 {
+// all is what all who wait of a gang ask for, and of those that start together with it.
+func (v *View) all(gang string) *load {
+	b := v.book
+	l := &load{view: v, ask: &Ask{Gang: gang}}
+	for _, name := range b.together(gang) {
+		if b.gangs[name] == nil {
 			continue
 		}
-		if l.broken = v.book.tree.unusable(v.book.tree.nodes[p.node].Name); l.broken != nil {
-			return false
-		}
-		for i := p.node; i >= 0; i = v.book.tree.nodes[i].parent {
-			l.of(i, p.node).all.add(p.waits)
+		for _, p := range b.gangs[name].parts {
+			if p.pods[Waits] == 0 {
+				continue
+			}
+			if l.broken == nil {
+				l.broken = b.tree.unusable(b.tree.nodes[p.node].Name)
+			}
+			for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
+				l.of(i, p.node).all.add(p.waits)
+			}
 		}
 	}
+	return l
+}
+
+// starts says whether no max is passed, and what is asked for is free.
+func (l *load) starts() bool {
+	t := l.view.book.tree
+	return l.broken == nil && !slices.ContainsFunc(l.at, func(r *request) bool {
+		if t.nodes[r.node].parent < 0 {
+			l.view.book.settle(r.node)
+		}
+		return l.over(r, OverMax) != nil || t.nodes[r.node].parent < 0 && l.tooFew(r) != nil
+	})
+}
+
+// first says whether one has its turn before another one, who borrows: who asks several quotas has his turn with the last of those in which he
+// borrows. Otherwise two of whom each is before the other one somewhere would wait for each other.
+func (l *load) first(other *load) bool {
+	mine, borrows := l.last()
+	if !borrows {
+		return true
+	}
+	theirs, _ := other.last()
+	return l.view.earlier(mine, theirs)
+}
+
+// last is the quota that is served last of those that members name and in which, or above which, somebody borrows.
+func (l *load) last() (leaf int, any bool) {
+	nodes := l.view.book.tree.nodes
 	for _, r := range l.at {
-		if l.over(r, OverMax) != nil || v.book.tree.nodes[r.node].parent < 0 && l.tooFew(r) != nil {
-			return false
+		if r.node != r.leaf || any && !l.view.earlier(leaf, r.node) {
+			continue
+		}
+		for i := r.node; nodes[i].parent >= 0; i = nodes[i].parent {
+			if l.borrows(l.top(i)) != nil {
+				leaf, any = r.node, true
+				break
+			}
 		}
 	}
-	return true
+	return leaf, any
 }
 
 // claim is what is saved for a gang that starves.

@@ -41,7 +41,8 @@ type Book struct {
 	pods   map[string]*Pod
 	away   map[string]bool // of pods, who is gone in this copy of a book; see Without
 	gangs  map[string]*gang
-	passed map[string]bool // gangs that wait, and cannot start now for other reasons than quota
+	passed map[string]bool     // gangs that wait, and cannot start now for other reasons than quota
+	groups map[string][]string // gangs that start together, by each of them
 	claims map[string]*claim
 	turns  int // of claims
 
@@ -94,7 +95,7 @@ type account struct {
 func NewBook(t *Tree) *Book {
 	b := &Book{
 		Runtime: true, ScaleMin: true,
-		totals: map[string]List{}, pods: map[string]*Pod{}, gangs: map[string]*gang{}, passed: map[string]bool{}, claims: map[string]*claim{},
+		totals: map[string]List{}, pods: map[string]*Pod{}, gangs: map[string]*gang{}, passed: map[string]bool{}, groups: map[string][]string{}, claims: map[string]*claim{},
 	}
 	b.plant(t)
 	return b
@@ -106,7 +107,7 @@ func (b *Book) Replant(t *Tree) *Book {
 	is := NewBook(t)
 	is.Runtime, is.ScaleMin, is.version = b.Runtime, b.ScaleMin, is.version+b.version
 	is.turns = b.turns
-	is.totals, is.pods, is.passed = maps.Clone(b.totals), maps.Clone(b.pods), maps.Clone(b.passed)
+	is.totals, is.pods, is.passed, is.groups = maps.Clone(b.totals), maps.Clone(b.pods), maps.Clone(b.passed), maps.Clone(b.groups)
 	for i := range is.accounts {
 		is.touch(i)
 	}
@@ -226,6 +227,28 @@ func (b *Book) Passed(name string, is bool) {
 	for _, p := range g.parts {
 		b.ask(p, 1)
 	}
+}
+
+// Together says that gangs which are known start together, and with nobody else: none of them is served before the last of their quotas is.
+func (b *Book) Together(names ...string) {
+	for _, name := range names {
+		for _, was := range b.groups[name] {
+			delete(b.groups, was)
+		}
+	}
+	for _, name := range names {
+		if b.gangs[name] != nil && len(names) > 1 {
+			b.groups[name] = names
+		}
+	}
+}
+
+// together are the gangs that start together with one, itself among them.
+func (b *Book) together(name string) []string {
+	if all := b.groups[name]; all != nil {
+		return all
+	}
+	return []string{name}
 }
 
 // count adds a pod to what is known, or takes it away, and returns its gang; nil if it has no quota.
@@ -358,6 +381,7 @@ func (b *Book) tidy(g *gang) {
 	if len(g.parts) == 0 {
 		delete(b.gangs, g.name)
 		delete(b.passed, g.name)
+		delete(b.groups, g.name)
 		delete(b.claims, g.name)
 	}
 }

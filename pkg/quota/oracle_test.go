@@ -20,6 +20,7 @@ type plain struct {
 	totals quota.List
 	pods   map[string]quota.Pod
 	passed map[string]bool
+	with   map[string][]string // gangs that start together
 	since  map[string]int64
 	rich   bool   // few limits, and enough for one gang: quotas compete
 	begin  *plain // before somebody left: what quotas ask for and are entitled to is as it was
@@ -370,7 +371,7 @@ func (p *plain) admit(gang string) quota.Cause {
 			}
 		}
 		for _, s := range p.children(p.specs[q].Parent) {
-			later = later || q != root && !on[s] && p.before(s, q) && p.starter(s)
+			later = later || q != root && !on[s] && p.before(s, q) && p.starter(s, gang)
 		}
 	}
 	if later {
@@ -379,35 +380,101 @@ func (p *plain) admit(gang string) quota.Cause {
 	return ""
 }
 
-// starter says whether a gang waits below a quota that could start now.
-func (p *plain) starter(below string) bool {
+// group is who starts together with a gang.
+func (p *plain) group(gang string) []string {
+	if all := p.with[gang]; all != nil {
+		return all
+	}
+	return []string{gang}
+}
+
+// starter says whether a gang waits below a quota that could start now, with those that start together with it, and has its turn before
+// another one.
+func (p *plain) starter(below, gang string) bool {
 	for _, g := range p.gangs() {
-		on := p.paths(g)
-		if p.passed[g] || !on[below] {
+		if p.passed[g] || !p.paths(g)[below] || slices.Contains(p.group(gang), g) {
 			continue
 		}
-		could, here := true, false
+		here, on := false, p.paths(g)
 		for leaf := range on {
 			if len(p.children(leaf)) == 0 && slices.Contains(p.path(leaf), below) && p.asks(g, leaf) {
 				here = true
 			}
 		}
+		could, demand := true, func(q, r string) (n int64) {
+			for _, of := range p.group(g) {
+				n += p.demand(of, q, r, true, true)
+			}
+			return n
+		}
+		for _, of := range p.group(g) {
+			for q := range p.paths(of) {
+				on[q] = true
+			}
+		}
 		for q := range on {
 			for _, r := range resources {
 				most, _ := p.limit(q, r)
-				w := p.demand(g, q, r, true, true)
+				w := demand(q, r)
 				could = could && (w == 0 || p.taken(q, r) <= most-w)
 			}
 		}
 		for _, r := range resources {
-			w := p.demand(g, root, r, true, true)
+			w := demand(root, r)
 			could = could && (w == 0 || p.free(on, r) >= w)
 		}
-		if here && could {
+		if here && could && p.turn(p.group(g), gang) {
 			return true
 		}
 	}
 	return false
+}
+
+// turn says whether some gangs have their turn before another one: there is a quota in which that borrows that comes after all in which they do.
+func (p *plain) turn(some []string, other string) bool {
+	mine := p.borrowing(some)
+	for _, theirs := range p.borrowing([]string{other}) {
+		if !slices.ContainsFunc(mine, func(q string) bool { return q == theirs || !p.sooner(q, theirs) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// borrowing are the quotas that pods name in which, or above which, gangs would have more than these are entitled to.
+func (p *plain) borrowing(gangs []string) (leaves []string) {
+	for leaf, s := range p.specs {
+		borrows, asked := false, false
+		for _, q := range p.path(leaf) {
+			for _, r := range resources {
+				_, named := p.limit(q, r)
+				w := int64(0)
+				for _, g := range gangs {
+					w += p.demand(g, q, r, true, true)
+				}
+				borrows = borrows || q != root && w > 0 && named && p.taken(q, r) > p.entitled(q, r)-w
+			}
+		}
+		for _, pod := range p.pods {
+			asked = asked || pod.Quota == leaf && pod.State == quota.Waits && slices.Contains(gangs, pod.Gang)
+		}
+		if borrows && asked && !s.Apart {
+			leaves = append(leaves, leaf)
+		}
+	}
+	return leaves
+}
+
+// sooner says which of two quotas that pods name is served first.
+func (p *plain) sooner(a, b string) bool {
+	x, y := p.path(a), p.path(b)
+	if x[len(x)-1] != y[len(y)-1] {
+		return x[len(x)-1] < y[len(y)-1]
+	}
+	for x[len(x)-2] == y[len(y)-2] {
+		x, y = x[:len(x)-1], y[:len(y)-1]
+	}
+	return p.before(x[len(x)-2], y[len(y)-2])
 }
 
 // guaranteed lists the gangs that fit the min of a quota.
@@ -477,7 +544,7 @@ func (p *plain) gang(name string) (is quota.Pod) {
 
 // drawWorld makes a small tree.
 func drawWorld(t *rapid.T) (*plain, *quota.Book) {
-	p := &plain{specs: map[string]quota.Spec{root: {Name: root, Inner: true}}, totals: quota.List{}, pods: map[string]quota.Pod{}, passed: map[string]bool{}, since: map[string]int64{}}
+	p := &plain{specs: map[string]quota.Spec{root: {Name: root, Inner: true}}, totals: quota.List{}, pods: map[string]quota.Pod{}, passed: map[string]bool{}, with: map[string][]string{}, since: map[string]int64{}}
 	rich := rapid.Bool().Draw(t, "rich")
 	p.rich = rich
 	amounts := func(label string, odds int) quota.List {
@@ -589,11 +656,28 @@ func TestBook(t *testing.T) {
 // gone is the twin of a book when some pods are gone, as if they had never been but for when they were served.
 func (p *plain) gone(pods []string) *plain {
 	is := p.without(pods...)
-	is.begin, is.passed = nil, map[string]bool{}
+	is.begin, is.passed, is.with = nil, map[string]bool{}, map[string][]string{}
 	for _, g := range is.gangs() {
-		is.passed[g] = p.passed[g]
+		if is.passed[g] = p.passed[g]; p.with[g] != nil {
+			is.with[g] = p.with[g]
+		}
 	}
 	return is
+}
+
+// together has gangs start together, and with nobody else.
+func (p *plain) together(b *quota.Book, names []string) {
+	b.Together(names...)
+	for _, name := range names {
+		for _, was := range p.with[name] {
+			delete(p.with, was)
+		}
+	}
+	for _, name := range names {
+		if len(names) > 1 && slices.Contains(p.gangs(), name) {
+			p.with[name] = names
+		}
+	}
 }
 
 // history is one thing that happens. It returns the book to go on with.
@@ -608,10 +692,14 @@ func history(t *rapid.T, p *plain, b *quota.Book, leaves []string, now int64) *q
 			}
 		}
 		delete(p.passed, gang)
+		delete(p.with, gang)
 	case 1:
 		is := rapid.Bool().Draw(t, "passed")
 		p.passed[gang] = is && slices.Contains(p.gangs(), gang)
 		b.Passed(gang, is)
+		if among(t, 0, 1, "together") == 0 {
+			p.together(b, rapid.SampledFrom([][]string{{"A", "B"}, {"B", "C", "D"}, {"C", "E"}, {"D"}}).Draw(t, "who"))
+		}
 	default:
 		quotaName := rapid.SampledFrom(leaves).Draw(t, "quota")
 		asks := quota.List{}
@@ -686,11 +774,17 @@ func compare(t *rapid.T, p *plain, b *quota.Book, y worlds.Tally) {
 			t.Fatalf("guaranteed in %s: %v, and not %v", name, is.Guaranteed, sure)
 		}
 	}
+	var late, next []string
 	for _, g := range p.gangs() {
 		if len(p.paths(g)) == 0 {
 			continue
 		}
 		want := p.admit(g)
+		if want == quota.NotNext {
+			late = append(late, g)
+		} else if !p.passed[g] {
+			next = append(next, g)
+		}
 		ask := askOf(p, g)
 		_, refusal := b.Admit(ask)
 		got := quota.Cause("")
@@ -704,6 +798,9 @@ func compare(t *rapid.T, p *plain, b *quota.Book, y worlds.Tally) {
 			y["admitted"]++
 		}
 		compareReclaim(t, p, b, ask, y)
+	}
+	if len(late) > 0 && len(next) == 0 {
+		t.Fatalf("%v wait for one another, and nobody is next", late)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 //	gangs                    one line a gang: its quota (or several), n×amount, and what it has of that: waits, keeps or holds
 //	gone gang…               gangs leave
 //	passed gang…, fresh      gangs that cannot start now for other reasons, or may again
+//	together gang…           gangs that start together: who asks for one asks for all
 //	needs gang least=n       of the first members that are alike it needs so many
 //	claim gang…, unclaim     what a gang asks for is saved for it; claim-free: also of what is free in the tree
 //	admit gang… [more=n]     whether gangs that wait are admitted; of the last n members as many as may be
@@ -50,6 +51,17 @@ func TestPictures(t *testing.T) {
 type scene struct {
 	book  *quota.Book
 	gangs map[string]*crew
+	with  map[string][]string // gangs that start together, by each of them
+}
+
+func (s *scene) together(names []string) {
+	if s.with == nil {
+		s.with = map[string][]string{}
+	}
+	for _, name := range names {
+		s.with[name] = names
+	}
+	s.book.Together(names...)
 }
 
 // crew is a gang of a picture.
@@ -81,6 +93,9 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		for _, name := range words {
 			s.book.Passed(name, d.Cmd == "passed")
 		}
+		return "", nil
+	case "together":
+		s.together(words)
 		return "", nil
 	case "needs":
 		a := s.ask(words[0], 0)
@@ -301,9 +316,15 @@ func (s *scene) gone(name string) {
 func (s *scene) ask(name string, more int) quota.Ask {
 	c := s.gangs[name]
 	a := quota.Ask{Gang: c.name, Priority: c.priority}
-	for i, m := range c.members {
+	members := c.members
+	for _, other := range s.with[name] {
+		if other != name {
+			members = slices.Concat(members, s.gangs[other].members)
+		}
+	}
+	for i, m := range members {
 		w := quota.Want{Quota: m.Quota, Asks: m.Asks, Fixed: m.Fixed, Count: 1}
-		if i < len(c.members)-more {
+		if i < len(members)-more {
 			a.Need = together(a.Need, w)
 		} else {
 			a.More = together(a.More, w)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -62,4 +63,27 @@ func (v *View) before(i, j int) bool {
 		cmp.Compare(x.Created, y.Created),
 		strings.Compare(x.Name, y.Name),
 	) < 0
+}
+
+// earlier says which of two quotas that pods name is served first, wherever they are.
+func (v *View) earlier(i, j int) bool {
+	nodes := v.book.tree.nodes
+	up := func(i int) (path []int) {
+		for ; i >= 0; i = nodes[i].parent {
+			path = append(path, i)
+		}
+		slices.Reverse(path)
+		return path
+	}
+	x, y := up(i), up(j)
+	for at := range min(len(x), len(y)) {
+		switch {
+		case x[at] == y[at]:
+		case at == 0: // of different trees
+			return x[at] < y[at]
+		default:
+			return v.before(x[at], y[at])
+		}
+	}
+	return false
 }

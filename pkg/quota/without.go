@@ -9,7 +9,8 @@ import (
 // this book does not change. It is only read: what nobody of them has is shared with this book, so that it costs little where they are few.
 func (b *Book) Without(pods ...string) *Book {
 	is := *b
-	is.gangs, is.passed, is.claims, is.away = maps.Clone(b.gangs), maps.Clone(b.passed), maps.Clone(b.claims), maps.Clone(b.away)
+	is.gangs, is.passed, is.groups = maps.Clone(b.gangs), maps.Clone(b.passed), maps.Clone(b.groups)
+	is.claims, is.away = maps.Clone(b.claims), maps.Clone(b.away)
 	if is.away == nil {
 		is.away = map[string]bool{}
 	}

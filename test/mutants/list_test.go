@@ -696,8 +696,10 @@ func isDigit`, "TestCompareNames"},
 `, `	n := a.used[r]
 `, "TestBook TestPictures"},
 	{"a free tree need not be asked", quAdmit, `		if free < wants {`, `		if false && free < wants {`, "TestBook TestPictures"},
-	{"everybody is next", quAdmit, `!v.before(s, r.node) || !v.anyStarts(s, l.ask.Gang)`, `true`, "TestBook TestPictures"},
-	{"who waits for room keeps others out", quAdmit, `!b.passed[p.gang.name] && v.starts(p.gang)`, `v.starts(p.gang)`, "TestBook"},
+	{"everybody is next", quAdmit, `!v.before(s, r.node) || !l.anyFirst(s)`, `true`, "TestBook TestPictures"},
+	{"a gang of several quotas has its turn with the first", quAdmit, `return l.view.earlier(mine, theirs)`, `return l.view.earlier(mine, theirs) || true`, "TestBook TestPictures"},
+	{"gangs of a group have turns of their own", quBook, `if all := b.groups[name]; all != nil {`, `if all := b.groups[name]; false && all != nil {`, "TestBook TestPictures"},
+	{"who waits for room keeps others out", quAdmit, `p.pods[Waits] == 0 || b.passed[p.gang.name]`, `p.pods[Waits] == 0`, "TestBook"},
 	{"what is saved for others is free", quAdmit, `				room -= claimed
 `, `				_ = claimed
 `, "TestPictures"},

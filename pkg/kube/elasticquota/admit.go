@@ -146,7 +146,7 @@ func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
 // served after its own need not wait for it.
 func (r *Room) Passed(p *v1.Pod, is bool) { r.passed(is, gangOf(p)) }
 
-// PassedGangs is Passed for gangs that start together: one that cannot keeps the others.
+// PassedGangs is Passed for gangs that start together: one that cannot keeps the others. Those that may are all that start together.
 func (r *Room) PassedGangs(all []gang.Ref, is bool) {
 	names := make([]string, len(all))
 	for i, of := range all {
@@ -160,9 +160,7 @@ func (r *Room) passed(is bool, names ...string) {
 		return
 	}
 	r.lock()
-	for _, name := range names {
-		r.book.Passed(name, is)
-	}
+	r.note(is, names...)
 	wait := len(r.later) > 0
 	r.mu.Unlock()
 	if is && wait {
@@ -180,10 +178,22 @@ func (r *Room) Later(group *cache.Group) bool {
 	return r.later[gangOf(group.Pods[group.Pending[0].Pod])]
 }
 
-// pass is Passed for all gangs of a group, with r.mu held.
+// pass is PassedGangs for all who wait of a group, with r.mu held.
 func (r *Room) pass(group *cache.Group, is bool) {
+	of := map[string]bool{}
 	for _, m := range group.Pending {
-		r.book.Passed(gangOf(group.Pods[m.Pod]), is)
+		of[gangOf(group.Pods[m.Pod])] = true
+	}
+	r.note(is, sorted(of)...)
+}
+
+// note tells the book of gangs that start together. r.mu is held.
+func (r *Room) note(passed bool, names ...string) {
+	if !passed {
+		r.book.Together(names...)
+	}
+	for _, name := range names {
+		r.book.Passed(name, passed)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -664,6 +666,33 @@ func TestLaterThanItWasRefused(t *testing.T) {
 			require.True(t, w.Would(g))
 		}
 		require.Equal(t, 1, tried)
+	}
+}
+
+// A group of several quotas has its turn with the last of them. Who is of another one need not wait for it, whether the group was let in or was
+// waiting when the first quota came.
+func TestTheTurnOfAGroup(t *testing.T) {
+	for _, letIn := range []bool{true, false} {
+		w := newWorld(t, nil)
+		w.node("n1", "12", v1.ConditionTrue)
+		w.declare(`a max=12 namespaces=["na"]`, `b max=12 namespaces=["nb"]`, `c max=12 namespaces=["nc"]`)
+		w.pod("nb/runs", "", "n1", "1")
+		w.pod("nc/runs", "", "n1", "2")
+		g, c, y := w.group("na/x", "", 4), w.group("nc/x", "", 4), w.pod("nb/y", "", "", "5")
+		g.Gangs, g.Pending = append(g.Gangs, c.Gangs...), append(g.Pending, c.Pending...)
+		maps.Copy(g.Pods, c.Pods)
+		w.Passed(y, false)
+		if letIn {
+			w.PassedGangs([]gang.Ref{source.Of(g.Pods["na/x-0"]), source.Of(g.Pods["nc/x-0"])}, false)
+		} else {
+			_, said := w.Admit(g)
+			require.Contains(t, said.Text, "quota b is served first")
+		}
+		why, _ := w.admitPod(y)
+		require.Empty(t, why)
+		w.dropPod(y)
+		members, said := w.Admit(g)
+		require.Len(t, members, 8, said)
 	}
 }
 

@@ -131,3 +131,28 @@ func TestQuotaOfAGroupThatIsTried(t *testing.T) {
 	}
 	require.True(t, slices.ContainsFunc(w.s.result().Events, waited), "%v", w.s.result().Events)
 }
+
+// TestQuotasThatWaitForOneAnother: a gang of two quotas is before another one in the first, and after it in the second. Both start.
+func TestQuotasThatWaitForOneAnother(t *testing.T) {
+	quietLogs(t)
+	var h history
+	for _, name := range []string{"a", "b", "c"} {
+		h = append(h, event{kind: quotaPut, quota: &quotaSpec{name: name, max: &room{cpu: 14}}})
+	}
+	member := func(gang string, i int, quota string, cpu int) event {
+		return event{kind: memberPut, pod: &podSpec{name: fmt.Sprint(gang, "-", i), gang: gang, room: room{cpu: cpu}, priority: 5, rank: i, quota: quota}}
+	}
+	h = append(h,
+		event{kind: nodePut, node: &nodeSpec{name: "n", cpu: 16}},
+		event{kind: podPut, pod: &podSpec{name: "b-0", room: room{cpu: 1}, priority: 5, rank: -1, node: "n", quota: "b"}},
+		event{kind: podPut, pod: &podSpec{name: "c-0", room: room{cpu: 2}, priority: 5, rank: -1, node: "n", quota: "c"}},
+		event{kind: podPut, pod: &podSpec{name: "huge-0", room: room{cpu: 14, gpu: 1}, priority: 5, rank: -1, quota: "a"}}, // which never fits
+		event{kind: settledDown},
+		event{kind: gangPut, gang: &gangSpec{name: "x", min: 2, timeout: 600}}, member("x", 0, "a", 4), member("x", 1, "c", 4),
+		event{kind: gangPut, gang: &gangSpec{name: "y", min: 1, timeout: 600}}, member("y", 0, "b", 5),
+		event{kind: longTimeLeft},
+	)
+	w, err := playFor(t, h)
+	require.NoError(t, err)
+	require.Equal(t, []string{"x-0", "x-1", "y-0"}, w.bound("x", "y"))
+}

@@ -100,7 +100,8 @@ func TestSeedsThatBroke(t *testing.T) {
 		246:     "a gang evicts that waits only until another quota was served",
 		430:     "a pod does",
 		270:     "a gang whose parts are not whole keeps a pod of another quota from what is idle",
-		201:     "passes by the order of tries: of a group that is refused only the gang that was tried is noted as passed",
+		201:     "of a group that is refused only the gang that was tried is noted as passed",
+		478:     "a gang of two quotas is before another one in the first and after it in the second, and both wait",
 	} {
 		h, plain := draw(seed), drawPlain(seed)
 		_, err := playFor(t, h)
