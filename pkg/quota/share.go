@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
-	"slices"
 	"strings"
 )
 
@@ -67,23 +66,9 @@ func (v *View) before(i, j int) bool {
 
 // earlier says which of two quotas that pods name is served first, wherever they are.
 func (v *View) earlier(i, j int) bool {
-	nodes := v.book.tree.nodes
-	up := func(i int) (path []int) {
-		for ; i >= 0; i = nodes[i].parent {
-			path = append(path, i)
-		}
-		slices.Reverse(path)
-		return path
+	t := v.book.tree
+	if x, y := t.apart(i, j); x >= 0 {
+		return v.before(x, y)
 	}
-	x, y := up(i), up(j)
-	for at := range min(len(x), len(y)) {
-		switch {
-		case x[at] == y[at]:
-		case at == 0: // of different trees
-			return x[at] < y[at]
-		default:
-			return v.before(x[at], y[at])
-		}
-	}
-	return false
+	return t.nodes[i].top < t.nodes[j].top
 }
