@@ -426,18 +426,24 @@ func (w *world) judgeQuotas(fresh map[string][]*v1.Pod) error {
 }
 
 // judgeRight: a victim of another quota is one that nobody is guaranteed, for a quota that stays within what it is entitled to. Who leaves
-// already has nothing, or still has it if the scheduler has not seen that.
+// already has nothing, or still has it if the scheduler has not seen that. So has who was to leave for somebody else, whose eviction was lost: one
+// who might evict him counts on him, and evicts him with the others.
 func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest int32) error {
 	b := w.quotaBook(group, alone)
-	var leave []string
+	var leave, late []string
 	for _, p := range w.leaving() {
-		if !w.victims[p.Name] {
+		switch {
+		case !w.victims[p.Name]:
 			leave = append(leave, p.Name)
+		case w.postponed[p.UID] && p.UID != victim.UID:
+			late = append(late, p.Name)
 		}
 	}
 	err := w.judgeRightBy(b, group, alone, victim, lowest)
-	if err != nil && len(leave) > 0 && w.judgeRightBy(b.Without(leave...), group, alone, victim, lowest) == nil {
-		return nil
+	for _, gone := range [][]string{leave, slices.Concat(leave, late)} {
+		if err != nil && len(gone) > 0 && w.judgeRightBy(b.Without(gone...), group, alone, victim, lowest) == nil {
+			return nil
+		}
 	}
 	return err
 }
