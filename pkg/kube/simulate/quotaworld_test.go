@@ -432,13 +432,16 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 	b := w.quotaBook(group, alone)
 	var leave, late []string
 	for _, p := range w.leaving() {
-		switch {
-		case !w.victims[p.Name]:
+		if !w.victims[p.Name] {
 			leave = append(leave, p.Name)
-		case w.postponed[p.UID] && p.UID != victim.UID:
+		}
+	}
+	for _, p := range w.sorted() {
+		if w.postponed[p.UID] && p.UID != victim.UID && !slices.Contains(leave, p.Name) {
 			late = append(late, p.Name)
 		}
 	}
+	w.backWith(b, victim)
 	err := w.judgeRightBy(b, group, alone, victim, lowest)
 	for _, gone := range [][]string{leave, slices.Concat(leave, late)} {
 		if err != nil && len(gone) > 0 && w.judgeRightBy(b.Without(gone...), group, alone, victim, lowest) == nil {
@@ -446,6 +449,21 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	return err
+}
+
+// backWith has those who wait of a victim's group keep their places once more, if bindings of it were lost: they were on their way, and went back to the
+// queue when it was evicted. It borrowed as a whole.
+func (w *world) backWith(b *quota.Book, victim *v1.Pod) {
+	group := w.groupOf(w.members[victim.Name])
+	if w.members[victim.Name] == "" || !w.halfway[groupKey(group)] {
+		return
+	}
+	for _, name := range group {
+		pending, _ := w.membersOf(name)
+		for _, p := range pending {
+			b.Set(quota.Pod{Name: p.Name, Gang: name, Quota: w.quotaOf(p), Asks: convert.Requests(p), Priority: convert.Priority(p), State: quota.Keeps})
+		}
+	}
 }
 
 func (w *world) judgeRightBy(b *quota.Book, group []string, alone *v1.Pod, victim *v1.Pod, lowest int32) error {
