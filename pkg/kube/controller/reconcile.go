@@ -46,11 +46,16 @@ type Reconciler struct {
 // for what is not.
 const unready = 30 * time.Second
 
+// young is for how long the API server may send an object to those who watch its kind without a field that its CRD has just
+// been given, and more. They hear of it again when it changes, which may be never.
+const young = 10 * time.Second
+
 // Reconcile is called for what has changed, and at the start for all there is.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Result, error) {
 	object, err := r.get(ctx, r.Client, req)
-	if err == nil && object == nil {
-		// Its cache may be behind that of what was written for it.
+	again := r.looksAgain(object)
+	if err == nil && (object == nil || again != 0) {
+		// Its cache may be behind that of what was written for it, or miss a field.
 		object, err = r.get(ctx, r.Live, req)
 	}
 	if err != nil {
@@ -75,7 +80,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (reconcile.Resu
 	if err := errors.Join(notWritten, notPrepared, notOpened); err != nil {
 		return reconcile.Result{}, r.failed(ctx, req, err)
 	}
-	return reconcile.Result{RequeueAfter: cmp.Or(soon, later)}, nil
+	return reconcile.Result{RequeueAfter: earliest(soon, later, again)}, nil
+}
+
+// looksAgain says when an object is to be looked at once more since what watchers see of it may lack a field; 0 is never, and
+// negative that it was due a moment ago. As long as it is not 0 only the API server knows the object.
+func (r *Reconciler) looksAgain(object *unstructured.Unstructured) time.Duration {
+	if object == nil || !r.Source.Amended {
+		return 0
+	}
+	age := time.Since(object.GetCreationTimestamp().Time)
+	if age > 2*young {
+		return 0
+	}
+	return cmp.Or(young-age, -1)
+}
+
+// earliest is the first time of some that is to come; 0 if none is.
+func earliest(some ...time.Duration) (first time.Duration) {
+	for _, d := range some {
+		if d > 0 && (first == 0 || d < first) {
+			first = d
+		}
+	}
+	return first
 }
 
 // get is the object that is meant; nil if there is none, or another one of its name.

@@ -38,6 +38,8 @@ type Source struct {
 	Asked func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error)
 	// Whole says that pods are read with their spec, and not their metadata only.
 	Whole bool
+	// Amended says that an overlay of ours gives the kind a field.
+	Amended bool
 	// OwnsPods says that the pods may be gated here: no other controller does it.
 	OwnsPods bool
 }
@@ -134,7 +136,7 @@ var leaderWorkerSets = Source{
 		}
 		return set.GetName()
 	}}},
-	OwnsPods: true,
+	Amended: true, OwnsPods: true,
 }
 
 // volcanoGroup is the Volcano PodGroup that a pod names, "" if it names none.
