@@ -209,8 +209,12 @@ func (o *PodPreemption) seeTo(ctx context.Context, pod *v1.Pod, node string, cho
 	}, unasked)
 }
 
-// nominated says whether a pod without a gang is nominated for a node, as the scheduler knows.
+// nominated says whether a pod without a gang is nominated for a node, as the scheduler knows or the API server has said: the
+// scheduler forgets it when a cycle ends that has begun before that was seen, and was seen in the middle.
 func (p *Preemptor) nominated(by preemption.ExecutorPreemptor, node string) bool {
+	if pod, err := p.pods.Pods(by.GetNamespace()).Get(by.GetName()); err == nil && pod.UID == by.UID() && pod.Status.NominatedNodeName == node {
+		return true
+	}
 	return slices.ContainsFunc(p.Profile.NominatedPodsForNode(node), func(i fwk.PodInfo) bool { return i.GetPod().UID == by.UID() })
 }
 
