@@ -127,6 +127,9 @@ func (w *world) fitting(group []string) (*fitting, bool) {
 		if !once {
 			finished = 0
 		}
+		if once && w.whole[name] && !w.reached[name] && len(bound) > 0 && len(bound) < g.min {
+			return nil, false // it was whole for a moment in which nothing rested: a scheduler may know that, and the next one may not
+		}
 		need := max(0, g.min-len(bound))
 		stand := max(0, min(g.min-len(pending)-len(bound), len(w.finishedOf(name)))) // for members that do not exist
 		started := len(bound)+len(w.finishedOf(name)) >= g.min || once && w.reached[name]

@@ -102,6 +102,7 @@ func TestSeedsThatBroke(t *testing.T) {
 		270:     "a gang whose parts are not whole keeps a pod of another quota from what is idle",
 		201:     "of a group that is refused only the gang that was tried is noted as passed",
 		1340:    "a gang counts on somebody who is to leave for another one, was asked in vain, and leaves with its victims (the judge's)",
+		2139:    "a gang of a tree was whole for a moment, and another one of the tree evicts nobody (the judge's)",
 		478:     "a gang of two quotas is before another one in the first and after it in the second, and both wait",
 	} {
 		h, plain := draw(seed), drawPlain(seed)
