@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -19,6 +20,9 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 )
+
+// The trackers behind the clients panic when somebody who watches is so many events behind, as happens to a busy machine.
+func init() { watch.DefaultChanSize = 10_000 }
 
 // Eventf implements events.EventRecorder.
 func (c *Cluster) Eventf(about, related runtime.Object, kind, reason, _, note string, args ...any) {
