@@ -235,8 +235,9 @@ func TestFewPlacesLeftInClaim(t *testing.T) {
 		for _, o := range set.objects {
 			if c, ok := o.Object.(*resourceapi.ResourceClaim); ok {
 				c.Status.Allocation = &resourceapi.AllocationResult{
-					Devices:      resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "d", Pool: "n0", Device: "gpu-0"}}},
-					NodeSelector: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"n0"}}}}}},
+					AllocationTimestamp: new(metav1.Now()),
+					Devices:             resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "d", Pool: "n0", Device: "gpu-0"}}},
+					NodeSelector:        &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"n0"}}}}}},
 				}
 				for i := range resourceapi.ResourceClaimReservedForMaxSize - left {
 					c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: fmt.Sprint("x", i), UID: types.UID(fmt.Sprint("x", i))})
@@ -292,8 +293,9 @@ func TestAllocatedMeanwhile(t *testing.T) {
 			done = true
 			s.edit(func(c *resourceapi.ResourceClaim) {
 				c.Status.Allocation = &resourceapi.AllocationResult{
-					Devices:      resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "d", Pool: "n1", Device: "gpu"}}},
-					NodeSelector: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"n1"}}}}}},
+					AllocationTimestamp: new(metav1.Now()),
+					Devices:             resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "d", Pool: "n1", Device: "gpu"}}},
+					NodeSelector:        &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"n1"}}}}}},
 				}
 			})
 		}
