@@ -326,7 +326,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		if convert.Protected(v) {
 			return wrong("eviction", "%s is evicted although it is protected", v.Name)
 		}
-		if !w.admits(group, nil, slices.DeleteFunc(slices.Clone(gone), func(p *v1.Pod) bool { return p == v })...) {
+		if !w.admitsFirst(group, slices.DeleteFunc(slices.Clone(gone), func(p *v1.Pod) bool { return p == v })...) {
 			continue // its quota needs that
 		}
 		if w.members[v.Name] != "" || w.theirs[v.Name] != "" {

@@ -347,6 +347,16 @@ func (w *world) quotaAsk(some []*v1.Pod) quota.Ask {
 
 // admits says whether quotas would admit all who wait of a group, as if some had left, or a pod without a gang.
 func (w *world) admits(group []string, alone *v1.Pod, gone ...*v1.Pod) bool {
+	return w.admitsBeside(nil, group, alone, gone...)
+}
+
+// admitsFirst is admits whoever else might start: a group need not count on it that those will be refused whom the scheduler's queue has just let in.
+func (w *world) admitsFirst(group []string, gone ...*v1.Pod) bool {
+	return w.admitsBeside(w.sorted(), group, nil, gone...)
+}
+
+// admitsBeside is admits if some who wait might start.
+func (w *world) admitsBeside(starters []*v1.Pod, group []string, alone *v1.Pod, gone ...*v1.Pod) bool {
 	if !w.hasQuotas() {
 		return true
 	}
@@ -367,6 +377,9 @@ func (w *world) admits(group []string, alone *v1.Pod, gone ...*v1.Pod) bool {
 		}
 	}
 	b := w.quotaBook(group, alone)
+	for _, p := range starters {
+		b.Passed(w.admittedWith(p), false)
+	}
 	admitted := func() bool {
 		v := b.View()
 		for _, p := range gone {

@@ -104,6 +104,7 @@ func TestSeedsThatBroke(t *testing.T) {
 		1340:    "a gang counts on somebody who is to leave for another one, was asked in vain, and leaves with its victims (the judge's)",
 		2139:    "a gang of a tree was whole for a moment, and another one of the tree evicts nobody (the judge's)",
 		478:     "a gang of two quotas is before another one in the first and after it in the second, and both wait",
+		2625:    "a gang evicts so much of its quota that it need not borrow before a pod of another quota has had its turn (the judge's)",
 	} {
 		h, plain := draw(seed), drawPlain(seed)
 		_, err := playFor(t, h)
