@@ -344,7 +344,7 @@ func (w *world) judgeLost() error {
 		}
 		lowest, _ := f.lowest()
 		f.takeStock(groups[key], lowest)
-		if fits, _ := f.fits(); fits {
+		if fits, _ := f.fits(); fits && w.admits(groups[key], nil) {
 			return wrong("blamed", "%s waits since a binding was lost, and fits: %s", key, f.how())
 		}
 	}
