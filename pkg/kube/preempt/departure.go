@@ -277,7 +277,7 @@ func (d *departure) leave(ctx context.Context, left []*v1.Pod, release func()) {
 		if len(left) == 0 || !d.wait(pause) {
 			return
 		}
-		if !d.goesOn(left) {
+		if !d.goesOn(ctx, left) {
 			return
 		}
 	}
@@ -285,17 +285,18 @@ func (d *departure) leave(ctx context.Context, left []*v1.Pod, release func()) {
 
 // leaveLater is leave for those who were asked in vain just now.
 func (d *departure) leaveLater(ctx context.Context, left []*v1.Pod) {
-	if d.wait(firstAgain) && d.goesOn(left) {
+	if d.wait(firstAgain) && d.goesOn(ctx, left) {
 		d.leave(ctx, left, func() {})
 	}
 }
 
-// goesOn says whether those who are left are asked again. If nobody need leave any more, they are spared.
-func (d *departure) goesOn(left []*v1.Pod) bool {
+// goesOn says whether those who are left are asked again. If nobody need leave any more, or may, they are spared, and the pod looks for others.
+func (d *departure) goesOn(ctx context.Context, left []*v1.Pod) bool {
 	if d.needs == nil || slices.ContainsFunc(left, d.groups.broken) || d.needs() {
 		return true
 	}
 	d.spare(d.Victims.back(left, d.number, d.Clock.Now()), d.by.SchedulerName())
+	d.Profile.Activate(klog.FromContext(ctx), d.by.Pods())
 	return false
 }
 

@@ -153,7 +153,9 @@ func (o *PodPreemption) noting(evict PreemptPod) PreemptPod {
 			room:   map[string]bool{to.Name(): true},
 			stands: func() bool { return o.preemptor.stillWaits(by) },
 			took:   func(*v1.Pod) {},
-			needs:  func() bool { return o.stillNeeds(ctx, by) },
+			needs: func() bool {
+				return o.stillNeeds(ctx, by) && o.stillRight(by, slices.Concat(to.Victims().Pods, groups.also))
+			},
 		}
 		if first && len(whole) > 0 {
 			go d.leave(context.WithoutCancel(ctx), whole, sync.OnceFunc(func() { close(over) }))
@@ -185,7 +187,9 @@ func (o *PodPreemption) askAgain(ctx context.Context, d *departure, pods []*v1.P
 	node := d.to(nil).Name()
 	d.number, d.groups = d.Victims.next(), newWholes()
 	d.stands = func() bool { return d.stillWaits(d.by) && d.nominated(d.by, node) }
-	d.needs = func() bool { return d.stands() && !d.outdated(pods) && o.stillNeeds(ctx, d.by) }
+	d.needs = func() bool {
+		return d.stands() && !d.outdated(pods) && o.stillNeeds(ctx, d.by) && o.stillRight(d.by, pods)
+	}
 	d.Victims.expect(pods, d.Clock.Now().Add(firstAgain+unseenFor), d.number)
 	go d.leaveLater(ctx, pods)
 }
@@ -231,6 +235,17 @@ func (o *PodPreemption) stillNeeds(ctx context.Context, by preemption.ExecutorPr
 	}
 	o.partings.answer(by.UID())
 	return o.preemptor.stillWaits(by)
+}
+
+// stillRight says whether quotas would have those leave for a pod who are left. Others may have got what it was to have: a pod that is
+// nominated holds nothing of its quota.
+func (o *PodPreemption) stillRight(by preemption.ExecutorPreemptor, left []*v1.Pod) bool {
+	pod, err := o.preemptor.pods.Pods(by.GetNamespace()).Get(by.GetName())
+	if err != nil || o.preemptor.Quotas == nil {
+		return true
+	}
+	claim := o.preemptor.Quotas.ClaimPod(pod)
+	return claim == nil || claim.Enough(slices.DeleteFunc(slices.Clone(left), o.preemptor.alreadyLeaves))
 }
 
 // ask asks the next cycle of a pod whether it finds room.

@@ -98,3 +98,44 @@ func TestQuotaNeedsWhoIsAskedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotaOfWhoIsNominated: a pod that waits for somebody of another quota to leave holds nothing of its own. If others have got that when the
+// eviction is tried again nobody leaves for it, until its quota has enough again.
+func TestQuotaOfWhoIsNominated(t *testing.T) {
+	quietLogs(t)
+	runs := func(name, node, quota string, cpu int) event {
+		return event{kind: podPut, pod: &podSpec{name: name, room: room{cpu: cpu}, priority: 5, rank: -1, node: node, quota: quota}}
+	}
+	member := func(i int) event {
+		return event{kind: memberPut, pod: &podSpec{name: fmt.Sprint("borrows-", i), gang: "borrows", room: room{cpu: 2}, priority: 5, rank: i, quota: "a"}}
+	}
+	for name, borrows := range map[string]history{
+		"a pod leaves":  {runs("borrows-0", "n1", "a", 4)},
+		"a gang, whole": {{kind: gangPut, gang: &gangSpec{name: "borrows", min: 2, timeout: 60}}, member(0), member(1), {kind: settledDown}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := slices.Concat(history{
+				{kind: quotaPut, quota: &quotaSpec{name: "a"}},
+				{kind: quotaPut, quota: &quotaSpec{name: "b", min: &room{cpu: 4}}},
+				{kind: nodePut, node: &nodeSpec{name: "n1", cpu: 4}},
+			}, borrows, history{
+				{kind: nodePut, node: &nodeSpec{name: "n2", cpu: 2}},
+				{kind: nodePut, node: &nodeSpec{name: "n3", cpu: 2}},
+				{kind: requestsFail, fail: &failSpec{What: evictions, How: timedOut, Times: 3, Share: 3}},
+				{kind: podPut, pod: &podSpec{name: "big", room: room{cpu: 4}, priority: 9, rank: -1, quota: "b"}},
+				{kind: turnsGiven, n: 1},
+				runs("x", "n2", "b", 2),
+				runs("y", "n3", "b", 2),
+				{kind: timePassed, n: 60},
+			})
+			w, err := playFor(t, h)
+			require.NoError(t, err, "%v", w.trace)
+			require.Contains(t, strings.Join(w.trace, "\n"), "lost: evictions of borrows")
+			require.Empty(t, w.bound("big"), "%v", w.trace)
+			require.NotEmpty(t, w.bound("borrows"), "%v", w.trace)
+			w, err = playFor(t, append(h, event{kind: podDeleted, name: "x"}, event{kind: podDeleted, name: "y"}, event{kind: timePassed, n: 60}))
+			require.NoError(t, err, "%v", w.trace)
+			require.Equal(t, []string{"big"}, w.bound("big"), "%v", w.trace)
+		})
+	}
+}

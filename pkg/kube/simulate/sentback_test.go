@@ -105,6 +105,7 @@ func TestSeedsThatBroke(t *testing.T) {
 		2139:    "a gang of a tree was whole for a moment, and another one of the tree evicts nobody (the judge's)",
 		478:     "a gang of two quotas is before another one in the first and after it in the second, and both wait",
 		2625:    "a gang evicts so much of its quota that it need not borrow before a pod of another quota has had its turn (the judge's)",
+		6964:    "a pod's eviction is tried again when a gang has got what the pod's quota may have",
 		7520:    "a binding is lost, and when it is tried again a quota has no more (the judge's)",
 	} {
 		h, plain := draw(seed), drawPlain(seed)
