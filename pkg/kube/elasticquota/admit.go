@@ -136,6 +136,9 @@ func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
 	}
 	r.waiting[key(p)] = p
 	r.book.Passed(gangOf(p), refusal.Cause != quota.NotNext)
+	if refusal.Cause == quota.NotNext { // nobody leaves for that, and its turn may come with those who leave already
+		return Words(refusal, "pod's"), nil
+	}
 	if c := r.claim(a, forEver); c.helps && c.reclaim.Any() {
 		view = c.reclaim.View()
 	}
@@ -197,7 +200,8 @@ func (r *Room) note(passed bool, names ...string) {
 	}
 }
 
-// Waiting are pods without a gang that were refused and would be admitted now.
+// Waiting are pods without a gang that were refused and would be admitted now, and those that waited for another quota's and wait for something
+// else now, for which others may leave.
 func (r *Room) Waiting() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
@@ -205,7 +209,7 @@ func (r *Room) Waiting() map[string]*v1.Pod {
 	for k, p := range r.waiting {
 		a := r.askOf(p)
 		_, refusal := r.asked().Admit(a)
-		if r.comesLater(a.Gang, refusal); refusal == nil {
+		if r.comesLater(a.Gang, refusal); refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext {
 			out[k] = p
 		}
 	}

@@ -744,3 +744,32 @@ func TestWhoLeavesAlready(t *testing.T) {
 	require.Nil(t, said)
 	require.Empty(t, w.going)
 }
+
+// A pod that waits only until another quota was served has nobody leave, though it might once those have gone who leave already: it may not
+// need that then.
+func TestWhoComesLaterEvictsNobody(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("a max=8", "b max=8 min=2", "c max=8")
+	w.pod("default/c1", "c", "n1", "3")
+	b1 := w.pod("default/b1", "b", "n1", "4").DeepCopy()
+	b1.DeletionTimestamp = &metav1.Time{Time: w.Clock.Now()}
+	w.Departs = func(p *v1.Pod, _ time.Duration) bool { return p.Name == "b1" }
+	w.setPod(b1)
+	a1 := w.pod("default/a1", "a", "", "1")
+	w.Passed(a1, false)
+	b2 := w.pod("default/b2", "b", "", "1")
+	why, view := w.admitPod(b2)
+	require.Contains(t, why, "quota a is served first")
+	require.Nil(t, view)
+	require.Empty(t, w.Waiting())
+	more := w.pod("default/c2", "c", "n1", "1")
+	require.Contains(t, w.Waiting(), "default/b2")
+	_, view = w.admitPod(b2)
+	require.NotNil(t, view, "what it needs is lent to c now")
+	require.Empty(t, w.Waiting())
+	w.dropPod(more)
+	w.Passed(a1, true)
+	why, _ = w.admitPod(b2)
+	require.Empty(t, why)
+}

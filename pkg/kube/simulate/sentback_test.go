@@ -107,6 +107,7 @@ func TestSeedsThatBroke(t *testing.T) {
 		2625:    "a gang evicts so much of its quota that it need not borrow before a pod of another quota has had its turn (the judge's)",
 		6964:    "a pod's eviction is tried again when a gang has got what the pod's quota may have",
 		7520:    "a binding is lost, and when it is tried again a quota has no more (the judge's)",
+		7600:    "a pod evicts that waits until another quota was served, or those have left who leave already",
 	} {
 		h, plain := draw(seed), drawPlain(seed)
 		_, err := playFor(t, h)
