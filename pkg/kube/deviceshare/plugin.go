@@ -90,14 +90,20 @@ type ask struct{ *wanted }
 // Clone implements fwk.StateData. What a pod wants never changes.
 func (a ask) Clone() fwk.StateData { return a }
 
-// PreFilter reads what the pod wants. What cannot be meant only another pod cures. What does not bear
-// Koordinator's name is others' to count as long as nobody says which devices there are.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	w := p.wants.of(pod)
-	if w == nil || p.devices.never() && !convert.NamesKoordinator(pod) {
-		return nil, fwk.NewStatus(fwk.Skip)
+// wanted is what a pod wants of what is counted here, nil if that is nothing: what does not bear Koordinator's name is
+// others' to count as long as nobody says which devices there are.
+func (p *Plugin) wanted(pod *v1.Pod) *wanted {
+	if p.devices.never() && !convert.NamesKoordinator(pod) {
+		return nil
 	}
+	return p.wants.of(pod)
+}
+
+// PreFilter reads what the pod wants. What cannot be meant only another pod cures.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	w := p.wanted(pod)
 	switch {
+	case w == nil:
 	case w.bad != nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.bad.Error())
 	case w.request != nil:

@@ -19,7 +19,7 @@ import (
 // what the others were to get is still free, and if it is not, another one without what is taken.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.waiting.drop(pod)
-	w := p.wants.of(pod)
+	w := p.wanted(pod)
 	if w == nil || w.request == nil {
 		return nil
 	}

@@ -67,19 +67,25 @@ func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledg
 type Avoid func(fwk.NodeInfo) bool
 
 // NewAttempt begins an attempt to place a group on the nodes of a snapshot, but for those
-// that it must avoid.
+// that it must avoid; nil is none.
 func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid) *Attempt {
 	group = withAhead(group)
 	l := p.layouts.of(p.cache, nodes)
 	a := &Attempt{Group: group, Net: l.net, Nodes: l.nodes, all: l.nodes, planner: p, profile: p.profile, memory: p.memory}
-	for i, n := range l.nodes {
+	if avoid != nil {
+		a.leaveOut(avoid)
+	}
+	a.beside, a.others = p.besides(a)
+	return a
+}
+
+func (a *Attempt) leaveOut(avoid Avoid) {
+	for i, n := range a.all {
 		if n != nil && avoid(n) {
 			a.Replace(i, nil)
 			a.leftOut = true
 		}
 	}
-	a.beside, a.others = p.besides(a)
-	return a
 }
 
 // Attempt is one try to place a group on one snapshot of the cluster.

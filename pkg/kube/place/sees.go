@@ -4,7 +4,6 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -20,7 +19,7 @@ func (p *Planner) Sees(ctx context.Context, group *cache.Group, node string) boo
 	}
 	there := *group
 	there.Group = group.On(node)
-	a := p.NewAttempt(&there, nodes, func(fwk.NodeInfo) bool { return false })
+	a := p.NewAttempt(&there, nodes, nil)
 	i, ok := a.Net.Tree.NodeIndex(node)
 	if !ok || a.Nodes[i] == nil || len(there.Pending) == 0 || a.sortKinds(ctx) != nil {
 		return false

@@ -240,7 +240,7 @@ func (p *Plugin) Try(ctx context.Context, group *cache.Group, nodes []fwk.NodeIn
 // TryOn is Try as if the group might go to no other nodes than these.
 func (p *Plugin) TryOn(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo, may func(node string) bool) Trial {
 	avoid := p.avoid(group)
-	a := p.planner.NewAttempt(group, nodes, func(n fwk.NodeInfo) bool { return !may(n.Node().Name) || avoid(n) })
+	a := p.planner.NewAttempt(group, nodes, func(n fwk.NodeInfo) bool { return !may(n.Node().Name) || avoid != nil && avoid(n) })
 	t := Trial{Plugin: p, Attempt: a}
 	t.Found, t.Refusal, _ = a.Plan(ctx)
 	return t

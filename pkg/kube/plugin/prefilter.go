@@ -163,11 +163,15 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 }
 
 // avoid says which nodes the group must not go to: those that refused a member although a
-// plan had put it there, and those with a victim that did not leave in time.
+// plan had put it there, and those with a victim that did not leave in time; nil if there are none.
 func (p *Plugin) avoid(group *cache.Group) place.Avoid {
+	stuck := p.victims.Avoid(group.Key)
+	if len(group.Avoid) == 0 {
+		return stuck
+	}
 	return func(n fwk.NodeInfo) bool {
 		_, refused := group.Avoid[n.Node().Name]
-		return refused || p.victims.Avoid(group.Key, n)
+		return refused || stuck != nil && stuck(n)
 	}
 }
 

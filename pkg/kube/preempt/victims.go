@@ -2,6 +2,8 @@ package preempt
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -312,20 +314,18 @@ func (v *Victims) Overdue(group gang.Ref) {
 	delete(v.asked, group)
 }
 
-// Avoid says whether a victim of the group that did not leave in time is still on the
-// node.
-func (v *Victims) Avoid(group gang.Ref, node fwk.NodeInfo) bool {
+// Avoid says of a node whether a victim of the group that did not leave in time is still there; nil if there is no
+// such victim.
+func (v *Victims) Avoid(group gang.Ref) place.Avoid {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.stuck[group]) == 0 {
-		return false
+		return nil
 	}
-	for _, p := range node.GetPods() {
-		if v.stuck[group][p.GetPod().UID] {
-			return true
-		}
+	stuck := maps.Clone(v.stuck[group])
+	return func(node fwk.NodeInfo) bool {
+		return slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return stuck[p.GetPod().UID] })
 	}
-	return false
 }
 
 // Leaving lists, by node index, who is still on a reserved node and was asked to leave, or

@@ -220,8 +220,9 @@ func TestVictimsOverdue(t *testing.T) {
 	v.took(gangH, e, at("n1", "y"))   // of another group
 	a := attempting(gangG, "n0/x n1/y n2/z")
 	avoided := func(g gang.Ref) (out []string) {
+		avoid := v.Avoid(g)
 		for _, n := range a.Nodes {
-			if v.Avoid(g, n) {
+			if avoid != nil && avoid(n) {
 				out = append(out, n.Node().Name)
 			}
 		}
