@@ -259,6 +259,9 @@ func (w weights) of(weight int64) uint64 { return uint64(weight) >> w.shift }
 // Has says whether there is a quota of that name.
 func (t *Tree) Has(name string) bool { _, ok := t.byName[name]; return ok }
 
+// Resources lists what any quota has a min or a max of.
+func (t *Tree) Resources() []string { return slices.Clone(t.resources) }
+
 // Names lists the quotas, parents before children.
 func (t *Tree) Names() (all []string) {
 	for _, n := range t.nodes {

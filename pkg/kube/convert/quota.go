@@ -5,8 +5,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -189,6 +191,38 @@ func Quantities(l quota.List) string {
 // Requests is what a pod takes of its quota.
 func Requests(pod *v1.Pod) quota.List {
 	return Amounts(requests.PodRequests(pod, requests.PodResourcesOptions{}))
+}
+
+// AddDevices adds what a claim asks for to what a pod takes of its quota, by class and as Kubernetes' own quotas count it: all that a node
+// has is as many devices as a claim may have, and of requests that may be met in several ways each class counts that is named there.
+func AddDevices(l quota.List, claim *resourceapi.DeviceClaim) {
+	for _, request := range claim.Requests {
+		if e := request.Exactly; e != nil {
+			l[quotaOfClass(e.DeviceClassName)] += devices(e.AllocationMode, e.Count)
+		}
+		most := quota.List{}
+		for _, sub := range request.FirstAvailable {
+			name := quotaOfClass(sub.DeviceClassName)
+			most[name] = max(most[name], devices(sub.AllocationMode, sub.Count))
+		}
+		for name, n := range most {
+			l[name] += n
+		}
+	}
+}
+
+// ClassOfQuota is the class whose devices a quota counts under a name, if it is the name of such.
+func ClassOfQuota(name string) (class string, is bool) {
+	return strings.CutSuffix(name, v1.ResourceClaimsPerClass)
+}
+
+func quotaOfClass(name string) string { return name + v1.ResourceClaimsPerClass }
+
+func devices(mode resourceapi.DeviceAllocationMode, count int64) int64 {
+	if mode == resourceapi.DeviceAllocationModeAll {
+		return resourceapi.AllocationResultsMaxSize
+	}
+	return min(max(1, count), math.MaxInt32) // files need not have what the API server fills in
 }
 
 // NamesQuota is the quota that a pod names; "" if it names none.

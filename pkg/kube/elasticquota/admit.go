@@ -69,9 +69,10 @@ func (r *Room) needs(group *cache.Group) {
 	for _, m := range group.Pending {
 		by[gangOf(group.Pods[m.Pod])] = nil
 	}
+	pays := r.payers()
 	for _, m := range group.Needed() {
 		name := gangOf(group.Pods[m.Pod])
-		by[name] = append(by[name], r.want(group.Pods[m.Pod]))
+		by[name] = append(by[name], r.want(group.Pods[m.Pod], pays))
 	}
 	for _, name := range sorted(by) {
 		r.book.Needs(name, by[name])
@@ -93,8 +94,9 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 	for _, m := range slices.Concat(needed, surplus) {
 		a.Priority = min(a.Priority, convert.Priority(group.Pods[m.Pod]))
 	}
+	pays := r.payers()
 	for _, m := range needed {
-		w := r.want(group.Pods[m.Pod])
+		w := r.want(group.Pods[m.Pod], pays)
 		if last := len(a.Need) - 1; last >= 0 && a.Need[last].Quota == w.Quota && a.Need[last].Fixed == w.Fixed && maps.Equal(a.Need[last].Asks, w.Asks) {
 			a.Need[last].Count++
 			continue
@@ -102,21 +104,21 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 		a.Need = append(a.Need, w)
 	}
 	for _, m := range surplus {
-		a.More = append(a.More, r.want(group.Pods[m.Pod]))
+		a.More = append(a.More, r.want(group.Pods[m.Pod], pays))
 	}
 	return a
 }
 
 // want is what one pod asks for.
-func (r *Room) want(p *v1.Pod) quota.Want {
+func (r *Room) want(p *v1.Pod, pays func(quota string) func(claimName) bool) quota.Want {
 	r.meet(p)
 	name, _ := r.quotaOf(p)
-	return quota.Want{Quota: name, Asks: r.asks(p), Fixed: convert.Fixed(p), Count: 1}
+	return quota.Want{Quota: name, Asks: r.asks(p, pays(name)), Fixed: convert.Fixed(p), Count: 1}
 }
 
 // askOf is what a pod without a gang asks for.
 func (r *Room) askOf(p *v1.Pod) quota.Ask {
-	return quota.Ask{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p)}}
+	return quota.Ask{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.payers())}}
 }
 
 // admitPod says why a pod without a gang is not admitted; "" if it is. Where others may leave for it, view is what quotas have as
@@ -206,6 +208,10 @@ func (r *Room) Waiting() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
 	out := map[string]*v1.Pod{}
+	if !r.Active() {
+		out, r.waiting = r.waiting, map[string]*v1.Pod{}
+		return out
+	}
 	for k, p := range r.waiting {
 		a := r.askOf(p)
 		_, refusal := r.asked().Admit(a)
@@ -307,7 +313,11 @@ func Sentence(r *quota.Refusal) string {
 	amounts := func(of quota.List) string {
 		var all []string
 		for _, name := range r.Exceeds {
-			all = append(all, convert.Quantity(name, of[name])+" "+name)
+			what := name
+			if class, is := convert.ClassOfQuota(name); is {
+				what = "× " + class
+			}
+			all = append(all, convert.Quantity(name, of[name])+" "+what)
 		}
 		return strings.Join(all, ", ")
 	}

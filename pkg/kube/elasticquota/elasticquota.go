@@ -5,6 +5,8 @@
 //	ElasticQuota objects ──► objects.go  the quotas, and what is wrong with them: a tree, made anew when somebody asks after a change
 //	nodes ─────────────────► nodes.go    how much there is
 //	pods ──────────────────► pods.go     of which quota, and whether bound, planned or waiting
+//	claims ────────────────► devices.go  what pods ask for with ResourceClaims, and which of those who share one counts for it
+//	slices, classes ───────► classes.go  how many devices there are of the classes that quotas name
 //
 //	plugin.go   PreFilter, Reserve, Unreserve for pods without a gang
 //	admit.go    whether a gang is admitted, and with how many members; what is said if not
@@ -98,12 +100,15 @@ type Room struct {
 	notes   []cache.Note          // to be said
 	stale   bool                  // how much there is is to be found out anew
 	wild    bool                  // the tree is to be made anew
+	ended   bool                  // the last quota has gone, and those who were refused are yet to hear of it
 	touched bool                  // what quotas have is to be written
 	claims  map[gang.Ref]string   // by group for which quotas are saved, its name in the book
 	later   map[string]bool       // gangs that wait for others whose quotas are served first
 	revoke  revocations
 	going   map[string]bool // pods on nodes that are seen leaving
 	afters  afters
+	devices devices
+	classes classes
 }
 
 // Active says whether anybody has declared a quota.
@@ -115,10 +120,14 @@ type pod struct {
 	since   int64  // when it got its place
 	quota   string // what it has of which quota, as the book was told
 	asks    quota.List
+	state   quota.State
+	counts  bool // the book knows it
 	fixed   bool
-	bad     string // the quota that it names, if there is none
-	off     bool   // it is on a node that is not ready, or is not known
-	assumed bool   // the scheduler counts it on a node, and it has no gang
+	names   []claimName // what its claims are, or are made from
+	draws   []drawn     // those that others may share
+	bad     string      // the quota that it names, if there is none
+	off     bool        // it is on a node that is not ready, or is not known
+	assumed bool        // the scheduler counts it on a node, and it has no gang
 }
 
 // activate begins to count, or ends it. r.mu is held.
@@ -132,11 +141,14 @@ func (r *Room) activate() {
 	// rules apply and waits for the lock writes into maps that nobody reads.
 	r.book = r.newBook(r.book.Tree())
 	r.claims, r.revoke = map[gang.Ref]string{}, revocations{}
-	r.pods, r.waiting, r.later, r.lists = map[string]*pod{}, map[string]*v1.Pod{}, map[string]bool{}, map[string]quota.List{}
+	r.pods, r.later, r.lists = map[string]*pod{}, map[string]bool{}, map[string]quota.List{}
 	r.going, r.afters = map[string]bool{}, afters{}
+	r.devices.users, r.devices.pays = map[claimName]map[string]bool{}, map[drawn]string{}
 	if !is {
+		r.ended = true // whoever was refused may start: see tell
 		return
 	}
+	r.waiting = map[string]*v1.Pod{}
 	if r.Follow != nil {
 		r.Follow()
 	}

@@ -98,14 +98,25 @@ func (r *Room) asked() *quota.Book {
 	r.stale = false
 	all := quota.List{}
 	maps.Copy(all, r.nodes.sum)
+	named := r.classes.named(r.book.Tree().Resources())
+	var known quota.List
+	if len(named) > 0 {
+		known = r.classes.total(named, func(node string) bool { return r.nodes.known[node] != nil })
+		maps.Copy(all, known)
+	}
 	for _, p := range r.pods {
 		if p.off = r.off(p.Pod); !p.off {
 			continue
 		}
-		for name, n := range r.asks(p.Pod) {
+		for name, n := range p.asks {
 			all[name] += n
 		}
 	}
+	maps.DeleteFunc(all, func(name string, _ int64) bool { // how much there is of it cannot be said, so that nothing limits it
+		_, of := named[name]
+		_, is := known[name]
+		return of && !is
+	})
 	tops := map[string]quota.List{scheduling.RootQuota: all}
 	for _, o := range r.objects {
 		if !o.Root || o.Tree == "" || o.Total == nil {

@@ -97,11 +97,16 @@ func (r *Room) tell() {
 	if !r.wild {
 		above = r.above()
 	}
-	notes := r.takeNotes()
+	notes, ended := r.takeNotes(), r.ended
+	r.ended = false
 	r.mu.Unlock()
 	r.say(notes)
 	if len(above) > 0 && r.GiveUp != nil {
 		r.GiveUp(above)
+	}
+	if ended && r.Changed != nil {
+		r.Changed()
+		return
 	}
 	r.changed()
 }

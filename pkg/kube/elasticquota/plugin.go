@@ -2,6 +2,7 @@ package elasticquota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -58,6 +59,12 @@ func (r *Room) begin(args config.QuotaArgs, written bool, h fwk.Handle) error {
 	r.lister = core.Pods().Lister()
 	if _, err := core.Pods().Informer().AddEventHandler(handler(r.setPod, r.dropPod)); err != nil {
 		return err
+	}
+	if h.SharedDRAManager() != nil {
+		of := h.SharedInformerFactory().Resource().V1()
+		if err := errors.Join(r.hearDevices(of), r.hearClasses(of)); err != nil {
+			return err
+		}
 	}
 	_, err := core.Nodes().Informer().AddEventHandler(handler(r.setNode, func(n *v1.Node) { r.dropNode(n.Name) }))
 	return err

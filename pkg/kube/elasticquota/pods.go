@@ -97,6 +97,8 @@ func (r *Room) set(p *v1.Pod) (freed bool) {
 	known := r.pods[k]
 	if known != nil && known.UID != p.UID {
 		r.book.Remove(k)
+		delete(r.pods, k)
+		r.forget(known)
 		known, freed = nil, true
 	}
 	if done(p) {
@@ -143,6 +145,7 @@ func (r *Room) put(p *pod) {
 		state = quota.Keeps
 	case len(p.Spec.SchedulingGates) > 0 || r.Serves != nil && !r.Serves(p.Pod) || p.DeletionTimestamp != nil:
 		r.book.Remove(key(p.Pod))
+		r.forget(p)
 		return
 	}
 	if state != quota.Waits {
@@ -163,22 +166,9 @@ func (r *Room) put(p *pod) {
 	if _, known := r.book.Gang(gangOf(p.Pod)); !known && state == quota.Waits {
 		defer r.book.Passed(gangOf(p.Pod), true) // until the scheduler's queue lets it in
 	}
-	p.quota, p.asks, p.fixed = name, r.asks(p.Pod), convert.Fixed(p.Pod)
-	r.book.Set(quota.Pod{
-		Name: key(p.Pod), Gang: gangOf(p.Pod), Quota: name, Asks: p.asks, State: state, Since: p.since,
-		Priority: convert.Priority(p.Pod), Fixed: p.fixed,
-	})
-}
-
-// asks is what a pod takes of its quota; equal lists are one.
-func (r *Room) asks(p *v1.Pod) quota.List {
-	l := convert.Requests(p)
-	words := convert.Quantities(l)
-	if known, ok := r.lists[words]; ok {
-		return known
-	}
-	r.lists[words] = l
-	return l
+	p.quota, p.state, p.fixed, p.counts = name, state, convert.Fixed(p.Pod), true
+	r.use(p)
+	r.enter(p)
 }
 
 func (r *Room) dropPod(p *v1.Pod) {
@@ -204,6 +194,7 @@ func (r *Room) drop(k string) bool {
 	delete(r.going, k)
 	r.book.Remove(k)
 	if known != nil {
+		r.forget(known)
 		if of, _ := r.book.Gang(gangOf(known.Pod)); !of.Waits { // if others of it wait, they still do for another quota's
 			delete(r.later, gangOf(known.Pod))
 		}

@@ -156,6 +156,23 @@ func TestWhoIsNotHeardOfYet(t *testing.T) {
 	require.Contains(t, w.tree(), "b used cpu:2 reserved - request cpu:4 runtime cpu:4")
 }
 
+// Who was refused is tried when the last quota has gone.
+func TestLastQuota(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("q max=1")
+	p := w.pod("default/waits", "q", "", "2")
+	why, _ := w.admitPod(p)
+	require.NotEmpty(t, why)
+	w.calls = 0
+	w.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
+	require.Equal(t, 1, w.calls)
+	require.Equal(t, map[string]*v1.Pod{"default/waits": p}, w.Waiting())
+	require.Empty(t, w.Waiting())
+	w.declare("q max=1")
+	require.Empty(t, w.Waiting())
+}
+
 // Who went while nobody had declared a quota has nothing afterwards, and what is still on its way then harms nobody.
 func TestQuotasComeBack(t *testing.T) {
 	w := newWorld(t, nil)
