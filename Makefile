@@ -90,6 +90,7 @@ nightly: build control-plane image-check ## 10,000 random histories, 1,000 twice
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
 	$(GO) test -count=1 -timeout 2h -v -run '^TestKilled$$' ./pkg/kube/simulate -rapid.checks=2000
+	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestQuotaVictims$$' ./pkg/kube/simulate -rapid.checks=10000
 	E2E_CRASHES=200 $(GO) test -count=1 -timeout 2h -v -run '^TestCrashes$$' ./test/e2e
 	E2E_WORLDS=200 E2E_SEED=$(or $(SEED),$$RANDOM) $(GO) test -count=1 -timeout 2h -v -run '^TestAsked$$' ./test/e2e
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...

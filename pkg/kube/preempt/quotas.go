@@ -45,25 +45,102 @@ func (p *Preemptor) claim(group *cache.Group, within time.Duration) Claim {
 }
 
 // chooseWithin is chooseAmong where quotas decide as well: whom room is made of, and who leaves besides so that the quotas
-// have enough. Of those who make room it is tried with all, and with those alone whose leaving their quotas need.
+// have enough. Of those who make room it is tried with all, with those alone whose leaving their quotas need, and from the other end:
+// somebody leaves for the quotas, and then it is asked who else makes room.
 func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution, Verdict) {
-	best, verdict := p.chooseAmong(ctx, c)
-	if c.claim == nil || best == nil && verdict != Nobody && verdict != NoHelp {
-		return best, verdict
+	room, verdict := p.chooseAmong(ctx, c)
+	if c.claim == nil || room == nil && verdict != Nobody && verdict != NoHelp {
+		return room, verdict
 	}
-	best = c.cover(best)
+	best := c.cover(room)
 	if c.claim.Short() {
 		if found, _ := p.chooseAmong(ctx, c.only(c.claim.Frees)); found != nil {
 			if other := c.cover(found); other != nil && (best == nil || other.before(best)) {
 				best = other
 			}
 		}
+		best = p.fromQuotas(ctx, c, room, best)
 	}
 	if best == nil {
 		return nil, c.noHelp()
 	}
 	best.awaits = c.claim.Leaving()
 	return best, Evicts
+}
+
+// mostRooms bounds how often it is asked who else makes room, on few nodes, and the nodes that are looked at for it in all.
+const mostRooms, mostRoomNodes = 64, 20_000
+
+// fromQuotas looks for a cheaper solution than the best one that is known, nil if none is: first some leave for the quotas, one party or
+// two, the cheapest ones first, and then as many more as make room, and as the quotas still need. Room alone is what making room costs whatever
+// quotas say: nothing is cheaper than that, nor than those who leave first.
+func (p *Preemptor) fromQuotas(ctx context.Context, c *candidates, room, best *solution) *solution {
+	if best != nil && room != nil && !room.before(best) {
+		return best
+	}
+	parties := c.parties(nil)
+	parties = parties[:min(len(parties), mostParties)]
+	var sets []party
+	for i, u := range parties {
+		sets = append(sets, u)
+		for _, o := range parties[i+1:] {
+			if !slices.ContainsFunc(o.pods, func(pod *v1.Pod) bool { return slices.Contains(u.pods, pod) }) {
+				sets = append(sets, party{pods: slices.Concat(u.pods, o.pods), cost: u.cost.Add(o.cost), since: max(u.since, o.since)})
+			}
+		}
+	}
+	sortParties(sets)
+	for range min(mostRooms, max(1, mostRoomNodes/max(1, len(c.Nodes)))) {
+		if len(sets) == 0 || best != nil && sets[0].cost.Compare(best.cost) >= 0 {
+			break
+		}
+		first := sets[0]
+		sets = sets[1:]
+		if found, _ := p.chooseAmong(ctx, c.after(first.pods)); found != nil {
+			found.gone, found.cost, found.why = append(slices.Clone(first.pods), found.gone...), found.cost.Add(first.cost), nil
+			if found = c.cover(found); found != nil && (best == nil || found.before(best)) {
+				best = found
+			}
+		}
+	}
+	return best
+}
+
+// after are the candidates when some have left, whole groups or members whom a gang can spare.
+func (c *candidates) after(gone []*v1.Pod) *candidates {
+	left := map[*v1.Pod]bool{}
+	for _, pod := range gone {
+		left[pod] = true
+	}
+	some := c.only(func(pod *v1.Pod) bool { return !left[pod] })
+	some.any = true
+	some.gangs, some.whole = slices.Clone(c.gangs), slices.Clone(c.whole)
+	for i := range some.here {
+		leaving := slices.Clone(c.here[i].leaving)
+		for v, pod := range c.here[i].pods {
+			if left[pod] {
+				leaving = append(leaving, pod)
+				some.spare(c.here[i].victims[v].Gang, left)
+			}
+		}
+		some.here[i].leaving = leaving
+	}
+	return some
+}
+
+// spare takes from a gang one of those whom it can spare, and those who have left from all who leave with it; 0 is no gang.
+func (c *candidates) spare(of int, left map[*v1.Pod]bool) {
+	if of == 0 {
+		return
+	}
+	g := &c.gangs[of-1]
+	g.Spare = max(0, g.Spare-1)
+	c.whole[of-1] = slices.DeleteFunc(slices.Clone(c.whole[of-1]), func(pod *v1.Pod) bool { return left[pod] })
+	g.Cost, g.Budgets = evict.Cost{}, nil
+	for _, pod := range c.whole[of-1] {
+		v := c.unshaped(pod)
+		g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
+	}
 }
 
 // only are the candidates of whom something is true.
@@ -193,10 +270,15 @@ func (c *candidates) parties(leaves map[*v1.Pod]bool) (all []party) {
 			}
 		}
 	}
+	sortParties(all)
+	return all
+}
+
+// sortParties brings parties into the order of their costs, of equal ones those who began last first.
+func sortParties(all []party) {
 	slices.SortStableFunc(all, func(x, y party) int {
 		return cmp.Or(x.cost.Compare(y.cost), cmp.Compare(y.since, x.since))
 	})
-	return all
 }
 
 // party is some pods without those who leave already.

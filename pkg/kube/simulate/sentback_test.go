@@ -90,6 +90,7 @@ func TestSeedsThatBroke(t *testing.T) {
 		7005159: "the owner of a gang that was bound in part is made again, and the gang goes on as if it had been whole",
 		7101260: "a gang of a tree has started, and then its minMember is raised beyond the members that exist (the judge's)",
 		4000526: "bindings are lost, and nobody else of the gang runs when the first of them is tried again",
+		4963:    "the last quota is deleted, and whom it refused nobody tries",
 		80:      "a gang is bound while those whom it evicts for its quota alone still leave",
 		123:     "the same",
 		130:     "the same",
