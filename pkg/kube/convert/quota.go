@@ -163,14 +163,19 @@ func Amounts(l v1.ResourceList) quota.List {
 }
 
 // Quantity is an amount that quotas count, in words.
-func Quantity(name string, n int64) string {
-	if name == string(v1.ResourceCPU) {
-		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
+func Quantity(name string, n int64) string { return quantity(name, n).String() }
+
+// Float is an amount that quotas count, in the units of a resource: cores, bytes, devices.
+func Float(name string, n int64) float64 { return quantity(name, n).AsApproximateFloat64() }
+
+func quantity(name string, n int64) *resource.Quantity {
+	switch v1.ResourceName(name) {
+	case v1.ResourceCPU:
+		return resource.NewMilliQuantity(n, resource.DecimalSI)
+	case v1.ResourceMemory, v1.ResourceEphemeralStorage:
+		return resource.NewQuantity(n, resource.BinarySI)
 	}
-	if name == string(v1.ResourceMemory) || name == string(v1.ResourceEphemeralStorage) {
-		return resource.NewQuantity(n, resource.BinarySI).String()
-	}
-	return resource.NewQuantity(n, resource.DecimalSI).String()
+	return resource.NewQuantity(n, resource.DecimalSI)
 }
 
 // Quantities are amounts in the words of Koordinator: sorted, without blanks, such as "cpu:8,memory:64Gi".

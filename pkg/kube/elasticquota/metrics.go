@@ -4,7 +4,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 // What Koordinator's plugin calls its metrics, and their labels.
@@ -22,40 +23,48 @@ func (r *Room) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (r *Room) Collect(to chan<- prometheus.Metric) {
-	if r.Open != nil && !r.Open() {
+	if r.Open != nil && !r.Open() || !r.Active() {
 		return
 	}
-	for _, q := range r.Quotas() {
-		tree, parent := "", false
-		r.lock()
-		if s, _ := r.book.Tree().Spec(q.Name); s.Inner {
-			parent = true
+	for _, m := range r.metrics() {
+		to <- m
+	}
+}
+
+func (r *Room) metrics() (all []prometheus.Metric) {
+	r.lock()
+	defer r.mu.Unlock()
+	trees := map[string]string{}
+	for _, o := range r.objects {
+		if o.Tree != "" {
+			trees[o.Name] = o.Tree
 		}
-		for _, o := range r.objects {
-			if o.Name == q.Name {
-				tree = o.Tree
-			}
+	}
+	book := r.asked()
+	for _, quota := range book.Tree().Names() {
+		is, _ := book.Sums(quota)
+		s, _ := book.Tree().Spec(quota)
+		parent := ""
+		if n := len(is.Path); n > 1 {
+			parent = is.Path[n-2]
 		}
-		r.mu.Unlock()
 		for _, f := range []struct {
 			desc    *prometheus.Desc
 			field   string
-			amounts map[string]string
+			amounts map[string]int64
 		}{
-			{specNow, "min", q.Min},
-			{specNow, "max", q.Max},
-			{stateNow, "used", q.Used},
-			{stateNow, "reserved", q.Reserved},
-			{stateNow, "request", q.Request},
-			{stateNow, "runtime", q.Runtime},
+			{specNow, "min", is.Min},
+			{specNow, "max", is.Max},
+			{stateNow, "used", is.Used},
+			{stateNow, "reserved", is.Reserved},
+			{stateNow, "request", is.Request},
+			{stateNow, "runtime", is.Entitled},
 		} {
-			for name, text := range f.amounts {
-				n, err := resource.ParseQuantity(text)
-				if err != nil {
-					continue
-				}
-				to <- prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, n.AsApproximateFloat64(), q.Name, name, tree, strconv.FormatBool(parent), q.Parent, f.field)
+			for name, n := range f.amounts {
+				all = append(all, prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, convert.Float(name, n),
+					quota, name, trees[quota], strconv.FormatBool(s.Inner), parent, f.field))
 			}
 		}
 	}
+	return all
 }

@@ -67,7 +67,7 @@ type Options struct {
 	// Settle is how long changes of a gang are gathered before its status is written;
 	// 0 means 300 ms, less than 0 means not at all.
 	Settle time.Duration
-	// Busy says whether bindings are under way, for which the status of gangs should wait;
+	// Busy says whether bindings are under way, for which the status of gangs and quotas should wait;
 	// nil means never.
 	Busy func() bool
 	// Writers is how many requests an eviction has under way at a time; 0 means 16. With

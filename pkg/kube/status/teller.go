@@ -45,7 +45,7 @@ type TellerOptions struct {
 	// Settle is how long changes of a gang are gathered before its status is written; less
 	// than 0 means not at all.
 	Settle time.Duration
-	// Busy says whether bindings are under way, for which the status of gangs should wait.
+	// Busy says whether bindings are under way, for which the status of gangs and quotas should wait.
 	Busy func() bool
 	// Topology says that the status of the ClusterNetworkTopology is ours to write.
 	Topology bool
@@ -65,8 +65,24 @@ const (
 	Warning = v1.EventTypeWarning
 )
 
-// longestBusy is how long the status of a gang waits for bindings, which are more urgent.
+// longestBusy is how long what is told waits for bindings, which are more urgent.
 const longestBusy = 5 * time.Second
+
+// DoIdle has something done in the background once for each key: after a while, and as soon as no bindings are under way, but
+// not much later. It is begun again where it fails.
+func (t *Teller) DoIdle(key string, after time.Duration, do func(context.Context) error) {
+	t.doIdle(key, after, t.options.Clock.Now().Add(longestBusy), do)
+}
+
+func (t *Teller) doIdle(key string, after time.Duration, by time.Time, do func(context.Context) error) {
+	t.Writer.DoAfter(key, after, func(ctx context.Context) error {
+		if t.options.Busy() && t.options.Clock.Now().Before(by) {
+			t.doIdle(key, after, by, do)
+			return nil
+		}
+		return do(ctx)
+	})
+}
 
 // Report has a gang's status written when no bindings are under way, or after a while.
 func (t *Teller) Report(ref gang.Ref) {
@@ -75,13 +91,7 @@ func (t *Teller) Report(ref gang.Ref) {
 }
 
 func (t *Teller) report(ref gang.Ref, by time.Time) {
-	t.Writer.DoAfter("gang "+ref.ID(), t.options.Settle, func(ctx context.Context) error {
-		if t.options.Busy() && t.options.Clock.Now().Before(by) {
-			t.report(ref, by)
-			return nil
-		}
-		return t.writeGang(ctx, ref)
-	})
+	t.doIdle("gang "+ref.ID(), t.options.Settle, by, func(ctx context.Context) error { return t.writeGang(ctx, ref) })
 }
 
 // Pod has a waiting pod's status written as it is when its turn comes. A nominated node that is
