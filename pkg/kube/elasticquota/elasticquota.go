@@ -76,9 +76,10 @@ type Room struct {
 	// leaving: whose leaving the API server has taken, and others. nil is nobody.
 	Departs func(pod *v1.Pod, within time.Duration) bool
 	Unseen  func(within time.Duration) (taken, others []*v1.Pod)
-	// Write has something done in the background, after a while, when nothing is more urgent, once for each key; Patch is what it does.
-	// nil is nobody.
+	// Write has something done in the background, after a while, once for each key. Idle does so when nothing is more urgent, and yields
+	// says whether it should be done later after all. Patch is what they do. nil is nobody.
 	Write  func(key string, after time.Duration, do func(context.Context) error)
+	Idle   func(key string, after time.Duration, do func(ctx context.Context, yields func() bool) error)
 	Patch  Patch
 	Settle time.Duration
 

@@ -36,6 +36,7 @@ type world struct {
 	notes []string
 	calls int
 	deaf  bool // it is yet to hear of pods
+	busy  bool // something is more urgent than what is done in the background
 }
 
 func newWorld(t *testing.T, args func(*config.QuotaArgs)) *world {
@@ -499,12 +500,47 @@ func TestCriticalPods(t *testing.T) {
 	require.Nil(t, w.ClaimPod(p))
 }
 
+// runs has what is done in the background noted by key. Nothing is more urgent than that, unless the world is busy.
+func (w *world) runs(jobs map[string]func(context.Context) error) {
+	w.Write = func(key string, _ time.Duration, do func(context.Context) error) { jobs[key] = do }
+	w.Idle = func(key string, _ time.Duration, do func(context.Context, func() bool) error) {
+		jobs[key] = func(ctx context.Context) error { return do(ctx, func() bool { return w.busy }) }
+	}
+}
+
+// What quotas have is written later where something is more urgent, also in the midst of it.
+func TestWritingsYield(t *testing.T) {
+	w := newWorld(t, nil)
+	jobs := map[string]func(context.Context) error{}
+	w.runs(jobs)
+	var patched []string
+	w.Patch = func(_ context.Context, _ schema.GroupVersionResource, _, name string, _ []byte, _ string) error {
+		patched = append(patched, name)
+		w.busy = len(patched) == 1
+		return nil
+	}
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("a max=4", "b max=4")
+	w.pod("default/p", "a", "n1", "2")
+	w.pod("default/q", "b", "n1", "2")
+	for range 2 {
+		do := jobs["quotas of objects"]
+		delete(jobs, "quotas of objects")
+		require.NoError(t, do(t.Context()))
+		require.Equal(t, []string{"a"}, patched)
+		require.Contains(t, jobs, "quotas of objects")
+	}
+	w.busy = false
+	require.NoError(t, jobs["quotas of objects"](t.Context()))
+	require.Contains(t, patched, "b")
+}
+
 // What quotas have is written into them, only where it has changed.
 func TestWritings(t *testing.T) {
 	w := newWorld(t, nil)
 	jobs := map[string]func(context.Context) error{}
 	patches := map[string]string{}
-	w.Write = func(key string, _ time.Duration, do func(context.Context) error) { jobs[key] = do }
+	w.runs(jobs)
 	w.Patch = func(_ context.Context, of schema.GroupVersionResource, ns, name string, patch []byte, sub string) error {
 		patches[of.Group+" "+ns+"/"+name+" "+sub] = string(patch)
 		return nil
@@ -547,7 +583,7 @@ func TestWritingsOfALeader(t *testing.T) {
 	open, patches := false, 0
 	jobs := map[string]func(context.Context) error{}
 	w.Open = func() bool { return open }
-	w.Write = func(key string, _ time.Duration, do func(context.Context) error) { jobs[key] = do }
+	w.runs(jobs)
 	w.Patch = func(context.Context, schema.GroupVersionResource, string, string, []byte, string) error {
 		patches++
 		return nil
@@ -574,7 +610,7 @@ func TestQuotasAtOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	w.declare("first max=1")
 	jobs := map[string]func(context.Context) error{}
-	w.Write = func(key string, _ time.Duration, do func(context.Context) error) { jobs[key] = do }
+	w.runs(jobs)
 	w.Patch = func(context.Context, schema.GroupVersionResource, string, string, []byte, string) error { return nil }
 	w.node("n1", "800", v1.ConditionTrue)
 	w.pod("default/known", "q7", "n1", "2")

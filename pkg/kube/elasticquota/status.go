@@ -19,11 +19,11 @@ type Patch func(ctx context.Context, of schema.GroupVersionResource, namespace, 
 
 // touch has what quotas have written into their objects, some time after something has changed. r.mu is held.
 func (r *Room) touch() {
-	if r.Write == nil || r.touched {
+	if r.Idle == nil || r.touched {
 		return
 	}
 	r.touched = true
-	r.Write("quotas of objects", r.Settle, r.write)
+	r.Idle("quotas of objects", r.Settle, r.write)
 }
 
 // Settle is how long changes of quotas are gathered before they are written.
@@ -35,8 +35,9 @@ type writing struct {
 	patch  []byte
 }
 
-// write brings up to date what stands in all ElasticQuotas. It returns the first error, after which all are tried again.
-func (r *Room) write(ctx context.Context) (first error) {
+// write brings up to date what stands in all ElasticQuotas; where it yields, the others' turn comes later. It returns the first error,
+// after which all are tried again.
+func (r *Room) write(ctx context.Context, yields func() bool) (first error) {
 	r.lock()
 	r.touched = false // also where nothing may be written yet: Resume has it written
 	if r.Open != nil && !r.Open() {
@@ -46,6 +47,12 @@ func (r *Room) write(ctx context.Context) (first error) {
 	all := r.writings()
 	r.mu.Unlock()
 	for _, w := range all {
+		if yields() {
+			r.lock()
+			r.touch()
+			r.mu.Unlock()
+			break
+		}
 		of, sub := convert.ElasticQuotas, ""
 		if w.object.x {
 			of, sub = convert.ElasticQuotasX, "status"

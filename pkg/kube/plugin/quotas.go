@@ -55,7 +55,7 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	s.quotas = room
 	room.Clock, room.Has, room.Serves, room.Follow, room.Note = s.options.Clock, s.Cache.HasNode, s.Cache.Serves, s.Cache.Follow, s.teller.Note
 	room.Open, room.Starves = s.Cache.Open, s.Cache.Starves
-	room.Write, room.Patch, room.Settle = s.teller.DoIdle, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
+	room.Write, room.Idle, room.Patch, room.Settle = s.Writer.DoAfter, s.teller.DoIdle, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
 	room.Together, room.Leaves = s.leaveTogether, s.Cache.Leaves
 	room.Departs = func(pod *v1.Pod, within time.Duration) bool {
 		return s.victims.Departs(pod, s.options.Clock.Now(), within, s.Cache.Patience())

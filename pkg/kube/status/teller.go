@@ -69,14 +69,20 @@ const (
 const longestBusy = 5 * time.Second
 
 // DoIdle has something done in the background once for each key: after a while, and as soon as no bindings are under way, but
-// not much later. It is begun again where it fails.
-func (t *Teller) DoIdle(key string, after time.Duration, do func(context.Context) error) {
-	t.doIdle(key, after, t.options.Clock.Now().Add(longestBusy), do)
+// not much later. It is told a question that it asks when there is much to do: whether bindings have begun that it should let pass.
+func (t *Teller) DoIdle(key string, after time.Duration, do func(ctx context.Context, yields func() bool) error) {
+	by := t.options.Clock.Now().Add(longestBusy)
+	t.doIdle(key, after, by, func(ctx context.Context) error { return do(ctx, func() bool { return t.yields(by) }) })
+}
+
+// yields says whether bindings are under way for which others wait until some time.
+func (t *Teller) yields(by time.Time) bool {
+	return t.options.Busy() && t.options.Clock.Now().Before(by)
 }
 
 func (t *Teller) doIdle(key string, after time.Duration, by time.Time, do func(context.Context) error) {
 	t.Writer.DoAfter(key, after, func(ctx context.Context) error {
-		if t.options.Busy() && t.options.Clock.Now().Before(by) {
+		if t.yields(by) {
 			t.doIdle(key, after, by, do)
 			return nil
 		}
