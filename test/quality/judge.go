@@ -34,6 +34,7 @@ type Event struct {
 type Columns struct {
 	Gangs    int `json:"gangs"`
 	Started  int `json:"started"`
+	Pods     int `json:"pods"` // that were bound
 	Finished int `json:"finished"`
 	// OneLeaf counts the starts in one leaf, of Several starts of more than one pod.
 	OneLeaf int `json:"oneLeaf"`
@@ -54,7 +55,7 @@ type Columns struct {
 	// Partial are runs that had nodes and never all of them; PartialHeld is pods × seconds that runs held which were not whole.
 	Partial     int     `json:"partial"`
 	PartialHeld float64 `json:"partialPodSeconds"`
-	// Utilisation is the part of all nodes × makespan on which gangs ran that were whole.
+	// Utilisation is the part of all usable nodes × makespan on which gangs ran that were whole.
 	Utilisation float64 `json:"utilisation"`
 }
 
@@ -107,7 +108,9 @@ func Judge(t Trace, events []Event) Columns {
 		j.gangs[t.Gangs[i].Name] = &t.Gangs[i]
 	}
 	for _, n := range t.Cluster.Nodes() {
-		j.nodes[n.Name] = n
+		if !n.Broken {
+			j.nodes[n.Name] = n
+		}
 	}
 	j.out.Gangs = len(t.Gangs)
 	for _, e := range events {
@@ -127,7 +130,7 @@ func (j *judge) pass(now time.Duration) {
 			j.out.PartialHeld += dt * float64(len(r.nodes))
 		}
 	}
-	free := j.free(nil)
+	free := j.free(nil, "")
 	most := 0
 	for _, n := range free {
 		most = max(most, n)
@@ -136,11 +139,11 @@ func (j *judge) pass(now time.Duration) {
 	j.now = now
 }
 
-// free counts nodes by leaf that nobody has but somebody who is not counted.
-func (j *judge) free(but *run) map[Node]int {
+// free counts nodes by leaf that nobody has but somebody who is not counted, of a type, or of any if it is "".
+func (j *judge) free(but *run, of string) map[Node]int {
 	free := map[Node]int{}
 	for name, n := range j.nodes {
-		if o := j.occupant[name]; o == nil || o == but {
+		if o := j.occupant[name]; (o == nil || o == but) && (of == "" || of == n.Type) {
 			free[Node{Leaf: n.Leaf, Spine: n.Spine}]++
 		}
 	}
@@ -176,6 +179,7 @@ func (j *judge) bound(r *run, e Event) {
 		before.needed = true
 	}
 	delete(j.left, e.Node)
+	j.out.Pods++
 	r.nodes[e.Pod], r.held = e.Node, true
 	j.occupant[e.Node] = r
 	if len(r.nodes) < r.gang.Size || r.was {
@@ -205,7 +209,7 @@ func (j *judge) place(r *run) {
 	if r.gang.Must && len(leafs) > 1 {
 		j.out.BrokenMust = append(j.out.BrokenMust, fmt.Sprintf("%s is in %d leafs", r.gang.Name, len(leafs)))
 	}
-	leastSpines, leastLeafs := least(j.free(r), r.gang.Size)
+	leastSpines, leastLeafs := least(j.free(r, r.gang.Type), r.gang.Size)
 	j.out.ExcessSpines += len(spines) - leastSpines
 	if len(spines) == leastSpines {
 		j.out.ExcessLeafs += max(0, len(leafs)-leastLeafs)

@@ -1,10 +1,10 @@
 // Quality plays one and the same trace of gangs to several schedulers, one after the other on one control plane, and says
 // how well they placed them: whole or not, in how few domains, with how many victims, how soon.
 //
-//	go run ./test/quality -load 0.7 -for 25s -contenders stock,muster
+//	go run ./test/quality -traces steady,bursts -seeds 1,2 -for 25s -contenders stock,muster
 //
 // Three parts know nothing of one another: trace.go makes the gangs of a seed, play.go lets them come and go, and judge.go computes
-// the columns from what the API server told.
+// the columns from what the API server told. report.go and chart.go show them.
 package main
 
 import (
@@ -17,21 +17,23 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"sigs.k8s.io/yaml"
 )
 
 type options struct {
-	seed       uint64
-	load       float64
+	kinds      []Kind
+	seeds      []uint64
 	during     time.Duration
 	contenders []string
 	muster     string
 	json       string
+	svg        string
+	page       string
 	trace      bool
 	check      string
 }
@@ -39,6 +41,8 @@ type options struct {
 // Result is what one contender made of a trace.
 type Result struct {
 	Contender string `json:"contender"`
+	Trace     string `json:"trace"`
+	Seed      uint64 `json:"seed"`
 	Columns
 	Requests float64 `json:"requests"` // that write, of the scheduler
 }
@@ -62,21 +66,37 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("quality", flag.ContinueOnError)
-	flags.Uint64Var(&o.seed, "seed", 1, "of the trace")
-	flags.Float64Var(&o.load, "load", 0.7, "what the gangs ask for, as a part of the cluster")
-	flags.DurationVar(&o.during, "for", 2*time.Minute, "how long gangs come")
-	names := flags.String("contenders", "stock-pods,stock,koordinator,muster", "who is measured")
+	kinds := flags.String("traces", names(Kinds), "how gangs come")
+	seeds := flags.String("seeds", "1,2,3", "of the traces")
+	flags.DurationVar(&o.during, "for", 40*time.Second, "how long gangs come")
+	who := flags.String("contenders", "stock-pods,stock,koordinator,muster", "who is measured")
 	flags.StringVar(&o.muster, "muster", "bin/muster-scheduler", "path of the scheduler")
 	flags.StringVar(&o.json, "json", "", "file for all figures")
+	flags.StringVar(&o.svg, "svg", "", "file for a picture")
+	flags.StringVar(&o.page, "page", "", "Markdown file in which the tables are replaced")
 	flags.BoolVar(&o.trace, "trace", false, "write the trace as YAML, and measure nothing")
 	flags.StringVar(&o.check, "check", "", "fail if this contender leaves a gang partial or behind, breaks a Must, or has a needless victim")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.load <= 0 || o.during <= 0 {
-		return o, fmt.Errorf("-load %v -for %v: want more than 0", o.load, o.during)
+	if o.during <= 0 {
+		return o, fmt.Errorf("-for %v: want more than 0", o.during)
 	}
-	o.contenders = strings.Split(*names, ",")
+	for _, name := range strings.Split(*kinds, ",") {
+		i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
+		if i < 0 {
+			return o, fmt.Errorf("-traces %q: there is no such one, want some of %s", name, names(Kinds))
+		}
+		o.kinds = append(o.kinds, Kinds[i])
+	}
+	for _, text := range strings.Split(*seeds, ",") {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return o, fmt.Errorf("-seeds %q: want numbers", text)
+		}
+		o.seeds = append(o.seeds, seed)
+	}
+	o.contenders = strings.Split(*who, ",")
 	for _, name := range o.contenders {
 		if !slices.ContainsFunc(contenders, func(c contender) bool { return c.name == name }) {
 			return o, fmt.Errorf("-contenders %q: there is no such one", name)
@@ -85,36 +105,55 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// measure plays the trace to everybody.
+func names(kinds []Kind) string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.Name)
+	}
+	return strings.Join(all, ",")
+}
+
+// measure plays the traces to everybody.
 func measure(ctx context.Context, o options, out io.Writer) error {
-	trace := Generate(o.seed, Unequal, o.load, o.during)
+	var traces []Trace
+	for _, k := range o.kinds {
+		for _, seed := range o.seeds {
+			traces = append(traces, Generate(k, seed, Unequal, o.during))
+		}
+	}
 	if o.trace {
-		text, err := yaml.Marshal(trace)
+		text, err := yaml.Marshal(traces)
 		if err != nil {
 			return err
 		}
 		_, err = out.Write(text)
 		return err
 	}
-	results, err := playAll(ctx, o, trace)
-	if err := errors.Join(err, report(out, trace, results)); err != nil {
+	results, err := playAll(ctx, o, traces)
+	report(out, results)
+	if err != nil {
 		return err
 	}
+	return errors.Join(o.keep(results), faults(results, o.check))
+}
+
+// keep writes what was measured into files.
+func (o options) keep(results []Result) error {
+	var all []error
 	if o.json != "" {
 		content, err := json.MarshalIndent(results, "", "  ")
 		if err == nil {
 			err = os.WriteFile(o.json, content, 0o644)
 		}
-		if err != nil {
-			return err
-		}
+		all = append(all, err)
 	}
-	for _, r := range results {
-		if r.Contender == o.check {
-			return r.faults()
-		}
+	if o.svg != "" {
+		all = append(all, drawTo(o.svg, tables(results)))
 	}
-	return nil
+	if o.page != "" {
+		all = append(all, replace(o.page, results))
+	}
+	return errors.Join(all...)
 }
 
 // faults are what may never be.
@@ -133,36 +172,4 @@ func (r Result) faults() error {
 		all = append(all, fmt.Errorf("%d victims were needless", r.Needless))
 	}
 	return errors.Join(all...)
-}
-
-// report prints a column for each contender.
-func report(out io.Writer, t Trace, results []Result) error {
-	fmt.Fprintf(out, "seed %d, load %.2f, %d gangs on %d nodes\n", t.Seed, t.Load, len(t.Gangs), len(t.Cluster.Nodes()))
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := func(name string, cell func(Result) string) {
-		fmt.Fprintf(w, "%s\t", name)
-		for _, r := range results {
-			fmt.Fprintf(w, "%s\t", cell(r))
-		}
-		fmt.Fprintln(w)
-	}
-	line("", func(r Result) string { return r.Contender })
-	line("gangs ended", func(r Result) string { return fmt.Sprint(r.Finished) })
-	line("starts in one leaf, of those of several pods", func(r Result) string { return fmt.Sprintf("%d of %d", r.OneLeaf, r.Several) })
-	line("leafs above the least", func(r Result) string { return fmt.Sprint(r.ExcessLeafs) })
-	line("spines above the least", func(r Result) string { return fmt.Sprint(r.ExcessSpines) })
-	line("Musts broken", func(r Result) string { return fmt.Sprint(len(r.BrokenMust)) })
-	line("makespan, s", func(r Result) string { return fmt.Sprintf("%.1f", r.Makespan) })
-	for _, size := range []string{"1-2", "3-8", "9-"} {
-		line("wait p50 / p99 of "+size+" pods, s", func(r Result) string { return fmt.Sprintf("%.1f / %.1f", r.Waits[size].P50, r.Waits[size].P99) })
-	}
-	line("victims", func(r Result) string { return fmt.Sprint(r.Victims) })
-	line("needless victims, gangs", func(r Result) string { return fmt.Sprint(r.Needless) })
-	line("lost pod-seconds", func(r Result) string { return fmt.Sprintf("%.0f", r.Lost) })
-	line("partial gangs", func(r Result) string { return fmt.Sprint(r.Partial) })
-	line("pod-seconds held by gangs that were not whole", func(r Result) string { return fmt.Sprintf("%.0f", r.PartialHeld) })
-	line("largest gang that fits a leaf, mean", func(r Result) string { return fmt.Sprintf("%.1f", r.LargestFit) })
-	line("utilisation", func(r Result) string { return fmt.Sprintf("%.2f", r.Utilisation) })
-	line("requests that write, of the scheduler", func(r Result) string { return fmt.Sprintf("%.0f", r.Requests) })
-	return w.Flush()
 }

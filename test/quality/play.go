@@ -20,10 +20,11 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Labels of the trace's pods.
+// Labels of the trace's pods and nodes.
 const (
 	gangLabel = "quality-gang"
 	runLabel  = "quality-run"
+	typeLabel = "quality-gpu" // of nodes
 )
 
 // play is one contender and one trace. It is what a workload's controller is: it makes the pods of a gang when its time has come,
@@ -246,6 +247,9 @@ func (p *play) pod(l *live, group string, i int) *v1.Pod {
 			TerminationGracePeriodSeconds: new(int64),
 			Containers:                    []v1.Container{{Name: "main", Image: "none", Resources: v1.ResourceRequirements{Requests: whole}}},
 		},
+	}
+	if l.Type != "" {
+		pod.Spec.NodeSelector = map[string]string{typeLabel: l.Type}
 	}
 	if p.contender.dress != nil {
 		p.contender.dress(pod, group)

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/xml"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +18,9 @@ import (
 )
 
 func TestGenerate(t *testing.T) {
-	a, b := Generate(7, Unequal, 0.7, time.Minute), Generate(7, Unequal, 0.7, time.Minute)
+	a, b := Generate(Kinds[0], 7, Unequal, time.Minute), Generate(Kinds[0], 7, Unequal, time.Minute)
 	require.Equal(t, a, b)
-	require.NotEqual(t, a.Gangs, Generate(8, Unequal, 0.7, time.Minute).Gangs)
+	require.NotEqual(t, a.Gangs, Generate(Kinds[0], 8, Unequal, time.Minute).Gangs)
 	require.Len(t, Unequal.Nodes(), 64)
 	at := time.Duration(0)
 	for _, g := range a.Gangs {
@@ -31,7 +34,7 @@ func TestGenerate(t *testing.T) {
 // TestLoad: over a long time gangs ask for the part of the cluster that was said, are of all priorities, and one in ten is a Must.
 func TestLoad(t *testing.T) {
 	const during = 4 * time.Hour
-	trace := Generate(1, Unequal, 0.7, during)
+	trace := Generate(Kinds[0], 1, Unequal, during)
 	asked, must, by := 0.0, 0.0, map[int]float64{}
 	for _, g := range trace.Gangs {
 		asked += float64(g.Size) * g.Lasts.Seconds()
@@ -41,14 +44,14 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	all := float64(len(trace.Gangs))
-	require.InDelta(t, 0.7, asked/(64*during.Seconds()), 0.03)
+	require.InDelta(t, 0.7, asked/(62*during.Seconds()), 0.03)
 	require.InDelta(t, mustPart, must/all, 0.02)
 	require.InDelta(t, lowPart, by[0]/all, 0.02)
 	require.InDelta(t, highPart, by[2]/all, 0.02)
 }
 
 // two is a cluster of two spines: leafs of 3 and 2 nodes, and one of 2.
-var two = Cluster{{3, 2}, {2}}
+var two = Cluster{{{Nodes: 3}, {Nodes: 2}}, {{Nodes: 2}}}
 
 func trace(gangs ...Gang) Trace { return Trace{Cluster: two, Gangs: gangs} }
 
@@ -72,7 +75,7 @@ func TestJudge(t *testing.T) {
 		at(7, Finished, "a", 0),
 	})
 	require.Equal(t, Columns{
-		Gangs: 1, Started: 1, Finished: 1, Several: 1, ExcessLeafs: 1, ExcessSpines: 1, BrokenMust: []string{"a is in 2 leafs"},
+		Gangs: 1, Started: 1, Pods: 2, Finished: 1, Several: 1, ExcessLeafs: 1, ExcessSpines: 1, BrokenMust: []string{"a is in 2 leafs"},
 		Waits: map[string]Quantiles{"1-2": {3, 3}}, Makespan: 7, LargestFit: 15. / 7, PartialHeld: 2, Utilisation: 8. / 49,
 	}, got)
 }
@@ -128,11 +131,93 @@ rest_client_requests_total{code="200",host="127.0.0.1:1",method="PATCH"} 2
 	require.InDelta(t, 42, all, 0)
 }
 
+// results are of two contenders and two seeds.
+func results() []Result {
+	of := func(name string, seed uint64, c Columns) Result {
+		c.Gangs, c.Finished, c.Started = 2, 2, 2
+		return Result{Contender: name, Trace: "steady", Seed: seed, Columns: c}
+	}
+	return []Result{
+		of("stock", 1, Columns{OneLeaf: 1, Several: 4, Victims: 1}), of("muster", 1, Columns{OneLeaf: 3, Several: 4, Victims: 2}),
+		of("stock", 2, Columns{OneLeaf: 1, Several: 2, Victims: 1}), of("muster", 2, Columns{OneLeaf: 1, Several: 2, Victims: 1}),
+	}
+}
+
 func TestReport(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, report(&out, trace(Gang{}), []Result{{Contender: "stock"}, {Contender: "muster", Columns: Columns{OneLeaf: 3, Several: 4}}}))
-	require.Contains(t, out.String(), "seed 0, load 0.00, 1 gangs on 7 nodes\n")
-	require.Regexp(t, `several pods +0 of 0 +3 of 4\n`, out.String())
+	report(&out, results())
+	require.Contains(t, out.String(), "**steady**: 4 gangs with seeds 1 2\n")
+	require.Regexp(t, `several pods +\| +38 \(25–50\) +\| +\*\*62 \(50–75\)\*\* \|\n`, out.String())
+	require.Regexp(t, `gangs that ended +\| +\*\*2.0\*\* +\| +\*\*2.0\*\* \|\n`, out.String())
+	require.Contains(t, out.String(), "in 19 of 20 columns; not in: victims, pods for 100 starts.\n")
+}
+
+func TestPage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	require.NoError(t, os.WriteFile(path, []byte("before\n"+tablesBegin+"old\n"+tablesEnd+"after\n"), 0o600))
+	for range 2 {
+		require.NoError(t, replace(path, results()))
+	}
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)^before\n<!-- tables: begin -->\n\*\*steady\*\*.*\n<!-- tables: end -->\nafter\n$`, string(page))
+	require.NotContains(t, string(page), "old\n")
+	require.NoError(t, os.WriteFile(path, []byte("before\n"), 0o600))
+	require.ErrorContains(t, replace(path, results()), "want a line")
+}
+
+func TestDraw(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "chart.svg")
+	require.NoError(t, drawTo(path, tables(results())))
+	picture, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, xml.Unmarshal(picture, new(struct{})))
+	for _, name := range charted {
+		require.Contains(t, string(picture), name)
+	}
+}
+
+// What may never be is told of each trace.
+func TestFaultsOfAll(t *testing.T) {
+	all := results()
+	require.NoError(t, faults(all, "muster"))
+	all[3].Partial = 1
+	require.EqualError(t, faults(all, "muster"), "steady, seed 2: 1 gangs were partial")
+	require.NoError(t, faults(all, "stock"))
+}
+
+// Bursts come at their times, ask for their part, and have high priority, which nobody else has.
+func TestBursts(t *testing.T) {
+	kind := Kind{Name: "b", Load: 0.5, Every: 10 * time.Second, Burst: 0.3}
+	asked := map[time.Duration]int{}
+	for _, g := range Generate(kind, 3, Unequal, 25*time.Second).Gangs {
+		if g.Priority == 2 {
+			asked[g.At] += g.Size
+		}
+	}
+	require.Len(t, asked, 2)
+	for _, at := range []time.Duration{10 * time.Second, 20 * time.Second} {
+		require.GreaterOrEqual(t, asked[at], 19)
+		require.Less(t, asked[at], 19+16)
+	}
+}
+
+// Broken nodes are nobody's, and who asks for newer GPUs fits among them.
+func TestNodesOfTraces(t *testing.T) {
+	all, largest := Unequal.usable("")
+	require.Equal(t, []int{62, 11}, []int{all, largest})
+	newer, _ := Unequal.usable(newType)
+	require.Equal(t, 11, newer)
+	for _, g := range Generate(Kinds[0], 5, Unequal, time.Hour).Gangs {
+		require.True(t, g.Type == "" || g.Size <= newer && (!g.Must || g.Size <= 6), g)
+	}
+	c := Cluster{{{Nodes: 3, Broken: 2, Type: "a"}, {Nodes: 2, Type: "b"}}}
+	j := Judge(Trace{Cluster: c, Gangs: []Gang{{Name: "g", Size: 2, Type: "b"}}}, []Event{
+		at(0, Created, "g", 0), at(0, Bound, "g", 0, "g-0", "node-3"), at(0, Bound, "g", 0, "g-1", "node-4"), at(2, Finished, "g", 0),
+	})
+	require.Zero(t, j.ExcessLeafs)
+	require.InDelta(t, 2./3, j.Utilisation, 1e-9)
+	require.InDelta(t, 1, j.LargestFit, 1e-9)
 }
 
 func TestParse(t *testing.T) {
@@ -141,8 +226,12 @@ func TestParse(t *testing.T) {
 	require.Equal(t, []string{"stock", "muster"}, o.contenders)
 	_, err = parse([]string{"-contenders", "nobody"})
 	require.ErrorContains(t, err, "there is no such one")
-	_, err = parse([]string{"-load", "0"})
-	require.ErrorContains(t, err, "want more than 0")
+	require.Equal(t, Kinds, o.kinds)
+	require.Equal(t, []uint64{1, 2, 3}, o.seeds)
+	for flag, why := range map[string]string{"-for=0": "want more than 0", "-traces=x": "want some of steady,full,bursts", "-seeds=1,b": "want numbers"} {
+		_, err = parse([]string{flag})
+		require.ErrorContains(t, err, why)
+	}
 }
 
 // TestDue: what is due at one time is done in the order in which it was said.

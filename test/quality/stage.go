@@ -39,27 +39,29 @@ type stage struct {
 // trace's end it has so long for what is left.
 const patience = time.Minute
 
-// playAll plays the trace to all contenders.
-func playAll(ctx context.Context, o options, t Trace) (results []Result, err error) {
-	s, err := newStage(ctx, t)
+// playAll plays the traces to all contenders, who take turns.
+func playAll(ctx context.Context, o options, traces []Trace) (results []Result, err error) {
+	s, err := newStage(ctx, traces[0].Cluster)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.cluster.Stop()) }()
-	for _, c := range contenders {
-		if !slices.Contains(o.contenders, c.name) {
-			continue
+	for _, t := range traces {
+		for _, c := range contenders {
+			if !slices.Contains(o.contenders, c.name) {
+				continue
+			}
+			r, err := s.play(ctx, o, c, t)
+			if err != nil {
+				return results, fmt.Errorf("%s, %s, seed %d: %w", c.name, t.Kind, t.Seed, err)
+			}
+			results = append(results, *r)
 		}
-		r, err := s.play(ctx, o, c, t)
-		if err != nil {
-			return results, fmt.Errorf("%s: %w", c.name, err)
-		}
-		results = append(results, *r)
 	}
 	return results, nil
 }
 
-func newStage(ctx context.Context, t Trace) (*stage, error) {
+func newStage(ctx context.Context, c Cluster) (*stage, error) {
 	cluster, err := localcluster.Start(ctx, localcluster.Options{
 		Progress: os.Stderr, CRDs: manifests.CRDs,
 		APIFeatureGates: topologyGates, RuntimeConfig: "scheduling.k8s.io/v1beta1=true",
@@ -68,13 +70,13 @@ func newStage(ctx context.Context, t Trace) (*stage, error) {
 		return nil, err
 	}
 	s := &stage{cluster: cluster}
-	if err := s.prepare(ctx, t); err != nil {
+	if err := s.prepare(ctx, c); err != nil {
 		return nil, errors.Join(err, cluster.Stop())
 	}
 	return s, nil
 }
 
-func (s *stage) prepare(ctx context.Context, t Trace) (err error) {
+func (s *stage) prepare(ctx context.Context, c Cluster) (err error) {
 	config := s.cluster.Config()
 	config.QPS = -1
 	if s.client, err = kubernetes.NewForConfig(config); err != nil {
@@ -96,11 +98,12 @@ func (s *stage) prepare(ctx context.Context, t Trace) (err error) {
 	if err := localcluster.AwaitClasses(ctx, s.client); err != nil {
 		return err
 	}
-	nodes := localcluster.Nodes(1, 1, len(t.Cluster.Nodes()))
-	for i, n := range t.Cluster.Nodes() {
+	nodes := localcluster.Nodes(1, 1, len(c.Nodes()))
+	for i, n := range c.Nodes() {
 		nodes[i].Name = n.Name
 		nodes[i].Labels[localcluster.BlockLabel], nodes[i].Labels[localcluster.SpineLabel] = n.Leaf, n.Spine
-		nodes[i].Labels[v1.LabelHostname] = n.Name
+		nodes[i].Labels[v1.LabelHostname], nodes[i].Labels[typeLabel] = n.Name, n.Type
+		nodes[i].Spec.Unschedulable = n.Broken
 	}
 	return s.cluster.AddNodes(ctx, nodes)
 }
@@ -131,8 +134,8 @@ func (s *stage) play(ctx context.Context, o options, c contender, t Trace) (*Res
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(os.Stderr, "%s has played\n", c.name)
-	return &Result{Contender: c.name, Columns: Judge(t, p.events), Requests: after - before}, s.clear(ctx, c)
+	fmt.Fprintf(os.Stderr, "%s has played %s, seed %d\n", c.name, t.Kind, t.Seed)
+	return &Result{Contender: c.name, Trace: t.Kind, Seed: t.Seed, Columns: Judge(t, p.events), Requests: after - before}, s.clear(ctx, c)
 }
 
 // launch starts a contender with its own CRDs: two projects have some of the same names, and of another form.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -8,26 +9,46 @@ import (
 	"time"
 )
 
-// Cluster is nodes in leafs in spines: how many nodes each leaf has. A pod takes a whole node.
-type Cluster [][]int
+// Cluster is leafs in spines. A pod takes a whole node.
+type Cluster [][]Leaf
 
-// Unequal is a cluster as real ones are after some years: leafs of all sizes.
-var Unequal = Cluster{{11, 8, 6, 6, 5, 3, 2}, {6, 5, 3, 3, 2, 2, 1, 1}}
+// Leaf is so many nodes. The first ones of them are broken: they are there, and nobody may use them.
+type Leaf struct {
+	Nodes  int    `json:"nodes"`
+	Broken int    `json:"broken,omitempty"`
+	Type   string `json:"type,omitempty"` // of their GPUs
+}
+
+// Types of GPUs: most nodes have the first one.
+const (
+	oldType = "old"
+	newType = "new"
+)
+
+// Unequal is a cluster as real ones are after some years: leafs of all sizes, one with broken nodes, two with newer GPUs.
+var Unequal = Cluster{
+	{{11, 0, oldType}, {8, 0, oldType}, {6, 2, oldType}, {6, 0, newType}, {5, 0, oldType}, {3, 0, oldType}, {2, 0, oldType}},
+	{{6, 0, oldType}, {5, 0, newType}, {3, 0, oldType}, {3, 0, oldType}, {2, 0, oldType}, {2, 0, oldType}, {1, 0, oldType}, {1, 0, oldType}},
+}
 
 // Node is where a pod may go.
 type Node struct {
-	Name  string `json:"name"`
-	Leaf  string `json:"leaf"`
-	Spine string `json:"spine"`
+	Name   string `json:"name"`
+	Leaf   string `json:"leaf"`
+	Spine  string `json:"spine"`
+	Type   string `json:"type,omitempty"`
+	Broken bool   `json:"broken,omitempty"`
 }
 
 // Nodes are numbered through the whole cluster, and so are leafs.
 func (c Cluster) Nodes() (all []Node) {
 	leafs := 0
 	for s, spine := range c {
-		for _, n := range spine {
-			for range n {
-				all = append(all, Node{fmt.Sprintf("node-%d", len(all)), fmt.Sprintf("leaf-%d", leafs), fmt.Sprintf("spine-%d", s)})
+		for _, l := range spine {
+			for i := range l.Nodes {
+				all = append(all, Node{
+					fmt.Sprintf("node-%d", len(all)), fmt.Sprintf("leaf-%d", leafs), fmt.Sprintf("spine-%d", s), l.Type, i < l.Broken,
+				})
 			}
 			leafs++
 		}
@@ -35,12 +56,16 @@ func (c Cluster) Nodes() (all []Node) {
 	return all
 }
 
-// largest is the size of the largest leaf.
-func (c Cluster) largest() (most int) {
+// usable counts the nodes that somebody may use, of a type, or of any if it is "": all, and in the largest leaf.
+func (c Cluster) usable(of string) (all, largest int) {
 	for _, spine := range c {
-		most = max(most, slices.Max(spine))
+		for _, l := range spine {
+			if n := l.Nodes - l.Broken; of == "" || of == l.Type {
+				all, largest = all+n, max(largest, n)
+			}
+		}
 	}
-	return most
+	return all, largest
 }
 
 // Gang is pods that run together for a while. Times are of the trace, which begins at 0.
@@ -51,15 +76,34 @@ type Gang struct {
 	Size     int           `json:"size"`
 	Priority int           `json:"priority"` // of Priorities
 	Must     bool          `json:"must"`     // one leaf or not at all; else one leaf is preferred, and then one spine
+	Type     string        `json:"type,omitempty"`
 }
 
 // Priorities are those of the trace, low first.
 var Priorities = []string{"low", "middle", "high"}
 
+// Kind is how gangs come.
+type Kind struct {
+	Name string
+	// Load is what those ask for that come by and by, as a part of what may be used.
+	Load float64
+	// Every so long gangs of high priority come at once that together ask for that part of what may be used; nobody
+	// else has high priority then.
+	Every time.Duration
+	Burst float64
+}
+
+// Kinds are those that are compared.
+var Kinds = []Kind{
+	{Name: "steady", Load: 0.7},
+	{Name: "full", Load: 0.95},
+	{Name: "bursts", Load: 0.7, Every: 10 * time.Second, Burst: 0.3},
+}
+
 // Trace is what each contender gets: the same gangs at the same times.
 type Trace struct {
+	Kind    string  `json:"kind"`
 	Seed    uint64  `json:"seed"`
-	Load    float64 `json:"load"`
 	Cluster Cluster `json:"cluster"`
 	Gangs   []Gang  `json:"gangs"`
 }
@@ -88,33 +132,60 @@ const (
 
 const (
 	mustPart = 0.1
+	newPart  = 0.1 // must have the newer GPUs
 	// Of all gangs; the rest is of middle priority.
 	lowPart, highPart = 0.3, 0.1
 )
 
-// Generate makes a trace of gangs that come for so long and ask for so much of the cluster: Poisson arrivals. Equal
-// arguments make equal traces.
-func Generate(seed uint64, c Cluster, load float64, during time.Duration) Trace {
-	r := rand.New(rand.NewPCG(seed, 0))
-	possible := slices.DeleteFunc(slices.Clone(sizes), func(w weighted) bool { return w.size > len(c.Nodes())/4 })
-	every := perSecond(c, possible, load)
-	t := Trace{Seed: seed, Load: load, Cluster: c}
-	for at := 0.0; ; {
-		at += r.ExpFloat64() / every
-		if at > during.Seconds() {
-			return t
-		}
-		g := Gang{
-			Name: fmt.Sprintf("g%d", len(t.Gangs)), At: seconds(at), Lasts: lasts(r), Size: draw(r, possible),
-			Priority: priority(r), Must: r.Float64() < mustPart,
-		}
-		g.Must = g.Must && g.Size <= c.largest()
-		t.Gangs = append(t.Gangs, g)
-	}
+// generator makes the gangs of one trace.
+type generator struct {
+	*rand.Rand
+	kind     Kind
+	possible []weighted
+	trace    Trace
 }
 
-// perSecond is how many gangs must come for that load.
-func perSecond(c Cluster, possible []weighted, load float64) float64 {
+// Generate makes a trace of gangs that come for so long: Poisson arrivals, and bursts. Equal arguments make equal traces.
+func Generate(kind Kind, seed uint64, c Cluster, during time.Duration) Trace {
+	all, _ := c.usable("")
+	g := generator{
+		Rand: rand.New(rand.NewPCG(seed, 0)), kind: kind, trace: Trace{Kind: kind.Name, Seed: seed, Cluster: c},
+		possible: slices.DeleteFunc(slices.Clone(sizes), func(w weighted) bool { return w.size > len(c.Nodes())/4 }),
+	}
+	every := perSecond(all, g.possible, kind.Load)
+	for at := g.ExpFloat64() / every; at <= during.Seconds(); at += g.ExpFloat64() / every {
+		g.add(seconds(at), g.priority())
+	}
+	for at := kind.Every; kind.Every > 0 && at <= during; at += kind.Every {
+		for asked := 0; float64(asked) < kind.Burst*float64(all); {
+			asked += g.add(at, len(Priorities)-1)
+		}
+	}
+	slices.SortStableFunc(g.trace.Gangs, func(a, b Gang) int { return cmp.Compare(a.At, b.At) })
+	for i := range g.trace.Gangs {
+		g.trace.Gangs[i].Name = fmt.Sprintf("%s-%d-%d", kind.Name, seed, i) // groups that are deleted may keep their names for long
+	}
+	return g.trace
+}
+
+// add has a gang come, and returns its size.
+func (g *generator) add(at time.Duration, priority int) int {
+	is := Gang{At: at, Lasts: lasts(g.Rand), Size: draw(g.Rand, g.possible), Priority: priority, Must: g.Float64() < mustPart}
+	if wants := g.Float64() < newPart; wants {
+		is.Type = newType
+	}
+	all, largest := g.trace.Cluster.usable(is.Type)
+	if is.Size > all { // there are not so many of the newer ones
+		is.Type = ""
+		_, largest = g.trace.Cluster.usable("")
+	}
+	is.Must = is.Must && is.Size <= largest
+	g.trace.Gangs = append(g.trace.Gangs, is)
+	return is.Size
+}
+
+// perSecond is how many gangs must come for that load of so many nodes.
+func perSecond(nodes int, possible []weighted, load float64) float64 {
 	all, mean := 0.0, 0.0
 	for _, w := range possible {
 		all += w.parts
@@ -126,7 +197,7 @@ func perSecond(c Cluster, possible []weighted, load float64) float64 {
 	for range draws {
 		total += lasts(r).Seconds()
 	}
-	return load * float64(len(c.Nodes())) / (mean / all * total / draws)
+	return load * float64(nodes) / (mean / all * total / draws)
 }
 
 func seconds(s float64) time.Duration {
@@ -138,11 +209,11 @@ func lasts(r *rand.Rand) time.Duration {
 	return min(max(d, leastLasts), mostLasts)
 }
 
-func priority(r *rand.Rand) int {
-	switch p := r.Float64(); {
+func (g *generator) priority() int {
+	switch p := g.Float64(); {
 	case p < lowPart:
 		return 0
-	case p < lowPart+highPart:
+	case p < lowPart+highPart && g.kind.Every == 0:
 		return 2
 	}
 	return 1
