@@ -445,7 +445,7 @@ func updated(gvr schema.GroupVersionResource, old runtime.Object, action clientt
 // patched applies a patch. With the status subresource only the status changes, and a
 // patch that names another UID is for another object.
 func patched(gvr schema.GroupVersionResource, old runtime.Object, action clienttesting.PatchActionImpl) (runtime.Object, error) {
-	was, err := json.Marshal(old)
+	was, err := json.Marshal(patchable(old, action))
 	if err != nil {
 		return nil, err
 	}
@@ -472,6 +472,16 @@ func patched(gvr schema.GroupVersionResource, old runtime.Object, action clientt
 		return fresh, nil
 	}
 	return withStatusOf(old, fresh)
+}
+
+// patchable is an object as far as a patch is read against it: of a pod whose status changes the rest stays as it is, but
+// for the UID that the patch may name.
+func patchable(old runtime.Object, action clienttesting.PatchActionImpl) runtime.Object {
+	pod, ok := old.(*v1.Pod)
+	if !ok || action.Subresource != "status" {
+		return old
+	}
+	return &v1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID}, Status: pod.Status}
 }
 
 func applyPatch(was []byte, old runtime.Object, action clienttesting.PatchActionImpl) ([]byte, error) {
