@@ -97,13 +97,21 @@ func (w *walk) list(item func() (chunk, bool)) (items []chunk, ok bool) {
 // header is what an object says of itself in the first place.
 type header struct {
 	metav1.TypeMeta
-	odd bool // only its reader can say what it is
+	odd   bool      // only its reader can say what it is
+	parts [3]extent // its first values that others are in
 }
+
+// extent is where in an object a value begins that others are in, and where it ends; zero is none.
+//
+//	{"kind": "Pod", "metadata": {"name": "p"}, "spec": …
+//	                            from         to
+type extent struct{ from, to int }
 
 // walk goes through JSON.
 type walk struct {
 	text     []byte
 	at, line int
+	known    [3]extent // of values that somebody else went past
 }
 
 // told are the bytes outside of texts that a walk looks at.
@@ -240,6 +248,12 @@ func (w *walk) value() bool {
 				return false
 			}
 		case '{', '[':
+			if depth == 0 {
+				if end := w.end(); end > 0 {
+					w.at = end - 1
+					continue
+				}
+			}
 			depth++
 		case '}', ']':
 			if depth == 0 {
@@ -255,6 +269,16 @@ func (w *walk) value() bool {
 	return false
 }
 
+// end is where the value ends that begins here, if that is known; else 0.
+func (w *walk) end() int {
+	for _, e := range w.known {
+		if e.from == w.at {
+			return e.to
+		}
+	}
+	return 0
+}
+
 // object goes past the object that begins here.
 func (w *walk) object() (c chunk, ok bool) {
 	if w.at == len(w.text) || w.text[w.at] != '{' {
@@ -263,6 +287,7 @@ func (w *walk) object() (c chunk, ok bool) {
 	c = chunk{line: w.line, json: true}
 	begin, depth := w.at, 0
 	var key, word []byte // on its own level; there is a key until its value ends
+	part := 0
 	for ; w.at < len(w.text); w.at++ {
 		at := w.text[w.at]
 		if !told[at] {
@@ -279,12 +304,20 @@ func (w *walk) object() (c chunk, ok bool) {
 				c.header.take(key, word)
 			}
 		case at == '{' || at == '[':
+			if depth == 1 && part < len(c.header.parts) {
+				c.header.parts[part].from = w.at - begin
+			}
 			depth++
 		case at == '}' || at == ']':
-			if depth--; depth == 0 {
+			depth--
+			switch {
+			case depth == 0:
 				w.at++
 				c.text = w.text[begin:w.at:w.at]
 				return c, true
+			case depth == 1 && part < len(c.header.parts):
+				c.header.parts[part].to = w.at + 1 - begin
+				part++
 			}
 		case depth == 1 && at == ':':
 			key = word

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,15 @@ func TestItemsOfLists(t *testing.T) {
 		y.Count("cut in spite of indents", valid && ok && !indents && bytes.Contains(text, []byte("\n")))
 		y.Count("valid and not cut", valid && !ok)
 		y.Count("not valid and cut", !json.Valid(text) && ok)
+		for _, c := range items {
+			told, ok := podParts(c.text, c.header.parts)
+			alone, is := podParts(c.text, [3]extent{})
+			if ok != is || ok && !reflect.DeepEqual(told, alone) {
+				t.Fatalf("cut at what was known it is %v %+v, else %v %+v: %s", ok, told, is, alone, c.text)
+			}
+			y.Count("cut as a pod", ok)
+			y.Count("cut at what was known", ok && c.header.parts[0].to > 0)
+		}
 		switch {
 		case !ok:
 			if valid && strings.HasSuffix(want.Kind, "List") && want.APIVersion != "" && plainList(text, want.Items) {

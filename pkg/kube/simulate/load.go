@@ -396,7 +396,7 @@ func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
 		note(&s.skipped, head.APIVersion+" "+head.Kind, noted{at, nameIn(raw, false), 1})
 		return nil
 	}
-	o, unknown, err := s.decode(raw, gvk, k)
+	o, unknown, err := s.decode(raw, c.header.parts, gvk, k)
 	if err != nil {
 		return &InputError{at, err}
 	}
@@ -438,12 +438,13 @@ func annotationErrors(annotations map[string]string) field.ErrorList {
 	return errs
 }
 
-// decode reads an object of a known kind, and says which of its fields nobody knows. Of pods it leaves out what says nothing.
-func (s *Set) decode(raw []byte, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
+// decode reads an object of a known kind, of which may be known where parts of it end, and says which of its fields nobody knows. Of
+// pods it leaves out what says nothing.
+func (s *Set) decode(raw []byte, known [3]extent, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
 	if gvk != podKind {
 		return decode(raw, gvk, k)
 	}
-	if pod, ok := s.pod(raw); ok {
+	if pod, ok := s.pod(raw, known); ok {
 		return pod, nil, nil
 	}
 	read, unknown, err = decode(s.squeeze(raw), gvk, k)

@@ -56,8 +56,8 @@ func (k *remembered[T]) of(text []byte, read func() (*T, bool)) (*T, bool) {
 }
 
 // pod reads a pod in which nothing is wrong, and leaves out what lean does.
-func (s *Set) pod(raw []byte) (*v1.Pod, bool) {
-	parts, ok := podParts(raw)
+func (s *Set) pod(raw []byte, known [3]extent) (*v1.Pod, bool) {
+	parts, ok := podParts(raw, known)
 	if !ok {
 		return nil, false
 	}
@@ -133,9 +133,9 @@ func (p *podTexts) called(key []byte) *[]byte {
 	return nil
 }
 
-// podParts cuts a pod. It says false if that has other parts, or one twice.
-func podParts(raw []byte) (p podTexts, ok bool) {
-	w := walk{text: raw}
+// podParts cuts a pod, of which is known where some of its parts end. It says false if that has other parts, or one twice.
+func podParts(raw []byte, known [3]extent) (p podTexts, ok bool) {
+	w := walk{text: raw, known: known}
 	ok = w.fields(func(key, value []byte) bool {
 		at := p.called(key)
 		if at == nil || *at != nil {
