@@ -139,7 +139,7 @@ func (v *View) answers(ctx context.Context, out *Book) error {
 	alike := map[string]int{} // the same by what the Filters read of it
 	for _, ref := range v.queue {
 		for _, pod := range v.withAhead(ref, v.cache().Pending(ref)) {
-			template := convert.Template(pod)
+			template := v.kind(pod)
 			if at, ok := known[template]; ok {
 				if at != none {
 					out.Answers[at].Pods++

@@ -74,7 +74,7 @@ func (v *View) wouldTake(ctx context.Context, more gang.Ref, above, held bool) (
 func (v *View) anyFits(ctx context.Context, pods []*v1.Pod, t *plugin.Trial, nodes []string) (bool, error) {
 	known := map[string]bool{}
 	for _, pod := range pods {
-		template, profile := convert.Template(pod), v.Profile(pod.Spec.SchedulerName)
+		template, profile := v.kind(pod), v.Profile(pod.Spec.SchedulerName)
 		if known[template] || profile == nil {
 			continue
 		}

@@ -108,7 +108,7 @@ func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1
 	}
 	known := map[string]bool{}
 	for _, pod := range pods {
-		template := convert.Template(pod)
+		template := v.kind(pod)
 		if known[template] {
 			continue
 		}
@@ -120,6 +120,15 @@ func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1
 		do(c, nodes)
 	}
 	return nil
+}
+
+// kind is equal for pods that the scheduler counts alike: of those that wait, who has its volume or its devices already is like
+// no other. Those that run have theirs, which says nothing of where pods like them fit.
+func (v *View) kind(pod *v1.Pod) string {
+	if p := v.Shared().Profile(pod.Spec.SchedulerName); p != nil && pod.Spec.NodeName == "" {
+		return p.Template(pod)
+	}
+	return convert.Template(pod)
 }
 
 // counter counts how many such pods nodes take, wherever this one is or was to go.

@@ -191,3 +191,41 @@ func TestLedgerOnTrial(t *testing.T) {
 	require.Equal(t, []string{"Things"}, s.Refusers())
 	require.NoError(t, s.Close())
 }
+
+// parts is a ledger that tells members apart by a label.
+type parts struct {
+	things
+	label string
+}
+
+func (l *parts) Apart(pod *v1.Pod) string {
+	if pod.Labels[l.label] == "" {
+		return ""
+	}
+	return " " + l.label + "=" + pod.Labels[l.label]
+}
+
+// TestApart: what all ledgers say that tells members apart, in their order, is put together.
+func TestApart(t *testing.T) {
+	silent, volume, device := &things{}, &parts{label: "volume"}, &parts{label: "device"}
+	for name, c := range map[string]struct {
+		ledgers []fit.Ledger
+		labels  map[string]string
+		want    string
+	}{
+		"nobody is asked":                  {nil, map[string]string{"volume": "v"}, ""},
+		"a ledger that tells nobody apart": {[]fit.Ledger{silent}, map[string]string{"volume": "v"}, ""},
+		"a member that has nothing":        {[]fit.Ledger{volume, device}, nil, ""},
+		"one that has its volume":          {[]fit.Ledger{silent, volume, device}, map[string]string{"volume": "v"}, " volume=v"},
+		"one that has something else":      {[]fit.Ledger{silent, volume, device}, map[string]string{"device": "v"}, " device=v"},
+		"one that has both":                {[]fit.Ledger{volume, silent, device}, map[string]string{"volume": "v", "device": "d"}, " volume=v device=d"},
+		"what only ledgers not asked know": {[]fit.Ledger{volume}, map[string]string{"device": "d"}, ""},
+		"they are asked in their order":    {[]fit.Ledger{device, volume}, map[string]string{"volume": "v", "device": "d"}, " device=d volume=v"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{}
+			pod.Labels = c.labels
+			require.Equal(t, c.want, fit.Apart(c.ledgers, pod))
+		})
+	}
+}

@@ -196,13 +196,18 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 	return nil
 }
 
+// Template is equal for pods that are counted alike: they are written alike, and none has anything already that others have not.
+func (p *Planner) Template(pod *v1.Pod) string {
+	return convert.Template(pod) + fit.Apart(p.ledgers, pod)
+}
+
 // templates are those of the pending members, and which of them each member has.
 func (a *Attempt) templates() (of []int, demand []fit.Demand) {
 	of = make([]int, len(a.Group.Pending))
 	known := map[string]int{}
 	for i, m := range a.Group.Pending {
 		pod := a.Group.Pods[m.Pod]
-		template := convert.Template(pod) + fit.Apart(a.planner.ledgers, pod)
+		template := a.planner.Template(pod)
 		t, ok := known[template]
 		if !ok {
 			t = len(demand)

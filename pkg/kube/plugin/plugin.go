@@ -231,6 +231,9 @@ func (s *Shared) Profile(name string) *Plugin { return s.profiles[name] }
 // Looks says whether an eviction waits to see how far a member is, by the clock on the wall.
 func (s *Shared) Looks() bool { return s.victims.Looks() }
 
+// Template is equal for pods that an attempt counts alike.
+func (p *Plugin) Template(pod *v1.Pod) string { return p.planner.Template(pod) }
+
 // Try makes an attempt to place a group on nodes as the group's own cycle would, and nothing comes
 // of it.
 func (p *Plugin) Try(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo) Trial {
