@@ -20,7 +20,7 @@ import (
 // TestItemsOfLists: a list in JSON is cut as its reader would cut it, and what an item says of itself is what its
 // reader would read; squeezed it is what is left without space. What is no JSON is not cut, or into items of which one is none.
 func TestItemsOfLists(t *testing.T) {
-	kinds := []string{"cut", "cut by indents", "cut in spite of indents", "valid and not cut", "an odd item", "an item that says what it is"}
+	kinds := []string{"cut", "cut by indents", "cut as a pod", "cut at what was known", "cut in spite of indents", "valid and not cut", "an odd item", "an item that says what it is"}
 	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {
 		text := []byte(drawList(t))
 		if indented := (&bytes.Buffer{}); rapid.Bool().Draw(t, "as kubectl prints it") && json.Indent(indented, text, "", "    ") == nil {

@@ -44,7 +44,7 @@ func TestPodsAlike(t *testing.T) {
 			text = slices.Replace(text, at, to, []byte(by)...)
 		}
 		before := len(set.known())
-		is, ok := set.pod(text)
+		is, ok := set.pod(text, [3]extent{})
 		y.Count("read", ok)
 		y.Count("wrong", !ok)
 		y.Count("known", ok && len(set.known()) == before)
@@ -88,7 +88,7 @@ func TestPodsShare(t *testing.T) {
 	for _, n := range []string{"1", "2"} {
 		var text bytes.Buffer
 		require.NoError(t, json.Compact(&text, []byte(strings.ReplaceAll(podText, "%d", n))))
-		pod, ok := set.pod(text.Bytes())
+		pod, ok := set.pod(text.Bytes(), [3]extent{})
 		require.True(t, ok)
 		require.Equal(t, "node-"+n, pod.Spec.NodeName)
 		require.Equal(t, "kube-api-access-"+n, pod.Spec.Volumes[1].Name)
