@@ -61,6 +61,51 @@ func (b *bench) createClaim(ctx context.Context, p *v1.Pod, s Shape) error {
 	return err
 }
 
+// claimsOf are a drain's claims by pod.
+func (b *bench) claimsOf(ctx context.Context, drain string) (map[string]*resourceapi.ResourceClaim, error) {
+	list, err := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: perfLabel + "=" + drain})
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]*resourceapi.ResourceClaim, len(list.Items))
+	for i := range list.Items {
+		all[list.Items[i].Name] = &list.Items[i]
+	}
+	return all, nil
+}
+
+// allocate gives a claim, and the pod for which it was made, devices of a node from one on. It takes two requests, as
+// schedulers need them: a status cannot have the finalizer with it.
+func (b *bench) allocate(ctx context.Context, c *resourceapi.ResourceClaim, s Shape, node string, from int) error {
+	api := b.binder.ResourceV1().ResourceClaims(c.Namespace)
+	c.Finalizers = append(c.Finalizers, resourceapi.Finalizer)
+	c, err := api.Update(ctx, c, metav1.UpdateOptions{})
+	if err != nil {
+		return err
+	}
+	c.Status = claimStatus(c, s, node, from)
+	_, err = api.UpdateStatus(ctx, c, metav1.UpdateOptions{})
+	return err
+}
+
+// claimStatus is what a claim has then.
+func claimStatus(c *resourceapi.ResourceClaim, s Shape, node string, from int) resourceapi.ResourceClaimStatus {
+	owner := c.OwnerReferences[0]
+	a := &resourceapi.AllocationResult{AllocationTimestamp: new(metav1.Now()), NodeSelector: &v1.NodeSelector{
+		NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{node}},
+		}}},
+	}}
+	for i := range s.GPUs {
+		a.Devices.Results = append(a.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+			Request: "gpu", Driver: gpuDriver, Pool: node, Device: fmt.Sprint("gpu-", from+i),
+		})
+	}
+	return resourceapi.ResourceClaimStatus{
+		Allocation: a, ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: owner.Name, UID: owner.UID}},
+	}
+}
+
 // deleteClaims removes those of a drain, whose pods are gone.
 func (b *bench) deleteClaims(ctx context.Context, drain string) error {
 	api := b.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault)

@@ -65,7 +65,7 @@ var (
 // contenders are measured in this order. The first two are what the others are
 // compared with.
 var contenders = []contender{
-	{name: "floor", only: func(s Shape) bool { return !s.Claims }}, // it gives nobody devices
+	{name: "floor"},
 	{name: "stock", program: stockProgram, profile: stockProfile},
 	{name: "stock-pinned", program: stockProgram, profile: stockProfile, dress: pin},
 	{

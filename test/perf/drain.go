@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -130,12 +131,25 @@ func (b *bench) settled(ctx context.Context, p *scheduler) (usage, error) {
 	return last, err
 }
 
-// bindAll posts one binding after another, as many at a time as the bench's clients.
+// bindAll posts one binding after another, as many at a time as the bench's clients, each after what its pod's claim has.
 func (b *bench) bindAll(ctx context.Context, pods []*v1.Pod, s Shape) error {
+	var claims map[string]*resourceapi.ResourceClaim
+	if s.Claims {
+		var err error
+		if claims, err = b.claimsOf(ctx, pods[0].Labels[perfLabel]); err != nil {
+			return err
+		}
+	}
 	return inParallel(ctx, len(pods), func(i int) error {
+		name, node := pods[i].Name, nodeOf(i, s)
+		if c := claims[name]; c != nil {
+			if err := b.allocate(ctx, c, s, node, i%(gpusPerNode/s.GPUs)*s.GPUs); err != nil {
+				return err
+			}
+		}
 		return b.binder.CoreV1().Pods(pods[i].Namespace).Bind(ctx, &v1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: pods[i].Name},
-			Target:     v1.ObjectReference{Kind: "Node", Name: nodeOf(i, s)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: name},
+			Target:     v1.ObjectReference{Kind: "Node", Name: node},
 		}, metav1.CreateOptions{})
 	})
 }
