@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -41,6 +42,10 @@ type Options struct {
 }
 
 const defaultBindings = 48
+
+// longest is how long a pod keeps a slot while its claims are written. Who is not done by then waits for somebody else: for
+// a volume, or a driver that makes devices ready.
+const longest = time.Second
 
 // ahead is how many bindings may be under way or wait, for each that may be under way,
 // before the scheduler goes on to the next pod: each holds a goroutine and its stack. It is
@@ -109,6 +114,34 @@ func bindsItself(p framework.Framework) bool {
 	return false
 }
 
+// turnKey is where a cycle keeps the turn that a pod had when its claims were written.
+const turnKey = fwk.StateKey("pace.turn")
+
+// RunPreBindPlugins implements framework.Framework. What is written of a pod's claims is a part of its binding: two requests a
+// claim. Without a slot those of the whole backlog would be under way before anybody is bound.
+func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if p.bare || len(pod.Spec.ResourceClaims) == 0 {
+		return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
+	}
+	t := p.lane.slots.turn(corev1helpers.PodPriority(pod))
+	state.Write(turnKey, t)
+	p.lane.late.begin()
+	p.lane.queue.enter()
+	if err := p.lane.slots.acquire(ctx, t); err != nil {
+		p.lane.queue.leave()
+		p.lane.late.end()
+		return fwk.AsStatus(context.Cause(ctx)) // it may have been preempted
+	}
+	leave := sync.OnceFunc(func() {
+		p.lane.slots.release()
+		p.lane.queue.leave()
+		p.lane.late.end()
+	})
+	defer leave()
+	defer time.AfterFunc(longest, leave).Stop()
+	return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
+}
+
 // RunBindPlugins implements framework.Framework. The most important is first, then who came first.
 func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.lane.late.begin()
@@ -116,12 +149,22 @@ func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod 
 	if !p.bare {
 		p.lane.queue.enter()
 		defer p.lane.queue.leave()
-		if err := p.lane.slots.acquire(ctx, corev1helpers.PodPriority(pod)); err != nil {
+		if err := p.lane.slots.acquire(ctx, p.turn(state, pod)); err != nil {
 			return fwk.AsStatus(err)
 		}
 		defer p.lane.slots.release()
 	}
 	return p.Framework.RunBindPlugins(ctx, state, pod, node)
+}
+
+// turn is a pod's: if it has claims, the turn that it had with them, so that it is bound before claims of others are written.
+func (p *profile) turn(state fwk.CycleState, pod *v1.Pod) turn {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		if had, err := state.Read(turnKey); err == nil {
+			return had.(turn)
+		}
+	}
+	return p.lane.slots.turn(corev1helpers.PodPriority(pod))
 }
 
 // EventRecorder implements framework.Framework.

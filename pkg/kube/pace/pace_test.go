@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,6 +27,7 @@ import (
 type world struct {
 	framework.Framework
 	took  time.Duration
+	ahead time.Duration // how long what comes before the binding takes; 0 is as long as that
 	began time.Time
 
 	mu   sync.Mutex
@@ -38,6 +40,12 @@ func (w *world) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.said = append(w.said, fmt.Sprintf("%v ", time.Since(w.began))+fmt.Sprintf(format, args...))
+}
+
+func (w *world) RunPreBindPlugins(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
+	time.Sleep(cmp.Or(w.ahead, w.took))
+	w.say("claims of %s", pod.Name)
+	return nil
 }
 
 func (w *world) RunBindPlugins(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
@@ -89,6 +97,80 @@ func bind(ctx context.Context, p *profile, names ...string) {
 	}
 }
 
+// bindWithClaims binds pods that have claims, as the scheduler does.
+func bindWithClaims(ctx context.Context, p *profile, names ...string) {
+	for _, name := range names {
+		go func() {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{ResourceClaims: []v1.PodResourceClaim{{Name: "gpu"}}}}
+			state := framework.NewCycleState()
+			if s := p.RunPreBindPlugins(ctx, state, pod, "node"); s.IsSuccess() {
+				p.RunBindPlugins(ctx, state, pod, "node")
+			}
+		}()
+		synctest.Wait()
+	}
+}
+
+// TestClaimsKeepInLane: what is written of claims takes slots as bindings do, and who has what it claims is bound before others
+// are given theirs, but for one who gets the slot at that moment.
+func TestClaimsKeepInLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &world{took: time.Second, ahead: time.Second - time.Millisecond, began: time.Now()}
+		p := paced(ctx, w, 1, EventOptions{}, false)
+		bindWithClaims(ctx, p, "a", "b", "c")
+		w.after(500 * time.Millisecond)
+		require.True(t, p.lane.Busy(), "events wait, and what is less urgent")
+		require.Equal(t, []string{
+			"999ms claims of a", "1.998s claims of b", "2.998s bound a", "3.998s bound b", "4.997s claims of c", "5.997s bound c",
+		}, w.after(10*time.Second))
+		requireIdle(t, p.lane, 1)
+	})
+}
+
+// TestWhoWaitsForOthersHoldsNoSlot: a driver that makes devices ready may take minutes.
+func TestWhoWaitsForOthersHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &world{took: time.Second, ahead: time.Minute, began: time.Now()}
+		p := paced(ctx, w, 1, EventOptions{}, false)
+		bindWithClaims(ctx, p, "slow")
+		bind(ctx, p, "b")
+		require.Equal(t, []string{"2s bound b", "2s Scheduled: b"}, w.after(30*time.Second))
+		requireIdle(t, p.lane, 1)
+		require.Equal(t, []string{"1m0s claims of slow", "1m1s bound slow"}, w.after(time.Minute)[2:])
+		requireIdle(t, p.lane, 1)
+	})
+}
+
+// TestClaimsEndWithTheContext: who gives up while it waits for a slot has none afterwards.
+func TestClaimsEndWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &world{took: 900 * time.Millisecond, began: time.Now()}
+		p := paced(ctx, w, 1, EventOptions{}, false)
+		bindWithClaims(ctx, p, "a", "b")
+		cancel()
+		require.Equal(t, []string{"900ms claims of a", "1.8s bound a"}, w.after(10*time.Second))
+		requireIdle(t, p.lane, 1)
+	})
+}
+
+// requireIdle says that nobody binds or waits, and that n slots are free.
+func requireIdle(t *testing.T, l *Lane, n int) {
+	t.Helper()
+	require.False(t, l.Busy())
+	l.slots.mu.Lock()
+	defer l.slots.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	require.Equal(t, n, l.slots.free)
+	require.Empty(t, l.slots.line)
+	require.Zero(t, l.queue.long)
+}
+
 // TestTheMostImportantOvertake: a critical pod waits for the bindings that are under way, and for
 // none of those that wait for their turn.
 func TestTheMostImportantOvertake(t *testing.T) {
@@ -116,11 +198,11 @@ func TestTheMostImportantOvertake(t *testing.T) {
 func TestWhoGivesUpHoldsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slots{free: 1}
-		require.NoError(t, s.acquire(t.Context(), 0))
+		require.NoError(t, s.acquire(t.Context(), s.turn(0)))
 		ctx, cancel := context.WithCancel(t.Context())
 		var gaveUp, last error
-		go func() { gaveUp = s.acquire(ctx, 9) }()
-		go func() { last = s.acquire(t.Context(), 0); s.release() }()
+		go func() { gaveUp = s.acquire(ctx, s.turn(9)) }()
+		go func() { last = s.acquire(t.Context(), s.turn(0)); s.release() }()
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
@@ -131,10 +213,10 @@ func TestWhoGivesUpHoldsNoSlot(t *testing.T) {
 		require.Equal(t, 1, s.free)
 		require.Empty(t, s.line)
 
-		require.NoError(t, s.acquire(t.Context(), 0))
+		require.NoError(t, s.acquire(t.Context(), s.turn(0)))
 		ctx, cancel = context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- s.acquire(ctx, 0) }()
+		go func() { done <- s.acquire(ctx, s.turn(0)) }()
 		synctest.Wait()
 		s.release() // it may choose
 		cancel()

@@ -5,6 +5,8 @@ import (
 	"container/heap"
 	"context"
 	"sync"
+
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // slots are how many bindings may be under way. Of those that wait for one the most important
@@ -17,24 +19,39 @@ type slots struct {
 	asked int64
 }
 
-// waiter is somebody who waits for a slot.
-type waiter struct {
+// turn is when somebody's turn is among those who wait.
+type turn struct {
 	priority int32
 	came     int64
-	ready    chan struct{} // closed when it has one
-	at       int           // in the line; -1 once it has left
+}
+
+// Clone implements fwk.StateData.
+func (t turn) Clone() fwk.StateData { return t }
+
+// waiter is somebody who waits for a slot.
+type waiter struct {
+	turn
+	ready chan struct{} // closed when it has one
+	at    int           // in the line; -1 once it has left
+}
+
+// turn is that of somebody who comes now.
+func (s *slots) turn(priority int32) turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	return turn{priority, s.asked}
 }
 
 // acquire takes a slot; the error is that of a context that ends before there is one.
-func (s *slots) acquire(ctx context.Context, priority int32) error {
+func (s *slots) acquire(ctx context.Context, t turn) error {
 	s.mu.Lock()
 	if s.free > 0 && len(s.line) == 0 {
 		s.free--
 		s.mu.Unlock()
 		return nil
 	}
-	s.asked++
-	w := &waiter{priority: priority, came: s.asked, ready: make(chan struct{})}
+	w := &waiter{turn: t, ready: make(chan struct{})}
 	heap.Push(&s.line, w)
 	s.mu.Unlock()
 	select {
