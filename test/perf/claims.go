@@ -88,6 +88,9 @@ func (b *bench) allocate(ctx context.Context, c *resourceapi.ResourceClaim, s Sh
 	return err
 }
 
+// deviceOf is the first device of a pod on the node of nodeOf.
+func deviceOf(i int, s Shape) int { return i % (gpusPerNode / s.GPUs) * s.GPUs }
+
 // claimStatus is what a claim has then.
 func claimStatus(c *resourceapi.ResourceClaim, s Shape, node string, from int) resourceapi.ResourceClaimStatus {
 	owner := c.OwnerReferences[0]

@@ -143,7 +143,7 @@ func (b *bench) bindAll(ctx context.Context, pods []*v1.Pod, s Shape) error {
 	return inParallel(ctx, len(pods), func(i int) error {
 		name, node := pods[i].Name, nodeOf(i, s)
 		if c := claims[name]; c != nil {
-			if err := b.allocate(ctx, c, s, node, i%(gpusPerNode/s.GPUs)*s.GPUs); err != nil {
+			if err := b.allocate(ctx, c, s, node, deviceOf(i, s)); err != nil {
 				return err
 			}
 		}

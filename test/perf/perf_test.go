@@ -72,6 +72,22 @@ func TestCheckClaims(t *testing.T) {
 	require.Equal(t, []string{"a-0 has 0 devices"}, wrongDevices(s, []resourceapi.ResourceClaim{*claimOf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-0"}}, s)}, all))
 }
 
+// TestFloorClaims: the floor gives everybody devices of his node, and none twice.
+func TestFloorClaims(t *testing.T) {
+	for _, s := range []Shape{{Gangs: 4, Pods: 8, GPUs: 1, Claims: true}, {Gangs: 3, Pods: 4, GPUs: 2, Claims: true}, {Gangs: 2, Pods: 2, GPUs: 8, Claims: true}} {
+		all := &seen{places: map[string]place{}}
+		var given []resourceapi.ResourceClaim
+		for i, p := range s.pods("d", s.gangs("d")) {
+			c := claimOf(p, s)
+			c.Status = claimStatus(c, s, nodeOf(i, s), deviceOf(i, s))
+			require.Equal(t, p.Name, c.Status.ReservedFor[0].Name)
+			given = append(given, *c)
+			all.places[p.Name] = place{node: nodeOf(i, s)}
+		}
+		require.Empty(t, wrongDevices(s, given, all), s)
+	}
+}
+
 func TestTimes(t *testing.T) {
 	began := time.Now()
 	after := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
