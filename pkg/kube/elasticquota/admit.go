@@ -94,7 +94,7 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 	for _, m := range slices.Concat(needed, surplus) {
 		a.Priority = min(a.Priority, convert.Priority(group.Pods[m.Pod]))
 	}
-	pays := r.payers()
+	pays := r.payers(needed...)
 	for _, m := range needed {
 		w := r.want(group.Pods[m.Pod], pays)
 		if last := len(a.Need) - 1; last >= 0 && a.Need[last].Quota == w.Quota && a.Need[last].Fixed == w.Fixed && maps.Equal(a.Need[last].Asks, w.Asks) {

@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
@@ -116,14 +117,19 @@ func (r *Room) asks(p *v1.Pod, pays func(claimName) bool) quota.List {
 	return l
 }
 
-// payers says who of those who are yet to be admitted pays for a claim of which nobody has anything: the first one who is asked
-// about.
-func (r *Room) payers() func(quota string) func(claimName) bool {
+// payers says who of some pods pays for a claim of which nobody else has anything: the first one who is asked about. but are those among
+// them who have a place.
+func (r *Room) payers(but ...gang.Member) func(quota string) func(claimName) bool {
 	paid := map[drawn]bool{}
+	has := map[string]bool{}
+	for _, m := range but {
+		has[m.Pod] = true
+	}
 	return func(quotaName string) func(claimName) bool {
 		return func(c claimName) bool {
 			d := drawn{c, quotaName}
-			if by := r.pods[r.devices.pays[d]]; paid[d] || by != nil && by.state != quota.Waits {
+			by := r.devices.pays[d]
+			if p := r.pods[by]; paid[d] || p != nil && p.state != quota.Waits && !has[by] {
 				return false
 			}
 			paid[d] = true
