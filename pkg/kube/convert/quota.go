@@ -130,7 +130,9 @@ func (q *Quota) amounts(where string, all map[string]any) quota.List {
 			q.wrong("%s.%s: %v is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
 			continue
 		}
-		l[name] = amount(name, n)
+		if l[name] = amount(name, n); n.Sign() < 0 {
+			q.wrong("%s.%s: %v is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
+		}
 	}
 	return l
 }
@@ -203,15 +205,51 @@ func Requests(pod *v1.Pod) quota.List {
 func AddDevices(l quota.List, claim *resourceapi.DeviceClaim) {
 	for _, request := range claim.Requests {
 		if e := request.Exactly; e != nil {
-			l[quotaOfClass(e.DeviceClassName)] += devices(e.AllocationMode, e.Count)
+			l[QuotaOfClass(e.DeviceClassName)] += devices(e.AllocationMode, e.Count)
 		}
 		most := quota.List{}
 		for _, sub := range request.FirstAvailable {
-			name := quotaOfClass(sub.DeviceClassName)
+			name := QuotaOfClass(sub.DeviceClassName)
 			most[name] = max(most[name], devices(sub.AllocationMode, sub.Count))
 		}
 		for name, n := range most {
 			l[name] += n
+		}
+	}
+}
+
+// UnsureDevices are the names under which quotas count more devices than a claim may take, or some that others may have, too: all that a node
+// has, requests that may be met in several ways, and administrators' access.
+func UnsureDevices(claim *resourceapi.DeviceClaim) (names []string) {
+	for _, request := range claim.Requests {
+		if e := request.Exactly; e != nil && (e.AllocationMode == resourceapi.DeviceAllocationModeAll || e.AdminAccess != nil && *e.AdminAccess) {
+			names = append(names, QuotaOfClass(e.DeviceClassName))
+		}
+		for _, sub := range request.FirstAvailable {
+			if len(request.FirstAvailable) > 1 || sub.AllocationMode == resourceapi.DeviceAllocationModeAll {
+				names = append(names, QuotaOfClass(sub.DeviceClassName))
+			}
+		}
+	}
+	return names
+}
+
+// DevicesOf are the names under which quotas count the devices that a claim asks for.
+func DevicesOf(claim *resourceapi.DeviceClaim) []string {
+	l := quota.List{}
+	AddDevices(l, claim)
+	return slices.Sorted(maps.Keys(l))
+}
+
+// AddExtended adds the devices that a pod takes under the name of an extended resource to what it takes of its quota; backs says which class
+// has a name. One that is bound has them of its node's kubelet if no claim was made for it.
+func AddExtended(l quota.List, pod *v1.Pod, backs func(resource string) string) {
+	if pod.Spec.NodeName != "" && pod.Status.ExtendedResourceClaimStatus == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		if class := backs(name); class != "" && l[name] > 0 {
+			l[QuotaOfClass(class)] += l[name]
 		}
 	}
 }
@@ -221,7 +259,8 @@ func ClassOfQuota(name string) (class string, is bool) {
 	return strings.CutSuffix(name, v1.ResourceClaimsPerClass)
 }
 
-func quotaOfClass(name string) string { return name + v1.ResourceClaimsPerClass }
+// QuotaOfClass is the name under which quotas count the devices of a class.
+func QuotaOfClass(name string) string { return name + v1.ResourceClaimsPerClass }
 
 func devices(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 	if mode == resourceapi.DeviceAllocationModeAll {

@@ -1,9 +1,12 @@
 package elasticquota
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
@@ -21,6 +24,7 @@ type classes struct {
 	classes resourcelisters.DeviceClassLister
 	cel     *cel.Cache
 	known   map[string]counted // by slice
+	backs   map[string]string  // by extended resource, the class that has it
 }
 
 // counted is how many devices of a slice are of each class; fewer than none if that cannot be said.
@@ -46,15 +50,58 @@ func (r *Room) hearClasses(of resourceinformers.Interface) error {
 			r.changed()
 		}
 	}
-	for _, informer := range []toolscache.SharedIndexInformer{of.ResourceSlices().Informer(), of.DeviceClasses().Informer()} {
+	hear := func(informer toolscache.SharedIndexInformer, changed func()) error {
 		_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
 		})
-		if err != nil {
-			return err
+		return err
+	}
+	return errors.Join(hear(of.ResourceSlices().Informer(), changed), hear(of.DeviceClasses().Informer(), func() {
+		r.setBacks()
+		changed()
+	}))
+}
+
+// setBacks finds out which classes have extended resources, and counts those pods anew that ask for some: of several classes the newest has it,
+// as for the API server.
+func (r *Room) setBacks() {
+	all, err := r.classes.classes.List(everything)
+	if err != nil {
+		return // an informer's store has no errors
+	}
+	slices.SortFunc(all, func(a, b *resourceapi.DeviceClass) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
+	})
+	backs := map[string]string{}
+	for _, class := range all {
+		if name := class.Spec.ExtendedResourceName; name != nil {
+			backs[*name] = class.Name
 		}
 	}
-	return nil
+	r.mu.Lock()
+	same := maps.Equal(backs, r.classes.backs)
+	if r.classes.backs = backs; same || !r.Active() {
+		r.mu.Unlock()
+		return
+	}
+	for _, k := range sorted(r.pods) {
+		if r.wild {
+			r.pods[k].asks = nil // it is looked at with the tree
+		} else {
+			r.put(r.pods[k])
+		}
+	}
+	r.totals()
+	r.mu.Unlock()
+	r.changed()
+}
+
+// backing is the class that has an extended resource; "" if none has it.
+func (c *classes) backing(name string) string {
+	if class, is := strings.CutPrefix(name, resourceapi.ResourceDeviceClassPrefix); is {
+		return class
+	}
+	return c.backs[name]
 }
 
 // named are the classes among what quotas name, by that name.

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
@@ -24,6 +25,38 @@ type devices struct {
 	templates resourcelisters.ResourceClaimTemplateLister
 	users     map[claimName]map[string]bool // pods by what they name
 	pays      map[drawn]string              // by claim and quota, the pod
+	unsure    unsure
+}
+
+// unsure are the classes of which somebody may have less than quotas count for him: there is no telling then how much is free.
+type unsure struct {
+	by  map[any][]string // by pod, and by claim that pods of several quotas share
+	all map[string]int   // how many there are of them
+}
+
+// set says whether other classes are unsure than before, since one pod or claim has these of them.
+func (u *unsure) set(by any, names []string) (changed bool) {
+	was := u.by[by]
+	if slices.Equal(was, names) {
+		return false
+	}
+	if u.by == nil {
+		u.by, u.all = map[any][]string{}, map[string]int{}
+	}
+	if u.by[by] = names; len(names) == 0 {
+		delete(u.by, by)
+	}
+	for _, n := range names {
+		u.all[n]++
+		changed = changed || u.all[n] == 1
+	}
+	for _, n := range was {
+		if u.all[n]--; u.all[n] == 0 {
+			delete(u.all, n)
+			changed = true
+		}
+	}
+	return changed
 }
 
 // claimName names a claim, or a template of claims.
@@ -38,7 +71,7 @@ type drawn struct {
 	quota string
 }
 
-// hearDevices has the room hear of claims and templates. What they ask for never changes.
+// hearDevices has the room hear of claims and templates. What they ask for never changes, but for one that was made anew while nobody looked.
 func (r *Room) hearDevices(of resourceinformers.Interface) error {
 	r.devices.claims, r.devices.templates = of.ResourceClaims().Lister(), of.ResourceClaimTemplates().Lister()
 	hear := func(template bool) toolscache.ResourceEventHandler {
@@ -50,13 +83,28 @@ func (r *Room) hearDevices(of resourceinformers.Interface) error {
 				r.setClaim(claimName{template, m.GetNamespace(), m.GetName()})
 			}
 		}
-		return toolscache.ResourceEventHandlerFuncs{AddFunc: heard, DeleteFunc: heard}
+		return toolscache.ResourceEventHandlerFuncs{AddFunc: heard, DeleteFunc: heard, UpdateFunc: func(old, o any) {
+			if !equality.Semantic.DeepEqual(asksOf(old), asksOf(o)) {
+				heard(o)
+			}
+		}}
 	}
 	if _, err := of.ResourceClaims().Informer().AddEventHandler(hear(false)); err != nil {
 		return err
 	}
 	_, err := of.ResourceClaimTemplates().Informer().AddEventHandler(hear(true))
 	return err
+}
+
+// asksOf is what a claim asks for, or a template of claims.
+func asksOf(o any) *resourceapi.DeviceClaim {
+	switch o := o.(type) {
+	case *resourceapi.ResourceClaim:
+		return &o.Spec.Devices
+	case *resourceapi.ResourceClaimTemplate:
+		return &o.Spec.Spec.Devices
+	}
+	return nil
 }
 
 // setClaim hears that a claim or a template is there, or has gone.
@@ -109,6 +157,7 @@ func (r *Room) asks(p *v1.Pod, pays func(claimName) bool) quota.List {
 			convert.AddDevices(l, asks)
 		}
 	}
+	convert.AddExtended(l, p, r.classes.backing)
 	words := convert.Quantities(l)
 	if known, ok := r.lists[words]; ok {
 		return known
@@ -151,9 +200,13 @@ func (r *Room) use(p *pod) {
 		}
 	}
 	p.names, p.draws = nil, nil
+	var unsure []string
 	for i := range p.Spec.ResourceClaims {
-		names, shared, _ := r.devices.of(p.Pod, &p.Spec.ResourceClaims[i])
+		names, shared, asks := r.devices.of(p.Pod, &p.Spec.ResourceClaims[i])
 		p.names = append(p.names, names...)
+		if asks != nil && p.counts {
+			unsure = append(unsure, convert.UnsureDevices(asks)...)
+		}
 		if shared && len(names) > 0 && p.counts {
 			p.draws = append(p.draws, drawn{names[0], p.quota})
 		}
@@ -166,9 +219,37 @@ func (r *Room) use(p *pod) {
 			r.devices.users[n][k] = true
 		}
 	}
+	r.doubt(k, unsure)
 	for _, d := range slices.Concat(was, p.draws) {
 		r.elect(d, p)
+		r.cross(d.claim)
 	}
+}
+
+// doubt notes of which classes a pod may have less than it is counted for, or a claim.
+func (r *Room) doubt(by any, names []string) {
+	if r.devices.unsure.set(by, names) {
+		r.totals()
+	}
+}
+
+// cross notes whether pods of several quotas share a claim, in each of which it counts, so that it counts more than once in all.
+func (r *Room) cross(c claimName) {
+	of := map[string]bool{}
+	for k := range r.devices.users[c] {
+		for _, d := range r.pods[k].draws {
+			if d.claim == c {
+				of[d.quota] = true
+			}
+		}
+	}
+	var names []string
+	if len(of) > 1 {
+		if is, err := r.devices.claims.ResourceClaims(c.namespace).Get(c.name); err == nil {
+			names = convert.DevicesOf(&is.Spec.Devices)
+		}
+	}
+	r.doubt(c, names)
 }
 
 // forget has others pay for what a pod's claims are, since the book knows it no more.

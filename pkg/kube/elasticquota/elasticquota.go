@@ -145,7 +145,7 @@ func (r *Room) activate() {
 	r.claims, r.revoke = map[gang.Ref]string{}, revocations{}
 	r.pods, r.later, r.lists = map[string]*pod{}, map[string]bool{}, map[string]quota.List{}
 	r.going, r.afters = map[string]bool{}, afters{}
-	r.devices.users, r.devices.pays = map[claimName]map[string]bool{}, map[drawn]string{}
+	r.devices.users, r.devices.pays, r.devices.unsure = map[claimName]map[string]bool{}, map[drawn]string{}, unsure{}
 	if !is {
 		r.ended = true // whoever was refused may start: see tell
 		return

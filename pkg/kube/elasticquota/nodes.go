@@ -102,6 +102,12 @@ func (r *Room) asked() *quota.Book {
 	var known quota.List
 	if len(named) > 0 {
 		known = r.classes.total(named, func(node string) bool { return r.nodes.known[node] != nil })
+		maps.DeleteFunc(known, func(name string, _ int64) bool { return r.devices.unsure.all[name] > 0 })
+		for resource, class := range r.classes.backs {
+			if r.nodes.sum[resource] > 0 { // whoever asks for it may have it of kubelets
+				delete(known, convert.QuotaOfClass(class))
+			}
+		}
 		maps.Copy(all, known)
 	}
 	for _, p := range r.pods {
@@ -115,7 +121,7 @@ func (r *Room) asked() *quota.Book {
 	maps.DeleteFunc(all, func(name string, _ int64) bool { // how much there is of it cannot be said, so that nothing limits it
 		_, of := named[name]
 		_, is := known[name]
-		return of && !is
+		return of && !is || r.classes.backing(name) != ""
 	})
 	tops := map[string]quota.List{scheduling.RootQuota: all}
 	for _, o := range r.objects {

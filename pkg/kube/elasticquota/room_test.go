@@ -401,7 +401,7 @@ func TestNotes(t *testing.T) {
 	w.declare("bad max=8")
 	require.Empty(t, w.notes)
 	w.declare("bad max=-8")
-	require.Equal(t, []string{"QuotaNotUsable: max of cpu, -8000, is negative"}, w.notes)
+	require.Equal(t, []string{"QuotaNotUsable: spec.max.cpu: -8 is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi"}, w.notes)
 }
 
 // What a gang that starves asks for is kept from others as long as it does.
