@@ -26,7 +26,8 @@ const (
 	UnknownKey           = "UnknownKey"    // somebody meant something by it
 	QuotaNotFound        = "QuotaNotFound" // a pod names it
 	QuotaNotUsable       = "QuotaNotUsable"
-	QuotaRevoked         = "QuotaRevoked" // gangs leave that a quota has had too much with for long
+	QuotaRevoked         = "QuotaRevoked"    // gangs leave that a quota has had too much with for long
+	QuotaNotRevoked      = "QuotaNotRevoked" // they would, and disruption budgets forbid it
 )
 
 // takeNotes returns the notes on a gang that people have not been told, and counts

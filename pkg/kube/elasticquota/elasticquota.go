@@ -72,6 +72,8 @@ type Room struct {
 	// Together are the pods that have a place and that leave with a member of a gang; Leaves says whether a pod was asked to leave.
 	Together func(pod *v1.Pod) []*v1.Pod
 	Leaves   func(pod *v1.Pod) bool
+	// Violated are the PodDisruptionBudgets that do not allow some pods to leave; nil is none.
+	Violated func(pods []*v1.Pod) []string
 	// Departs says whether a pod that is seen leaving is to be gone within a time. Unseen are those who are to leave as fast and are not seen
 	// leaving: whose leaving the API server has taken, and others. nil is nobody.
 	Departs func(pod *v1.Pod, within time.Duration) bool

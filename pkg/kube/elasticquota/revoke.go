@@ -29,6 +29,7 @@ type revocations struct {
 	over   map[string]time.Time // quotas, and since when
 	waits  map[string]waiter    // by gang, who was tried, and has no place yet
 	spent  map[string]bool      // gangs for which others have left, and which have not started since: nobody else does
+	barred map[string]string    // gangs for which nobody leaves since budgets forbid it, and what was said of that
 }
 
 // waiter is what a gang has asked for.
@@ -49,6 +50,7 @@ func (v *revocations) asks(a quota.Ask, pod *v1.Pod) {
 func (v *revocations) started(gang string) {
 	delete(v.waits, gang)
 	delete(v.spent, gang)
+	delete(v.barred, gang)
 }
 
 // Revoke returns who is to leave now, if the arguments have it that quotas are watched; nil is nobody. It is to be asked again and again.
@@ -79,7 +81,7 @@ func (r *Room) RevokesLater() bool {
 	for name := range r.revoke.over {
 		all[name] = !leaving[name]
 	}
-	_, gone := r.chooseRevoked(all)
+	_, gone, _ := r.chooseRevoked(all, r.Violated)
 	return len(gone) > 0
 }
 
@@ -93,8 +95,9 @@ func (r *Room) revokeAt(now time.Time) *Revocation {
 	if len(late) == 0 {
 		return nil
 	}
-	by, gone := r.chooseRevoked(late)
+	by, gone, forbidden := r.chooseRevoked(late, r.Violated)
 	if len(gone) == 0 {
+		r.noteBarred(late, forbidden)
 		return nil
 	}
 	if r.revoke.spent == nil {
@@ -103,13 +106,50 @@ func (r *Room) revokeAt(now time.Time) *Revocation {
 	r.revoke.spent[by.ask.Gang] = true
 	out := &Revocation{Gone: gone, For: by.pod}
 	from := r.quotasOf(gone)
-	out.Why = fmt.Sprintf("quota %s has had more than it is entitled to for %s, which %s of quota %s waits for",
-		strings.Join(from, ", "), r.args.Delay, plain([]string{by.ask.Gang})[0], strings.Join(r.quotasOf([]*v1.Pod{by.pod}), ", "))
+	out.Why = r.whyRevoked(from, by)
 	for _, name := range from {
 		r.revoke.over[name] = now // once more as long, before others do
 		r.noteRevoked(name, out)
 	}
 	return out
+}
+
+func (r *Room) whyRevoked(from []string, by waiter) string {
+	return fmt.Sprintf("quota %s has had more than it is entitled to for %s, which %s of quota %s waits for",
+		strings.Join(from, ", "), r.args.Delay, plain([]string{by.ask.Gang})[0], strings.Join(r.quotasOf([]*v1.Pod{by.pod}), ", "))
+}
+
+// noteBarred has people told, once, that nobody leaves of quotas that are late, since disruption budgets forbid it.
+func (r *Room) noteBarred(late map[string]bool, forbidden []string) {
+	if len(forbidden) == 0 {
+		return
+	}
+	by, gone, _ := r.chooseRevoked(late, nil)
+	if len(gone) == 0 {
+		return
+	}
+	from := r.quotasOf(gone)
+	message := fmt.Sprintf("%s: nobody leaves as long as PodDisruptionBudgets do not allow it: %s", r.whyRevoked(from, by), strings.Join(forbidden, ", "))
+	if r.revoke.barred[by.ask.Gang] == message {
+		return
+	}
+	if r.revoke.barred == nil {
+		r.revoke.barred = map[string]string{}
+	}
+	r.revoke.barred[by.ask.Gang] = message
+	for _, name := range from {
+		r.noteQuota(name, cache.Note{Warning: true, Reason: cache.QuotaNotRevoked, Message: message})
+	}
+}
+
+// noteQuota has people told about a quota's object.
+func (r *Room) noteQuota(name string, n cache.Note) {
+	for _, k := range sorted(r.objects) {
+		if o := r.objects[k]; o.Name == name {
+			n.About = o.about
+			r.notes = append(r.notes, n)
+		}
+	}
 }
 
 // noteRevoked has people told on a quota's object.
@@ -120,11 +160,7 @@ func (r *Room) noteRevoked(name string, what *Revocation) {
 	}
 	slices.Sort(gangs)
 	message := fmt.Sprintf("%s: %s with %d %s leave", what.Why, strings.Join(plain(slices.Compact(gangs)), ", "), len(what.Gone), plural("pod", len(what.Gone)))
-	for _, k := range sorted(r.objects) {
-		if o := r.objects[k]; o.Name == name {
-			r.notes = append(r.notes, cache.Note{About: o.about, Reason: cache.QuotaRevoked, Message: message})
-		}
-	}
+	r.noteQuota(name, cache.Note{Reason: cache.QuotaRevoked, Message: message})
 }
 
 // late are the quotas that have had too much for long enough. As long as somebody of one is leaving it is not.
@@ -163,10 +199,11 @@ func (r *Room) leaves(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil || r.Leaves != nil && r.Leaves(p)
 }
 
-// chooseRevoked is who leaves of some quotas, and for whom: for the most important of those who wait.
-func (r *Room) chooseRevoked(from map[string]bool) (by waiter, gone []*v1.Pod) {
+// chooseRevoked is who leaves of some quotas, and for whom: for the most important of those who wait. violated are the disruption budgets that do
+// not allow pods to leave; nil is none ever. forbidden are those that keep somebody.
+func (r *Room) chooseRevoked(from map[string]bool, violated func([]*v1.Pod) []string) (by waiter, gone []*v1.Pod, forbidden []string) {
 	if len(from) == 0 {
-		return by, nil
+		return by, nil, nil
 	}
 	var waits []waiter
 	for _, id := range sorted(r.revoke.waits) {
@@ -178,21 +215,44 @@ func (r *Room) chooseRevoked(from map[string]bool) (by waiter, gone []*v1.Pod) {
 		}
 	}
 	if len(waits) == 0 {
-		return by, nil
+		return by, nil, nil
 	}
 	slices.SortStableFunc(waits, func(a, b waiter) int { return cmp.Compare(b.ask.Priority, a.ask.Priority) })
 	pods, parties := r.parties(from)
 	sure, _ := r.leavers(forEver)
 	after := r.after(sure)
 	for _, s := range waits {
-		for _, i := range after.Reclaim(s.ask, quota.AnyPriority).Fewest(parties) {
-			gone = append(gone, pods[i]...)
-		}
+		gone, kept := fewest(after.Reclaim(s.ask, quota.AnyPriority), pods, parties, violated)
 		if len(gone) > 0 {
-			return s, gone
+			return s, gone, nil
 		}
+		forbidden = append(forbidden, kept...)
 	}
-	return by, nil
+	slices.Sort(forbidden)
+	return by, nil, slices.Compact(forbidden)
+}
+
+// fewest are those parties that leave for somebody, as disruption budgets allow: one that may not leave with those before it stays. forbidden
+// are the budgets that keep them.
+func fewest(search *quota.Reclaim, pods [][]*v1.Pod, parties []quota.Party, violated func([]*v1.Pod) []string) (gone []*v1.Pod, forbidden []string) {
+	pods, parties = slices.Clone(pods), slices.Clone(parties)
+	for {
+		stays := -1
+		gone = nil
+		for _, i := range search.Fewest(parties) {
+			gone = append(gone, pods[i]...)
+			if violated == nil || stays >= 0 {
+				continue
+			}
+			if by := violated(gone); len(by) > 0 {
+				stays, forbidden = i, append(forbidden, by...)
+			}
+		}
+		if stays < 0 {
+			return gone, forbidden
+		}
+		pods, parties = slices.Delete(pods, stays, stays+1), slices.Delete(parties, stays, stays+1)
+	}
 }
 
 // parties are who may leave of some quotas: pods without a gang, and gangs with all that leave with them. Those of the lowest priority come

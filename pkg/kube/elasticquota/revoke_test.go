@@ -92,3 +92,33 @@ func TestRevokeNobody(t *testing.T) {
 	}
 	require.Empty(t, at(3))
 }
+
+// Nobody leaves against a disruption budget: somebody else does, or nobody, which is said once.
+func TestRevokeWithinBudgets(t *testing.T) {
+	w, at := watched(t)
+	keeps := map[string]bool{"young": true}
+	w.Violated = func(pods []*v1.Pod) (names []string) {
+		for _, p := range pods {
+			if keeps[p.Name] {
+				return []string{"default/of-" + p.Name}
+			}
+		}
+		return nil
+	}
+	w.admitPod(w.pod("default/w", "b", "", "56"))
+	require.Empty(t, at(1))
+	require.Equal(t, []string{"old"}, at(121))
+
+	w, at = watched(t)
+	w.Violated = func([]*v1.Pod) []string { return []string{"default/all"} }
+	w.admitPod(w.pod("default/w", "b", "", "56"))
+	require.Empty(t, at(1))
+	require.Empty(t, at(121))
+	said := "QuotaNotRevoked: quota a has had more than it is entitled to for 2m0s, which default/w of quota b waits for: nobody leaves as long as PodDisruptionBudgets do not allow it: default/all"
+	require.Contains(t, w.notes, said)
+	told := len(w.notes)
+	require.Empty(t, at(200))
+	require.Len(t, w.notes, told)
+	w.Violated = nil
+	require.Equal(t, []string{"young"}, at(300))
+}

@@ -56,7 +56,7 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	room.Clock, room.Has, room.Serves, room.Follow, room.Note = s.options.Clock, s.Cache.HasNode, s.Cache.Serves, s.Cache.Follow, s.teller.Note
 	room.Open, room.Starves = s.Cache.Open, s.Cache.Starves
 	room.Write, room.Idle, room.Patch, room.Settle = s.Writer.DoAfter, s.teller.DoIdle, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
-	room.Together, room.Leaves = s.leaveTogether, s.Cache.Leaves
+	room.Together, room.Leaves, room.Violated = s.leaveTogether, s.Cache.Leaves, s.violated
 	room.Departs = func(pod *v1.Pod, within time.Duration) bool {
 		return s.victims.Departs(pod, s.options.Clock.Now(), within, s.Cache.Patience())
 	}
@@ -184,6 +184,14 @@ func (s *Shared) revoke() {
 	if p := s.profiles[what.For.Spec.SchedulerName]; p != nil {
 		p.Preemptor.Revoke(what.For, what.Gone, what.Why)
 	}
+}
+
+// violated are the disruption budgets that do not allow pods to leave; all profiles see the same ones.
+func (s *Shared) violated(pods []*v1.Pod) []string {
+	for _, p := range s.profiles {
+		return p.Preemptor.Violated(pods)
+	}
+	return nil
 }
 
 // RevokesLater says whether somebody is to leave if nothing changes for a while.
