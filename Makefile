@@ -126,11 +126,11 @@ bench-devices: build ## GPUs by ResourceClaims, on 512 nodes: pods a second besi
 bench-quick: build ## the same on 1,024 nodes, in about two minutes
 	$(GO) run ./test/perf -nodes 1024 -shapes 32x8,8x64 -running=false -contenders floor,stock,stock-pinned,muster
 
-bench-quality: build ## how well gangs are placed, beside the stock scheduler and Koordinator's: whole, near, with few victims; about a quarter of an hour
-	$(GO) run ./test/quality -load $(or $(LOAD),0.7) -seed $(or $(SEED),1) -json bench-quality.json
+bench-quality: build ## how well gangs are placed, beside the stock scheduler's and Koordinator's: whole, near, with few victims; remakes docs/quality.md; about forty minutes
+	$(GO) run ./test/quality -check muster -json bench-quality.json -svg docs/quality.svg -page docs/quality.md
 
-bench-quality-quick: build ## the same in about a minute, with the stock scheduler; fails on a partial gang, a broken Must or a needless victim of Muster's
-	$(GO) run ./test/quality -for 12s -contenders stock,muster -check muster
+bench-quality-quick: build ## the same in about five minutes, with the stock scheduler alone; fails on a partial gang, a broken Must or a needless victim of Muster's
+	$(GO) run ./test/quality -for 12s -seeds 1 -contenders stock,muster -check muster
 
 bench-churn: build ## what 200 gangs cost that do not fit, while pods come and go; about half an hour
 	$(GO) run ./test/perf -churn 5m -json bench-churn.json
