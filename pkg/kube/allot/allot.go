@@ -25,8 +25,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -207,6 +209,15 @@ func markOf(a *resourceapi.AllocationResult) string {
 func Ahead(c *resourceapi.ResourceClaim) bool {
 	mark, ok := c.Annotations[scheduling.AnnotationAllocatedAhead]
 	return ok && c.Status.Allocation != nil && mark == markOf(c.Status.Allocation)
+}
+
+// FindIn is Find of all claims. The error is the lister's.
+func (r *Room) FindIn(claims resourcelisters.ResourceClaimLister, ours func(of User, waits bool) bool) error {
+	all, err := claims.List(labels.Everything())
+	if err == nil {
+		r.Find(all, ours)
+	}
+	return err
 }
 
 // Find takes up claims that a process before this one may have written, for pods that are ours and wait: those that are

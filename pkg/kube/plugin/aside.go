@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -17,22 +16,11 @@ import (
 // may have been nominated who counted on it, and on somebody who has yet to leave. They do not count in
 // its cycle: it was there first, and has room.
 
-// aside are the nominations that do not count in the cycle that goes on.
-type aside struct {
-	mu  sync.Mutex
-	all map[*v1.Pod]string // the node
-}
-
 // putAside has those nominated for a member's node not count there who come beside it.
 func (s *Shared) putAside(profile framework.Framework, pod *v1.Pod, node string) {
 	for _, info := range profile.NominatedPodsForNode(node) {
 		if other := info.GetPod(); s.Cache.ComesBeside(other, pod) {
-			s.aside.mu.Lock()
-			if s.aside.all == nil {
-				s.aside.all = map[*v1.Pod]string{}
-			}
-			s.aside.all[other] = node
-			s.aside.mu.Unlock()
+			s.aside.Add(other, node)
 			s.handle.DeleteNominatedPodIfExists(other)
 		}
 	}
@@ -41,11 +29,7 @@ func (s *Shared) putAside(profile framework.Framework, pod *v1.Pod, node string)
 // putBack has them count again, where they still have their places. It is called when the member has its node or was
 // refused, and at last when the next cycle begins: one may end without a word.
 func (s *Shared) putBack(ctx context.Context) {
-	s.aside.mu.Lock()
-	all := s.aside.all
-	s.aside.all = nil
-	s.aside.mu.Unlock()
-	for pod, node := range all {
+	for pod, node := range s.aside.Take() {
 		known := s.Cache.Pod(convert.PodKey(pod))
 		if known == nil || known.UID != pod.UID {
 			continue

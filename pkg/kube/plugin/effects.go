@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -61,7 +60,7 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.quotas.Look(e.Pod)
 		case gang.Freed:
 			s.try(s.refused.Leaders())
-			s.letIn("pods without a gang", s.keptOff.take())
+			s.letIn("pods without a gang", s.keptOff.Take())
 		case cache.MemberChanged:
 			s.callSpeaker(e.Gang)
 		case cache.TopologyChanged:
@@ -101,42 +100,11 @@ func (s *Shared) check(key gang.Ref) {
 	s.Cache.Handle(gang.Checked{Group: key, Lost: group.Lost})
 }
 
-// delayed are pods without a gang that wait for something that no event tells of.
-type delayed struct {
-	mu   sync.Mutex
-	pods map[string]*v1.Pod
-}
-
-func (d *delayed) add(pod *v1.Pod) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.pods == nil {
-		d.pods = map[string]*v1.Pod{}
-	}
-	d.pods[convert.PodKey(pod)] = pod
-}
-
-// drop forgets a pod, which has a node.
-func (d *delayed) drop(pod *v1.Pod) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.pods, convert.PodKey(pod))
-}
-
-// take returns them all, and forgets them.
-func (d *delayed) take() map[string]*v1.Pod {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	pods := d.pods
-	d.pods = nil
-	return pods
-}
-
 // goOn lets the pods in that were kept back for gangs that were partially bound when this
 // process began, if nothing keeps them any longer.
 func (s *Shared) goOn() {
 	if !s.Cache.Resuming() {
-		s.letIn("delayed pods", s.resumes.take())
+		s.letIn("delayed pods", s.resumes.Take())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -27,7 +28,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	if s := fit.Beside(ctx, p.profile, state, fit.Question{Pod: pod, Node: node, Others: others}); !s.IsSuccess() {
 		if source.Of(pod).IsZero() {
-			p.keptOff.add(pod) // no event says that places are given back
+			p.keptOff.Add(convert.PodKey(pod), pod) // no event says that places are given back
 		}
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) have places held for gang "+source.Of(others[0]).String())
 	}

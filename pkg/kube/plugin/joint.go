@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -125,11 +124,9 @@ func (s *Shared) findAllotted() {
 		if !informer.Informer().HasSynced() {
 			return errors.New("not all claims are seen yet")
 		}
-		all, err := informer.Lister().List(labels.Everything())
-		if err != nil {
+		if err := s.allotted.FindIn(informer.Lister(), s.ours); err != nil {
 			return err
 		}
-		s.allotted.Find(all, s.ours)
 		s.reviewAllotted()
 		return nil
 	})

@@ -22,7 +22,7 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 	p.putBack(ctx)
 	p.Cache.Placing(pod)
 	if source.Of(pod).IsZero() {
-		p.keptOff.drop(pod)
+		p.keptOff.Drop(convert.PodKey(pod))
 	} else {
 		p.Cache.Handle(gang.Assumed{Pod: convert.PodKey(pod), UID: string(pod.UID)})
 	}

@@ -30,7 +30,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -38,6 +37,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
@@ -104,14 +104,18 @@ type Shared struct {
 	handle   fwk.Handle // of the first profile: queue and waiting pods are the same for all
 	teller   *status.Teller
 	victims  preempt.Victims
-	resumes  delayed   // until gangs that were partially bound at the start were tried
-	keptOff  delayed   // nodes, by places that are held
 	refused  wake.Room // groups that wait for something to change
 	allotted allot.Room
 	quotas   *elasticquota.Room
-	renewals renewals
-	awaited  awaited
-	aside    aside
+	// Pods without a gang that wait for something that no event tells of: that the gangs are tried that were partially bound at the start,
+	// and that a place is given back which is held.
+	resumes, keptOff wake.Kept[string, *v1.Pod]
+	// Groups that are to be tried again only to say newer words.
+	renewals wake.Kept[gang.Ref, struct{}]
+	// Groups whose places are free, and whose quotas wait for somebody to leave, with the pod that was tried for them.
+	awaited wake.Kept[gang.Ref, string]
+	// Nominations that do not count in the cycle that goes on, with their nodes.
+	aside wake.Kept[*v1.Pod, string]
 	// resume are called once, when everything was seen: with all profiles made.
 	resume  []func()
 	resumed sync.Once
@@ -307,7 +311,7 @@ func start(ctx context.Context, o Options, f *family, args config.Args, h fwk.Ha
 	}
 	s.resume = append(s.resume, s.findAllotted)
 	s.teller.About(s.Cache)
-	s.Meter.About(s.Cache, fit.Runs, nodeOf(h.SharedInformerFactory().Core().V1().Pods().Lister()))
+	s.Meter.About(s.Cache, fit.Runs, status.NodesOf(h.SharedInformerFactory().Core().V1().Pods().Lister()))
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}
@@ -317,15 +321,4 @@ func start(ctx context.Context, o Options, f *family, args config.Args, h fwk.Ha
 		o.Started(s)
 	}
 	return s, nil
-}
-
-// nodeOf says where pods are.
-func nodeOf(pods corelisters.PodLister) status.NodeOf {
-	return func(p *v1.Pod) (node string, there bool) {
-		is, err := pods.Pods(p.Namespace).Get(p.Name)
-		if err != nil || is.UID != p.UID {
-			return "", false
-		}
-		return is.Spec.NodeName, true
-	}
 }

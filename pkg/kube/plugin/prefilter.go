@@ -3,7 +3,6 @@ package plugin
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -75,7 +74,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	p.keepAgain(ctx, nodes)
 	if !IsMember(pod) {
 		if p.Cache.Resuming() {
-			p.resumes.add(pod)
+			p.resumes.Add(convert.PodKey(pod), pod)
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when this scheduler began")
 		}
 		if p.Preemptor.Holds(pod) {
@@ -112,7 +111,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 		return &cycle{why: "the pod was deleted and made again meanwhile"} // its place is the new one's
 	}
 	p.refused.Begin(p.Cache.GroupKey(pod), convert.PodKey(pod))
-	renews := p.renewals.take(p.Cache.GroupKey(pod))
+	renews := p.renewals.Drop(p.Cache.GroupKey(pod))
 	p.Meter.Cycle(p.Cache.GroupKey(pod))
 	if node, confirmed := p.Cache.Place(pod); confirmed && node != "" {
 		return p.take(pod, "")
@@ -219,36 +218,12 @@ func (p *Plugin) steadily(group gang.Ref, why status.Said, speaker *v1.Pod) stat
 	words, later := p.teller.Refused(group, why)
 	if later > 0 {
 		p.Writer.DoAfter("refusal of "+group.ID(), later, func(context.Context) error {
-			p.renewals.add(group)
+			p.renewals.Add(group, struct{}{})
 			p.handle.Activate(klog.Background(), map[string]*v1.Pod{convert.PodKey(speaker): speaker})
 			return nil
 		})
 	}
 	return words
-}
-
-// renewals are the groups that are to be tried again only to say newer words.
-type renewals struct {
-	mu     sync.Mutex
-	groups map[gang.Ref]bool
-}
-
-func (r *renewals) add(group gang.Ref) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.groups == nil {
-		r.groups = map[gang.Ref]bool{}
-	}
-	r.groups[group] = true
-}
-
-// take says whether a group is one of them, and forgets it.
-func (r *renewals) take(group gang.Ref) (is bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	is = r.groups[group]
-	delete(r.groups, group)
-	return is
 }
 
 // take sends a member to its place in a plan that is being carried out. It may have

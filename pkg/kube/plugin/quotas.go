@@ -2,8 +2,6 @@ package plugin
 
 import (
 	"context"
-	"maps"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -84,39 +82,12 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	}
 }
 
-// awaited are the groups whose places are free, and whose quotas wait for somebody to leave, by who was tried for them.
-type awaited struct {
-	mu     sync.Mutex
-	groups map[gang.Ref]string
-}
-
-func (a *awaited) add(group gang.Ref, pod string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.groups == nil {
-		a.groups = map[gang.Ref]string{}
-	}
-	a.groups[group] = pod
-}
-
-func (a *awaited) drop(group gang.Ref) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.groups, group)
-}
-
-func (a *awaited) all() map[gang.Ref]string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return maps.Clone(a.groups)
-}
-
 // lacks says what the quotas do not have for a group whose places are free, and whether it is to wait for that. Who waits is tried when
 // something is given back: from before it is asked, so that nothing is missed.
 func (p *Plugin) lacks(group *cache.Group, pod *v1.Pod) (why *elasticquota.Said, soon bool) {
-	p.awaited.add(group.Key, convert.PodKey(pod))
+	p.awaited.Add(group.Key, convert.PodKey(pod))
 	if why, soon = p.short(group); !soon {
-		p.awaited.drop(group.Key)
+		p.awaited.Drop(group.Key)
 	}
 	return why, soon
 }
@@ -127,10 +98,10 @@ func (s *Shared) short(group *cache.Group) (why *elasticquota.Said, soon bool) {
 
 // tryAwaited tries the groups whose quotas wait for nobody any more.
 func (s *Shared) tryAwaited() {
-	for key, pod := range s.awaited.all() {
+	for key, pod := range s.awaited.All() {
 		group, refusal := s.Cache.GroupOf(key)
 		if refusal.Is() || !group.Waiting {
-			s.awaited.drop(key)
+			s.awaited.Drop(key)
 			continue
 		}
 		if _, soon := s.short(group); !soon {

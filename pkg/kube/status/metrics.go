@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 
@@ -55,6 +56,17 @@ type Meter struct {
 
 // NodeOf says whether a pod is there, and which node it has by now; "" if none.
 type NodeOf func(*v1.Pod) (node string, there bool)
+
+// NodesOf asks what the API server has told of pods.
+func NodesOf(pods corelisters.PodLister) NodeOf {
+	return func(p *v1.Pod) (node string, there bool) {
+		is, err := pods.Pods(p.Namespace).Get(p.Name)
+		if err != nil || is.UID != p.UID {
+			return "", false
+		}
+		return is.Spec.NodeName, true
+	}
+}
 
 // waitingGang is what is counted of a gang until it has started.
 type waitingGang struct {
