@@ -43,6 +43,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
+	"github.com/muster-scheduler/muster/pkg/kube/family"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
@@ -136,7 +137,7 @@ func (c *Cluster) Run() *Cluster {
 	informers := scheduler.NewInformerFactory(c.Client, 0, nil)
 	registry := frameworkruntime.Registry{"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}
 	require.NoError(c.t, registry.Merge(c.Plugins))
-	ours := plugin.Factories(plugin.Options{Connect: connect.Given(c.Custom, c.Serves...), Settle: 10 * time.Millisecond})
+	ours := family.Factories(family.Options{Options: plugin.Options{Connect: connect.Given(c.Custom, c.Serves...), Settle: 10 * time.Millisecond}})
 	for _, name := range []string{plugin.GateName, deviceshare.Name, elasticquota.Name} {
 		registry[name] = ours[name]
 	}

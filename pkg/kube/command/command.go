@@ -23,6 +23,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
+	"github.com/muster-scheduler/muster/pkg/kube/family"
 	"github.com/muster-scheduler/muster/pkg/kube/pace"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
@@ -60,10 +61,10 @@ func New(o Options) *cobra.Command {
 	leader.watchConfiguration()
 	lane := pace.New(pace.Options{Quiet: plugin.IsMember})
 	var shared *plugin.Shared
-	ours := plugin.Factories(plugin.Options{
+	ours := family.Factories(family.Options{Plugins: o.Plugins, Options: plugin.Options{
 		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy,
-		Started: func(s *plugin.Shared) { shared = s }, Plugins: o.Plugins,
-	})
+		Started: func(s *plugin.Shared) { shared = s },
+	}})
 	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) {
 		leader.settled = true
 		watchConfiguration(ctx, opts.ConfigFile, cfg, sched, shared)

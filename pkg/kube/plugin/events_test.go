@@ -121,19 +121,3 @@ func TestOneIsTriedForItsClass(t *testing.T) {
 	require.Equal(t, []string{"ns/a"}, p.refused.Leaders())
 	require.Equal(t, []string{"ns/b"}, p.refused.Leave(gang.Ref{Name: "a"}), "the next one follows at once")
 }
-
-// extender is one that filters, or does not.
-type extender struct {
-	fwk.Extender
-	name    string
-	filters bool
-}
-
-func (e extender) Name() string   { return e.name }
-func (e extender) IsFilter() bool { return e.filters }
-
-func TestUnaskedExtenders(t *testing.T) {
-	require.Empty(t, unasked(nil))
-	require.Empty(t, unasked([]fwk.Extender{extender{name: "http://scores"}}))
-	require.Contains(t, unasked([]fwk.Extender{extender{name: "http://scores"}, extender{name: "http://filters", filters: true}}), "planned anew: http://filters")
-}

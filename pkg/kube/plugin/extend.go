@@ -6,10 +6,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -18,7 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// What plugins of somebody's own (Options.Plugins) may be beside what kube-scheduler knows of plugins: they are asked for
+// What plugins of somebody's own (Profile.Added) may be beside what kube-scheduler knows of plugins: they are asked for
 // it if they are in a profile, by name. See docs/extend.md. Who prefers something is a place.Preferrer.
 
 // Checker is asked about a whole group before places are looked for it, once a cycle and before its quotas are.
@@ -43,37 +41,11 @@ type Keeper interface {
 	Ledger() fit.Ledger
 }
 
-// added are the plugins of somebody's own in one profile.
-type added []fwk.Plugin
-
-// noting is a factory of somebody's own whose plugins are known afterwards.
-func (f *family) noting(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
-	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		p, err := factory(ctx, args, h)
-		if err != nil {
-			return nil, err
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		of := f.addedTo(h.ProfileName())
-		*of = append(*of, p)
-		return p, nil
-	}
-}
-
-// addedTo is where the plugins of somebody's own in a profile are noted. f.mu is held.
-func (f *family) addedTo(profile string) *added {
-	if f.added[profile] == nil {
-		f.added[profile] = &added{}
-	}
-	return f.added[profile]
-}
-
 // extend takes up what plugins of somebody's own may be, by name. It is called once, when the profile is complete.
 func (p *Plugin) extend() {
 	var ledgers []fit.Ledger
 	var prefer []place.Preferrer
-	for _, own := range slices.SortedFunc(slices.Values(*p.added), func(a, b fwk.Plugin) int { return cmp.Compare(a.Name(), b.Name()) }) {
+	for _, own := range slices.SortedFunc(slices.Values(p.added()), func(a, b fwk.Plugin) int { return cmp.Compare(a.Name(), b.Name()) }) {
 		if is, ok := own.(Checker); ok {
 			p.checks = append(p.checks, is)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
@@ -20,8 +19,7 @@ const GateName = config.GateName
 // members. The Gate wants to hear of nothing: the book wakes members itself. Of the
 // Coscheduling plugin's events only those members hear that were tried for their gang.
 type Gate struct {
-	profile string
-	family  *family
+	plugin func() *Plugin
 }
 
 var (
@@ -29,9 +27,8 @@ var (
 	_ fwk.EnqueueExtensions = (*Gate)(nil)
 )
 
-func (f *family) newGate(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	return &Gate{profile: h.ProfileName(), family: f}, nil
-}
+// NewGate makes the Gate of the profile that has this plugin, which may be made later; nil if it has none.
+func NewGate(plugin func() *Plugin) *Gate { return &Gate{plugin} }
 
 // Name implements fwk.Plugin.
 func (g *Gate) Name() string { return GateName }
@@ -45,7 +42,7 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // for all, or those that have a place; of refused gangs that ask for the same, those of one. It runs with the queue locked: it must not
 // call the queue.
 func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if p := g.family.plugins[g.profile]; p != nil {
+	if p := g.plugin(); p != nil {
 		return p.admit(pod)
 	}
 	return nil

@@ -21,19 +21,13 @@ package plugin
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
@@ -43,7 +37,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
-	"github.com/muster-scheduler/muster/pkg/kube/ledger"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -78,9 +71,6 @@ type Options struct {
 	// Tried is called with every attempt to place a gang once it was made, before anything comes
 	// of it; nil means that nobody watches. It must change nothing.
 	Tried func(context.Context, Trial)
-	// Plugins are the factories, by name, of plugins of somebody's own, which may be more than kube-scheduler
-	// knows of: see extend.go.
-	Plugins frameworkruntime.Registry
 }
 
 // Trial is one attempt and what it has found: a plan, or why there is none. Both are empty when a
@@ -131,7 +121,7 @@ type Plugin struct {
 	Preemptor *preempt.Preemptor // evicts for gangs
 	ordinary  *preempt.PodPreemption
 	hasGate   bool // the profile runs the Gate
-	added     *added
+	added     func() []fwk.Plugin
 	checks    []Checker
 }
 
@@ -153,79 +143,36 @@ var (
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// Factories returns the factories, by name, with which a scheduler makes the plugins of
-// each of its profiles: this one, its Gate, DeviceShare and ElasticQuota, and those of somebody's own, which may stand in
-// for none of them. Profiles of one call share the cache.
-func Factories(o Options) frameworkruntime.Registry {
-	f := &family{options: o, plugins: map[string]*Plugin{}, added: map[string]*added{}, devices: &deviceshare.Room{}, quotas: &elasticquota.Room{}}
-	all := frameworkruntime.Registry{}
-	for name, factory := range o.Plugins {
-		all[name] = f.noting(factory)
-	}
-	maps.Copy(all, frameworkruntime.Registry{Name: f.newPlugin, GateName: f.newGate, deviceshare.Name: f.devices.New, elasticquota.Name: f.quotas.New})
-	return all
+// Rooms are what other plugins of the process keep, of which gangs and their plans must know.
+type Rooms struct {
+	Devices *deviceshare.Room
+	Quotas  *elasticquota.Room
 }
 
-// family is the plugins of all profiles.
-type family struct {
-	options Options
-	devices *deviceshare.Room
-	quotas  *elasticquota.Room
-
-	mu      sync.Mutex
-	shared  *Shared
-	plugins map[string]*Plugin // by profile
-	added   map[string]*added  // likewise
+// Profile is what the plugin of a profile is made of.
+type Profile struct {
+	framework.Framework
+	Args    config.Args
+	Ledgers []fit.Ledger
+	// Added returns the plugins of somebody's own that the profile has; it is asked once all are made.
+	Added func() []fwk.Plugin
+	Ended <-chan struct{} // closed when the process ends
 }
 
-func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	args, err := config.Decode(raw)
-	if err != nil {
-		return nil, err
-	}
-	profile, ok := h.(framework.Framework)
-	if !ok {
-		return nil, fmt.Errorf("plugin %s needs the handle of a kube-scheduler profile, not a %T", Name, h)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.shared == nil {
-		if f.shared, err = start(ctx, f.options, f, args, h); err != nil {
-			return nil, err
-		}
-		if note := unasked(h.Extenders()); note != "" {
-			klog.FromContext(ctx).Info(note)
-		}
-	}
-	f.shared.Cache.Serve(h.ProfileName())
-	ledgers := append(ledger.All(profile), f.devices.Ledger(profile))
-	p := &Plugin{Shared: f.shared, first: len(f.plugins) == 0, profile: profile, planner: place.NewPlanner(profile, f.shared.Cache, ledgers...)}
-	p.args.Store(&args)
-	p.added = f.addedTo(h.ProfileName())
+// New makes the plugin of a profile.
+func New(s *Shared, of Profile) *Plugin {
+	name := of.ProfileName()
+	s.Cache.Serve(name)
+	p := &Plugin{Shared: s, first: len(s.profiles) == 0, profile: of.Framework, planner: place.NewPlanner(of.Framework, s.Cache, of.Ledgers...), added: of.Added}
+	p.args.Store(&of.Args)
 	p.Preemptor = preempt.New(preempt.Options{
-		Profile: profile, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
-		Clock: p.options.Clock, Ended: ctx.Done(), Writers: p.options.Writers, Limits: p.limits,
+		Profile: of.Framework, Cache: p.Cache, Teller: p.teller, Meter: p.Meter, Victims: &p.victims,
+		Clock: p.options.Clock, Ended: of.Ended, Writers: p.options.Writers, Limits: p.limits,
 		Quotas: quotas{p.quotas},
 	})
-	f.plugins[h.ProfileName()], f.shared.profiles[h.ProfileName()] = p, p
-	f.shared.resume = append(f.shared.resume, p.Preemptor.Resume)
-	return p, nil
-}
-
-// unasked says which extenders are not asked when the places of a gang are counted; "" if
-// there are none that would have something to say.
-func unasked(extenders []fwk.Extender) string {
-	var names []string
-	for _, e := range extenders {
-		if e.IsFilter() {
-			names = append(names, e.Name())
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "Extenders that filter nodes are not asked when the places of a gang are counted, only in each member's own cycle. " +
-		"A node that an extender refuses there takes no more members until it changes, and the gang is planned anew: " + strings.Join(names, ", ")
+	s.profiles[name] = p
+	s.resume = append(s.resume, p.Preemptor.Resume)
+	return p
 }
 
 // Profile returns the plugin of a profile, which is there once the scheduler is made; nil if no
@@ -283,8 +230,9 @@ func (o *Options) defaults() {
 	}
 }
 
-// start makes what profiles share and sets it going.
-func start(ctx context.Context, o Options, f *family, args config.Args, h fwk.Handle) (*Shared, error) {
+// Start makes what the profiles of a process share and sets it going. Arguments and handle are those of the first profile. The error is
+// one of connecting.
+func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.Handle) (*Shared, error) {
 	o.defaults()
 	source, err := o.Connect(ctx, h)
 	if err != nil {
@@ -301,10 +249,10 @@ func start(ctx context.Context, o Options, f *family, args config.Args, h fwk.Ha
 		Aware: args.AwareNetworkTopology, Limits: limitsOf(args), Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
 		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
 		Lacks:  s.lacksClaim,
-		Beside: append(f.quotas.Resources(), f.devices.Resource()), Ticked: s.revoke,
+		Beside: append(rooms.Quotas.Resources(), rooms.Devices.Resource()), Ticked: s.revoke,
 	})
-	s.shareDevices(f.devices)
-	s.shareQuotas(f.quotas)
+	s.shareDevices(rooms.Devices)
+	s.shareQuotas(rooms.Quotas)
 	s.allotted.Client = h.ClientSet()
 	if manager := h.SharedDRAManager(); manager != nil {
 		s.allotted.Claims = manager.ResourceClaims()
@@ -315,7 +263,7 @@ func start(ctx context.Context, o Options, f *family, args config.Args, h fwk.Ha
 	if err := s.Cache.Start(ctx, source); err != nil {
 		return nil, err
 	}
-	s.Meter.Register(f.quotas)
+	s.Meter.Register(rooms.Quotas)
 	go s.Writer.Run(ctx, args.ControllerWorkers)
 	if o.Started != nil {
 		o.Started(s)

@@ -42,6 +42,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/family"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -61,7 +62,7 @@ type Options struct {
 	Live bool
 	// Changes are made to what the first set holds before the scheduler does anything.
 	Changes []Change
-	// Tried and Plugins are plugin.Options' own.
+	// Tried is plugin.Options' own, and Plugins family.Options'.
 	Tried   func(context.Context, plugin.Trial)
 	Plugins frameworkruntime.Registry
 
@@ -209,11 +210,11 @@ func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk
 func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
-	registry := plugin.Factories(plugin.Options{
-		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Plugins: s.plugins,
+	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
+		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried,
 		// Asked before a gang's status is read: not while it changes.
 		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false },
-	})
+	}})
 	recorder := func(string) events.EventRecorderLogger { return &s.recorder }
 	sched, err := scheduler.New(ctx, typed, s.informers, nil, recorder,
 		scheduler.WithComponentConfigVersion(cfg.APIVersion),

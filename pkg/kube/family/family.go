@@ -1,0 +1,131 @@
+// Package family makes the plugins of all profiles of one process, which share what they know.
+//
+//	Coscheduling, Gate   package plugin
+//	DeviceShare          package deviceshare
+//	ElasticQuota         package elasticquota
+//	somebody's own       Options.Plugins: they may be more than kube-scheduler knows of (plugin/extend.go)
+package family
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
+	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
+	"github.com/muster-scheduler/muster/pkg/kube/ledger"
+	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+)
+
+// Options are what the process decides.
+type Options struct {
+	plugin.Options
+	// Plugins are the factories, by name, of plugins of somebody's own. They may stand in for none of Muster's.
+	Plugins frameworkruntime.Registry
+}
+
+// Factories returns the factories, by name, with which a scheduler makes the plugins of
+// each of its profiles. Profiles of one call share the cache.
+func Factories(o Options) frameworkruntime.Registry {
+	f := &family{options: o.Options, added: map[string][]fwk.Plugin{}, rooms: plugin.Rooms{Devices: &deviceshare.Room{}, Quotas: &elasticquota.Room{}}}
+	all := frameworkruntime.Registry{}
+	for name, factory := range o.Plugins {
+		all[name] = f.noting(factory)
+	}
+	maps.Copy(all, frameworkruntime.Registry{
+		plugin.Name: f.newPlugin, plugin.GateName: f.newGate, deviceshare.Name: f.rooms.Devices.New, elasticquota.Name: f.rooms.Quotas.New,
+	})
+	return all
+}
+
+// family is the plugins of all profiles.
+type family struct {
+	options plugin.Options
+	rooms   plugin.Rooms
+
+	mu     sync.Mutex
+	shared *plugin.Shared          // made with the first profile
+	added  map[string][]fwk.Plugin // of somebody's own, by profile
+}
+
+func (f *family) newPlugin(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := config.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	profile, ok := h.(framework.Framework)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s needs the handle of a kube-scheduler profile, not a %T", plugin.Name, h)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shared == nil {
+		if f.shared, err = plugin.Start(ctx, f.options, f.rooms, args, h); err != nil {
+			return nil, err
+		}
+		if note := unasked(h.Extenders()); note != "" {
+			klog.FromContext(ctx).Info(note)
+		}
+	}
+	return plugin.New(f.shared, plugin.Profile{
+		Framework: profile, Args: args, Ended: ctx.Done(),
+		Ledgers: append(ledger.All(profile), f.rooms.Devices.Ledger(profile)),
+		Added:   func() []fwk.Plugin { return f.addedTo(h.ProfileName()) },
+	}), nil
+}
+
+func (f *family) newGate(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	return plugin.NewGate(func() *plugin.Plugin {
+		if f.shared == nil {
+			return nil
+		}
+		return f.shared.Profile(h.ProfileName())
+	}), nil
+}
+
+// noting is a factory of somebody's own whose plugins are known afterwards.
+func (f *family) noting(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		p, err := factory(ctx, args, h)
+		if err != nil {
+			return nil, err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.added[h.ProfileName()] = append(f.added[h.ProfileName()], p)
+		return p, nil
+	}
+}
+
+// addedTo are the plugins of somebody's own in a profile.
+func (f *family) addedTo(profile string) []fwk.Plugin {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.added[profile])
+}
+
+// unasked says which extenders are not asked when the places of a gang are counted; "" if
+// there are none that would have something to say.
+func unasked(extenders []fwk.Extender) string {
+	var names []string
+	for _, e := range extenders {
+		if e.IsFilter() {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "Extenders that filter nodes are not asked when the places of a gang are counted, only in each member's own cycle. " +
+		"A node that an extender refuses there takes no more members until it changes, and the gang is planned anew: " + strings.Join(names, ", ")
+}
