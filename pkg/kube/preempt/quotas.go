@@ -59,8 +59,8 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 				best = other
 			}
 		}
-		best = p.fromQuotas(ctx, c, room, best)
 	}
+	best = p.fromQuotas(ctx, c, room, best)
 	if best == nil {
 		return nil, c.noHelp()
 	}
@@ -72,7 +72,8 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 const mostRooms, mostRoomNodes = 64, 20_000
 
 // fromQuotas looks for a cheaper solution than the best one that is known, nil if none is: first some leave for the quotas, one party or
-// two, the cheapest ones first, and then as many more as make room, and as the quotas still need. Room alone is what making room costs whatever
+// two, the cheapest ones first, and then as many more as make room, and as the quotas still need. It finds something also where nothing is
+// short in the quotas, but those who make room at the least cost may not all leave: after some of them nobody has too much any more. Room alone is what making room costs whatever
 // quotas say: nothing is cheaper than that, nor than those who leave first.
 func (p *Preemptor) fromQuotas(ctx context.Context, c *candidates, room, best *solution) *solution {
 	if best != nil && room != nil && !room.before(best) {
@@ -234,10 +235,10 @@ func (c *candidates) fewest(e *solution, parties []party) []party {
 }
 
 // parties are those who may leave by themselves, but for those who leave already, the cheapest first: pods without a gang, as many members
-// as a gang can spare, and groups of gangs whole. Any of them may leave together.
+// as a gang can spare, and groups of gangs whole; where something is short in a quota, those who free it. Any of them may leave together.
 func (c *candidates) parties(leaves map[*v1.Pod]bool) (all []party) {
 	add := func(pods []*v1.Pod) {
-		if u := c.party(pods, leaves); len(u.pods) > 0 && slices.ContainsFunc(u.pods, c.claim.Frees) {
+		if u := c.party(pods, leaves); len(u.pods) > 0 && (!c.claim.Short() || slices.ContainsFunc(u.pods, c.claim.Frees)) {
 			all = append(all, u)
 		}
 	}
