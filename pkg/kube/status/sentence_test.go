@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -79,6 +80,28 @@ func TestSentence(t *testing.T) {
 			"a runs in s, which has no room; the gang moves only as a whole: 3 places in one BlockLayer domain there (2 now) would help, or all its members made anew.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 2, Layer: "BlockLayer"}},
 		},
+		{
+			"Needs 9 in the cluster; it could take 8 with every pod gone.",
+			place.Shortage{Plan: cluster, Never: &plan.Refusal{Want: 9, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 8}}}},
+		},
+		{
+			"Needs 4 in the cluster; there is room for 3; 4 × large.example.com are needed, 2 are free; waits for claim c to be given back.",
+			place.Shortage{Plan: cluster, Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {What: "c", Need: 1, Waits: "waits for claim c to be given back"}}},
+		},
+		{ // a node may have both taints, so they are not added up
+			"Needs 4 in the cluster; there is room for 3 (5 nodes are not ready).",
+			place.Shortage{Plan: cluster, Lacks: map[string]int{
+				"node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 5, "node(s) had untolerated taint(s) {node.kubernetes.io/unreachable: }": 3,
+			}},
+		},
+		{
+			"Needs 4 in the cluster; there is room for 3; each gang must be in one BlockLayer domain; g needs 3 in one domain of BlockLayer, best is b with 2; " +
+				"at least 2 of 3 gangs must start, each whole; its members depend on one another and do not all fit in any order.",
+			place.Shortage{Plan: &plan.Refusal{
+				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.Deeper{{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true}},
+				TooLarge: []plan.TooLarge{{Gangs: []int{0}, Who: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}}}, Some: &plan.Some{Least: 2, Of: 3}, Dependent: true,
+			}},
+		},
 		{ // each fits by itself, and not all of them
 			"a runs in s, which has no room; the gang moves only as a whole: more places there would help, or all its members made anew.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 5}},
@@ -123,4 +146,13 @@ func TestRefusedHasRoom(t *testing.T) {
 			require.Contains(t, Sibling(of, speaker, said, "", 0), `"`+said.Text+`"`)
 		}
 	}
+}
+
+// TestFewOfManyTooLarge: however many gangs are too large by themselves, five are named.
+func TestFewOfManyTooLarge(t *testing.T) {
+	r := &plan.Refusal{Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}}
+	for i := range 9 {
+		r.TooLarge = append(r.TooLarge, plan.TooLarge{Gangs: []int{i}, Who: fmt.Sprint("g-", i), Layer: "BlockLayer", Want: 2})
+	}
+	require.Equal(t, mostDomains, strings.Count(Sentence(place.Shortage{Plan: r}), "g-"))
 }

@@ -1,14 +1,20 @@
 package status_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -27,6 +33,7 @@ func TestCondition(t *testing.T) {
 		{"bad input", gang.State{Min: 2, Refusal: gang.Refusal{By: gang.Declaration, Words: `layer "x"`}}, status.ReasonRejected},
 		{"whole, not tried", gang.State{Min: 2, Exist: 2}, status.ReasonReady},
 		{"no room", gang.State{Min: 2, Exist: 2, Refusal: noRoom}, status.ReasonUnschedulable},
+		{"no room, whoever leaves", gang.State{Min: 2, Exist: 2, Refusal: gang.Refusal{By: gang.Plan, Words: "no candidate", Never: true}}, status.ReasonNeverFits},
 		{"conflict", gang.State{Min: 2, Exist: 2, Refusal: gang.Refusal{By: gang.Conflict, Words: "TopologySpecConflict: a and b"}}, status.ReasonConflict},
 		{"victims leave", gang.State{Min: 2, Exist: 2, Planned: 2, Reserved: true, Refusal: noRoom}, status.ReasonPreempting},
 		{"half way", gang.State{Min: 2, Exist: 2, Planned: 1, Bound: 1}, status.ReasonBinding},
@@ -94,4 +101,30 @@ func TestStarted(t *testing.T) {
 	s.Started = false
 	is = status.PodGroup(is, s, status.Counts{}, metav1.Now())
 	require.Nil(t, meta.FindStatusCondition(is.Conditions, scheduling.ConditionStarted))
+}
+
+// TestFinal: what the API server refuses for good is not asked for again; everything else is.
+func TestFinal(t *testing.T) {
+	pods := v1.Resource("pods")
+	for _, c := range []struct {
+		err   error
+		final bool
+	}{
+		{nil, false},
+		{errors.New("connection refused"), false},
+		{context.DeadlineExceeded, false},
+		{apierrors.NewUnauthorized("the token has expired"), false},
+		{apierrors.NewConflict(pods, "p", nil), false},
+		{apierrors.NewTooManyRequests("later", 1), false},
+		{apierrors.NewTimeoutError("slow", 1), false},
+		{apierrors.NewInternalError(errors.New("etcd")), false},
+		{apierrors.NewServiceUnavailable("starting"), false},
+		{apierrors.NewBadRequest("no JSON"), true},
+		{apierrors.NewForbidden(pods, "p", nil), true},
+		{apierrors.NewNotFound(pods, "p"), true},
+		{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", nil), true},
+		{fmt.Errorf("status: %w", apierrors.NewNotFound(pods, "p")), true},
+	} {
+		require.Equal(t, c.final, status.Final(c.err), "%v", c.err)
+	}
 }

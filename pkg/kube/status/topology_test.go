@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -100,4 +101,14 @@ func TestUnusedTopology(t *testing.T) {
 		w.pass(time.Second)
 		require.Empty(t, w.written())
 	})
+}
+
+// TestAboutWhatIsWritten: what is wrong with an object that somebody wrote is told apart from what became of it.
+func TestAboutWhatIsWritten(t *testing.T) {
+	for _, reason := range []string{cache.InvalidAnnotation, cache.TwoGangs, cache.TierMissing, cache.LeaderFirst, cache.QuotaNotFound, status.ReasonInvalidSpec, status.ReasonNotUsed} {
+		require.True(t, status.AboutWhatIsWritten(reason), reason)
+	}
+	for _, reason := range []string{status.ReasonInUse, status.ReasonScheduled, status.ReasonNeverFits, status.ReasonTimeout, status.ReasonGaveUp, status.ReasonEvictionFailed, ""} {
+		require.False(t, status.AboutWhatIsWritten(reason), reason)
+	}
 }

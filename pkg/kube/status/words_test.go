@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -61,6 +62,14 @@ func TestNoPlanInWords(t *testing.T) {
 		"both": {
 			place.Refusal{Diagnosis: place.Diagnosis{Nodes: 1, Lacks: map[string]int{"x": 1}}, Avoided: map[string]string{"n": "y"}},
 			", 0/1 nodes are available: 1 x, left out for this attempt: n (y)",
+		},
+		"what no node shows": {
+			place.Refusal{Diagnosis: place.Diagnosis{In: "s1", Short: []fit.Shortage{{What: "large.example.com", Need: 4, Free: 2}, {Waits: "waits for claim c to be given back"}}}},
+			", needs 4 × large.example.com, 2 free in the best domain s1, waits for claim c to be given back",
+		},
+		"what neither shows": {
+			place.Refusal{Diagnosis: place.Diagnosis{Nodes: 1, Lacks: map[string]int{"x": 1}, Short: []fit.Shortage{{What: "c", Need: 1}}}},
+			", needs 1 × c, 0 free, 0/1 nodes are available: 1 x",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
