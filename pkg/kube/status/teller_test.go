@@ -1,6 +1,8 @@
 package status_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -107,6 +109,80 @@ func TestBindingsGoFirst(t *testing.T) {
 		w.busy.Store(false)
 		w.pass(time.Second)
 		require.Equal(t, "h/status", w.written())
+	})
+}
+
+// TestDoIdle: what is to be done when no bindings are under way is done after a while, then as soon as there are none,
+// and five seconds after it was asked for although there are.
+func TestDoIdle(t *testing.T) {
+	for name, c := range map[string]struct {
+		busy, fails time.Duration // until when
+		done        []string      // when, and whether it should let bindings pass
+	}{
+		"nothing is under way":       {0, 0, []string{"1s false"}},
+		"bindings for a moment":      {900 * time.Millisecond, 0, []string{"1s false"}},
+		"bindings for three seconds": {3100 * time.Millisecond, 0, []string{"4s false"}},
+		"bindings for ever":          {time.Hour, 0, []string{"5s false"}},
+		"it is not taken at once":    {0, 1010 * time.Millisecond, []string{"1s false", "1.02s false"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				start := time.Now()
+				var done []string
+				w.busy.Store(c.busy > 0)
+				w.teller.DoIdle("k", time.Second, func(_ context.Context, yields func() bool) error {
+					done = append(done, fmt.Sprint(time.Since(start), " ", yields()))
+					if time.Since(start) < c.fails {
+						return errors.New("down")
+					}
+					return nil
+				})
+				w.pass(c.busy)
+				w.busy.Store(false)
+				w.pass(time.Hour)
+				require.Equal(t, c.done, done)
+			})
+		})
+	}
+}
+
+// TestWhatIsDoneYields: what has begun when no bindings were under way lets those pass that begin meanwhile, until five
+// seconds after it was asked for.
+func TestWhatIsDoneYields(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var yields func() bool
+		w.teller.DoIdle("k", time.Second, func(_ context.Context, y func() bool) error { yields = y; return nil })
+		w.pass(time.Second)
+		require.False(t, yields())
+		w.busy.Store(true)
+		require.True(t, yields())
+		w.pass(3999 * time.Millisecond)
+		require.True(t, yields())
+		w.pass(time.Millisecond)
+		require.False(t, yields(), "it has waited long enough")
+	})
+}
+
+// TestIdleIsDoneOnce: what is asked for again and again while bindings are under way is done once, as it was asked for
+// last; another key has its own turn.
+func TestIdleIsDoneOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var done []string
+		w.busy.Store(true)
+		ask := func(key, what string) {
+			w.teller.DoIdle(key, time.Second, func(context.Context, func() bool) error { done = append(done, what); return nil })
+		}
+		ask("other", "other")
+		for i := range 3 {
+			ask("k", fmt.Sprint("k ", i))
+			w.pass(1100 * time.Millisecond)
+		}
+		require.Empty(t, done)
+		require.False(t, w.writer.Idle())
+		w.busy.Store(false)
+		w.pass(time.Minute)
+		require.ElementsMatch(t, []string{"other", "k 2"}, done)
+		require.True(t, w.writer.Idle())
 	})
 }
 
