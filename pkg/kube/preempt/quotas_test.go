@@ -1,0 +1,259 @@
+package preempt
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+)
+
+// Lacking is Quotas, and what they say: so many pods must leave of each before it has enough. A pod's label "quota" is its quota;
+// nobody of quota "theirs" may be evicted, and who is in Gone counts as gone already.
+type Lacking struct {
+	Pods map[string]int
+	Gone []*v1.Pod
+}
+
+// Lack reads what is lacking: "b c c" is one pod of quota b and two of c.
+func Lack(words string) Lacking {
+	l := Lacking{Pods: map[string]int{}}
+	for word := range strings.FieldsSeq(words) {
+		l.Pods[word]++
+	}
+	return l
+}
+
+func (l Lacking) Claim(*cache.Group, time.Duration) Claim { return l }
+func (l Lacking) ClaimPod(*v1.Pod) Claim                  { return l }
+func (l Lacking) May(pod *v1.Pod, lower bool) bool        { return lower && pod.Labels["quota"] != "theirs" }
+func (l Lacking) Short() bool                             { return len(l.Pods) > 0 }
+func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]] > 0 }
+func (l Lacking) Leaving() []*v1.Pod                      { return l.Gone }
+
+func (l Lacking) Enough(gone []*v1.Pod) bool {
+	left := maps.Clone(l.Pods)
+	for _, pod := range gone {
+		left[pod.Labels["quota"]]--
+	}
+	return !slices.ContainsFunc(slices.Collect(maps.Values(left)), func(n int) bool { return n > 0 })
+}
+
+// Fits has enough when as many have left, whoever asks.
+func (l Lacking) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
+	return l.Enough(slices.DeleteFunc(slices.Collect(maps.Values(group.Pods)), func(p *v1.Pod) bool { return !leaves(p) }))
+}
+
+var candidateWord = regexp.MustCompile(`^((\w+)(-\d)?)=(\d+)(:\w+)?(@\d+)?$`)
+
+// candidatesOf reads who may leave, node by node: "x=10:b@5 g-0=20 | y=30" is x of priority 10 and quota b, which began at
+// second 5, on the first node with a member of gang g, and y on the second one. Each gang is listed with how many it can spare, "!" if not all
+// of it may leave; those in one word are of one group: "g=1+h=0!".
+func candidatesOf(t *testing.T, there, gangs, lack string) *candidates {
+	t.Helper()
+	c, number := &candidates{claim: Lack(lack)}, map[string]int{}
+	for i, group := range strings.Fields(gangs) {
+		for word := range strings.SplitSeq(group, "+") {
+			name, spare, _ := strings.Cut(word, "=")
+			n, err := strconv.Atoi(strings.TrimSuffix(spare, "!"))
+			require.NoError(t, err)
+			c.gangs = append(c.gangs, evict.Gang{Group: i + 1, Spare: n, Whole: !strings.HasSuffix(spare, "!")})
+			number[name] = len(c.gangs)
+		}
+	}
+	c.whole = make([][]*v1.Pod, len(c.gangs))
+	for i, node := range strings.Split(there, "|") {
+		here := onNode{}
+		for word := range strings.FieldsSeq(node) {
+			is := candidateWord.FindStringSubmatch(word)
+			require.NotNil(t, is, word)
+			pod := at(fmt.Sprint("n", i), is[1])
+			priority, err := strconv.ParseInt(is[4], 10, 32)
+			require.NoError(t, err)
+			pod.Spec.Priority = new(int32)
+			*pod.Spec.Priority = int32(priority)
+			pod.Labels = map[string]string{"quota": strings.TrimPrefix(is[5], ":")}
+			since, _ := strconv.ParseInt(strings.TrimPrefix(is[6], "@"), 10, 64)
+			pod.Status.StartTime = &metav1.Time{Time: time.Unix(since, 0)}
+			victim := c.victim(pod)
+			if victim.Gang = number[is[2]]; victim.Gang > 0 {
+				g := &c.gangs[victim.Gang-1]
+				c.whole[victim.Gang-1], g.Cost = append(c.whole[victim.Gang-1], pod), g.Cost.Add(evict.CostOf(victim))
+			}
+			here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
+		}
+		c.here = append(c.here, here)
+	}
+	return c
+}
+
+// some are the candidates of these names, in the order of the nodes.
+func (c *candidates) some(names string) (out []*v1.Pod) {
+	for _, here := range c.here {
+		for _, pod := range here.pods {
+			if slices.Contains(strings.Fields(names), pod.Name) {
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
+}
+
+// picture is what candidatesOf reads, without quotas and times: who leaves anyway is in brackets.
+func (c *candidates) picture() string {
+	var nodes []string
+	for _, here := range c.here {
+		var words []string
+		for v, pod := range here.pods {
+			words = append(words, fmt.Sprintf("%s=%d", pod.Name, here.victims[v].Priority))
+		}
+		for _, pod := range here.leaving {
+			words = append(words, "("+pod.Name+")")
+		}
+		nodes = append(nodes, strings.Join(words, " "))
+	}
+	for i, g := range c.gangs {
+		nodes = append(nodes, fmt.Sprintf("[%d] spares %d of %s: %d", i+1, g.Spare, namesOf(c.whole[i]), g.Cost.Sum))
+	}
+	return strings.Join(nodes, " | ")
+}
+
+func namesOf(pods []*v1.Pod) string {
+	var names []string
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestParties: who may leave by himself so that the quotas have enough, the cheapest first.
+func TestParties(t *testing.T) {
+	for name, test := range map[string]struct {
+		there, gangs string
+		leaves       string // already
+		want         string
+	}{
+		"by what they cost":                           {there: "x=30:b y=10:b | z=20:b", want: "y | z | x"},
+		"of equal ones who began last":                {there: "x=10:b@1 y=10:b@3 | z=10:b@2", want: "y | z | x"},
+		"of equal ones in the order of the nodes":     {there: "x=10:b | y=10:b", want: "x | y"},
+		"nobody whose leaving does not help":          {there: "x=10 y=20:c | z=30:b", want: "z"},
+		"nobody who leaves already":                   {there: "x=10:b y=20:b", leaves: "x", want: "y"},
+		"a gang whole":                                {there: "g-0=10:b x=20:b | g-1=10:b", gangs: "g=0", want: "x | g-0 g-1"},
+		"a gang of which one helps":                   {there: "g-0=10 | g-1=10:b", gangs: "g=0", want: "g-0 g-1"},
+		"no gang of which somebody stays":             {there: "g-0=10:b | x=20:b", gangs: "g=0!", want: "x"},
+		"nobody of a group of which somebody stays":   {there: "g-0=10:b h-0=10:b | x=20:b", gangs: "g=0+h=0!", want: "x"},
+		"a group whole":                               {there: "g-0=10:b | h-0=10", gangs: "g=0+h=0", want: "g-0 h-0"},
+		"two groups":                                  {there: "g-0=10:b | h-0=20:b", gangs: "g=0 h=0", want: "g-0 | h-0"},
+		"of a gang the one that it can spare":         {there: "g-0=30:b g-1=10:b | g-2=20:b", gangs: "g=1", want: "g-1 | g-0 g-1 g-2"},
+		"of equal members the one that began last":    {there: "g-0=10:b@1 | g-1=10:b@2", gangs: "g=1!", want: "g-1"},
+		"both that it can spare":                      {there: "g-0=30:b g-1=10:b | g-2=20:b", gangs: "g=2!", want: "g-1 | g-2"},
+		"who leaves already is the one to spare":      {there: "g-0=30:b g-1=10:b", gangs: "g=1!", leaves: "g-0", want: ""},
+		"who leaves already, and one more to spare":   {there: "g-0=30:b g-1=10:b g-2=20:b", gangs: "g=2!", leaves: "g-2", want: "g-1"},
+		"the rest of a gang, without who leaves":      {there: "g-0=30:b g-1=10:b", gangs: "g=0", leaves: "g-1", want: "g-0"},
+		"nobody of a gang whose only helper leaves":   {there: "g-0=30 g-1=10:b", gangs: "g=0", leaves: "g-1", want: ""},
+		"the cheapest is spared though it is no help": {there: "g-0=30:b g-1=10", gangs: "g=1!", want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := candidatesOf(t, test.there, test.gangs, "b")
+			leaves := map[*v1.Pod]bool{}
+			for _, pod := range c.some(test.leaves) {
+				leaves[pod] = true
+			}
+			var got []string
+			for _, u := range c.parties(leaves) {
+				got = append(got, namesOf(u.pods))
+				require.Equal(t, len(u.pods), u.cost.Pods)
+			}
+			require.Equal(t, test.want, strings.Join(got, " | "))
+		})
+	}
+}
+
+// TestAfter: who may leave still when some have left for the quotas. The room that they leave counts, and a gang has one less to
+// spare for each of them, if it runs on.
+func TestAfter(t *testing.T) {
+	for name, test := range map[string]struct {
+		there, gangs, gone string
+		want               string
+	}{
+		"nobody":                             {"x=10 | y=20", "", "", "x=10 | y=20"},
+		"one without a gang":                 {"x=10 y=20 | z=30", "", "x", "y=20 (x) | z=30"},
+		"one whom a gang can spare":          {"g-0=10 g-1=20 | g-2=30", "g=2", "g-1", "g-0=10 (g-1) | g-2=30 | [1] spares 1 of g-0 g-2: 40"},
+		"the last whom it can spare":         {"g-0=10 | g-1=20", "g=1", "g-1", "g-0=10 | (g-1) | [1] spares 0 of g-0: 10"},
+		"a gang whole":                       {"g-0=10 x=5 | g-1=20", "g=0", "g-0 g-1", "x=5 (g-0) | (g-1) | [1] spares 0 of : 0"},
+		"another gang is as it was":          {"g-0=10 | h-0=20 h-1=30", "g=1 h=1", "h-0", "g-0=10 | h-1=30 (h-0) | [1] spares 1 of g-0: 10 | [2] spares 0 of h-1: 30"},
+		"two gangs, and somebody of no gang": {"g-0=10 x=1 | h-0=20", "g=1 h=1", "g-0 x h-0", "(g-0) (x) | (h-0) | [1] spares 0 of : 0 | [2] spares 0 of : 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := candidatesOf(t, test.there, test.gangs, "b")
+			before := c.picture()
+			after := c.after(c.some(test.gone))
+			require.Equal(t, test.want, after.picture())
+			require.True(t, after.any, "there may be room without anybody else")
+			require.Equal(t, before, c.picture(), "those who may leave before are not changed")
+		})
+	}
+}
+
+// TestAfterLeaving: who leaves anyway and those who have left for the quotas are both gone.
+func TestAfterLeaving(t *testing.T) {
+	c := candidatesOf(t, "x=10 y=20", "", "b")
+	c.here[0].leaving = pods("n0/w!")
+	require.Equal(t, "y=20 (w!) (x)", c.after(c.some("x")).picture())
+	require.Equal(t, "y=20 (w!)", c.only(func(pod *v1.Pod) bool { return pod.Name == "y" }).picture())
+	require.Equal(t, "x=10 y=20 (w!)", c.picture())
+}
+
+// TestCover: who leaves besides those who make room, anywhere, until the quotas have enough.
+func TestCover(t *testing.T) {
+	for name, test := range map[string]struct {
+		there, gangs string
+		room         string // who makes it
+		lack         string // of the quotas
+		want         string // who leaves then; "nobody" if that is not enough
+	}{
+		"they have enough":                     {"x=10:a y=1:b", "", "x", "a", "x"},
+		"nothing is lacking":                   {"x=10:a y=1:b", "", "x", "", "x"},
+		"one more":                             {"x=10:a y=20:b z=10:b", "", "x", "b", "x z"},
+		"anywhere":                             {"x=10:a | y=20:b | z=10:b", "", "x", "b", "x z"},
+		"nobody can":                           {"x=10:a y=20:c", "", "x", "b", "nobody"},
+		"not as many":                          {"x=10:a y=20:b", "", "x", "b b", "nobody"},
+		"two for one quota":                    {"x=10:a y=20:b z=10:b w=30:b", "", "x", "b b", "x z y"},
+		"one for each of two quotas":           {"x=10:a y=20:b z=10:b w=30:c", "", "x", "b c", "x z w"},
+		"who makes room is one of those":       {"x=10:b y=20:b z=10:b", "", "x", "b b", "x z"},
+		"three, and nobody who need not":       {"x=10:a v=5:c y=20:b z=10:b w=30:b", "", "x", "b b b", "x z y w"},
+		"three, of whom one quota needs one":   {"x=10:a v=5:c u=6:c y=20:b z=10:b", "", "x", "c b b", "x v z y"},
+		"one dear one rather than two":         {"x=10:a g-0=1:b g-1=1:b y=90:b", "g=0", "x", "b", "x y"},
+		"a gang whole rather than three":       {"x=10:a g-0=10:b g-1=10:b g-2=10:b y=20:b w=20:b v=20:b", "g=0", "x", "b b b", "x g-0 g-1 g-2"},
+		"one whom a gang can spare":            {"x=10:a g-0=10:b g-1=10:b", "g=1", "x", "b", "x g-0"},
+		"the gang then, if that is not enough": {"x=10:a g-0=10:b g-1=10:b", "g=1", "x", "b b", "x g-0 g-1"},
+		"who makes room is the one to spare":   {"g-0=10:a g-1=10:b y=50:b", "g=1!", "g-0", "b", "g-0 y"},
+		"two who can be spared":                {"x=10:a g-0=10:b g-1=20:b h-0=5:b", "g=1! h=1!", "x", "b b", "x h-0 g-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := candidatesOf(t, test.there, test.gangs, test.lack)
+			e := &solution{gone: c.some(test.room), why: &evict.Choice{}}
+			e.cost = c.party(e.gone, nil).cost
+			got := c.cover(e)
+			require.Equal(t, test.room, namesOf(e.gone))
+			if test.want == "nobody" {
+				require.Nil(t, got)
+				return
+			}
+			require.Equal(t, test.want, namesOf(got.gone))
+			require.Equal(t, c.party(c.some(test.want), nil).cost, got.cost)
+			require.Equal(t, test.want == test.room, got.why != nil, "why there is known of those who make room alone")
+		})
+	}
+	require.Nil(t, candidatesOf(t, "x=10:b", "", "b").cover(nil), "no room, nothing to cover")
+}
