@@ -44,6 +44,8 @@ type world struct {
 	cache  *cache.Cache
 	writer *status.Writer
 	teller *status.Teller
+	meter  *status.Meter
+	runs   atomic.Int64 // of the Filters
 	busy   atomic.Bool
 
 	mu     sync.Mutex
@@ -73,6 +75,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w.writer = status.NewWriter(w.client, w.custom)
 		w.teller = status.NewTeller(w.writer, w, status.TellerOptions{Clock: clock.RealClock{}, Settle: settle, Busy: func() bool { return w.busy.Load() }, Topology: true})
+		w.meter = status.NewMeter(clock.RealClock{})
 		w.cache = cache.New(cache.Options{
 			Aware: true, Limits: cache.Limits{Wait: time.Minute, Policy: gang.OnceSatisfied, Leave: time.Minute}, Clock: clock.RealClock{},
 			Leading: func() bool { return true }, Note: w.teller.Note,
@@ -81,6 +84,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 					switch e.Verb {
 					case gang.Report:
 						w.teller.Report(e.Gang)
+						w.meter.Gang(e.Gang)
 					case cache.TopologyChanged:
 						w.teller.Topology()
 					}
@@ -89,6 +93,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		})
 		w.cache.Serve(scheduling.SchedulerName)
 		w.teller.About(w.cache)
+		w.meter.About(w.cache, w.runs.Load, w.nodeOf)
 		core := informers.NewSharedInformerFactory(w.client, 0)
 		require.NoError(t, w.cache.Start(ctx, cache.Source{Core: core, Dynamic: w.custom, Served: func(r schema.GroupVersionResource) (bool, error) {
 			return !source.Foreign(r) || r == native || r == podGangs, nil
@@ -123,6 +128,15 @@ func (w *world) note(action clienttesting.Action) (bool, runtime.Object, error) 
 	defer w.mu.Unlock()
 	w.writes = append(w.writes, what)
 	return false, nil, nil
+}
+
+// nodeOf says whether a pod is there, and on which node.
+func (w *world) nodeOf(pod *v1.Pod) (node string, there bool) {
+	is, err := w.client.CoreV1().Pods(pod.Namespace).Get(w.t.Context(), pod.Name, metav1.GetOptions{})
+	if err != nil || is.UID != pod.UID {
+		return "", false
+	}
+	return is.Spec.NodeName, true
 }
 
 // written lists what was written since it was last asked, by name.
