@@ -305,7 +305,8 @@ func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	}
 	for g, all := range c.whole {
 		if whole[g] {
-			gone = slices.DeleteFunc(gone, func(p *v1.Pod) bool { return c.joins[p.UID] && slices.Contains(all, p) })
+			is := uids([][]*v1.Pod{all})
+			gone = slices.DeleteFunc(gone, func(p *v1.Pod) bool { return c.joins[p.UID] && is[p.UID] })
 			gone = append(gone, all...)
 		}
 	}

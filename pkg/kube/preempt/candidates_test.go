@@ -174,6 +174,16 @@ func TestWhoWaits(t *testing.T) {
 	}
 }
 
+// TestWhoJoinsLeavesOnce: a member that waits at Permit to join one that runs makes room, and so does the other one: then both
+// leave with their gang, each once.
+func TestWhoJoinsLeavesOnce(t *testing.T) {
+	s := wanting(t, "s/b/n0=4 s/b/n1=4", 2, pending(2, 100, "4"), func(c *testcluster.Cluster) {
+		c.Gang("g", 1, a("", 10, "4", "n0"), testcluster.Held(a("", 10, "4", ""), "inside"))
+	})
+	s.WaitHeld("g-1")
+	require.Equal(t, "g-0 g-1 for want-0=n0 want-1=n1", s.evicts())
+}
+
 // unlike are pods that need so many thousandths of a CPU, each one more than the one before.
 func unlike(n, cpu int) (out []*v1.Pod) {
 	for i := range n {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -84,8 +85,9 @@ func (p *Preemptor) fromQuotas(ctx context.Context, c *candidates, room, best *s
 	var sets []party
 	for i, u := range parties {
 		sets = append(sets, u)
+		is := uids([][]*v1.Pod{u.pods})
 		for _, o := range parties[i+1:] {
-			if !slices.ContainsFunc(o.pods, func(pod *v1.Pod) bool { return slices.Contains(u.pods, pod) }) {
+			if !slices.ContainsFunc(o.pods, func(pod *v1.Pod) bool { return is[pod.UID] }) {
 				sets = append(sets, party{pods: slices.Concat(u.pods, o.pods), cost: u.cost.Add(o.cost), since: max(u.since, o.since)})
 			}
 		}
@@ -109,17 +111,14 @@ func (p *Preemptor) fromQuotas(ctx context.Context, c *candidates, room, best *s
 
 // after are the candidates when some have left, whole groups or members whom a gang can spare.
 func (c *candidates) after(gone []*v1.Pod) *candidates {
-	left := map[*v1.Pod]bool{}
-	for _, pod := range gone {
-		left[pod] = true
-	}
-	some := c.only(func(pod *v1.Pod) bool { return !left[pod] })
+	left := uids([][]*v1.Pod{gone}) // of a gang other objects are known than those on the nodes
+	some := c.only(func(pod *v1.Pod) bool { return !left[pod.UID] })
 	some.any = true
 	some.gangs, some.whole = slices.Clone(c.gangs), slices.Clone(c.whole)
 	for i := range some.here {
 		leaving := slices.Clone(c.here[i].leaving)
 		for v, pod := range c.here[i].pods {
-			if left[pod] {
+			if left[pod.UID] {
 				leaving = append(leaving, pod)
 				some.spare(c.here[i].victims[v].Gang, left)
 			}
@@ -130,13 +129,13 @@ func (c *candidates) after(gone []*v1.Pod) *candidates {
 }
 
 // spare takes from a gang one of those whom it can spare, and those who have left from all who leave with it; 0 is no gang.
-func (c *candidates) spare(of int, left map[*v1.Pod]bool) {
+func (c *candidates) spare(of int, left map[types.UID]bool) {
 	if of == 0 {
 		return
 	}
 	g := &c.gangs[of-1]
 	g.Spare = max(0, g.Spare-1)
-	c.whole[of-1] = slices.DeleteFunc(slices.Clone(c.whole[of-1]), func(pod *v1.Pod) bool { return left[pod] })
+	c.whole[of-1] = slices.DeleteFunc(slices.Clone(c.whole[of-1]), func(pod *v1.Pod) bool { return left[pod.UID] })
 	g.Cost, g.Budgets = evict.Cost{}, nil
 	for _, pod := range c.whole[of-1] {
 		v := c.unshaped(pod)
@@ -174,10 +173,7 @@ func (c *candidates) cover(e *solution) *solution {
 	if e == nil || c.claim.Enough(e.gone) {
 		return e
 	}
-	leaves := map[*v1.Pod]bool{}
-	for _, pod := range e.gone {
-		leaves[pod] = true
-	}
+	leaves := uids([][]*v1.Pod{e.gone})
 	parties := c.parties(leaves)
 	add := c.fewest(e, parties)
 	if add == nil {
@@ -188,7 +184,7 @@ func (c *candidates) cover(e *solution) *solution {
 	for _, u := range add {
 		u = c.party(u.pods, leaves) // somebody may be in two of them: spared, and of a group that leaves
 		for _, pod := range u.pods {
-			leaves[pod] = true
+			leaves[pod.UID] = true
 		}
 		more.gone, more.cost = append(more.gone, u.pods...), more.cost.Add(u.cost)
 	}
@@ -236,7 +232,7 @@ func (c *candidates) fewest(e *solution, parties []party) []party {
 
 // parties are those who may leave by themselves, but for those who leave already, the cheapest first: pods without a gang, as many members
 // as a gang can spare, and groups of gangs whole; where something is short in a quota, those who free it. Any of them may leave together.
-func (c *candidates) parties(leaves map[*v1.Pod]bool) (all []party) {
+func (c *candidates) parties(leaves map[types.UID]bool) (all []party) {
 	add := func(pods []*v1.Pod) {
 		if u := c.party(pods, leaves); len(u.pods) > 0 && (!c.claim.Short() || slices.ContainsFunc(u.pods, c.claim.Frees)) {
 			all = append(all, u)
@@ -260,12 +256,12 @@ func (c *candidates) parties(leaves map[*v1.Pod]bool) (all []party) {
 			return cmp.Or(evict.CostOf(c.victim(x)).Compare(evict.CostOf(c.victim(y))), cmp.Compare(convert.Started(y), convert.Started(x)))
 		})
 		for _, pod := range pods { // who leaves already is one of those that are spared
-			if leaves[pod] {
+			if leaves[pod.UID] {
 				spare--
 			}
 		}
 		for _, pod := range pods {
-			if spare > 0 && !leaves[pod] {
+			if spare > 0 && !leaves[pod.UID] {
 				spare--
 				add([]*v1.Pod{pod})
 			}
@@ -283,9 +279,9 @@ func sortParties(all []party) {
 }
 
 // party is some pods without those who leave already.
-func (c *candidates) party(pods []*v1.Pod, leaves map[*v1.Pod]bool) (u party) {
+func (c *candidates) party(pods []*v1.Pod, leaves map[types.UID]bool) (u party) {
 	for _, p := range pods {
-		if !leaves[p] {
+		if !leaves[p.UID] {
 			u.pods = append(u.pods, p)
 			u.cost, u.since = u.cost.Add(evict.CostOf(c.victim(p))), max(u.since, convert.Started(p))
 		}
