@@ -1,0 +1,298 @@
+package preempt_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/test/testcluster"
+)
+
+// of makes a pod one of a quota.
+func of(quota string, p *v1.Pod) *v1.Pod {
+	metav1.SetMetaDataLabel(&p.ObjectMeta, "quota", quota)
+	return p
+}
+
+// TestWhoLeavesWithin: whom a gang that needs a node of 4 CPUs evicts where something is lacking in quotas as well. Others of
+// quota "theirs" are nobody's victims.
+func TestWhoLeavesWithin(t *testing.T) {
+	const noHelp = "preemption is not helpful for scheduling"
+	for name, test := range map[string]struct {
+		given  func(c *testcluster.Cluster)
+		lack   string
+		avoid  []string
+		evicts string
+	}{
+		"nothing is lacking": {given: func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(of("b", a("y", 20, "4", "n1")))
+		}, evicts: "x for want-0=n0"},
+		"who makes room is of the quota": {given: func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(of("b", a("y", 20, "4", "n1")))
+		}, lack: "b", evicts: "y for want-0=n1"},
+		"one for room, and one for the quota": {given: func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(of("b", a("y", 20, "1", "n1")))
+			c.Pod(a("important", 200, "3", "n1"))
+		}, lack: "b", evicts: "x y for want-0=n0"},
+		"there is room, and the quota needs one to leave": {given: func(c *testcluster.Cluster) {
+			c.Pod(of("b", a("x", 20, "4", "n0")))
+			c.Pod(of("b", a("y", 10, "1", "n0")))
+		}, lack: "b", evicts: "y for want-0=n1"},
+		"it would help nobody": {given: func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "4", "n0"))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, lack: "b", evicts: noHelp},
+		"there is not as much": {given: func(c *testcluster.Cluster) {
+			c.Pod(of("b", a("x", 10, "4", "n0")))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, lack: "b b", evicts: noHelp},
+		"the quotas would have enough, but there is no room": {given: func(c *testcluster.Cluster) {
+			c.Pod(of("b", a("x", 10, "2", "n0")))
+			c.Pod(a("important", 200, "2", "n0"))
+			c.Pod(a("y", 200, "4", "n1"))
+		}, lack: "b", evicts: noHelp},
+		"nobody whom the quotas protect": {given: func(c *testcluster.Cluster) {
+			c.Pod(of("theirs", a("x", 10, "4", "n0")))
+			c.Pod(a("y", 20, "4", "n1"))
+		}, evicts: "y for want-0=n1"},
+		"nobody but those": {given: func(c *testcluster.Cluster) {
+			c.Pod(of("theirs", a("x", 10, "4", "n0")))
+			c.Pod(of("theirs", a("y", 20, "4", "n1")))
+		}, lack: "b", evicts: "no potential victims"},
+		"first one for the quota, who leaves room for less": {given: func(c *testcluster.Cluster) {
+			c.Pod(a("x", 20, "4", "n0"))
+			c.Pod(of("b", a("y", 10, "2", "n1")))
+			c.Pod(a("z", 10, "2", "n1"))
+		}, lack: "b", evicts: "y z for want-0=n1"},
+		"first two, of two quotas": {given: func(c *testcluster.Cluster) {
+			c.Pod(a("x", 20, "4", "n0"))
+			c.Pod(of("b", a("y", 10, "1", "n1")))
+			c.Pod(of("c", a("w", 10, "1", "n1")))
+			c.Pod(a("z", 10, "2", "n1"))
+		}, lack: "b c", evicts: "w y z for want-0=n1"},
+		"first one whom a gang can spare, then what is left of it": {given: func(c *testcluster.Cluster) {
+			c.Pod(a("x", 20, "4", "n0"))
+			c.Gang("g", 1, of("b", a("", 10, "2", "n1")), a("", 15, "2", "n1"))
+		}, lack: "b", evicts: "g-0 g-1 for want-0=n1"},
+		"room alone is cheaper than any other way": {given: func(c *testcluster.Cluster) {
+			c.Pod(of("b", a("x", 10, "4", "n0")))
+			c.Pod(of("b", a("y", 20, "2", "n1")))
+			c.Pod(a("z", 5, "2", "n1"))
+		}, lack: "b", evicts: "x for want-0=n0"},
+		"a gang makes room, and is of the quota": {given: func(c *testcluster.Cluster) {
+			c.Gang("g", 2, of("b", a("", 10, "4", "n0")), of("b", a("", 10, "1", "n1")))
+			c.Pod(a("important", 200, "3", "n1"))
+		}, lack: "b b", evicts: "g-0 g-1 for want-0=n0"},
+		"there is room on a node that is left out": {given: func(c *testcluster.Cluster) {
+			c.Pod(of("b", a("x", 10, "4", "n0")))
+		}, lack: "b", avoid: []string{"n1"}, evicts: "not eligible: there is room on nodes that are left out for now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := wanting(t, "s/b/n0=4 s/b/n1=4", 1, pending(1, 100, "4"), test.given)
+			s.Plugin.Preemptor.Quotas = preempt.Lack(test.lack)
+			require.Equal(t, test.evicts, s.evicts(test.avoid...))
+		})
+	}
+}
+
+// TestManyUnlikeMembers: of more kinds of members than all ways can be tried for it is tried who may stay, the dearest
+// first. Gangs are left alone.
+func TestManyUnlikeMembers(t *testing.T) {
+	for name, test := range map[string]struct {
+		given func(c *testcluster.Cluster)
+		gone  string
+	}{
+		"who need not leave stays": {func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "3", "n0"))
+			c.Pod(a("y", 5, "1", "n0"))
+		}, "x"},
+		"the dearer one": {func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "2", "n0"))
+			c.Pod(a("y", 20, "2", "n0"))
+		}, "x"},
+		"two leave, of three": {func(c *testcluster.Cluster) {
+			c.Pod(a("x", 10, "1", "n0"))
+			c.Pod(a("y", 30, "1", "n0"))
+			c.Pod(a("z", 20, "1", "n0"))
+			c.Pod(a("w", 200, "1", "n0"))
+		}, "x z"},
+		"no gang": {func(c *testcluster.Cluster) {
+			c.Gang("g", 1, a("", 1, "2", "n0"))
+			c.Pod(a("x", 10, "2", "n0"))
+		}, "x"},
+		"who leaves anyway has left": {func(c *testcluster.Cluster) {
+			c.Pod(leaving(a("x", 10, "2", "n0")))
+			c.Pod(a("y", 5, "2", "n0"))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := wanting(t, "s/b/n0=4 s/b/n1=4", 17, unlike(17, 100), func(c *testcluster.Cluster) {
+				c.Pod(a("other", 200, "4", "n1"))
+				test.given(c)
+			})
+			gone, places, verdict := s.Plugin.Preemptor.Asked(t.Context(), s.attempt())
+			require.Equal(t, preempt.Evicts, verdict)
+			slices.Sort(gone)
+			require.Equal(t, test.gone, strings.Join(gone, " "))
+			require.Len(t, places, 17)
+		})
+	}
+}
+
+// parts makes a gang of two sub-groups of two at the least, of which it needs so many, and of members that are in none.
+func parts(c *testcluster.Cluster, least int64, members ...*v1.Pod) {
+	for _, p := range members {
+		p.Labels["app"] = "low"
+	}
+	c.VolcanoGang("low", map[string]any{"minMember": 2 * least, "subGroupPolicy": []any{map[string]any{
+		"name": "part", "subGroupSize": int64(2), "minSubGroups": least,
+		"labelSelector": map[string]any{"matchLabels": map[string]any{"app": "low"}}, "matchLabelKeys": []any{"part"},
+	}}}, members...)
+}
+
+// in puts a pod into a sub-group.
+func in(part string, p *v1.Pod) *v1.Pod {
+	p.Labels = map[string]string{"part": part}
+	return p
+}
+
+// TestSubGroupsLeave: whom a gang that needs a node evicts of one whose members form sub-groups on n0 and n1, n2 and n3.
+func TestSubGroupsLeave(t *testing.T) {
+	for name, test := range map[string]struct {
+		least       int64
+		first       int32 // priority of the first sub-group
+		who, evicts string
+	}{
+		"one that is not needed": {1, 20, "n0: low-0[1]\nn1: low-1[1]\nn2: low-2[2]\nn3: low-3[2]\n" +
+			"[1]: spare 0, whole 2 pods up to 20, with [2]\n[2]: spare 0, whole 2 pods up to 10, with [1]", "low-2 low-3 for want-0=n2"},
+		"the other one is too important": {1, 200, "n2: low-2[2]\nn3: low-3[2]\n" +
+			"[1]: spare 0, with [2]\n[2]: spare 0, whole 2 pods up to 10, with [1]", "low-2 low-3 for want-0=n2"},
+		"both are needed": {2, 20, "n0: low-0[1]\nn1: low-1[1]\nn2: low-2[1]\nn3: low-3[1]\n" +
+			"[1]: spare 0, whole 4 pods up to 20", "low-0 low-1 low-2 low-3 for want-0=n0"},
+		"both are needed, and one is too important": {2, 200, "", "no potential victims"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := wanting(t, "s/b/n0=4 s/b/n1=4 s/b/n2=4 s/b/n3=4", 1, pending(1, 100, "4"), func(c *testcluster.Cluster) {
+				parts(c, test.least, in("0", a("", test.first, "4", "n0")), in("0", a("", test.first, "4", "n1")), in("1", a("", 10, "4", "n2")), in("1", a("", 10, "4", "n3")))
+			})
+			s.Wait(test.who, s.who)
+			s.Wait(test.evicts, func() string { return s.evicts() })
+		})
+	}
+}
+
+// TestASubGroupLeavesWhole: of a gang that runs on with another sub-group one leaves whole, for whomever: its members
+// are marked before the first of them leaves.
+func TestASubGroupLeavesWhole(t *testing.T) {
+	for name, comes := range evictors {
+		t.Run(name, func(t *testing.T) {
+			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
+			parts(c, 1, in("0", a("", 20, "8", "n0")), in("0", a("", 20, "8", "n1")), in("1", a("", 10, "8", "n2")), in("1", a("", 10, "8", "n3")))
+			c.Run()
+			big := comes(c)
+			c.Wait("placed", placed(c, big))
+			c.Wait("low-2 low-3", c.Evicted)
+			require.Equal(t, "low-0=n0 low-1=n1", c.Where("low-0", "low-1"))
+		})
+	}
+}
+
+// TestWholeGangs: which gangs leave whole when some pods do. Of one that runs on without a sub-group that is said when all its
+// sub-groups leave.
+func TestWholeGangs(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8")
+	parts(c, 1, in("0", a("", 10, "1", "n0")), in("0", a("", 10, "1", "n0")), in("1", a("", 10, "1", "n0")), in("1", a("", 10, "1", "n0")))
+	c.Gang("g", 1, a("", 10, "1", "n0"), a("", 10, "1", "n0"))
+	c.Pod(a("x", 10, "1", "n0"))
+	c.Run()
+	c.Wait("known", func() string {
+		if c.Plugin.Cache.Open() {
+			return "known"
+		}
+		return ""
+	})
+	for gone, want := range map[string]string{
+		"":                              "",
+		"x":                             "",
+		"g-0":                           "",
+		"g-0 g-1 x":                     "default/g",
+		"low-0 low-1":                   "",
+		"low-0":                         "",
+		"low-0 low-1 low-2 low-3":       "default/low",
+		"low-0 low-2":                   "default/low",
+		"g-0 g-1 low-0 low-1 low-2":     "default/g default/low",
+		"g-0 low-0 low-1 low-2 low-3 x": "default/low",
+	} {
+		var pods []*v1.Pod
+		for name := range strings.FieldsSeq(gone) {
+			pods = append(pods, c.Get(name))
+		}
+		var got []string
+		for _, of := range preempt.Whole(c.Plugin.Cache, pods) {
+			got = append(got, of.String())
+		}
+		require.Equal(t, want, strings.Join(got, " "), gone)
+	}
+}
+
+// TestLeavers: who may leave however long that takes, and who does anyway.
+func TestLeavers(t *testing.T) {
+	for name, test := range map[string]struct {
+		given  func(c *testcluster.Cluster)
+		want   string
+		nobody bool
+	}{
+		"all that may": {func(c *testcluster.Cluster) {
+			c.Pod(slow(a("x", 10, "1", "n0")))
+			c.Pod(a("high", 200, "1", "n0"))
+			c.Gang("g", 1, a("", 10, "1", "n1"))
+		}, "x | g-0", false},
+		"who leaves anyway": {func(c *testcluster.Cluster) {
+			c.Pod(tomorrow(a("x", 10, "1", "n0")))
+			c.Pod(a("y", 10, "1", "n0"))
+		}, "x y | ", false},
+		"nobody": {func(c *testcluster.Cluster) { c.Pod(a("high", 200, "1", "n0")) }, " | ", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := wanting(t, "s/b/n0=4 s/b/n1=4", 1, pending(1, 100, "4"), test.given)
+			at := s.attempt()
+			gone, nobody := s.Plugin.Preemptor.Leavers(t.Context(), at)
+			var nodes []string
+			for _, here := range gone {
+				var names []string
+				for _, pod := range here {
+					names = append(names, pod.Name)
+				}
+				slices.Sort(names)
+				nodes = append(nodes, strings.Join(names, " "))
+			}
+			require.Equal(t, test.want, strings.Join(nodes, " | "))
+			require.Equal(t, test.nobody, nobody)
+			require.Equal(t, preempt.Evicts, s.Plugin.Preemptor.May(at))
+		})
+	}
+}
+
+// TestMay: whether victims are looked for at all.
+func TestMay(t *testing.T) {
+	s := wanting(t, "s/b/n0=4", 1, pending(1, 100, "4"), func(c *testcluster.Cluster) { c.Pod(a("x", 10, "4", "n0")) })
+	p, at := s.Plugin.Preemptor, s.attempt()
+	require.Equal(t, preempt.Evicts, p.May(at))
+	at.Group.Pods["default/want-0"].Spec.PreemptionPolicy = ptr.To(v1.PreemptNever)
+	require.Equal(t, preempt.Never, p.May(at))
+	at.Group.Pods["default/want-0"].Spec.PreemptionPolicy = nil
+	at.Group.Holding = true
+	require.Equal(t, preempt.NoHelp, p.May(at), "it has places that it holds on to")
+	limits := p.Limits
+	p.Limits = func() preempt.Limits { l := limits(); l.Enabled = false; return l }
+	require.Equal(t, preempt.Off, p.May(at))
+}
