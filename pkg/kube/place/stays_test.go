@@ -1,0 +1,87 @@
+package place_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/plan"
+)
+
+// shortage is what a gang's refusal comes to.
+func (w *world) shortage(gangName string, evicts bool) place.Shortage {
+	w.t.Helper()
+	a := w.attempt(gangName)
+	_, refusal, err := a.Plan(w.t.Context())
+	require.NoError(w.t, err)
+	require.NotNil(w.t, refusal)
+	return a.Shortage(w.t.Context(), refusal, evicts)
+}
+
+// lacking is how many nodes lack what, and how many are full of those who stay.
+func lacking(s place.Shortage) string {
+	words := []string{fmt.Sprint(s.Stay, " stay")}
+	for _, what := range slices.Sorted(maps.Keys(s.Lacks)) {
+		words = append(words, fmt.Sprint(s.Lacks[what], " ", what))
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestStay: nodes that would have room if those left who may not be evicted are told from those that
+// lack something, if anybody may be evicted at all.
+func TestStay(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines  string
+		spares bool // nobody may be evicted
+		want   string
+	}{
+		"all of them may leave":            {lines: "pod x cpu=4 on=n1 priority=1\npod y cpu=4 on=n2 priority=1", want: "0 stay, 2 Insufficient cpu"},
+		"one matters more":                 {lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu"},
+		"one matters as much":              {lines: "pod x cpu=4 on=n1 priority=5\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu"},
+		"both stay":                        {lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=9", want: "2 stay"},
+		"nobody may be evicted":            {lines: "pod x cpu=4 on=n1 priority=9\npod y cpu=4 on=n2 priority=9", spares: true, want: "0 stay, 2 Insufficient cpu"},
+		"enough leave beside who stays":    {lines: "pod x cpu=1 on=n1 priority=9\npod z cpu=3 on=n1 priority=1\npod y cpu=4 on=n2 priority=9", want: "1 stay, 1 Insufficient cpu"},
+		"too few leave beside who stays":   {lines: "pod x cpu=2 on=n1 priority=9\npod z cpu=2 on=n1 priority=1\npod y cpu=4 on=n2 priority=1", want: "1 stay, 1 Insufficient cpu"},
+		"a node that has room has no stay": {lines: "pod x cpu=1 on=n1 priority=9\npod y cpu=4 on=n2 priority=9", want: "1 stay"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "node s/b/n1 4\nnode s/b/n2 4\ngang a min=2\npods a 2 cpu=3 priority=5\n"+test.lines)
+			require.Equal(t, test.want, lacking(w.shortage("a", !test.spares)))
+		})
+	}
+}
+
+// TestStayIsKept: what is known of a node is asked again when the node changes, and is not told of
+// members that may evict others than those for whom it was asked.
+func TestStayIsKept(t *testing.T) {
+	w := newWorld(t, `
+		node s/b/n1 4
+		node s/b/n2 4
+		gang a min=2
+		pods a 2 cpu=3 priority=5
+		gang high min=2
+		pods high 2 cpu=3 priority=20
+		pod x cpu=4 on=n1 priority=9
+		pod y cpu=4 on=n2 priority=1
+		pod z cpu=4 priority=1`)
+	for range 2 {
+		require.Equal(t, "1 stay, 1 Insufficient cpu", lacking(w.shortage("a", true)))
+		require.Equal(t, "0 stay, 2 Insufficient cpu", lacking(w.shortage("high", true)))
+	}
+	w.leave("x")
+	w.bind("z", "n1")
+	require.Equal(t, "0 stay, 2 Insufficient cpu", lacking(w.shortage("a", true)))
+}
+
+// TestOdd: only those who start together must make up whole multiples by themselves.
+func TestOdd(t *testing.T) {
+	r := &plan.Refusal{Want: 6}
+	r.Multiple = []plan.Multiple{{Layer: "BlockLayer", Count: 4}, {Layer: "SpineLayer", Count: 3}}
+	require.Equal(t, r.Multiple[:1], place.Shortage{Fresh: true}.Odd(r))
+	require.Empty(t, place.Shortage{}.Odd(r), "some run, who make up the rest")
+}
