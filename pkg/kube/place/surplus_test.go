@@ -1,0 +1,126 @@
+package place_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/offer"
+)
+
+// on is where a plan puts members, a node after the other; "" if it has none.
+func on(found place.Outcome) string {
+	return strings.ReplaceAll(strings.TrimPrefix(drawn(found.Places, false), "\n"), "\n", "; ")
+}
+
+// TestModestly: victims on n1 leave for a pod that matters less than the gang. Members that are needed
+// may go there all the same, those that the gang can do without may not.
+func TestModestly(t *testing.T) {
+	for about, test := range map[string]struct{ lines, want string }{
+		"all are needed":              {"node s/b/n1 4\ngang a min=4\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1 a-2 a-3"},
+		"there is room elsewhere":     {"node s/b/n1 4\nnode s/b/n2 3\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-3; n2: a-0 a-1 a-2"},
+		"fewer have room beside":      {"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=1 priority=1 nominated=n1", "n1: a-0 a-1 a-2"},
+		"those needed have none":      {"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1"},
+		"nobody is nominated there":   {"node s/b/n1 4\ngang a min=2\npods a 4 cpu=1 priority=5\npod x cpu=3 priority=1", "n1: a-0 a-1 a-2 a-3"},
+		"others are needed as others": {"node s/b/n1 4\ngang a min=2\npods a 2 cpu=1 priority=5\npods a 2-4 cpu=2 priority=5\npod x cpu=3 priority=1 nominated=n1", "n1: a-0 a-1"},
+		"the first do not fit":        {"node s/b/n1 3\ngang a min=2\npods a 2 cpu=2 priority=5\npods a 2-5 cpu=1 priority=5\npod x cpu=2 priority=1 nominated=n1", "n1: a-2 a-3"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			a := newWorld(t, test.lines).attempt("a")
+			found, refusal, err := a.Plan(t.Context())
+			require.NoError(t, err)
+			require.Nil(t, refusal)
+			require.Equal(t, test.want, on(found))
+		})
+	}
+}
+
+// TestModest: for whom places may be taken that are kept for others: for the first that are needed, and
+// where members differ, for the first of each kind, each set of them once.
+func TestModest(t *testing.T) {
+	for about, test := range map[string]struct{ lines, want string }{
+		"nothing is kept":   {"pods a 4 cpu=1 priority=5", "a-0 a-1 a-2 a-3"},
+		"all are alike":     {"pods a 4 cpu=1 priority=5\npod x cpu=3 priority=1 nominated=n1", "a-0 a-1"},
+		"two kinds":         {"pods a 2 cpu=1 priority=5\npods a 2-4 cpu=2 priority=5\npod x cpu=3 priority=1 nominated=n1", "a-0 a-1; a-2 a-3"},
+		"too few of a kind": {"pods a 3 cpu=1 priority=5\npods a 3-4 cpu=2 priority=5\npod x cpu=3 priority=1 nominated=n1", "a-0 a-1; a-0 a-3"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			a := newWorld(t, "node s/b/n1 4\ngang a min=2\n"+test.lines).attempt("a")
+			_, _, err := a.Plan(t.Context())
+			require.NoError(t, err)
+			var sets []string
+			for _, few := range a.Modest() {
+				var who []string
+				for _, m := range few.Group.Pending {
+					who = append(who, name(m.Pod))
+				}
+				sets = append(sets, strings.Join(who, " "))
+			}
+			require.Equal(t, test.want, strings.Join(sets, "; "))
+		})
+	}
+}
+
+// TestWithout: a cluster that lacks a node takes nobody there, and the attempt it was made of still does.
+func TestWithout(t *testing.T) {
+	for kinds, more := range map[string]string{"one kind": "pods a 1-3 cpu=1", "two kinds": "pods a 1-3 cpu=2"} {
+		t.Run(kinds, func(t *testing.T) {
+			a := newWorld(t, "node s/b/n1 6\nnode s/b/n2 6\ngang a min=3\npods a 1 cpu=1\n"+more).attempt("a")
+			found, _, err := a.Plan(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "n1: a-0 a-1 a-2", on(found))
+
+			some := a.Without(func(i int) bool { return a.Net.Tree.NodeName(i) == "n1" })
+			left, refusal, err := some.Choose(t.Context(), nil)
+			require.NoError(t, err)
+			require.Nil(t, refusal)
+			require.Equal(t, "n2: a-0 a-1 a-2", on(left))
+			_, refusal, err = some.Without(func(int) bool { return true }).Choose(t.Context(), nil)
+			require.NoError(t, err)
+			require.NotNil(t, refusal)
+			again, _, err := a.Choose(t.Context(), nil)
+			require.NoError(t, err)
+			require.Equal(t, found, again, "what the first knows has not changed")
+		})
+	}
+}
+
+// TestLoads: how many of each kind go where, and whether a node takes them beside who is there.
+func TestLoads(t *testing.T) {
+	w := newWorld(t, `
+		node s/b/n1 4
+		node s/b/n2 4
+		pod x cpu=2 on=n2
+		gang a min=3
+		pods a 2 cpu=1
+		pods a 2-3 cpu=2`)
+	a := w.attempt("a")
+	found, refusal, err := a.Plan(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, refusal)
+	require.Equal(t, "n1: a-0 a-1 a-2", on(found))
+	require.Equal(t, [][]offer.Slots{{2, 1}, nil}, a.Loads(found.Places))
+	found.Places[0].Node = "n9"
+	require.Equal(t, [][]offer.Slots{{1, 1}, nil}, a.Loads(found.Places), "a node is gone")
+
+	x := []*v1.Pod{w.get("x")}
+	for _, c := range []struct {
+		node  int
+		load  []offer.Slots
+		gone  []*v1.Pod
+		holds bool
+	}{
+		{node: 0, load: []offer.Slots{2, 1}, holds: true},
+		{node: 0, load: []offer.Slots{3, 1}},
+		{node: 0, load: []offer.Slots{0, 2}, holds: true},
+		{node: 1, load: []offer.Slots{2, 0}, holds: true},
+		{node: 1, load: []offer.Slots{2, 1}},
+		{node: 1, load: []offer.Slots{2, 1}, gone: x, holds: true},
+		{node: 1, load: []offer.Slots{2, 2}, gone: x},
+	} {
+		require.Equal(t, c.holds, a.Holds(t.Context(), c.node, c.load, c.gone), "%v on %d", c.load, c.node)
+	}
+}
