@@ -42,6 +42,7 @@ type bench struct {
 	nodes   int
 	spines  map[string]string // by node
 	timeout time.Duration
+	every   time.Duration // how often something changes in a churn
 	vain    bool
 	unlike  bool
 	drains  int
@@ -78,7 +79,7 @@ func start(ctx context.Context, o options, count int) (*bench, error) {
 	}
 	b := &bench{
 		cluster: cluster, stock: programs[localcluster.Scheduler], muster: o.muster, before: o.before, foreign: foreign, quotas: o.quotas, nodes: count,
-		own: newLedger(), spines: map[string]string{}, timeout: o.timeout, vain: o.vain, unlike: o.unlike,
+		own: newLedger(), spines: map[string]string{}, timeout: o.timeout, every: o.every, vain: o.vain, unlike: o.unlike,
 	}
 	if err := b.prepare(ctx, o); err != nil {
 		return nil, errors.Join(err, cluster.Stop())

@@ -18,6 +18,7 @@ import (
 //	idle       waits while nothing happens,
 //	replaced   waits while others come and go on the same nodes: no better and no worse,
 //	moved      waits while others move so that something else is best, but still too little,
+//	one        gets room for a single gang, in the midst of such changes: seconds are until it is whole,
 //	room       is bound, since all others have left; gangs that are whole end,
 //	drain      is made once more while the scheduler is stopped, and bound: what room is
 //	           to be compared with.
@@ -51,7 +52,6 @@ type Phase struct {
 
 const (
 	idleFor     = 30 * time.Second
-	changeEvery = time.Second
 	// quietFor is longer than a scheduler's longest backoff, ten seconds: one that has done
 	// nothing for so long waits for something to happen.
 	quietFor  = 12 * time.Second
@@ -119,6 +119,7 @@ func (r *churning) run(ctx context.Context, during time.Duration) (err error) {
 	if r.seen, err = r.watch(ctx, r.name, r.shape.Total(), r.ending.bound); err != nil {
 		return err
 	}
+	r.seen.begin()
 	defer func() { r.seen.stop() }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -149,7 +150,7 @@ func (r *churning) phases(during time.Duration) []phase {
 	}
 	all = append(all, phase{"replaced", r.changes(r.taken.replace, during)})
 	if r.contender.gathers {
-		all = append(all, phase{"moved", r.changes(r.taken.move, during)})
+		all = append(all, phase{"moved", r.changes(r.taken.move, during)}, phase{"one", r.one})
 	}
 	return append(all, phase{"room", r.room}, phase{"drain", r.drain})
 }
@@ -206,22 +207,65 @@ func (r *churning) idle(ctx context.Context, out *Phase) error {
 func (r *churning) changes(next func() (to, from string), during time.Duration) func(context.Context, *Phase) error {
 	return func(ctx context.Context, out *Phase) error {
 		began := time.Now()
-		every := time.NewTicker(changeEvery)
-		defer every.Stop()
-		for time.Since(began) < during {
-			to, from := next()
-			if err := r.occupants.change(ctx, to, from); err != nil {
-				return err
-			}
-			out.Changes++
-			select {
-			case <-every.C:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		err := r.keepChanging(ctx, out, next, func() bool { return time.Since(began) >= during })
+		if err != nil {
+			return err
 		}
 		return r.settle(ctx, out, began)
 	}
+}
+
+// keepChanging has something change again and again until it is enough.
+func (r *churning) keepChanging(ctx context.Context, out *Phase, next func() (to, from string), enough func() bool) error {
+	every := time.NewTicker(r.every)
+	defer every.Stop()
+	for !enough() {
+		to, from := next()
+		if err := r.occupants.change(ctx, to, from); err != nil {
+			return err
+		}
+		out.Changes++
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// ones is how many times there is room for a single gang.
+const ones = 5
+
+// one has several times just so many nodes of a spine become free that one gang fits, while others are replaced elsewhere. When it
+// is whole it ends, and others come to its nodes again. Seconds are the longest that a gang took to be whole.
+func (r *churning) one(ctx context.Context, out *Phase) error {
+	for i := range ones {
+		free := r.taken.room(i, r.shape.Pods)
+		before, began := r.ending.gangs.Load(), time.Now()
+		if err := r.occupants.leaveNodes(ctx, free); err != nil {
+			return err
+		}
+		whole := func() bool { return r.ending.gangs.Load() > before }
+		err := r.keepChanging(ctx, out, r.taken.replaceBeside(i), func() bool { return whole() || time.Since(began) > r.timeout })
+		if err != nil {
+			return err
+		}
+		if !whole() {
+			r.fails("a gang that fits did not start within %s", r.timeout)
+			return nil
+		}
+		out.Seconds = max(out.Seconds, time.Unix(0, r.ending.last.Load()).Sub(began).Seconds())
+		if err := r.occupants.fill(ctx, free); err != nil {
+			return err
+		}
+		// Another gang may have come first; it ends, too.
+		if _, err := r.quiet(ctx); err != nil {
+			return err
+		}
+	}
+	r.earlier = r.ending.count.Load()
+	return nil
 }
 
 // settle waits until the scheduler is quiet.
@@ -298,6 +342,7 @@ func (r *churning) drain(ctx context.Context, out *Phase) (err error) {
 	if r.seen, err = r.watch(ctx, r.name, r.shape.Total(), r.ending.bound); err != nil {
 		return err
 	}
+	r.seen.begin()
 	if err := r.p.Pause(); err != nil {
 		return err
 	}
@@ -353,6 +398,8 @@ type ending struct {
 	pods  map[string][]string // that are bound, by gang
 	whole chan []string
 	count atomic.Int64 // pods that are bound
+	gangs atomic.Int64 // gangs that were whole
+	last  atomic.Int64 // when the last of them was, in nanoseconds
 }
 
 func newEnding(b *bench, c contender, s Shape) *ending {
@@ -369,6 +416,8 @@ func (e *ending) bound(pod string, at place) {
 	e.pods[at.gang] = append(e.pods[at.gang], pod)
 	if all := e.pods[at.gang]; len(all) == e.size {
 		delete(e.pods, at.gang)
+		e.last.Store(at.bound.UnixNano())
+		e.gangs.Add(1)
 		e.whole <- all
 	}
 }

@@ -25,6 +25,8 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{2048, 8192}, o.nodes)
 	require.Contains(t, o.contenders, "floor")
+	_, err = parse([]string{"-every", "100ms"})
+	require.ErrorContains(t, err, "-every 100ms: want -churn")
 	_, err = parse([]string{"-churn", "20s", "-shapes", "8x8x1"})
 	require.ErrorContains(t, err, "whole-node pods")
 	_, err = parse([]string{"-churn", "20s", "-contenders", "floor"})
@@ -90,6 +92,17 @@ func TestOccupancy(t *testing.T) {
 		change(o.replace())
 		change(o.move())
 		require.Equal(t, []int{mostFree, mostFree + 1}, free())
+	}
+	room := o.room(3, 8)
+	require.Len(t, room, 8-o.spines[1].free)
+	for _, n := range room {
+		require.Equal(t, "spine-1", spine[n])
+		require.Equal(t, 1, pods[n], "somebody is to leave there")
+	}
+	for range 5 {
+		to, from := o.replaceBeside(3)()
+		require.Equal(t, to, from)
+		require.Equal(t, "spine-0", spine[to])
 	}
 	one := newOccupancy(all, spine, contender{}, Shape{Gangs: 3, Pods: 8, GPUs: 8})
 	require.Len(t, one.taken(), len(all), "pods that are bound one by one would take any node")

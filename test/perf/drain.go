@@ -55,6 +55,10 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, r
 		return nil, err
 	}
 	defer seen.stop()
+	if running && p == nil {
+		seen.came = make(chan string, len(pods))
+	}
+	seen.begin()
 	counted, err := p.counts(ctx) // now: once stopped it does not answer
 	if err != nil {
 		return nil, err
@@ -80,6 +84,8 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, r
 	before.counts = counted
 	began := time.Now()
 	switch {
+	case running && p == nil:
+		err = b.bindWhileTheyCome(ctx, create, pods, s, seen)
 	case running:
 		err = create()
 	case p != nil:
@@ -147,11 +153,47 @@ func (b *bench) bindAll(ctx context.Context, pods []*v1.Pod, s Shape) error {
 				return err
 			}
 		}
-		return b.binder.CoreV1().Pods(pods[i].Namespace).Bind(ctx, &v1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: name},
-			Target:     v1.ObjectReference{Kind: "Node", Name: node},
-		}, metav1.CreateOptions{})
+		return b.bind(ctx, pods[i].Namespace, name, node)
 	})
+}
+
+// bindWhileTheyCome creates pods and binds each as soon as the watch has shown it, with as many requests at a time for either:
+// what a scheduler could do that needs no time to decide.
+func (b *bench) bindWhileTheyCome(ctx context.Context, create func() error, pods []*v1.Pod, s Shape, seen *seen) error {
+	at := map[string]int{}
+	for i, p := range pods {
+		at[p.Name] = i
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	created := make(chan error, 1)
+	go func() {
+		err := create()
+		if err != nil {
+			cancel(err) // the others would be waited for in vain
+		}
+		created <- err
+	}()
+	bound := inParallel(ctx, len(pods), func(int) error {
+		select {
+		case name := <-seen.came:
+			i := at[name]
+			return b.bind(ctx, pods[i].Namespace, name, nodeOf(i, s))
+		case <-seen.ended:
+			return seen.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	return errors.Join(<-created, bound)
+}
+
+// bind posts one binding.
+func (b *bench) bind(ctx context.Context, namespace, name, node string) error {
+	return b.binder.CoreV1().Pods(namespace).Bind(ctx, &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{})
 }
 
 // seen is what the watch has shown of a drain's pods.
@@ -159,6 +201,7 @@ type seen struct {
 	events  watch.Interface
 	want    int
 	each    func(pod string, at place) // told when a pod is bound; may be nil
+	came    chan string                // gets the names of pods when they come, and has room for all; may be nil
 	places  map[string]place
 	created chan struct{} // closed when all pods exist
 	bound   chan struct{} // closed when all pods are bound
@@ -171,7 +214,7 @@ type place struct {
 	came, bound time.Time
 }
 
-// watch begins to watch a drain's pods.
+// watch opens a watch of a drain's pods; begin has it read.
 func (b *bench) watch(ctx context.Context, drain string, want int, each func(pod string, at place)) (*seen, error) {
 	of := metav1.ListOptions{LabelSelector: perfLabel + "=" + drain}
 	api := b.client.CoreV1().Pods(metav1.NamespaceDefault)
@@ -193,9 +236,10 @@ func (b *bench) watch(ctx context.Context, drain string, want int, each func(pod
 		events: events, want: want, each: each, places: map[string]place{},
 		created: make(chan struct{}), bound: make(chan struct{}), ended: make(chan struct{}),
 	}
-	go s.run()
 	return s, nil
 }
+
+func (s *seen) begin() { go s.run() }
 
 func (s *seen) run() {
 	defer close(s.ended)
@@ -212,6 +256,9 @@ func (s *seen) run() {
 		at, known := s.places[pod.Name]
 		if !known {
 			at = place{gang: pod.Labels[gangLabel], came: time.Now()}
+			if s.came != nil {
+				s.came <- pod.Name
+			}
 		}
 		if at.node == "" && pod.Spec.NodeName != "" {
 			at.node, at.bound = pod.Spec.NodeName, time.Now()

@@ -113,6 +113,26 @@ func (o *occupancy) replace() (to, from string) {
 	return node, node
 }
 
+// room lists the nodes of a spine that must become free so that a gang of so many nodes fits there; the i-th time it is the i-th spine.
+func (o *occupancy) room(i, pods int) []string {
+	r := &o.spines[i%len(o.spines)]
+	free := make([]string, 0, pods)
+	for k := r.free; k < pods; k++ {
+		free = append(free, r.at(k))
+	}
+	return free
+}
+
+// replaceBeside is replace, but in other spines than the i-th.
+func (o *occupancy) replaceBeside(i int) func() (to, from string) {
+	return func() (string, string) {
+		if o.replaced%len(o.spines) == i%len(o.spines) {
+			o.replaced++
+		}
+		return o.replace()
+	}
+}
+
 // at is a node by its distance from the first free one.
 func (r *ring) at(i int) string { return r.nodes[(r.first+i)%len(r.nodes)] }
 
@@ -190,6 +210,11 @@ func (o *occupants) start(ctx context.Context, pod *v1.Pod) error {
 	pod.Status.Phase = v1.PodRunning
 	_, err = api.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	return err
+}
+
+// leaveNodes deletes those of some nodes.
+func (o *occupants) leaveNodes(ctx context.Context, nodes []string) error {
+	return inParallel(ctx, len(nodes), func(i int) error { return o.delete(ctx, o.names[nodes[i]]) })
 }
 
 // leave deletes all of them.

@@ -17,6 +17,7 @@ type options struct {
 	rounds     int
 	running    bool
 	churn      time.Duration // 0: drains are measured
+	every      time.Duration // how often something changes in a churn
 	vain       bool          // what evictions could not help is asked of a churn
 	unlike     bool          // no two gangs of a churn ask for the same
 	timeout    time.Duration
@@ -48,7 +49,8 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&l.contenders, "contenders", "", usual("who is measured", ofDrains.contenders, ofChurn.contenders))
 	flags.IntVar(&o.rounds, "rounds", 1, "how often each drain is made; the median counts")
 	flags.BoolVar(&o.running, "running", true, "also drain while pods come, at the first shape")
-	flags.DurationVar(&o.churn, "churn", 0, "instead of drains: what a backlog costs that does not fit, while for so long a pod a second is replaced or moved")
+	flags.DurationVar(&o.churn, "churn", 0, "instead of drains: what a backlog costs that does not fit, while for so long pods are replaced or moved")
+	flags.DurationVar(&o.every, "every", time.Second, "with -churn: how often a pod is replaced or moved")
 	flags.BoolVar(&o.vain, "vain", false, "with -churn: a few others in each spine matter less than the backlog, so that it would evict, and all of them are too few")
 	flags.BoolVar(&o.unlike, "unlike", false, "with -churn: no two gangs ask for the same")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "of one drain, and of each part of a churn")
@@ -98,6 +100,9 @@ func (o *options) read(l lists) error {
 	}
 	if o.vain && (o.churn == 0 || slices.ContainsFunc(o.shapes, func(s Shape) bool { return s.Pods < leastInVain })) {
 		return fmt.Errorf("-vain: want -churn, and gangs of at least %d pods", leastInVain)
+	}
+	if o.every <= 0 || o.every != time.Second && o.churn == 0 {
+		return fmt.Errorf("-every %s: want -churn, and a time above 0", o.every)
 	}
 	if o.unlike && o.churn == 0 {
 		return fmt.Errorf("-unlike: want -churn")
