@@ -51,7 +51,7 @@ type Phase struct {
 }
 
 const (
-	idleFor     = 30 * time.Second
+	idleFor = 30 * time.Second
 	// quietFor is longer than a scheduler's longest backoff, ten seconds: one that has done
 	// nothing for so long waits for something to happen.
 	quietFor  = 12 * time.Second

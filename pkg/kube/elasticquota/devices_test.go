@@ -271,3 +271,68 @@ func TestTotalOfAClass(t *testing.T) {
 	put("s5", "n1", 2, "part")
 	expect(0, false)
 }
+
+// Where somebody has all devices of a node, one of several kinds, an administrator's access, or a claim that another quota's pods share, nobody can say how many are free;
+// when he has gone it can be said again.
+func TestWhoseDevicesAreUnsure(t *testing.T) {
+	w := newClaimed(t)
+	slices, classes := store(), store()
+	w.classes.slices, w.classes.classes, w.classes.cel = resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes), cel.NewCache(10, cel.Features{})
+	require.NoError(t, classes.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example.com"}}))
+	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices = "gpu.example.com", "p", []resourceapi.Device{{Name: "0"}, {Name: "1"}}
+	require.NoError(t, slices.Add(s))
+	w.mu.Lock()
+	w.totals()
+	w.mu.Unlock()
+	for name, c := range map[string]struct {
+		ask    resourceapi.DeviceRequest
+		both   bool // pods of both quotas name it
+		unsure bool
+	}{
+		"plain": {ask: exactly(1)[0]},
+		"all": {ask: resourceapi.DeviceRequest{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
+			DeviceClassName: "gpu.example.com", AllocationMode: resourceapi.DeviceAllocationModeAll,
+		}}, unsure: true},
+		"administrator": {ask: resourceapi.DeviceRequest{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
+			DeviceClassName: "gpu.example.com", Count: 1, AdminAccess: new(true),
+		}}, unsure: true},
+		"one of two kinds": {ask: resourceapi.DeviceRequest{Name: "gpu", FirstAvailable: []resourceapi.DeviceSubRequest{
+			{Name: "a", DeviceClassName: "gpu.example.com", Count: 1}, {Name: "b", DeviceClassName: "other", Count: 1},
+		}}, unsure: true},
+		"one kind to choose from": {ask: resourceapi.DeviceRequest{Name: "gpu", FirstAvailable: []resourceapi.DeviceSubRequest{
+			{Name: "a", DeviceClassName: "gpu.example.com", Count: 1},
+		}}},
+		"of two quotas": {ask: exactly(1)[0], both: true, unsure: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+			claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{c.ask}
+			require.NoError(t, w.claims.Add(claim))
+			w.setClaim(claimName{false, "default", "c"})
+			asksForThree := drawer{name: "more", of: "r", template: "three"}
+			w.template("three", 3)
+			w.draw(asksForThree)
+			entitled := func() bool { return w.entitled("r") == "3" } // of 2 that there are, unless that cannot be said
+			require.False(t, entitled())
+			w.draw(drawer{name: "a", of: "q", node: "n1", claims: []string{"c"}})
+			if c.both {
+				require.False(t, entitled(), "one quota's pods alone name it")
+				w.draw(drawer{name: "b", of: "r", node: "n1", claims: []string{"c"}})
+			}
+			require.Equal(t, c.unsure, w.entitled("r") == map[bool]string{true: "4", false: "3"}[c.both])
+			for _, name := range []string{"a", "b"} {
+				w.dropPod(w.deadPod(drawer{name: name}))
+			}
+			require.False(t, entitled(), "he has gone")
+			w.dropPod(w.deadPod(asksForThree))
+			require.NoError(t, w.claims.Delete(claim))
+		})
+	}
+}
+
+// entitled is how many devices a quota is entitled to.
+func (w *claimed) entitled(of string) string {
+	all := w.Quotas()
+	return all[slices.IndexFunc(all, func(q Quota) bool { return q.Name == of })].Runtime[gpus]
+}

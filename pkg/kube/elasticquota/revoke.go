@@ -210,6 +210,7 @@ func (r *Room) chooseRevoked(from map[string]bool, violated func([]*v1.Pod) []st
 		s := r.revoke.waits[id]
 		if is := r.pods[key(s.pod)]; is == nil || is.UID != s.pod.UID {
 			delete(r.revoke.waits, id)
+			delete(r.revoke.barred, id)
 		} else if !r.revoke.spent[id] && convert.Priority(s.pod) < systemCritical {
 			waits = append(waits, s)
 		}

@@ -61,7 +61,9 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 			}
 		}
 	}
-	best = p.fromQuotas(ctx, c, room, best)
+	if room != nil || c.claim.Short() { // else no eviction makes room, whoever leaves first
+		best = p.fromQuotas(ctx, c, room, best)
+	}
 	if best == nil {
 		return nil, c.noHelp()
 	}
