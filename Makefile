@@ -22,7 +22,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ bench-quality: build ## how well gangs are placed, beside the stock scheduler's 
 
 bench-quality-quick: build ## the same in about five minutes, with the stock scheduler alone; fails on a partial gang, a broken Must or a needless victim of Muster's
 	$(GO) run ./test/quality -for 12s -seeds 1 -contenders stock,muster -check muster
+
+quality-smoke: build ## one short trace in which more comes than fits, to the stock scheduler and Muster; fails like bench-quality-quick; about a minute
+	$(GO) run ./test/quality -traces rush -for 4s -seeds 1 -contenders stock,muster -check muster
 
 bench-churn: build ## what 200 gangs cost that do not fit, while pods come and go; about half an hour
 	$(GO) run ./test/perf -churn 5m -json bench-churn.json

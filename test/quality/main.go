@@ -66,7 +66,8 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("quality", flag.ContinueOnError)
-	kinds := flags.String("traces", names(Kinds), "how gangs come")
+	known := append(slices.Clone(Kinds), Rush)
+	kinds := flags.String("traces", names(Kinds), "how gangs come: some of "+names(known))
 	seeds := flags.String("seeds", "1,2,3", "of the traces")
 	flags.DurationVar(&o.during, "for", 40*time.Second, "how long gangs come")
 	who := flags.String("contenders", "stock-pods,stock,koordinator,muster", "who is measured")
@@ -83,11 +84,11 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("-for %v: want more than 0", o.during)
 	}
 	for _, name := range strings.Split(*kinds, ",") {
-		i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
+		i := slices.IndexFunc(known, func(k Kind) bool { return k.Name == name })
 		if i < 0 {
-			return o, fmt.Errorf("-traces %q: there is no such one, want some of %s", name, names(Kinds))
+			return o, fmt.Errorf("-traces %q: there is no such one, want some of %s", name, names(known))
 		}
-		o.kinds = append(o.kinds, Kinds[i])
+		o.kinds = append(o.kinds, known[i])
 	}
 	for _, text := range strings.Split(*seeds, ",") {
 		seed, err := strconv.ParseUint(text, 10, 64)

@@ -100,6 +100,10 @@ var Kinds = []Kind{
 	{Name: "bursts", Load: 0.7, Every: 10 * time.Second, Burst: 0.3},
 }
 
+// Rush is no comparison: in a few seconds more come than there is room for, of all priorities, so that whatever may go wrong with
+// gangs that wait, evict and are evicted goes wrong soon.
+var Rush = Kind{Name: "rush", Load: 2, Every: 4 * time.Second, Burst: 0.4}
+
 // Trace is what each contender gets: the same gangs at the same times.
 type Trace struct {
 	Kind    string  `json:"kind"`
