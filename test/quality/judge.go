@@ -19,6 +19,10 @@ const (
 	Finished                  // the run has come to its end; its pods go
 )
 
+func (k EventKind) String() string {
+	return [...]string{"created", "bound", "evicted", "gone", "finished"}[k]
+}
+
 // Event is one of them. A gang that lost a member is made again, and is then another run.
 type Event struct {
 	At   time.Duration
@@ -43,6 +47,9 @@ type Columns struct {
 	ExcessLeafs  int      `json:"excessLeafs"`
 	ExcessSpines int      `json:"excessSpines"`
 	BrokenMust   []string `json:"brokenMust,omitempty"`
+	// Above says which starts touched more domains than they must, and InVain which runs left for nobody.
+	Above  []string `json:"above,omitempty"`
+	InVain []string `json:"inVain,omitempty"`
 	// Waits are from all pods being there until the last has a node, of first runs, by size.
 	Waits    map[string]Quantiles `json:"waits"`
 	Makespan float64              `json:"makespan"`
@@ -68,6 +75,7 @@ type Quantiles struct {
 // run is what is known of a run.
 type run struct {
 	gang    *Gang
+	name    string
 	created time.Duration
 	started time.Duration
 	first   bool
@@ -154,7 +162,7 @@ func (j *judge) see(e Event) {
 	key := runKey{e.Gang, e.Run}
 	r := j.runs[key]
 	if r == nil {
-		r = &run{gang: j.gangs[e.Gang], created: e.At, first: e.Run == 0, nodes: map[string]string{}}
+		r = &run{gang: j.gangs[e.Gang], name: fmt.Sprintf("%s-%d", e.Gang, e.Run), created: e.At, first: e.Run == 0, nodes: map[string]string{}}
 		j.runs[key] = r
 	}
 	switch e.Kind {
@@ -215,6 +223,10 @@ func (j *judge) place(r *run) {
 		j.out.ExcessLeafs += max(0, len(leafs)-leastLeafs)
 	} else {
 		j.out.ExcessLeafs += max(0, len(leafs)-1)
+	}
+	if len(spines) > leastSpines || len(leafs) > leastLeafs {
+		j.out.Above = append(j.out.Above, fmt.Sprintf("%s, %d pods, at %.1f s: %d leafs and %d spines, %d and %d would do",
+			r.name, r.gang.Size, j.now.Seconds(), len(leafs), len(spines), leastLeafs, leastSpines))
 	}
 }
 
@@ -294,8 +306,10 @@ func (j *judge) finish() Columns {
 		}
 		if r.broken && !r.needed {
 			j.out.Needless++
+			j.out.InVain = append(j.out.InVain, r.name)
 		}
 	}
+	slices.Sort(j.out.InVain)
 	slices.Sort(j.out.BrokenMust)
 	j.out.Waits = map[string]Quantiles{}
 	for class, all := range j.waits {

@@ -36,6 +36,7 @@ type options struct {
 	page       string
 	trace      bool
 	check      string
+	events     string
 }
 
 // Result is what one contender made of a trace.
@@ -76,6 +77,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.svg, "svg", "", "file for a picture")
 	flags.StringVar(&o.page, "page", "", "Markdown file in which the tables are replaced")
 	flags.BoolVar(&o.trace, "trace", false, "write the trace as YAML, and measure nothing")
+	flags.StringVar(&o.events, "events", "", "folder into which all that was seen is written, a file for each play: time, what, gang, run, pod, node")
 	flags.StringVar(&o.check, "check", "", "fail if this contender leaves a gang partial or behind, breaks a Must, or has a needless victim")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -170,7 +172,7 @@ func (r Result) faults() error {
 		all = append(all, fmt.Errorf("a Must was broken: %s", strings.Join(r.BrokenMust, ", ")))
 	}
 	if r.Needless > 0 {
-		all = append(all, fmt.Errorf("%d victims were needless", r.Needless))
+		all = append(all, fmt.Errorf("%d victims were needless: %s", r.Needless, strings.Join(r.InVain, ", ")))
 	}
 	return errors.Join(all...)
 }

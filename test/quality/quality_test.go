@@ -76,6 +76,7 @@ func TestJudge(t *testing.T) {
 	})
 	require.Equal(t, Columns{
 		Gangs: 1, Started: 1, Pods: 2, Finished: 1, Several: 1, ExcessLeafs: 1, ExcessSpines: 1, BrokenMust: []string{"a is in 2 leafs"},
+		Above: []string{"a-0, 2 pods, at 3.0 s: 2 leafs and 2 spines, 1 and 1 would do"},
 		Waits: map[string]Quantiles{"1-2": {3, 3}}, Makespan: 7, LargestFit: 15. / 7, PartialHeld: 2, Utilisation: 8. / 49,
 	}, got)
 }
@@ -93,6 +94,7 @@ func TestVictims(t *testing.T) {
 	got := Judge(gangs, events)
 	require.Equal(t, 2, got.Victims)
 	require.Equal(t, 1, got.Needless)
+	require.Equal(t, []string{"other-0"}, got.InVain)
 	require.InDelta(t, 5*2+5*1, got.Lost, 1e-9)
 	require.Zero(t, got.Partial)
 	require.InDelta(t, 1, got.PartialHeld, 1e-9, "low-1 held its node for a second after low was broken")
@@ -117,8 +119,8 @@ func TestLeast(t *testing.T) {
 // TestFaults: what may never be is named, and only that.
 func TestFaults(t *testing.T) {
 	require.NoError(t, Result{Columns: Columns{Gangs: 2, Finished: 2, Victims: 1, ExcessLeafs: 3}}.faults())
-	err := Result{Columns: Columns{Gangs: 2, Finished: 1, Partial: 1, BrokenMust: []string{"a is in 2 leafs"}, Needless: 1}}.faults()
-	require.EqualError(t, err, "1 gangs were partial\n1 of 2 gangs have ended\na Must was broken: a is in 2 leafs\n1 victims were needless")
+	err := Result{Columns: Columns{Gangs: 2, Finished: 1, Partial: 1, BrokenMust: []string{"a is in 2 leafs"}, Needless: 1, InVain: []string{"b-0"}}}.faults()
+	require.EqualError(t, err, "1 gangs were partial\n1 of 2 gangs have ended\na Must was broken: a is in 2 leafs\n1 victims were needless: b-0")
 }
 
 func TestWritesIn(t *testing.T) {
