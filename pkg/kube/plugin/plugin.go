@@ -121,7 +121,7 @@ type Plugin struct {
 	Preemptor *preempt.Preemptor // evicts for gangs
 	ordinary  *preempt.PodPreemption
 	idler     fwk.PostFilterPlugin // gives claims back that keep a pod where there is no room; nil if none does
-	hasGate   bool // the profile runs the Gate
+	hasGate   bool                 // the profile runs the Gate
 	added     func() []fwk.Plugin
 	checks    []Checker
 }
