@@ -6,7 +6,9 @@
 //	   │
 //	   └──of those who are not nobody comes──► taken back; until then nobody is planned who names the claim
 //
-// Taken back is what nobody has: of a claim that somebody is bound with, the reservations of the others.
+// Taken back is what nobody has: of a claim that somebody is bound with, the reservations of the others. So is what members have that
+// keeps them from starting: the claim that an earlier cycle has made for their extended resources (Leftover), and devices that
+// nobody uses, where they find no place with these (Idle).
 // What was written is known by a mark on the claim, which outlives the process: the next one finds what is left
 // (Find). The package knows claims and pods, and neither gangs nor places: it is told who still comes.
 package allot
@@ -32,6 +34,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
@@ -50,6 +53,9 @@ const (
 type User struct {
 	types.NamespacedName
 	UID types.UID
+	// Extended says that the claim was made for the pod's extended resources, while it was bound. It is of use to nobody later:
+	// DynamicResources makes another one in each cycle, and refuses the pod on every node as long as there is one of an earlier cycle.
+	Extended bool
 }
 
 // Room is what was written and is not in use yet. The zero Room of a scheduler without claims has nothing.
@@ -57,8 +63,9 @@ type Room struct {
 	Client kubernetes.Interface
 	Claims fwk.ResourceClaimTracker // what the scheduler knows of claims
 
-	mu   sync.Mutex
-	some map[types.UID]*allotment // by claim
+	mu    sync.Mutex
+	some  map[types.UID]*allotment // by claim
+	stays map[types.UID]bool       // claims that cannot be given back
 }
 
 // allotment is one claim for which devices were written.
@@ -69,6 +76,7 @@ type allotment struct {
 	users   []User
 	writing bool
 	back    bool               // it is being taken back
+	drop    bool               // as a whole: it was made for extended resources
 	waiting map[string]*v1.Pod // who waits for that
 }
 
@@ -90,14 +98,26 @@ func (r *Room) Write(ctx context.Context, claims []*resourceapi.ResourceClaim) e
 }
 
 func newAllotment(c *resourceapi.ResourceClaim) *allotment {
-	a := &allotment{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID, mark: markOf(c.Status.Allocation)}
+	a := &allotment{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID, drop: isExtended(c)}
+	if c.Status.Allocation != nil {
+		a.mark = markOf(c.Status.Allocation)
+	}
 	for _, by := range c.Status.ReservedFor {
-		a.users = append(a.users, User{types.NamespacedName{Namespace: c.Namespace, Name: by.Name}, by.UID})
+		a.users = append(a.users, a.user(by.Name, by.UID))
 	}
 	if owner := metav1.GetControllerOf(c); len(a.users) == 0 && owner != nil && owner.Kind == "Pod" {
-		a.users = []User{{types.NamespacedName{Namespace: c.Namespace, Name: owner.Name}, owner.UID}}
+		a.users = []User{a.user(owner.Name, owner.UID)}
 	}
 	return a
+}
+
+func (a *allotment) user(name string, uid types.UID) User {
+	return User{NamespacedName: types.NamespacedName{Namespace: a.Namespace, Name: name}, UID: uid, Extended: a.drop}
+}
+
+// isExtended says that a claim was made for a pod's extended resources.
+func isExtended(c *resourceapi.ResourceClaim) bool {
+	return c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }
 
 func (r *Room) add(a *allotment) {
@@ -130,12 +150,100 @@ func (r *Room) Left(member *v1.Pod, gone bool) {
 		}
 		c, err := r.Claims.Get(member.Namespace, *name)
 		if err == nil && !r.has(c.UID) {
-			r.add(&allotment{
-				NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID,
-				users: []User{{types.NamespacedName{Namespace: member.Namespace, Name: member.Name}, member.UID}},
-			})
+			a := &allotment{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, uid: c.UID}
+			a.users = []User{a.user(member.Name, member.UID)}
+			r.add(a)
 		}
 	}
+}
+
+// Leftover takes up the claims for extended resources that earlier cycles have made for members who wait: of this process, which
+// could not delete them, or of one that was killed. It says whether there are any.
+func (r *Room) Leftover(members []*v1.Pod) (any bool) {
+	of := map[types.UID]bool{}
+	for _, m := range members {
+		if asksExtended(m) {
+			of[m.UID] = true
+		}
+	}
+	if r.Claims == nil || len(of) == 0 {
+		return false
+	}
+	all, err := r.Claims.List()
+	if err != nil {
+		return false // it is what DynamicResources will say, too
+	}
+	for _, c := range all {
+		if owner := metav1.GetControllerOf(c); isExtended(c) && owner != nil && of[owner.UID] && !r.refuses(c.UID) {
+			if any = true; !r.has(c.UID) {
+				r.add(newAllotment(c))
+			}
+		}
+	}
+	return any
+}
+
+// asksExtended says whether a pod asks for resources that may be devices.
+func asksExtended(pod *v1.Pod) bool {
+	asks := func(c v1.Container) bool {
+		for name := range c.Resources.Requests {
+			if schedutil.IsDRAExtendedResourceName(name) {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
+}
+
+// Idle takes up what claims of members have who find no place, if that is somewhere and nobody else uses it: kube-scheduler gives it
+// back, too, for a pod that it finds no node for. It says whether there is any.
+func (r *Room) Idle(members []*v1.Pod) (any bool) {
+	if r.Claims == nil {
+		return false
+	}
+	waits := make(map[types.UID]bool, len(members))
+	for _, m := range members {
+		waits[m.UID] = true
+	}
+	used := func(by resourceapi.ResourceClaimConsumerReference) bool { return !isPod(by) || !waits[by.UID] }
+	for _, m := range members {
+		for i := range m.Spec.ResourceClaims {
+			name, _, err := resourceclaim.Name(m, &m.Spec.ResourceClaims[i])
+			if err != nil || name == nil {
+				continue
+			}
+			c, err := r.Claims.Get(m.Namespace, *name)
+			if err != nil || c.Status.Allocation == nil || c.Status.Allocation.NodeSelector == nil || slices.ContainsFunc(c.Status.ReservedFor, used) || r.refuses(c.UID) {
+				continue
+			}
+			if any = true; r.has(c.UID) {
+				continue
+			}
+			a := newAllotment(c)
+			if a.mark = ""; !slices.ContainsFunc(a.users, func(u User) bool { return u.UID == m.UID }) {
+				a.users = append(a.users, a.user(m.Name, m.UID))
+			}
+			r.add(a)
+		}
+	}
+	return any
+}
+
+// Refused notes that a claim cannot be given back, so that nobody waits for that again.
+func (r *Room) Refused(claim types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stays == nil {
+		r.stays = map[types.UID]bool{}
+	}
+	r.stays[claim] = true
+}
+
+func (r *Room) refuses(claim types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stays[claim]
 }
 
 func (r *Room) has(claim types.UID) bool {
@@ -327,6 +435,9 @@ func (a *allotment) named(by *v1.Pod) bool {
 	if by.Namespace != a.Namespace {
 		return false
 	}
+	if a.drop {
+		return slices.ContainsFunc(a.users, func(u User) bool { return u.UID == by.UID })
+	}
 	for i := range by.Spec.ResourceClaims {
 		if name, _, err := resourceclaim.Name(by, &by.Spec.ResourceClaims[i]); err == nil && name != nil && *name == a.Name {
 			return true
@@ -346,6 +457,9 @@ func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
 	r.mu.Unlock()
 	if a == nil {
 		return nil
+	}
+	if a.drop {
+		return r.delete(ctx, a)
 	}
 	api := r.Client.ResourceV1().ResourceClaims(a.Namespace)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -375,6 +489,49 @@ func (r *Room) TakeBack(ctx context.Context, claim types.UID) error {
 		r.know(c)
 		return nil
 	})
+}
+
+// delete deletes a claim that was made for a pod's extended resources, unless the pod is bound with it after all. As long as the
+// scheduler still sees it that is an error, too: the pod would be refused again.
+func (r *Room) delete(ctx context.Context, a *allotment) error {
+	api := r.Client.ResourceV1().ResourceClaims(a.Namespace)
+	gone := false
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		c, err := api.Get(ctx, a.Name, metav1.GetOptions{})
+		if gone = apierrors.IsNotFound(err) || err == nil && c.UID != a.uid; gone || err != nil {
+			return ignored(err, apierrors.IsNotFound)
+		}
+		for _, u := range a.users {
+			bound, err := r.uses(ctx, a, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: u.Name, UID: u.UID})
+			if err != nil || bound {
+				return err
+			}
+		}
+		if i := slices.Index(c.Finalizers, resourceapi.Finalizer); i >= 0 {
+			c.Finalizers = slices.Delete(c.Finalizers, i, i+1)
+			if _, err = api.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
+				return err
+			}
+		}
+		err = ignored(api.Delete(ctx, a.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.uid}}), apierrors.IsNotFound)
+		gone = err == nil
+		return err
+	})
+	if err != nil || !gone {
+		return err
+	}
+	if c, err := r.Claims.Get(a.Namespace, a.Name); err == nil && c.UID == a.uid {
+		return fmt.Errorf("resource claim %s/%s is still seen", a.Namespace, a.Name)
+	}
+	return nil
+}
+
+// ignored is an error but for those of a kind.
+func ignored(err error, kind func(error) bool) error {
+	if kind(err) {
+		return nil
+	}
+	return err
 }
 
 // unmark takes the mark off a claim that has nothing.

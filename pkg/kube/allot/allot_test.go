@@ -6,8 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -137,4 +140,87 @@ func naming(pod, claim string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod},
 		Spec:       v1.PodSpec{ResourceClaims: []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To(claim)}}},
 	}
+}
+
+// tracker knows one claim.
+type tracker struct {
+	fwk.ResourceClaimTracker
+	is *resourceapi.ResourceClaim
+}
+
+func (t tracker) List() ([]*resourceapi.ResourceClaim, error) {
+	return []*resourceapi.ResourceClaim{t.is}, nil
+}
+
+func (t tracker) Get(namespace, name string) (*resourceapi.ResourceClaim, error) {
+	if namespace != t.is.Namespace || name != t.is.Name {
+		return nil, apierrors.NewNotFound(resourceapi.Resource("resourceclaims"), name)
+	}
+	return t.is, nil
+}
+
+// TestIdle: of members who find no place what they have somewhere is taken back, if nobody else has it, until it is known that it
+// cannot be.
+func TestIdle(t *testing.T) {
+	a, b := naming("a", "gpu"), naming("b", "gpu")
+	a.UID, b.UID = "a", "b"
+	for name, c := range map[string]struct {
+		change  func(*resourceapi.ResourceClaim)
+		members []*v1.Pod
+		idle    bool
+	}{
+		"reserved for nobody":     {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, []*v1.Pod{a}, true},
+		"reserved for members":    {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a, b}, true},
+		"reserved for another":    {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{a}, false},
+		"reserved for no pod":     {func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor[0].Resource = "jobs" }, []*v1.Pod{a, b}, false},
+		"not allocated":           {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, []*v1.Pod{a, b}, false},
+		"to be used on any node":  {func(c *resourceapi.ResourceClaim) { c.Status.Allocation.NodeSelector = nil }, []*v1.Pod{a, b}, false},
+		"named by nobody of them": {func(*resourceapi.ResourceClaim) {}, []*v1.Pod{naming("a", "other")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := marked(t, "gpu", 2)
+			claim.Status.Allocation.NodeSelector = &v1.NodeSelector{}
+			c.change(claim)
+			r := &allot.Room{Claims: tracker{is: claim}}
+			require.Equal(t, c.idle, r.Idle(c.members))
+			require.Equal(t, c.idle, r.Any())
+			require.Equal(t, c.idle, r.Idle(c.members), "once more")
+			r.Refused(claim.UID)
+			require.False(t, r.Idle(c.members))
+		})
+	}
+}
+
+// TestLeftover: a claim for extended resources is its pod's alone, and keeps nobody else from coming.
+func TestLeftover(t *testing.T) {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "a-extended-resources-x", UID: "x", Annotations: map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: "a", UID: "a", Controller: ptr.To(true)}},
+	}}
+	asks := v1.Container{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"x.io/gpu": resource.MustParse("1")}}}
+	a := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a"}, Spec: v1.PodSpec{Containers: []v1.Container{asks}}}
+	b, again, plain := a.DeepCopy(), a.DeepCopy(), a.DeepCopy()
+	b.Name, b.UID = "b", "b"
+	again.UID = "another"
+	plain.Spec.Containers = []v1.Container{{}}
+	for name, c := range map[string]struct {
+		members []*v1.Pod
+		left    bool
+	}{
+		"its own": {[]*v1.Pod{b, a}, true}, "another's": {[]*v1.Pod{b}, false}, "made again": {[]*v1.Pod{again}, false}, "it asks for no such": {[]*v1.Pod{plain}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &allot.Room{Claims: tracker{is: claim}}
+			require.Equal(t, c.left, r.Leftover(c.members))
+			require.Equal(t, c.left, r.Any())
+			back := r.Review(func(u allot.User) allot.Fate {
+				require.True(t, u.Extended)
+				return allot.Stays
+			})
+			require.Equal(t, c.left, len(back) == 1)
+			require.Empty(t, r.Waits(b, []*v1.Pod{b}))
+			require.Equal(t, c.left, r.Waits(a, []*v1.Pod{a}) != "")
+		})
+	}
+	require.False(t, (&allot.Room{}).Leftover([]*v1.Pod{a}), "without claims")
 }

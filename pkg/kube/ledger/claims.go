@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -118,7 +119,8 @@ func scalars(pod *v1.Pod) v1.ResourceList {
 	return out
 }
 
-// Apart says which of the claims that are made for a pod are allocated, as a cycle leaves them whose binding came to nothing.
+// Apart says which of the claims that are made for a pod are allocated, as a cycle leaves them whose binding came to nothing, and
+// which ask for something else than their template: it was made anew meanwhile.
 func (l *claims) Apart(pod *v1.Pod) (all string) {
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]
@@ -129,11 +131,24 @@ func (l *claims) Apart(pod *v1.Pod) (all string) {
 		if err != nil || name == nil {
 			continue
 		}
-		if c, err := l.manager.ResourceClaims().Get(pod.Namespace, *name); err == nil && c.Status.Allocation != nil {
+		c, err := l.manager.ResourceClaims().Get(pod.Namespace, *name)
+		switch {
+		case err != nil:
+		case c.Status.Allocation != nil:
 			all += " " + string(c.UID)
+		case !l.asTemplate(c, *ref.ResourceClaimTemplateName):
+			if spec, err := json.Marshal(c.Spec); err == nil {
+				all += " " + string(spec)
+			}
 		}
 	}
 	return all
+}
+
+// asTemplate says that a claim asks for what the template says that it was made from.
+func (l *claims) asTemplate(c *resourceapi.ResourceClaim, name string) bool {
+	template, err := l.made.ResourceClaimTemplates(c.Namespace).Get(name)
+	return err == nil && apiequality.Semantic.DeepEqual(c.Spec, template.Spec.Spec)
 }
 
 // Open implements fit.Ledger.

@@ -32,11 +32,24 @@ func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []f
 	}
 	some = append(some, p.reached...)
 	some, waits := p.whole(some)
-	short = p.tooFew(members, some)
+	short = slices.DeleteFunc(p.tooFew(members, some), func(s fit.Shortage) bool { return p.counted(s.What, members, nodes) })
 	if waits != "" {
 		short = append(short, fit.Shortage{Waits: waits})
 	}
 	return short
+}
+
+// counted says that some node has what members ask for of a class without claims, by the name of an extended resource: it is not
+// among its devices.
+func (p *claimPage) counted(class string, members []fit.Demand, nodes []fwk.NodeInfo) bool {
+	for _, d := range members {
+		for name, of := range p.extended(d.Pod) {
+			if of.Name == class && slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n.GetAllocatable().GetScalarResources()[name] > 0 }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // whole leaves out slices of pools of which not all slices are there, and says of which one is missing.

@@ -34,6 +34,7 @@ func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHi
 	first := p.ordinary == nil // the scheduler asks more than once
 	if first {
 		p.ordinary = preempt.NewPodPreemption(p.Preemptor)
+		p.idler = idlerOf(p.profile)
 		p.extend()
 	}
 	p.findGate()

@@ -3,10 +3,12 @@ package plugin
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
@@ -53,11 +55,35 @@ func (p *Plugin) givenBack(pod *v1.Pod, group *cache.Group) string {
 	if !p.allotted.Any() {
 		return ""
 	}
+	return p.allotted.Waits(pod, pendingOf(group))
+}
+
+func pendingOf(group *cache.Group) []*v1.Pod {
 	members := make([]*v1.Pod, 0, len(group.Pending))
 	for _, m := range group.Pending {
 		members = append(members, group.Pods[m.Pod])
 	}
-	return p.allotted.Waits(pod, members)
+	return members
+}
+
+// leftBehind says which claim of a group must go before any of its members can pass, which an earlier cycle has made; "" if there
+// is none.
+func (p *Plugin) leftBehind(pod *v1.Pod, group *cache.Group) string {
+	if !p.allotted.Leftover(pendingOf(group)) {
+		return ""
+	}
+	p.reviewAllotted()
+	return p.givenBack(pod, group)
+}
+
+// idle says which claim of a group is being given back that keeps a member where there is no room, and that nobody else uses; "" if
+// there is none. Whoever is in the way of a group elsewhere had better stay until that was tried.
+func (p *Plugin) idle(pod *v1.Pod, a *place.Attempt, refusal *place.Refusal) string {
+	if refusal == nil || !slices.Contains(refusal.Plugins, names.DynamicResources) || !p.allotted.Idle(pendingOf(a.Group)) {
+		return ""
+	}
+	p.reviewAllotted()
+	return p.givenBack(pod, a.Group)
 }
 
 func givenBackWords(claim string) string {
@@ -80,6 +106,7 @@ func (s *Shared) reviewAllotted() {
 					return err
 				}
 				klog.FromContext(ctx).Error(err, "Devices that nobody uses stay allocated", "claim", claim)
+				s.allotted.Refused(claim)
 			}
 			s.letIn("members whose devices were given back", s.allotted.Forget(claim))
 			return nil
@@ -96,7 +123,9 @@ func (s *Shared) fate(u allot.User) allot.Fate {
 		return s.lost(u)
 	case pod.Spec.NodeName != "":
 		return allot.Bound
-	case s.Cache.HasPlace(pod) || s.Cache.Counted(pod) || s.Cache.Step(pod) != gang.Away || s.Cache.Resuming():
+	case s.Cache.Step(pod) != gang.Away:
+		return allot.Comes
+	case !u.Extended && (s.Cache.HasPlace(pod) || s.Cache.Counted(pod) || s.Cache.Resuming()):
 		return allot.Comes
 	}
 	return allot.Stays

@@ -120,7 +120,8 @@ type Plugin struct {
 	planner   *place.Planner
 	Preemptor *preempt.Preemptor // evicts for gangs
 	ordinary  *preempt.PodPreemption
-	hasGate   bool // the profile runs the Gate
+	idler     fwk.PostFilterPlugin // gives claims back that keep a pod where there is no room; nil if none does
+	hasGate   bool                 // the profile runs the Gate
 	added     func() []fwk.Plugin
 	checks    []Checker
 }

@@ -3,10 +3,13 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -22,6 +25,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	p.putBack(ctx)
 	c := cycleOf(state)
 	if c == nil {
+		if s := p.givesBack(ctx, state, pod, m); s != nil {
+			return nil, s
+		}
 		if p.ordinary.Runs() {
 			p.passed(pod, true)
 			return p.ordinary.PostFilter(ctx, state, pod, m)
@@ -74,6 +80,38 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		return answer(code, node, c.says(came))
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
+// givesBack has DynamicResources give back what keeps a pod without a gang from starting, as it does after DefaultPreemption in
+// kube-scheduler: a claim that nobody else uses, where there is no room, or one that an earlier cycle has made for its extended
+// resources. Nobody is evicted then: the pod is tried again. It is nil if there is nothing to be given back.
+func (p *Plugin) givesBack(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) *fwk.Status {
+	if p.idler == nil {
+		return nil
+	}
+	if _, err := state.Read(fwk.StateKey(p.idler.Name())); err != nil {
+		return nil // it was not asked
+	}
+	_, s := p.idler.PostFilter(ctx, state, pod, m)
+	if !s.IsRejected() || len(s.Reasons()) == 0 {
+		return nil
+	}
+	// A claim without devices may have gone, of which nobody hears.
+	p.letIn("pods whose claims were given back", map[string]*v1.Pod{convert.PodKey(pod): pod})
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.Reasons()...)
+}
+
+// idlerOf is a profile's DynamicResources, if it has a turn when a pod finds no node.
+func idlerOf(profile framework.Framework) fwk.PostFilterPlugin {
+	if !slices.ContainsFunc(profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == names.DynamicResources }) {
+		return nil
+	}
+	for _, e := range profile.EnqueueExtensions() {
+		if pl, ok := e.(fwk.PostFilterPlugin); ok && pl.Name() == names.DynamicResources {
+			return pl
+		}
+	}
+	return nil
 }
 
 // explain says in words why an attempt was refused, and notes in the refusal whether anybody who leaves

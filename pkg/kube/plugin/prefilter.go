@@ -141,7 +141,7 @@ func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo
 	if group.InFlight > 0 {
 		return &cycle{why: "members of the gang are on their way back to the queue"}
 	}
-	if claim := p.givenBack(pod, group); claim != "" {
+	if claim := cmp.Or(p.givenBack(pod, group), p.leftBehind(pod, group)); claim != "" {
 		return &cycle{why: givenBackWords(claim)}
 	}
 	p.Cache.Handle(gang.Tried{Pod: convert.PodKey(pod)})
@@ -185,6 +185,9 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	}
 	found, refusal, err := a.Plan(ctx)
 	p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
+	if claim := p.idle(pod, a, refusal); claim != "" {
+		return &cycle{why: givenBackWords(claim)}
+	}
 	if refusal != nil || err != nil {
 		// PostFilter files the refusal.
 		return &cycle{verdict: refused, said: said(refusal, err), attempt: a, refusal: refusal}

@@ -110,6 +110,9 @@ func (a *api) unclaim(gone runtime.Object) error {
 	if !ok {
 		return nil
 	}
+	if err := a.unclaimVolumes(pod); err != nil {
+		return err
+	}
 	own := make([]string, 0, len(pod.Status.ResourceClaimStatuses)+1)
 	for _, s := range pod.Status.ResourceClaimStatuses {
 		if s.ResourceClaimName != nil {

@@ -162,6 +162,9 @@ func (c *cluster) put(o object) error {
 	case now == nil:
 		return c.unclaim(was)
 	case ok && was == nil:
+		if err := c.claimVolumes(pod); err != nil {
+			return err
+		}
 		return c.claim(pod)
 	}
 	return nil

@@ -1,11 +1,14 @@
 package simulate
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/component-helpers/storage/volume"
 )
 
@@ -29,7 +32,7 @@ func (a *api) bindVolumes(updated runtime.Object) error {
 			if err := a.provision(o); err != nil {
 				return err
 			}
-			return a.fulfil(key{o.Namespace, o.Name}, "pvc-"+string(o.UID))
+			return a.fulfil(key{o.Namespace, o.Name}, madeFor(o))
 		}
 	}
 	return nil
@@ -65,7 +68,7 @@ func offer(pv *v1.PersistentVolume) {
 // provision makes a claim's volume.
 func (a *api) provision(claim *v1.PersistentVolumeClaim) error {
 	pv := &v1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), UID: types.UID("pv-" + string(claim.UID))},
+		ObjectMeta: metav1.ObjectMeta{Name: madeFor(claim), UID: types.UID("pv-" + string(claim.UID))},
 		Spec: v1.PersistentVolumeSpec{
 			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
 			ClaimRef: &v1.ObjectReference{
@@ -83,3 +86,64 @@ func (a *api) provision(claim *v1.PersistentVolumeClaim) error {
 	_, err := a.change(volumes, key{name: pv.Name}, func(runtime.Object) (runtime.Object, error) { return pv, nil })
 	return err
 }
+
+// claimVolumes does what the controller of ephemeral volumes does for a new pod: it makes a claim for each of them. Of a pod that runs
+// the claims are there, or nobody knows where their volumes are.
+func (c *cluster) claimVolumes(pod *v1.Pod) error {
+	if pod.Spec.NodeName != "" {
+		return nil
+	}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Ephemeral == nil || v.Ephemeral.VolumeClaimTemplate == nil {
+			continue
+		}
+		k := key{pod.Namespace, ephemeral.VolumeClaimName(pod, v)}
+		if _, err := c.get(claims, k); err == nil {
+			continue
+		}
+		template := v.Ephemeral.VolumeClaimTemplate
+		claim := &v1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: k.name, Namespace: k.namespace, UID: types.UID(string(pod.UID) + "-" + v.Name), CreationTimestamp: pod.CreationTimestamp,
+				Labels: template.Labels, Annotations: maps.Clone(template.Annotations),
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
+			},
+			Spec:   *template.Spec.DeepCopy(),
+			Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending},
+		}
+		if _, err := c.change(claims, k, func(runtime.Object) (runtime.Object, error) { return claim, nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unclaimVolumes does what is done when a pod has gone: claims that were made for it go, too, and volumes that were made for these.
+func (a *api) unclaimVolumes(pod *v1.Pod) error {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Ephemeral == nil {
+			continue
+		}
+		k := key{pod.Namespace, ephemeral.VolumeClaimName(pod, v)}
+		o, err := a.get(claims, k)
+		if err != nil || !metav1.IsControlledBy(o.(*v1.PersistentVolumeClaim), pod) {
+			continue
+		}
+		gone := func(runtime.Object) (runtime.Object, error) { return nil, nil }
+		if _, err := a.change(claims, k, gone); err != nil {
+			return err
+		}
+		made := key{name: madeFor(o.(*v1.PersistentVolumeClaim))}
+		if _, err := a.get(volumes, made); err == nil {
+			if _, err := a.change(volumes, made, gone); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// madeFor is the name of a volume that is made for a claim.
+func madeFor(claim *v1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
