@@ -117,7 +117,7 @@ func collectLate() (restore func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
-	limit, percent := debug.SetMemoryLimit(860<<20), debug.SetGCPercent(-1)
+	limit, percent := debug.SetMemoryLimit(840<<20), debug.SetGCPercent(-1)
 	return func() { debug.SetMemoryLimit(limit); debug.SetGCPercent(percent) }
 }
 
