@@ -18,15 +18,16 @@ func TestReadInPieces(t *testing.T) {
 	}
 	name := filepath.Join(t.TempDir(), "large")
 	require.NoError(t, os.WriteFile(name, text.Bytes(), 0o600))
-	data, ok := readInPieces(name)
+	data, free, ok := readInPieces(name)
 	require.True(t, ok)
 	require.True(t, bytes.Equal(text.Bytes(), data))
+	free()
 
 	for _, other := range []string{filepath.Dir(name), name + "-that-is-not-there"} {
-		_, ok := readInPieces(other)
+		_, _, ok := readInPieces(other)
 		require.False(t, ok)
 	}
 	require.NoError(t, os.Truncate(name, piece))
-	_, ok = readInPieces(name)
+	_, _, ok = readInPieces(name)
 	require.False(t, ok)
 }

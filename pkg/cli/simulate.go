@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -245,11 +246,13 @@ func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 			return nil, usageError("%w", err)
 		}
 		for _, file := range files {
-			data, err := readFile(cmd, file)
+			data, free, err := readFile(cmd, file)
 			if err != nil {
 				return nil, usageError("%w", err)
 			}
-			if err := set.Add(file, data); err != nil {
+			err = set.Add(file, data)
+			free()
+			if err != nil {
 				return nil, usageError("%w", err)
 			}
 		}
@@ -260,18 +263,19 @@ func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 	return set, nil
 }
 
-func readFile(cmd *cobra.Command, name string) ([]byte, error) {
+// readFile reads a file, or standard input. Free it when nobody needs the text any more.
+func readFile(cmd *cobra.Command, name string) (data []byte, free func(), err error) {
 	if name == "-" {
-		data, err := io.ReadAll(cmd.InOrStdin())
-		if err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
+		if data, err = io.ReadAll(cmd.InOrStdin()); err != nil {
+			err = fmt.Errorf("standard input: %w", err)
 		}
-		return data, nil
+		return data, func() {}, err
 	}
-	if data, ok := readInPieces(name); ok {
-		return data, nil
+	if data, free, ok := readInPieces(name); ok {
+		return data, free, nil
 	}
-	return os.ReadFile(name)
+	data, err = os.ReadFile(name)
+	return data, func() {}, err
 }
 
 // piece is what is read at a time of a large file.
@@ -279,17 +283,24 @@ const piece = 32 << 20
 
 // readInPieces reads a large file, several pieces at a time: where it is in memory already that is the time to copy it. It
 // says false of other files, and where anything goes wrong.
-func readInPieces(name string) ([]byte, bool) {
+//
+// The text is not Go's memory: it may be most of what the process has, and it is needed no longer than until it is read.
+func readInPieces(name string) (data []byte, free func(), ok bool) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, false
+		return nil, nil, false
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() <= piece {
-		return nil, false
+		return nil, nil, false
 	}
-	data := make([]byte, info.Size())
+	data, err = syscall.Mmap(-1, 0, int(info.Size()), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, nil, false
+	}
+	free = func() { _ = syscall.Munmap(data) }
+	_ = syscall.Madvise(data, syscall.MADV_HUGEPAGE) // else it only takes longer
 	var failed atomic.Bool
 	var wait sync.WaitGroup
 	for from := 0; from < len(data); from += piece {
@@ -300,7 +311,11 @@ func readInPieces(name string) ([]byte, bool) {
 		})
 	}
 	wait.Wait()
-	return data, !failed.Load()
+	if failed.Load() {
+		free()
+		return nil, nil, false
+	}
+	return data, free, true
 }
 
 // filesIn returns a file itself, or the files of a folder, by name.

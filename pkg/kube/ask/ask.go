@@ -71,8 +71,13 @@ func Open(ctx context.Context, o Options, set *simulate.Set) (*View, error) {
 
 // open lets victims stay for their grace period, or leave at once.
 func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, error) {
+	return openWith(ctx, simulate.Options{Config: o.Config, Plugins: o.Plugins, Live: true, VictimsStay: stay, Unread: true}, set)
+}
+
+func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View, error) {
 	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, held: map[gang.Ref]bool{}, looks: map[gang.Ref]look{}}
-	w, err := simulate.Open(ctx, simulate.Options{Config: o.Config, Plugins: o.Plugins, Live: true, VictimsStay: stay, Tried: v.see}, set)
+	o.Tried = v.see
+	w, err := simulate.Open(ctx, o, set)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 	_ "github.com/muster-scheduler/muster/test/seed"
@@ -94,6 +95,43 @@ func TestWhatIsSaidHappens(t *testing.T) {
 	}
 	for _, state := range []State{Starts, Evicts, Unschedulable, NeverFits, Waiting} {
 		require.Positive(t, said[state], "the worlds never came to %s: %v", state, said)
+	}
+}
+
+// TestSaidEarly: in random clusters, of each gang that waits the same is said before an eviction for it is carried out as afterwards,
+// and whether or not the status of gangs is written.
+func TestSaidEarly(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		require.NoError(t, checks.Value.Set("25"))
+	}
+	early := 0
+	rapid.Check(t, func(t *rapid.T) {
+		text, gangs := drawWorld(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		explained := func(name string, unread bool, early func(*View, gang.Ref) bool) *Explanation {
+			s := &simulate.Set{}
+			require.NoError(t, s.Add("world.yaml", []byte(text)))
+			v, err := openWith(ctx, simulate.Options{Live: true, VictimsStay: true, Unread: unread}, s)
+			require.NoError(t, err, text)
+			defer v.Close()
+			e, err := v.explain(ctx, Target{Kind: "podgroup", Namespace: "default", Name: name}, func(ref gang.Ref) bool { return early(v, ref) })
+			require.NoError(t, err, text)
+			return e
+		}
+		for _, name := range gangs {
+			soon := explained(name, true, func(v *View, ref gang.Ref) bool {
+				is := v.evicts(ref)
+				if is {
+					early++
+				}
+				return is
+			})
+			require.Equal(t, explained(name, false, func(*View, gang.Ref) bool { return false }), soon, "%s\n%s", name, text)
+		}
+	})
+	if !testing.Short() {
+		require.Positive(t, early, "nothing was known early")
 	}
 }
 

@@ -124,6 +124,11 @@ type Layer struct {
 
 // Explain has the scheduler go on until it is known what becomes of a gang.
 func (v *View) Explain(ctx context.Context, t Target) (*Explanation, error) {
+	return v.explain(ctx, t, v.evicts)
+}
+
+// explain is Explain for who may know early what SettleOr asks.
+func (v *View) explain(ctx context.Context, t Target, early func(gang.Ref) bool) (*Explanation, error) {
 	ref, err := v.find(t)
 	if err != nil {
 		return nil, err
@@ -144,7 +149,7 @@ func (v *View) Explain(ctx context.Context, t Target) (*Explanation, error) {
 	}
 	e.Holders = v.holders(pending)
 	v.about = v.group(ref)
-	if err := v.Settle(ctx, func() bool { return v.decided(ref) }); err != nil {
+	if err := v.SettleOr(ctx, func() bool { return early(ref) }, func() bool { return v.decided(ref) }); err != nil {
 		return nil, err
 	}
 	if err := v.fate(ctx, e, ref, was); err != nil {
@@ -183,6 +188,14 @@ func (v *View) decided(ref gang.Ref) bool {
 		return true
 	}
 	return last.refusal != nil && len(last.refusal.Avoided) == 0 && (r.Refusal.By == gang.Plan || r.Refusal.By == gang.Template)
+}
+
+// evicts says whether an eviction for a gang was decided of which all is known that is said of it before anybody is asked to leave: the
+// requests, which are some for each victim and each member, change nothing of it. Where somebody may come between, or leaves
+// without being asked for it, what is said goes by what is seen then.
+func (v *View) evicts(ref gang.Ref) bool {
+	r, ok := v.cache().Report(ref)
+	return ok && r.Reserved && !whole(r) && v.Eviction(ref) != nil && v.decided(ref) && v.hasPlaces(ref) && !v.Waiting() && len(v.rivals(ref)) == 0
 }
 
 // robbers says whether somebody comes after a gang who may take places that are reserved for it: one that was

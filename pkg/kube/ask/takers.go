@@ -19,9 +19,33 @@ import (
 // Whether others take them in the end only a plan says that is not made yet. So those are named of whom a member that
 // has no place fits on one of the nodes; not those of whom it is known that they find no room even then.
 func (v *View) takers(ctx context.Context, ref gang.Ref, t *plugin.Trial, nodes []string) (names []string, err error) {
+	for _, r := range v.rivals(ref) {
+		may, err := v.anyFits(ctx, r.pods, t, nodes)
+		if may {
+			may, err = v.wouldTake(ctx, r.gang, r.above, v.held[ref])
+		}
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			names = append(names, r.gang.String())
+		}
+	}
+	return names, nil
+}
+
+// rival is a gang that is not kept from the places of another one.
+type rival struct {
+	gang  gang.Ref
+	pods  []*v1.Pod // that have no places
+	above bool      // it is more important
+}
+
+// rivals are those of a gang that waits, in the order of the queue, whether there is room for them or not.
+func (v *View) rivals(ref gang.Ref) (all []rival) {
 	mine := v.cache().Pending(ref)
 	if len(mine) == 0 {
-		return nil, nil
+		return nil
 	}
 	before := slices.Index(v.queue, ref)
 	for i, other := range v.queue {
@@ -30,21 +54,11 @@ func (v *View) takers(ctx context.Context, ref gang.Ref, t *plugin.Trial, nodes 
 			continue
 		}
 		above := convert.Priority(pods[0]) > convert.Priority(mine[0])
-		if !above && (i > before || v.held[ref]) {
-			continue
-		}
-		may, err := v.anyFits(ctx, pods, t, nodes)
-		if may {
-			may, err = v.wouldTake(ctx, other, above, v.held[ref])
-		}
-		if err != nil {
-			return nil, err
-		}
-		if may {
-			names = append(names, other.String())
+		if above || i <= before && !v.held[ref] {
+			all = append(all, rival{other, pods, above})
 		}
 	}
-	return names, nil
+	return all
 }
 
 func (v *View) hasPlace(pod *v1.Pod) bool {

@@ -66,6 +66,8 @@ type Options struct {
 	// Writers is how many requests an eviction has under way at a time; 0 means 16. With
 	// one their order is always the same.
 	Writers int
+	// Unread says that nobody reads the status of gangs, which is not written then.
+	Unread bool
 	// Started is called with what all profiles share, once.
 	Started func(*Shared)
 	// Tried is called with every attempt to place a gang once it was made, before anything comes
@@ -244,7 +246,7 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 		Meter: status.NewMeter(o.Clock),
 	}
 	s.teller = status.NewTeller(s.Writer, h.EventRecorder(), status.TellerOptions{
-		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager,
+		Clock: o.Clock, Settle: o.Settle, Busy: o.Busy, Topology: o.TopologyManager == nil || *o.TopologyManager, Unread: o.Unread,
 	})
 	s.Cache = cache.New(cache.Options{
 		Aware: args.AwareNetworkTopology, Limits: limitsOf(args), Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,

@@ -223,7 +223,36 @@ type typedClient struct {
 }
 
 // CoreV1 implements kubernetes.Interface.
-func (c *typedClient) CoreV1() corev1.CoreV1Interface { return c.fresh().CoreV1() }
+func (c *typedClient) CoreV1() corev1.CoreV1Interface {
+	fresh := c.fresh()
+	return coreClient{fresh.CoreV1(), &fresh.Fake}
+}
+
+type coreClient struct {
+	corev1.CoreV1Interface
+	fake *clienttesting.Fake
+}
+
+// Pods implements corev1.CoreV1Interface.
+func (c coreClient) Pods(namespace string) corev1.PodInterface {
+	return podClient{c.CoreV1Interface.Pods(namespace), c.fake, namespace}
+}
+
+// podClient has the list of pods that the API answers. The client that it is would copy all of them once more.
+type podClient struct {
+	corev1.PodInterface
+	fake      *clienttesting.Fake
+	namespace string
+}
+
+// List implements corev1.PodInterface.
+func (c podClient) List(_ context.Context, o metav1.ListOptions) (*v1.PodList, error) {
+	out, err := c.fake.Invokes(clienttesting.NewListActionWithOptions(pods, podKind, c.namespace, o), &v1.PodList{})
+	if list, ok := out.(*v1.PodList); ok {
+		return list, err
+	}
+	return &v1.PodList{}, err
+}
 
 // ResourceV1 implements kubernetes.Interface.
 func (c *typedClient) ResourceV1() resourcev1.ResourceV1Interface { return c.fresh().ResourceV1() }

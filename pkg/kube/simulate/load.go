@@ -82,7 +82,7 @@ func (e *InputError) Error() string { return e.At.String() + ": " + e.Err.Error(
 func (e *InputError) Unwrap() error { return e.Err }
 
 // Add reads the documents of a file: YAML or JSON, objects or lists of them. The error
-// is an *InputError.
+// is an *InputError. Nothing of the text is kept: whoever has it may use its memory again.
 func (s *Set) Add(file string, data []byte) error {
 	docs := split(data)
 	return s.each(len(docs), func(part *Set, i int) error {

@@ -162,6 +162,28 @@ status: {scheduleStartTime: null}
 	require.Len(t, s.objects, 1)
 }
 
+// TestLoadKeepsNothing: what was read stays as it is when the memory of the text is used for something else.
+func TestLoadKeepsNothing(t *testing.T) {
+	pod := strings.ReplaceAll(podText, "%d", "7")
+	list := `{"apiVersion": "v1", "kind": "List", "items": [` + pod + `, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "nowhere": 1}},
+		{"apiVersion": "x/v1", "kind": "Unknown", "metadata": {"name": "u"}}]}`
+	dump := `{"apiVersion": "musterctl/v1", "kind": "Dump", "at": "2026-01-01T00:00:00Z", "configuration": "some"}`
+	group := "apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g, annotations: {a: b}}\nspec: {minMember: 1}\n"
+	for _, text := range []string{pod, list, dump, group, "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSuffix(group, "\n"), "\n", "\n  ") + "\n"} {
+		is, want := &Set{}, &Set{}
+		data := []byte(text)
+		require.NoError(t, is.Add("file", data))
+		require.NoError(t, want.Add("file", []byte(text)))
+		for i := range data {
+			data[i] = 'x'
+		}
+		require.Equal(t, want.objects, is.objects, text)
+		require.Equal(t, want.Notes(), is.Notes(), text)
+		require.Equal(t, want.Configuration(), is.Configuration(), text)
+		require.Equal(t, want.Moment(), is.Moment(), text)
+	}
+}
+
 // TestLoadDefaults: fields that the API server would default may be missing.
 func TestLoadDefaults(t *testing.T) {
 	s := load(t, `

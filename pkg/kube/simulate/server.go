@@ -282,10 +282,47 @@ func matches(o runtime.Object, where fields.Selector) bool {
 	if err != nil {
 		return false
 	}
-	set := fields.Set{metav1.ObjectNameField: m.GetName(), "metadata.namespace": m.GetNamespace()}
-	if pod, ok := o.(*v1.Pod); ok {
-		set["spec.nodeName"], set["spec.schedulerName"] = pod.Spec.NodeName, pod.Spec.SchedulerName
-		set["status.phase"], set["status.nominatedNodeName"] = string(pod.Status.Phase), pod.Status.NominatedNodeName
+	pod, _ := o.(*v1.Pod)
+	return where.Matches(selected{m, pod})
+}
+
+// selected is an object as field selectors see it; pod is nil of other kinds.
+type selected struct {
+	metav1.Object
+	pod *v1.Pod
+}
+
+// Has implements fields.Fields.
+func (s selected) Has(field string) bool {
+	_, ok := s.field(field)
+	return ok
+}
+
+// Get implements fields.Fields.
+func (s selected) Get(field string) string {
+	value, _ := s.field(field)
+	return value
+}
+
+func (s selected) field(name string) (value string, ok bool) {
+	switch name {
+	case metav1.ObjectNameField:
+		return s.GetName(), true
+	case "metadata.namespace":
+		return s.GetNamespace(), true
 	}
-	return where.Matches(set)
+	if s.pod == nil {
+		return "", false
+	}
+	switch name {
+	case "spec.nodeName":
+		return s.pod.Spec.NodeName, true
+	case "spec.schedulerName":
+		return s.pod.Spec.SchedulerName, true
+	case "status.phase":
+		return string(s.pod.Status.Phase), true
+	case "status.nominatedNodeName":
+		return s.pod.Status.NominatedNodeName, true
+	}
+	return "", false
 }

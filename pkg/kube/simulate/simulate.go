@@ -62,8 +62,9 @@ type Options struct {
 	Live bool
 	// Changes are made to what the first set holds before the scheduler does anything.
 	Changes []Change
-	// Tried is plugin.Options' own, and Plugins family.Options'.
+	// Tried and Unread are plugin.Options' own, and Plugins is family.Options'.
 	Tried   func(context.Context, plugin.Trial)
+	Unread  bool
 	Plugins frameworkruntime.Registry
 
 	// between is api's, for tests of what happens when requests fail.
@@ -136,9 +137,11 @@ type simulation struct {
 	binding atomic.Int64
 	changed []Changed
 
-	awaits   bool // something goes on in real time, or did when it was last quiet
-	served   bool // all APIs are
+	early    func() bool // SettleOr's
+	awaits   bool        // something goes on in real time, or did when it was last quiet
+	served   bool        // all APIs are
 	tried    func(context.Context, plugin.Trial)
+	unread   bool
 	plugins  frameworkruntime.Registry
 	patience time.Duration
 }
@@ -156,7 +159,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	}
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
-		clock: clock, gate: gate, served: o.allServed, tried: o.Tried, plugins: o.Plugins,
+		clock: clock, gate: gate, served: o.allServed, tried: o.Tried, unread: o.Unread, plugins: o.Plugins,
 		cluster: &cluster{born: begin, live: o.Live, ran: map[types.UID]bool{}, from: map[string]Position{}, owned: map[identity]*owned{}, api: &api{
 			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
@@ -211,7 +214,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
 	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
-		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried,
+		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Unread: s.unread,
 		// Asked before a gang's status is read: not while it changes.
 		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false },
 	}})
@@ -363,7 +366,7 @@ func (s *simulation) busy() bool {
 // while the scheduler has its turn reaches it afterwards: whether a pod is being tried
 // at that moment, or has just been put back, makes a difference to the queue, and which
 // it is would be left to chance. So would be the order in which others do it, and in which
-// they hear of it: one goes on at a time, until nothing moves again.
+// they hear of it: one goes on at a time, until nothing moves again. Nobody goes on if it is early enough.
 func (s *simulation) quiet(ctx context.Context) error {
 	for tries := 0; s.asked.Load() == s.given; tries++ {
 		if err := sleep(ctx, 20*time.Microsecond); err != nil {
@@ -371,6 +374,14 @@ func (s *simulation) quiet(ctx context.Context) error {
 		}
 		if tries%100 == 99 && s.observer.quiet() { // the scheduler itself waits for others
 			s.gate.next()
+		}
+	}
+	if s.early != nil && s.early() { // at first by the way
+		if err := s.observer.wait(ctx); err != nil {
+			return err
+		}
+		if s.early() {
+			return nil
 		}
 	}
 	next := func() bool { return s.gate.next() || s.cluster.tell() || s.late.next() }

@@ -69,6 +69,25 @@ func (w *World) Settle(ctx context.Context, enough func() bool) error {
 	}
 }
 
+// SettleOr is Settle for who may know enough as soon as the scheduler has had its turn, before what it has decided is
+// written and heard of: early is asked then, too, while those who are to write wait.
+func (w *World) SettleOr(ctx context.Context, early, enough func() bool) error {
+	w.early = early
+	defer func() { w.early = nil }()
+	return w.Settle(ctx, func() bool { return early() || enough() })
+}
+
+// Waiting says whether pods wait at Permit, or are being bound: who evicts one of those takes it back from memory.
+func (w *World) Waiting() (any bool) {
+	if w.binding.Load() > 0 || len(w.scheduler.SchedulingQueue.InFlightPods()) > 0 {
+		return true
+	}
+	for _, p := range w.scheduler.Profiles {
+		p.IterateOverWaitingPods(func(fwk.WaitingPod) { any = true })
+	}
+	return any
+}
+
 // Result is what has become of everything by now.
 func (w *World) Result() *Result { return w.result() }
 

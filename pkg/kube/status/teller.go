@@ -49,6 +49,8 @@ type TellerOptions struct {
 	Busy func() bool
 	// Topology says that the status of the ClusterNetworkTopology is ours to write.
 	Topology bool
+	// Unread says that nobody reads the status of gangs: it is not written, nor told in events.
+	Unread bool
 }
 
 // NewTeller returns a Teller. Nothing can be told before it is given the cache.
@@ -90,8 +92,11 @@ func (t *Teller) doIdle(key string, after time.Duration, by time.Time, do func(c
 	})
 }
 
-// Report has a gang's status written when no bindings are under way, or after a while.
+// Report has a gang's status written when no bindings are under way, or after a while; not at all if nobody reads it.
 func (t *Teller) Report(ref gang.Ref) {
+	if t.options.Unread {
+		return
+	}
 	t.report(ref, t.options.Clock.Now().Add(longestBusy))
 	t.moved()
 }
