@@ -20,7 +20,7 @@ const Most = 16
 
 // steps is how many places are tried in all. With too few of them what is found is no worse for the others
 // than if each took the smallest domain that takes it.
-const steps = 1 << 13
+const steps = 1 << 12
 
 // Hole is a domain in which members of a gang gather.
 type Hole struct {

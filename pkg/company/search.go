@@ -34,6 +34,7 @@ func (o outcome) with(i int, members offer.Slots) outcome {
 type search struct {
 	others []offer.Slots
 	free   []offer.Slots // of domains that take any of the others, rising
+	sum    offer.Slots   // of all of free
 	steps  int
 	best   outcome
 	wanted outcome // what is worse need not be known
@@ -62,6 +63,9 @@ func newSearch(holes []Hole, others []offer.Slots) *search {
 	}
 	slices.Sort(s.free)
 	s.few()
+	for _, n := range s.free {
+		s.sum += n
+	}
 	return s
 }
 
@@ -119,17 +123,13 @@ func (s *search) follow(i int, now outcome) {
 
 // bound is no worse than what can come of the others from the i-th on.
 func (s *search) bound(i int, now outcome) outcome {
-	free, largest := offer.Slots(0), s.free[len(s.free)-1]
-	for _, n := range s.free {
-		free += n
-	}
-	all := now
+	all, largest := now, s.free[len(s.free)-1]
 	for k := i; k < len(s.others); k++ {
 		if n := s.others[k]; n <= largest {
 			all = all.with(k, n)
 		}
 	}
-	all.members = min(all.members, now.members+free)
+	all.members = min(all.members, now.members+s.sum)
 	return all
 }
 
@@ -141,8 +141,9 @@ func (s *search) take(i int, members offer.Slots, do func()) {
 	for ; at > 0 && s.free[at-1] > left; at-- {
 		s.free[at] = s.free[at-1]
 	}
-	s.free[at] = left
+	s.free[at], s.sum = left, s.sum-members
 	do()
+	s.sum += members
 	for ; at < i; at++ {
 		s.free[at] = s.free[at+1]
 	}
