@@ -91,7 +91,7 @@ const classes = 4
 
 var classNames = [classes]string{"1–2", "3–5", "6–8", "9–11"}
 
-func class(size int) int { return min((size)/3, classes-1) }
+func class(size int) int { return min(size/3, classes-1) }
 
 // play has gangs come, wait, run and end.
 func (o *outcome) play(c *cluster, all []*job) {
