@@ -67,42 +67,29 @@ func mostStart(holes []Hole, may []int, members offer.Slots, others []offer.Slot
 	return where(may, func(i int) bool { return slices.Contains(out, holes[i].Free) })
 }
 
-// leastInTheWay is the second half: of those whom no domain takes now each is hindered where it could be if
-// there were nobody, by as many members as it has, and the less the more such domains there are.
+// leastInTheWay is the second half: whom no domain takes now is hindered where it could be with nobody there.
 func leastInTheWay(holes []Hole, may []int, others []offer.Slots) []int {
-	const unit = 1 << 20
-	hinders := make([]int64, len(may))
-	waiting := 0
+	most, large := Hole{}, 0 // the others for whom there is no room
+	for _, h := range holes {
+		most.Free, most.Size = max(most.Free, h.Free), max(most.Size, h.Size)
+	}
+	hinders := make(map[int]int, len(may))
 	for _, n := range others {
-		if waiting == Most {
-			break
+		if n <= most.Free || n > most.Size || large == Most {
+			continue
 		}
-		large := int64(0)
-		for _, h := range holes {
-			if h.Free >= n {
-				large = 0
-				break
-			}
-			if h.Size >= n {
-				large++
-			}
-		}
-		if large == 0 {
-			continue // it starts, or fits nowhere
-		}
-		waiting++
-		for k, i := range may {
+		large++
+		for _, i := range may {
 			if holes[i].Size >= n {
-				hinders[k] += int64(n) * unit / large
+				hinders[i]++
 			}
 		}
 	}
-	if waiting == 0 {
-		return may
+	least := large
+	for _, i := range may {
+		least = min(least, hinders[i])
 	}
-	least := slices.Min(hinders)
-	k := -1
-	return where(may, func(int) bool { k++; return hinders[k] == least })
+	return where(may, func(i int) bool { return hinders[i] == least })
 }
 
 func where(all []int, is func(i int) bool) (out []int) {

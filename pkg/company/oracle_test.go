@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 	_ "github.com/muster-scheduler/muster/test/seed"
+	"github.com/muster-scheduler/muster/test/worlds"
 )
 
 // started is the slow twin of a search: everybody takes each domain that takes it, one after
@@ -115,8 +116,7 @@ func someStart(w world) bool {
 
 // TestMostStart compares with trying everything.
 func TestMostStart(t *testing.T) {
-	decided := 0
-	rapid.Check(t, func(t *rapid.T) {
+	worlds.Check(t, 10000, []string{"decided", "all the same"}, func(t *rapid.T, y worlds.Tally) {
 		w := draw(t)
 		want := w.may
 		if len(w.may) > 0 && someStart(w) {
@@ -126,30 +126,34 @@ func TestMostStart(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("%+v: %v, tried one by one: %v", w, got, want)
 		}
-		if len(got) < len(w.may) {
-			decided++
-		}
+		y.Count("decided", len(got) < len(w.may))
+		y.Count("all the same", len(w.others) > 0 && len(got) == len(w.may))
 	})
-	require.NotZero(t, decided)
 }
 
-// TestBestOf: what is returned is some of what may be, in the same order, whoever waits and in
-// whatever order domains stand; and who starts nowhere, and never will, decides nothing.
+// TestBestOf: of those with which most start the ones remain in which fewest could be for whom there is no room. What is
+// returned is some of what may be, in the same order, in whatever order domains stand; and who never fits decides
+// nothing.
 func TestBestOf(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	worlds.Check(t, 4000, []string{"in the way"}, func(t *rapid.T, y worlds.Tally) {
 		w := draw(t)
 		before := slices.Clone(w.may)
-		got := Best(w.holes, w.may, w.members, w.others)
+		got, start := Best(w.holes, w.may, w.members, w.others), mostStart(w.holes, w.may, w.members, w.others)
 		require.Equal(t, before, w.may, "what was given is changed")
-		k := 0
-		for _, i := range w.may {
-			if k < len(got) && got[k] == i {
-				k++
+		fewest, want := len(w.others)+1, []int(nil)
+		for _, i := range start {
+			n := hindered(w, i)
+			if n < fewest {
+				fewest, want = n, nil
+			}
+			if n == fewest {
+				want = append(want, i)
 			}
 		}
-		if k != len(got) || (len(got) == 0) != (len(w.may) == 0) {
-			t.Fatalf("%v of %v", got, w.may)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v: %v of %v, and not %v", w, got, start, want)
 		}
+		y.Count("in the way", len(got) < len(start))
 		require.Equal(t, got, Best(w.holes, w.may, w.members, append(slices.Clone(w.others), 10)), "nobody could ever take 10")
 
 		n := len(w.holes)
@@ -164,6 +168,22 @@ func TestBestOf(t *testing.T) {
 		}
 		require.Equal(t, got, back)
 	})
+}
+
+// hindered counts those whom no domain takes and this one could, with nobody in it.
+func hindered(w world, i int) (all int) {
+	for _, n := range w.others {
+		fits := slices.ContainsFunc(w.holes, func(h Hole) bool { return h.Free >= n })
+		if !fits && w.holes[i].Size >= n {
+			all++
+		}
+	}
+	return all
+}
+
+// TestNobodyIsKeptOut: no hole is broken so that four do not fit into it any more and five others start.
+func TestNobodyIsKeptOut(t *testing.T) {
+	require.Equal(t, []int{0}, Best([]Hole{{2, 2}, {5, 5}}, []int{0, 1}, 2, []offer.Slots{4, 2, 3}))
 }
 
 // TestBounded: a search that cannot be finished ends, always in the same way, and what it finds

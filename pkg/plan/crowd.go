@@ -17,10 +17,10 @@ type crowd struct {
 }
 
 // newCrowd returns nil if nobody waits beside the gang, or nobody can say what is left for them: where
-// counts must be multiples, some of the gang is bound, or it may be in part of what it needs.
+// counts must be multiples, or it may start in part.
 func newCrowd(w World, r Request) *crowd {
 	steps := r.Multiple.Steps(w.Tree.Depth() + 1)
-	if len(r.Beside) == 0 || r.Must == 0 || steps[topology.Root] > 1 || r.Min < r.Want || w.Room != nil || anybody(w.Bound) {
+	if len(r.Beside) == 0 || r.Must == 0 || steps[topology.Root] > 1 || r.Min < r.Want || w.Room != nil {
 		return nil
 	}
 	c := &crowd{layer: r.Must, members: r.Want, others: r.Beside}

@@ -99,20 +99,12 @@ func (o oracle) after(c counts) (offer.Slots, string) {
 	return follow(o.holes(free), o.Beside)
 }
 
-// hinders adds up, for all who start nowhere, the part that the domain is of those that are large enough for them; in
-// sixtieths, of which few domains are a part.
+// hinders counts those who start nowhere and would be in this domain if nobody were there.
 func (o oracle) hinders(c counts) (all int) {
 	at := o.Tree.Ancestor(o.domain(c), o.Must)
-	now, sizes := o.holes(o.Free), o.holes(o.Bare)
 	for _, n := range o.Beside {
-		large := 0
-		for _, size := range sizes {
-			if size >= n {
-				large++
-			}
-		}
-		if n > slices.Max(now) && worlds.Total(o.Tree, o.Bare, at) >= n {
-			all += int(n) * 60 * 7 * 11 / large
+		if n > slices.Max(o.holes(o.Free)) && worlds.Total(o.Tree, o.Bare, at) >= n {
+			all++
 		}
 	}
 	return all
