@@ -21,6 +21,8 @@ type ground struct {
 	attract []offer.Slots // nil if nobody attracts
 	bound   []offer.Slots // nil if no member is bound
 
+	crowd *crowd // who waits beside the gang; nil if that does not matter
+
 	byDomain []func(g *ground, a, b topology.ID) int // see domainRules
 }
 

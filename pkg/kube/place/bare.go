@@ -164,7 +164,7 @@ func (a *Attempt) bareFor(ctx context.Context, kinds []kind) (*Attempt, int) {
 	b := *a
 	var changes int
 	b.Nodes, changes = known.show(a.Net.Tree, a.all)
-	b.own, b.leftOut, b.beside, b.others, b.limited, b.unlimited, b.work = false, false, nil, nil, limited{}, true, nil
+	b.own, b.leftOut, b.beside, b.others, b.limited, b.unlimited, b.crowd, b.work = false, false, nil, nil, limited{}, true, nil, nil
 	b.answers = make([]map[string]offer.Slots, len(b.Nodes))
 	b.kinds, b.counts, b.pages = slices.Clone(kinds), make([]fit.Counts, len(kinds)), nil
 	for k := range b.kinds {

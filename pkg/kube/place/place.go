@@ -21,6 +21,7 @@
 //	pin.go         who runs where there is no room for the rest
 //	class.go       which groups ask for the same
 //	layout.go      where the nodes of a snapshot stand in the tree
+//	crowd.go       who waits beside a group
 //	extend.go      ledgers and preferences of somebody's own
 //
 // An attempt is a value: it is made with all that it needs, changes nothing outside of
@@ -116,6 +117,7 @@ type Attempt struct {
 	beside    map[int]fit.Pods         // by node index, who is counted there besides the snapshot
 	others    map[int]fit.Pods         // and who is only for members that the gang can do without
 	answers   []map[string]offer.Slots // by node index, what the Filters said before
+	crowd     func() []int             // how many members those have each who wait beside the group; nil if they do not count
 	work      *plan.Work               // what it shares with other plans; nil if it is the only one
 }
 

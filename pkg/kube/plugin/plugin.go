@@ -13,6 +13,7 @@
 //	joint.go       devices that members share: written before they come, taken back if none starts
 //	devices.go     what the plugin DeviceShare must know of gangs, and they of it
 //	quotas.go      what the plugin ElasticQuota must know of gangs, and they of it
+//	neighbours.go  who waits beside a gang
 //	extend.go      what plugins of somebody's own are asked besides
 //
 // It wires the rooms that do the work: plans (place), victims (preempt), what people are
@@ -198,7 +199,7 @@ func (p *Plugin) Try(ctx context.Context, group *cache.Group, nodes []fwk.NodeIn
 func (p *Plugin) TryOn(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo, may func(node string) bool) Trial {
 	avoid := p.avoid(group)
 	a := p.planner.NewAttempt(group, nodes, func(n fwk.NodeInfo) bool { return !may(n.Node().Name) || avoid != nil && avoid(n) })
-	t := Trial{Plugin: p, Attempt: a}
+	t := Trial{Plugin: p, Attempt: p.amid(a)}
 	t.Found, t.Refusal, _ = a.Plan(ctx)
 	return t
 }

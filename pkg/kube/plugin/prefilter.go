@@ -183,7 +183,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	if over != nil {
 		return over
 	}
-	found, refusal, err := a.Plan(ctx)
+	found, refusal, err := p.amid(a).Plan(ctx)
 	p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
 	if claim := p.idle(pod, a, refusal); claim != "" {
 		return &cycle{why: givenBackWords(claim)}
