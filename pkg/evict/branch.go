@@ -18,15 +18,34 @@ type branch struct {
 
 // split says, of a node's victims, who may still be chosen and who has left.
 func (b branch) split(node int, victims []Victim) (left, gone []int) {
-	for v, victim := range victims {
-		switch {
-		case victim.Gang > 0 && b.whole[victim.Gang]:
+	for v := range victims {
+		switch gang := victims[v].Gang; {
+		case gang > 0 && b.whole[gang]:
 			gone = append(gone, v)
 		case !b.stay[Pick{node, v}]:
 			left = append(left, v)
 		}
 	}
 	return left, gone
+}
+
+// leaves says whether a branch leaves the victims of a node as they are.
+func (b branch) leaves(node int, victims []Victim) bool {
+	if len(b.whole)+len(b.stay)+len(b.charged) == 0 {
+		return true
+	}
+	for v := range victims {
+		victim := &victims[v]
+		if victim.Gang > 0 && b.whole[victim.Gang] || b.stay[Pick{node, v}] {
+			return false
+		}
+		for _, budget := range victim.Budgets {
+			if b.charged[budget] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // pick returns some of the victims as the branch has them.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Victim is a pod that may be evicted.
@@ -77,7 +78,11 @@ func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32, m *mem
 	if !ok {
 		return nil
 	}
-	s := &search{world: w, request: r, nodes: nodes, need: need, memory: m, changed: changed}
+	s := &search{world: w, request: r, nodes: nodes, need: need, memory: m, changed: changed, within: everywhere}
+	if s.memory == nil {
+		s.memory = newMemory(w.Tree, nodes)
+		s.alone = true
+	}
 	return s.choose(floor)
 }
 
@@ -86,15 +91,17 @@ type search struct {
 	request plan.Request
 	nodes   []Node
 	need    offer.Slots
-	memory  *memory // nil if the search is the only one
+	memory  *memory
+	alone   bool // no other search shares the memory
 	changed []int
+	within  []topology.ID // the domains that can still decide
 }
 
-// memory is what searches share that differ on a few nodes: by ceiling, what the nodes of
-// the first of them charge, and curves of domains.
+// memory is what searches share that differ on a few nodes: what the nodes of the first of
+// them charge, also by ceiling, and curves of domains.
 type memory struct {
-	nodes []Node
-	under map[int32]remembered
+	*tariff
+	by map[int32]remembered
 }
 
 type remembered struct {
@@ -102,49 +109,72 @@ type remembered struct {
 	kept    plan.Kept
 }
 
-func newMemory(nodes []Node) *memory { return &memory{nodes, map[int32]remembered{}} }
+func newMemory(t *topology.Tree, nodes []Node) *memory {
+	return &memory{newTariff(t, nodes), map[int32]remembered{}}
+}
 
 func (m *memory) at(ceiling int32) remembered {
-	r, ok := m.under[ceiling]
+	r, ok := m.by[ceiling]
 	if !ok {
-		r = remembered{charges(m.nodes, ceiling), plan.Kept{}}
-		m.under[ceiling] = r
+		r = remembered{m.under(ceiling, everywhere), plan.Kept{}}
+		m.by[ceiling] = r
 	}
 	return r
 }
 
-func charges(nodes []Node, ceiling int32) []offer.Curve {
-	out := make([]offer.Curve, len(nodes))
-	for i, n := range nodes {
-		out[i] = n.charge(ceiling)
-	}
-	return out
-}
-
 // choose finds the lowest cost, then the lowest ceiling on victims' priority that
 // still reaches it. Under a ceiling the highest priority no longer matters, and what
-// is left of a cost adds up, as prices must.
+// is left of a cost adds up, as prices must. A lower ceiling makes nothing cheaper, so
+// domains in which more would leave are not looked at again.
 func (s *search) choose(floor int32) *Eviction {
 	ceilings := priorities(floor, func(yield func([]Victim) bool) {
 		for i := 0; i < len(s.nodes) && yield(s.nodes[i].Victims); i++ {
 		}
 	})
-	highest := len(ceilings) - 1
+	highest, counts := len(ceilings)-1, s.memory.counts
 	found := s.under(ceilings[highest])
 	least, ok := found.Charge(s.need)
 	if !ok {
 		return nil
 	}
-	lowest := sort.Search(highest, func(i int) bool {
+	narrow := func() {
+		s.within = found.Cheapest(s.need, func(p offer.Price) bool { return slices.Equal(counts(p), counts(least)) })
+	}
+	narrow()
+	lowest := sort.Search(highest, askFirst(s.roomy(ceilings), func(i int) bool {
 		under := s.under(ceilings[i])
 		price, ok := under.Charge(s.need)
 		if !ok || !slices.Equal(counts(price), counts(least)) {
 			return false
 		}
 		found, least = under, price // the last one that is found is the lowest
+		narrow()
 		return true
-	})
+	}))
 	return s.evict(found.Plan(found.Most(least)), ceilings[lowest])
+}
+
+// roomy is a ceiling below which there is not room enough.
+func (s *search) roomy(ceilings []int32) int {
+	if !s.alone {
+		return 0 // the nodes of the memory are others
+	}
+	return s.memory.roomy(ceilings, s.within, s.need)
+}
+
+// askFirst asks about the least number that may be the answer before any other: mostly it is. What is true of a number
+// is true of all that are larger.
+func askFirst(least int, is func(int) bool) func(int) bool {
+	asked, yes := false, false
+	return func(i int) bool {
+		if i < least {
+			return false
+		}
+		if !asked {
+			asked, yes = true, is(least)
+		}
+		return yes || i > least && is(i)
+	}
 }
 
 // priorities lists the priorities of victims, node by node, from a floor on, rising; there is always one.
@@ -164,16 +194,22 @@ func priorities(floor int32, nodes iter.Seq[[]Victim]) []int32 {
 // under prepares the search for a place where nodes charge for their victims, and
 // those above the ceiling stay.
 func (s *search) under(ceiling int32) *plan.Search {
-	if s.memory == nil {
-		return plan.NewSearch(s.world, s.request, priceWidth, charges(s.nodes, ceiling))
+	var search *plan.Search
+	if width := s.memory.width(); s.alone {
+		search = plan.NewSearch(s.world, s.request, width, s.memory.under(ceiling, s.within))
+	} else {
+		before := s.memory.at(ceiling)
+		now, m := slices.Clone(before.charges), offer.Maker{Width: width}
+		for _, i := range s.changed {
+			now[i] = s.memory.charge(&m, &s.nodes[i], ceiling)
+		}
+		search = plan.NewSearch(s.world, s.request, width, now)
+		search.Keep(before.kept, s.changed)
 	}
-	before := s.memory.at(ceiling)
-	now := slices.Clone(before.charges)
-	for _, i := range s.changed {
-		now[i] = s.nodes[i].charge(ceiling)
+	if s.memory.one {
+		search.Below(s.memory.all)
 	}
-	search := plan.NewSearch(s.world, s.request, priceWidth, now)
-	search.Keep(before.kept, s.changed)
+	search.Within(s.within)
 	return search
 }
 

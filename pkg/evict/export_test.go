@@ -1,6 +1,9 @@
 package evict
 
-import "github.com/muster-scheduler/muster/pkg/plan"
+import (
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+)
 
 // The searches with another bound on their branches.
 var (
@@ -13,3 +16,19 @@ var (
 
 // MostBranches is the bound.
 const MostBranches = mostBranches
+
+// Prices returns how costs are priced where some nodes' victims may leave, and whether that is in one number.
+func Prices(nodes []Node) (price func(Cost) offer.Price, one bool) {
+	p := newPrices(nodes)
+	return func(c Cost) offer.Price { return p.add(nil, c) }, p.one
+}
+
+// InSeveralNumbers has no price fit into one number, until back is called.
+func InSeveralNumbers() (back func()) {
+	before := mostBits
+	mostBits = 0
+	return func() { mostBits = before }
+}
+
+// AskFirst is the order in which ceilings are tried.
+var AskFirst = askFirst

@@ -102,20 +102,25 @@ func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gan
 	if !possible(w, r, nodes, s.start) {
 		return nil, false, true
 	}
-	plain := make([]Node, len(nodes))
+	plain, m := make([]Node, len(nodes)), &nodeMaker{piece: pieceOfMaker}
 	for i, n := range nodes {
-		plain[i] = n.node(r.Want, s.start, i)
+		plain[i] = n.node(m, r.Want, s.start, i)
 		plain[i].Room = w.Room[i]
 	}
-	shared := newMemory(plain)
+	var shared *memory // from the second look on: mostly there is none
+	looked := false
 	s.guessed = slices.ContainsFunc(plain, func(n Node) bool { return n.guessed != nil })
 	s.look = func(b branch) (picks []Pick, p *plan.Plan, ok bool) {
 		now := slices.Clone(plain)
 		changed := slices.Sorted(maps.Keys(s.touched(b)))
 		for _, i := range changed {
-			now[i] = nodes[i].node(r.Want, b, i)
+			now[i] = nodes[i].node(m, r.Want, b, i)
 			now[i].Room = w.Room[i] // whoever leaves in this branch
 		}
+		if looked && shared == nil {
+			shared = newMemory(w.Tree, plain)
+		}
+		looked = true
 		e := chooseAbove(w, r, now, s.floor(b), shared, changed)
 		if e == nil {
 			return nil, nil, false
@@ -133,8 +138,13 @@ func searchAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gan
 // withRoom asks what nodes take when all victims have gone, once for all.
 func withRoom(nodes []RawNode) (asked []RawNode, room []offer.Slots) {
 	asked, room = slices.Clone(nodes), make([]offer.Slots, len(nodes))
+	most := 0
+	for _, n := range nodes {
+		most = max(most, len(n.Victims))
+	}
+	everybody := indexes(most)
 	for i, n := range nodes {
-		room[i] = n.Slots(indexes(len(n.Victims)))
+		room[i] = n.Slots(everybody[:len(n.Victims)])
 		asked[i].Slots = func(gone []int) offer.Slots {
 			if len(gone) == len(n.Victims) {
 				return room[i]
@@ -150,14 +160,19 @@ func withRoom(nodes []RawNode) (asked []RawNode, room []offer.Slots) {
 func possible(w plan.World, r plan.Request, nodes []RawNode, b branch) bool {
 	w.Free = make([]offer.Slots, len(nodes))
 	for i, n := range nodes {
-		left, _ := b.split(i, n.Victims)
-		w.Free[i] = n.Slots(left)
+		if w.Free[i] = w.Room[i]; !b.leaves(i, n.Victims) {
+			left, _ := b.split(i, n.Victims)
+			w.Free[i] = n.Slots(left)
+		}
 	}
 	return plan.NewSearch(w, r, 0, nil).Possible()
 }
 
 // node asks what the node takes in a branch.
-func (n RawNode) node(most offer.Slots, b branch, i int) Node {
+func (n RawNode) node(m *nodeMaker, most offer.Slots, b branch, i int) Node {
+	if b.leaves(i, n.Victims) {
+		return m.node(n.Victims, most, n.Slots)
+	}
 	left, gone := b.split(i, n.Victims)
 	return NewNode(b.pick(n.Victims, left), most, func(out []int) offer.Slots { return n.Slots(union(gone, left, out)) })
 }

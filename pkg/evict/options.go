@@ -31,18 +31,59 @@ type Node struct {
 const exact = 256
 
 // NewNode asks what a node takes without some of its victims and keeps the ways that
-// can be best. slots must not fall when more victims go; most bounds the slots that
+// can be best. slots must not fall when more victims go, nor keep the list of them; most bounds the slots that
 // are of interest. Victims of one shape leave cheapest first, so mostly there are few
 // sets to try; where there are many, only small ones are, and larger ones are guessed.
 func NewNode(victims []Victim, most offer.Slots, slots func(gone []int) offer.Slots) Node {
-	n := Node{Victims: victims, Options: []Option{{Slots: slots(nil)}}}
-	n.Room = n.free()
-	if len(victims) == 0 {
-		return n
+	return (&nodeMaker{}).node(victims, most, slots)
+}
+
+// nodeMaker makes nodes in memory that they share.
+type nodeMaker struct {
+	piece   int // so many options share a piece of memory at the least
+	options []Option
+	gone    []int // of the options
+	// Of the node that is being made:
+	costs       []Cost
+	order, some []int
+}
+
+// pieceOfMaker is the piece for who makes all nodes.
+const pieceOfMaker = 1 << 10
+
+// node is NewNode.
+func (m *nodeMaker) node(victims []Victim, most offer.Slots, slots func(gone []int) offer.Slots) Node {
+	m.options = withPlace(m.options, 1+len(victims), m.piece)
+	n := Node{Victims: victims, Options: append(m.options[len(m.options):], Option{Slots: slots(nil)})}
+	m.fill(&n, most, slots)
+	if cap(n.Options) == cap(m.options)-len(m.options) { // they have not grown out of it
+		m.options = m.options[:len(m.options)+len(n.Options)]
+	}
+	n.Options = slices.Clip(n.Options)
+	return n
+}
+
+// withPlace returns a slice with place for more, in another piece of memory if need be.
+func withPlace[T any](had []T, more, piece int) []T {
+	if cap(had)-len(had) >= more {
+		return had
+	}
+	return make([]T, 0, max(more, piece))
+}
+
+// fill finds the ways to make room on a node of which it is known what it takes when nobody leaves.
+func (m *nodeMaker) fill(n *Node, most offer.Slots, slots func(gone []int) offer.Slots) {
+	victims := n.Victims
+	if n.Room = n.free(); len(victims) == 0 {
+		return
 	}
 	n.Room = slots(indexes(len(victims)))
 	if n.free() >= min(n.Room, most) {
-		return n
+		return
+	}
+	if oneShape(victims) {
+		m.keepFirst(n, min(n.Room, most), slots)
+		return
 	}
 	sets, every := everySet(victims)
 	if !every {
@@ -50,7 +91,6 @@ func NewNode(victims []Victim, most offer.Slots, slots func(gone []int) offer.Sl
 		n.guessed = slots
 	}
 	n.keep(sets, min(n.Room, most), slots)
-	return n
 }
 
 // free is what the node takes when nobody is evicted.
@@ -83,19 +123,56 @@ func (n *Node) keep(sets [][]int, most offer.Slots, slots func([]int) offer.Slot
 		return cmp.Or(a.Cost.comparePrice(b.Cost), slices.Compare(a.age, b.age))
 	})
 	for _, o := range options {
-		if n.beats(o.Option) {
+		if n.beats(&o.Option) {
 			continue
 		}
-		if o.Slots = min(slots(o.Gone), most); !n.beats(o.Option) {
+		if o.Slots = min(slots(o.Gone), most); !n.beats(&o.Option) {
 			n.Options = append(n.Options, o.Option)
 		}
+	}
+}
+
+// oneShape says whether all victims free the same room, and may be tried one by one.
+func oneShape(victims []Victim) bool {
+	for i := range victims {
+		if victims[i].Shape != victims[0].Shape || victims[i].Shape == "" {
+			return len(victims) == 1
+		}
+	}
+	return len(victims) < exact
+}
+
+// keepFirst is keep for victims of one shape, which leave cheapest first: of such sets each costs more than the one before.
+func (m *nodeMaker) keepFirst(n *Node, most offer.Slots, slots func([]int) offer.Slots) {
+	m.costs, m.order, m.some = m.costs[:0], m.order[:0], m.some[:0]
+	for v := range n.Victims {
+		m.costs, m.order = append(m.costs, n.Victims[v].cost()), append(m.order, v)
+	}
+	slices.SortFunc(m.order, func(a, b int) int {
+		return cmp.Or(m.costs[a].Compare(m.costs[b]), compareVictims(&n.Victims[a], &n.Victims[b]))
+	})
+	o := Option{}
+	for _, v := range m.order {
+		at, _ := slices.BinarySearch(m.some, v)
+		m.some = slices.Insert(m.some, at, v)
+		o.Cost = o.Cost.Add(m.costs[v])
+		if o.Slots = most; n.beats(&o) {
+			break // and the others cost more
+		}
+		if o.Slots = min(slots(m.some), most); n.beats(&o) {
+			continue
+		}
+		m.gone = withPlace(m.gone, len(m.some), 4*m.piece)
+		begin := len(m.gone)
+		m.gone = append(m.gone, m.some...)
+		n.Options = append(n.Options, Option{Slots: o.Slots, Gone: m.gone[begin:len(m.gone):len(m.gone)], Cost: o.Cost})
 	}
 }
 
 // beats says that one of the kept options, all of which come before o, is never worse
 // than o, whatever else is evicted on other nodes. The highest priority counts only
 // between equal counts, and which of two is better then depends on the other nodes.
-func (n *Node) beats(o Option) bool {
+func (n *Node) beats(o *Option) bool {
 	return slices.ContainsFunc(n.Options, func(kept Option) bool {
 		return kept.Slots >= o.Slots &&
 			(kept.Cost.compareCount(o.Cost) < 0 || kept.Cost.Highest <= o.Cost.Highest)
@@ -107,17 +184,6 @@ func (n *Node) beats(o Option) bool {
 func (n Node) cheapest(members offer.Slots, ceiling int32) Option {
 	i := slices.IndexFunc(n.Options, func(o Option) bool { return o.Slots >= members && o.Cost.under(ceiling) })
 	return n.Options[i]
-}
-
-// charge is what members cost here without victims above the ceiling.
-func (n Node) charge(ceiling int32) offer.Curve {
-	return offer.Stairs(n.free(), priceWidth, func(yield func(offer.Slots, offer.Price) bool) {
-		for _, o := range n.Options {
-			if o.Cost.under(ceiling) && !yield(o.Slots, o.Cost.price()) {
-				return
-			}
-		}
-	})
 }
 
 // everySet returns all sets of victims that can be best, but the empty one: of each
@@ -224,7 +290,7 @@ func sortByCost(victims []Victim, some []int) {
 
 // Compare puts the cheaper victim first, then the younger one, then the first by name.
 func (v Victim) Compare(o Victim) int {
-	return cmp.Or(v.cost().Compare(o.cost()), compareVictims(v, o))
+	return cmp.Or(v.cost().Compare(o.cost()), compareVictims(&v, &o))
 }
 
 func sorted(s []int) []int {
@@ -234,14 +300,14 @@ func sorted(s []int) []int {
 }
 
 // compareVictims puts the younger first, then the first by name.
-func compareVictims(a, b Victim) int {
+func compareVictims(a, b *Victim) int {
 	return cmp.Or(cmp.Compare(b.Started, a.Started), cmp.Compare(a.Name, b.Name))
 }
 
 // ages returns each victim's place in the order of compareVictims.
 func ages(victims []Victim) []int {
 	order := indexes(len(victims))
-	slices.SortFunc(order, func(a, b int) int { return compareVictims(victims[a], victims[b]) })
+	slices.SortFunc(order, func(a, b int) int { return compareVictims(&victims[a], &victims[b]) })
 	age := make([]int, len(victims))
 	for place, v := range order {
 		age[v] = place

@@ -213,9 +213,9 @@ func (s *branches[P]) compareVictims(a, b *result[P]) int {
 	return slices.CompareFunc(s.byAge(a), s.byAge(b), compareVictims)
 }
 
-func (s *branches[P]) byAge(r *result[P]) (out []Victim) {
+func (s *branches[P]) byAge(r *result[P]) (out []*Victim) {
 	for _, p := range s.all(r) {
-		out = append(out, s.victims[p.Node][p.Victim])
+		out = append(out, &s.victims[p.Node][p.Victim])
 	}
 	slices.SortFunc(out, compareVictims)
 	return out

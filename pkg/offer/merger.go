@@ -15,6 +15,9 @@ type Merger struct {
 	low   []int64 // the lowest price that was offered for exactly so many
 	upTo  []Slots // of the curve that is being made, from the last step on
 	price []int64
+	ofA   []run // of the curves that are being merged
+	ofB   []run
+	stack Curve // those that MergeDown has made, one after the other
 	wide  table // for prices of several numbers
 }
 
@@ -49,15 +52,27 @@ func (m *Merger) Merge(a, b Curve) Curve {
 	if a.width != 1 || a.free() || b.free() {
 		return m.MergeAny(a, b)
 	}
+	m.merge(a, b)
+	return Curve{width: 1, upTo: slices.Clone(m.upTo), price: slices.Clone(m.price)}
+}
+
+// merge leaves the curve of two domains in the merger's memory.
+func (m *Merger) merge(a, b Curve) {
+	aimless := m.Aim.Reach == nil
+	if aimless && m.follow(a, b) {
+		return
+	}
 	most := min(a.Most()+b.Most(), m.Most)
 	m.low = slices.Grow(m.low[:0], int(most)+1)[:most+1]
 	for i := range m.low {
 		m.low[i] = math.MaxInt64
 	}
-	for i, n := range a.upTo {
-		m.offer(n, a.price[i], b)
+	if !aimless || !m.offerRuns(a, b) {
+		for i, n := range a.upTo {
+			m.offer(n, a.price[i], b)
+		}
 	}
-	return m.curve()
+	m.curve()
 }
 
 // MergeAny returns it for prices of any kind, whatever the aim.
@@ -69,6 +84,18 @@ func (c Curve) free() bool { return len(c.upTo) == 1 && c.price[0] == 0 }
 // offer offers n members for a price together with those that c takes.
 func (m *Merger) offer(n Slots, price int64, c Curve) {
 	most := Slots(len(m.low) - 1)
+	if m.Aim.Reach == nil {
+		for i, k := range c.upTo {
+			sum, p := min(n+k, most), price+c.price[i]
+			if m.low[sum] > p {
+				m.low[sum] = p
+			}
+			if sum == most {
+				return // what follows is dearer and not enough for more
+			}
+		}
+		return
+	}
 	for i := 0; i < len(c.upTo); i++ {
 		sum, p := n+c.upTo[i], price+c.price[i]
 		need, ok := m.Aim.need(p)
@@ -87,7 +114,7 @@ func (m *Merger) offer(n Slots, price int64, c Curve) {
 }
 
 // curve keeps the prices that are lower than those of all larger counts.
-func (m *Merger) curve() Curve {
+func (m *Merger) curve() {
 	m.upTo, m.price = m.upTo[:0], m.price[:0]
 	last := int64(math.MaxInt64)
 	for n := len(m.low) - 1; n >= 0; n-- {
@@ -97,10 +124,8 @@ func (m *Merger) curve() Curve {
 		}
 	}
 	if len(m.upTo) == 0 { // nothing was of use
-		return Free(0, 1)
+		m.upTo, m.price = append(m.upTo, 0), append(m.price, 0)
 	}
-	out := Curve{width: 1, upTo: slices.Clone(m.upTo), price: slices.Clone(m.price)}
-	slices.Reverse(out.upTo)
-	slices.Reverse(out.price)
-	return out
+	slices.Reverse(m.upTo)
+	slices.Reverse(m.price)
 }

@@ -18,7 +18,10 @@ type run struct {
 }
 
 // runs cuts a curve into as few runs as there can be.
-func (c Curve) runs() (all []run) {
+func (c Curve) runs() []run { return c.appendRuns(nil) }
+
+// appendRuns is runs after some others.
+func (c Curve) appendRuns(all []run) []run {
 	r := run{}
 	for i := 1; i < len(c.upTo); i++ {
 		length := c.upTo[i] - c.upTo[i-1]
@@ -59,17 +62,7 @@ func (t *table) mergeRuns(a, b Curve) bool {
 		return false
 	}
 	ofA, ofB := a.runs(), b.runs()
-	work := 0
-	for _, r := range ofA {
-		for _, o := range ofB {
-			if r.follow(o) {
-				work += r.steps() + o.steps()
-			} else {
-				work += r.steps() * o.steps()
-			}
-		}
-	}
-	if 2*work > len(a.upTo)*len(b.upTo) {
+	if !worthwhile(ofA, ofB) {
 		return false
 	}
 	for _, r := range ofA {
@@ -78,6 +71,25 @@ func (t *table) mergeRuns(a, b Curve) bool {
 		}
 	}
 	return true
+}
+
+// worthwhile says whether two curves are merged in half the steps or less if they are run by run.
+func worthwhile(ofA, ofB []run) bool {
+	work, pairs, steps := 0, 0, 0
+	for _, o := range ofB {
+		steps += o.steps()
+	}
+	for _, r := range ofA {
+		pairs += r.steps() * steps
+		for _, o := range ofB {
+			if r.follow(o) {
+				work += r.steps() + o.steps()
+			} else {
+				work += r.steps() * o.steps()
+			}
+		}
+	}
+	return 2*work <= pairs
 }
 
 // fewSteps is how many a curve has for which every step is tried with every other one.

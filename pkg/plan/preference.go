@@ -68,7 +68,7 @@ func inOrder(prefer []Preference) []Preference {
 
 // addColumns notes the preferences that decide, and how a price has room for them.
 func (s *Search) addColumns() {
-	s.perDomain = true
+	s.columns, s.perDomain, s.shift = nil, true, 0
 	for _, p := range inOrder(s.Prefer) {
 		if p.Layer > s.Must { // members share the domain of the other layers
 			s.columns = append(s.columns, p)
@@ -80,6 +80,9 @@ func (s *Search) addColumns() {
 		s.digit = wholeNumber
 	}
 	s.width = s.charged + (len(s.columns)+s.perNumber()-1)/s.perNumber()
+	if all := s.digit * len(s.columns); s.charged == 1 && s.bits > 0 && s.perDomain && all+s.bits <= wholeNumber {
+		s.width, s.shift = s.charged, all
+	}
 }
 
 // chargeFor adds what the preferences for its layer cost to the curve of a domain.
@@ -106,6 +109,9 @@ func (s *Search) perNumber() int { return max(wholeNumber/s.digit, 1) }
 
 // weight says which number of a price a domain of a column adds to, and how much.
 func (s *Search) weight(column int) (number int, by int64) {
+	if s.shift > 0 { // below what the world charges
+		return 0, 1 << (s.shift - (column+1)*s.digit)
+	}
 	digit := s.perNumber() - 1 - column%s.perNumber()
 	return s.charged + column/s.perNumber(), 1 << (digit * s.digit)
 }
@@ -148,7 +154,7 @@ func (s *Search) largest(d topology.ID, layer int) (free offer.Slots, sizes []of
 // merge returns the curve of two domains together, as far as most and the aim need it.
 func (s *Search) merge(a, b offer.Curve, most offer.Slots, aim offer.Aim) offer.Curve {
 	s.merger.Most, s.merger.Aim = most, aim
-	if s.charges != nil || s.width > 1 {
+	if s.width > 1 {
 		return s.merger.MergeAny(a, b)
 	}
 	return s.merger.Merge(a, b)

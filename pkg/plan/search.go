@@ -23,9 +23,16 @@ type Search struct {
 	ground
 	steps []offer.Slots  // by layer
 	curve []*offer.Curve // by ID, made when asked for
+	// bare is the search without preferences, in which prices are what the world charges; nil until it is asked
+	// for. Mostly it decides, and has less to add up.
+	bare *Search
+	// thorough says that curves are remembered of the domains below those that are asked for, too.
+	thorough bool
 
 	charges   []offer.Curve // by node index, what members cost; nil if nothing
 	charged   int           // how many numbers of a price the world charges
+	bits      int           // what the world charges in one number is less than 1<<bits; 0 if that is not known
+	shift     int           // it is moved so many bits to the left, where preferences charge in the same number
 	columns   []Preference  // that decide
 	perDomain bool          // that is all that preferences charge for
 	digit     int           // how many bits of a number they need each
@@ -46,6 +53,7 @@ type Kept map[span]offer.Curve
 type span struct {
 	first topology.ID
 	more  int
+	bare  bool
 }
 
 // Keep has a search take curves from kept, and leave them there, for domains in which
@@ -59,12 +67,57 @@ func (s *Search) keeping(first, last topology.ID, more int, compute func() offer
 	if i, _ := slices.BinarySearch(s.changed, lo); s.kept == nil || i < len(s.changed) && s.changed[i] < hi {
 		return compute()
 	}
-	c, ok := s.kept[span{first, more}]
+	key := span{first, more, len(s.columns) == 0}
+	c, ok := s.kept[key]
 	if !ok {
 		c = compute()
-		s.kept[span{first, more}] = c
+		s.kept[key] = c
 	}
 	return c
+}
+
+// Below says that what the world charges for all members together is less than 1<<bits, in prices of one number
+// that are not negative. Searches that share what is kept must say the same.
+func (s *Search) Below(bits int) {
+	s.bits = bits
+	s.addColumns()
+}
+
+// Within leaves, of the domains in which all members may be, those that are among some others or below them; these are in
+// rising order, and none is below another one.
+func (s *Search) Within(some []topology.ID) {
+	i := 0
+	s.roots = slices.DeleteFunc(s.roots, func(d topology.ID) bool {
+		for i < len(some) && s.tree.End(some[i]) <= d {
+			i++
+		}
+		return i == len(some) || d < some[i]
+	})
+}
+
+// Cheapest lists the domains in which all members may be where n of them have such a price of what the world charges.
+func (s *Search) Cheapest(n offer.Slots, such func(offer.Price) bool) (roots []topology.ID) {
+	for _, d := range s.roots {
+		if p, ok := s.charge(d, n); ok && such(p) {
+			roots = append(roots, d)
+		}
+	}
+	return roots
+}
+
+// world is the search that knows what the world charges, and nothing of preferences.
+func (s *Search) world() *Search {
+	if len(s.columns) == 0 {
+		return s
+	}
+	if s.bare == nil {
+		s.bare = &Search{
+			World: s.World, Request: s.Request, ground: s.ground, steps: s.steps, charges: s.charges, charged: s.charged,
+			width: s.charged, kept: s.kept, changed: s.changed,
+		}
+		s.bare.Prefer = nil
+	}
+	return s.bare
 }
 
 // NewSearch prepares a search. If there are charges, by node index, members cost what
@@ -94,8 +147,8 @@ func (s *Search) Most(budget offer.Price) (n offer.Slots) {
 			n = max(n, min(s.size[d], s.limit()))
 			continue
 		}
-		for price, upTo := range s.at(d).Steps() {
-			if price[:s.charged].Compare(budget) <= 0 {
+		for price, upTo := range s.world().at(d).Steps() {
+			if price.Compare(budget) <= 0 {
 				n = max(n, upTo)
 			}
 		}
@@ -132,6 +185,7 @@ func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
 // Plan returns the first plan for n members, which must have a price.
 func (s *Search) Plan(n offer.Slots) *Plan {
 	least, _ := s.Charge(n)
+	s.thorough, s.world().thorough = true, true // most of the domains below will be asked for
 	d := s.first(n, least)
 	s.places = nil
 	fill(&s.ground, s, d, n)
@@ -150,11 +204,7 @@ func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
 	if s.charged == 0 || s.size[d] < n {
 		return nil, s.size[d] >= n
 	}
-	p, ok := s.at(d).Price(n)
-	if !ok {
-		return nil, false
-	}
-	return p[:s.charged], true
+	return s.world().at(d).Price(n)
 }
 
 func (s *Search) touched(d topology.ID, n offer.Slots) offer.Price {
@@ -176,10 +226,27 @@ func (s *Search) at(d topology.ID) offer.Curve {
 		s.curve = make([]*offer.Curve, s.Tree.Len())
 	}
 	if s.curve[d] == nil {
+		height := s.merger.Height()
 		c := s.keeping(d, d, 0, func() offer.Curve { return s.newCurve(d) })
+		if s.lends() && !s.tree.IsNode(d) {
+			c = c.Clone()
+		}
+		s.merger.Drop(height)
 		s.curve[d] = &c
 	}
 	return *s.curve[d]
+}
+
+// lends says whether curves that are needed only for others lie on the merger's stack.
+func (s *Search) lends() bool { return s.charges != nil && s.width == 1 && s.kept == nil }
+
+// lent is at for who needs the curve no longer than the merger's stack is as high as it is then.
+func (s *Search) lent(d topology.ID) offer.Curve {
+	known := s.curve != nil && s.curve[d] != nil
+	if !known && s.charges != nil && s.tree.IsNode(d) || !known && !s.thorough && s.lends() {
+		return s.newCurve(d)
+	}
+	return s.at(d)
 }
 
 func (s *Search) newCurve(d topology.ID) offer.Curve {
@@ -194,8 +261,12 @@ func (s *Search) newCurve(d topology.ID) offer.Curve {
 		c = offer.Free(free, s.width).Each(sizes, number, by).Cap(s.limit())
 	case !s.tree.IsNode(d):
 		c = s.together(s.children(d))
+	case s.shift > 0:
+		c = s.charges[lo].Cap(s.limit()).Scale(1 << s.shift)
+	case s.width > s.charged:
+		c = s.charges[lo].Cap(s.limit()).Widen(s.width)
 	default:
-		c = offer.Merge(offer.Free(0, s.width), s.charges[lo].Widen(s.width), s.limit())
+		c = s.charges[lo].Cap(s.limit())
 	}
 	return s.chargeFor(d, c.Round(s.steps[layer]))
 }
@@ -207,10 +278,16 @@ func (s *Search) together(domains []topology.ID) offer.Curve {
 	case 0:
 		return offer.Free(0, s.width)
 	case 1:
-		return s.at(domains[0])
+		return s.lent(domains[0])
 	default:
 		return s.keeping(domains[0], domains[n-1], n, func() offer.Curve {
-			return s.merge(s.together(domains[:n/2]), s.together(domains[n/2:]), s.limit(), offer.Aim{})
+			height := s.merger.Height()
+			a, b := s.together(domains[:n/2]), s.together(domains[n/2:])
+			if s.lends() {
+				s.merger.Most, s.merger.Aim = s.limit(), offer.Aim{}
+				return s.merger.MergeDown(height, a, b)
+			}
+			return s.merge(a, b, s.limit(), offer.Aim{})
 		})
 	}
 }

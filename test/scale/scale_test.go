@@ -190,7 +190,7 @@ func choose(t testing.TB, w plan.World, r plan.Request, members int) {
 // the second layer, where each node is full of eight pods of one size and ten priorities.
 func BenchmarkEvict(b *testing.B) {
 	for _, c := range []struct{ nodes, members int }{
-		{1000, 1000}, {4000, 1000}, {baseNodes, 100}, {baseNodes, 1000}, {baseNodes, 10_000},
+		{1000, 1000}, {4000, 1000}, {60_000, 1000}, {60_000, 10_000}, {baseNodes, 100}, {baseNodes, 1000}, {baseNodes, 10_000},
 	} {
 		w, nodes := full(c.nodes)
 		r := plan.Request{Want: offer.Slots(c.members), Min: offer.Slots(c.members), Must: 2, Prefer: plan.PreferGather(baseLayers)}
