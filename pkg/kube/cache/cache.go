@@ -95,6 +95,7 @@ type Cache struct {
 	expected  map[string]bool                              // kinds of owners that are watched
 	sought    map[string]bool                              // kinds of owners that gangs name, and that were looked for since; nil if none comes later
 	pods      map[string]*v1.Pod                           // members of gangs
+	templates map[*v1.Pod]Template                         // what those of them need that wait
 	onNode    map[string]map[string]bool                   // of them, those that are bound, by node
 	nominated map[string]string                            // pods that are nominated for a node, of gangs or not, and that node
 	found     map[string]string                            // members that were nominated for a node when this process began, and that node
@@ -163,6 +164,7 @@ func New(o Options) *Cache {
 		wanted:    map[string]bool{},
 		expected:  map[string]bool{},
 		pods:      map[string]*v1.Pod{},
+		templates: map[*v1.Pod]Template{},
 		onNode:    map[string]map[string]bool{},
 		nominated: map[string]string{},
 		found:     map[string]string{},

@@ -91,6 +91,7 @@ func TestNothingIsKept(t *testing.T) {
 	}
 	require.Empty(t, c.gangs)
 	require.Empty(t, c.pods)
+	require.Empty(t, c.templates)
 	require.Empty(t, c.onNode)
 	require.Empty(t, c.nominated)
 	require.Empty(t, c.book.Gangs())
