@@ -120,6 +120,31 @@ func BenchmarkTree(b *testing.B) {
 	}
 }
 
+// BenchmarkChange makes the tree of the one before and of nodes that have moved to another lowest domain, as is done
+// before a plan when nodes come, go or change labels. Where Tree builds it anew, this is what is done instead.
+func BenchmarkChange(b *testing.B) {
+	for _, c := range []struct{ nodes, moved int }{
+		{1000, 1}, {5000, 1}, {60_000, 1}, {baseNodes, 1}, {baseNodes, 10}, {baseNodes, 100}, {baseNodes, 1000},
+	} {
+		names, nodes := network(c.nodes, baseLayers)
+		tree := topology.Build(names, nodes)
+		var gone []int
+		var come []topology.Node
+		for k := range c.moved { // the nodes are in no order
+			moved := nodes[k]
+			i, _ := tree.NodeIndex(moved.Name)
+			moved.Path = nodes[len(nodes)-1-k].Path
+			gone, come = append(gone, i), append(come, moved)
+		}
+		b.Run(fmt.Sprintf("nodes=%d/layers=%d/moved=%d", c.nodes, baseLayers, c.moved), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				tree.Change(gone, come)
+			}
+		})
+	}
+}
+
 // BenchmarkStatus lists the domains for the status of the ClusterNetworkTopology, which is
 // one object: the API server's store takes 1.5 MiB. It ends above the layers for which there is no room.
 func BenchmarkStatus(b *testing.B) {

@@ -2,7 +2,7 @@
 // book. It is the one owner of both: the one lock and the one clock.
 //
 //	informers ──► handlers ──► book.Apply(event, now) ──► effects ──► Do
-//	                      └──► topology, built anew when asked for after a change
+//	                      └──► topology, brought up to date when asked for after a change
 //
 // Effects are carried out after the lock is released: the scheduler calls in here
 // with its queue locked, so nothing in here may call the queue with this lock held.
@@ -105,7 +105,13 @@ type Cache struct {
 	gone      map[string]bool // nodes that were deleted, as long as the scheduler may not know
 	network   network
 	unused    map[string]*koordinator.ClusterNetworkTopology // those of other names
+	moved     map[string]bool                                // nodes that have changed since the last tree
+	afresh    bool                                           // they all have: the layers are others
+	changes   uint64                                         // counts changes of the network
 	current   atomic.Pointer[Topology]                       // nil after a change
+
+	building sync.Mutex     // who makes a tree has it; it is taken before mu, and what takes long is done without mu
+	tree     *topology.Tree // the last one that was made
 }
 
 // Limits are what users allow gangs. c.mu guards those of a Cache.
@@ -172,6 +178,7 @@ func New(o Options) *Cache {
 		nodes:     map[string]*v1.Node{},
 		gone:      map[string]bool{},
 		unused:    map[string]*koordinator.ClusterNetworkTopology{},
+		tree:      topology.Build(nil, nil),
 	}
 }
 
