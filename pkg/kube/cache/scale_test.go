@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -117,7 +118,7 @@ func BenchmarkLock(b *testing.B) {
 					begun := time.Now()
 					c.AnyPlaces()
 					waits = append(waits, time.Since(begun))
-					time.Sleep(100 * time.Microsecond)
+					runtime.Gosched()
 				}
 			})
 			for i := 0; b.Loop(); i++ {
