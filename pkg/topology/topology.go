@@ -1,7 +1,7 @@
 // Package topology holds the network as a tree of domains: the cluster, its
 // spines, their blocks, …, and the nodes as leaves.
 //
-// A Tree never changes after Build. Everything that does change (free slots,
+// A Tree never changes after Build; of nodes that come, go or move Change makes another one. Everything that does change (free slots,
 // plans, victims) lives outside it, in slices indexed by ID or by node, so any
 // number of readers share one Tree. The package knows names and layers, and
 // nothing of slots, gangs or pods.
@@ -41,8 +41,9 @@ const (
 type Tree struct {
 	layers []string // layers[0] is RootLayer, the last one is NodeLayer
 	domain []domain
-	nodes  []ID           // node index -> leaf
-	index  map[string]int // node name -> node index
+	nodes  []ID     // node index -> leaf
+	hashes []uint32 // node index -> hash of its name
+	slots  []int32  // where names are found, see index.go
 }
 
 type domain struct {
@@ -67,46 +68,8 @@ type Node struct {
 // A node without a name at a layer hangs under an unnamed domain there, which it
 // shares only with the nodes that have the same next lower name.
 func Build(layers []string, nodes []Node) *Tree {
-	t := &Tree{
-		layers: slices.Concat([]string{RootLayer}, layers, []string{NodeLayer}),
-		domain: []domain{{parent: Root}},
-		nodes:  make([]ID, 0, len(nodes)),
-		index:  make(map[string]int, len(nodes)),
-	}
-	keys := make([][]key, len(nodes))
-	for i, n := range nodes {
-		keys[i] = pathKey(n, len(layers))
-	}
-	slices.SortFunc(keys, compareKeys)
-
-	path := []ID{Root} // the domains that are open, by layer
-	var last []key
-	for i, k := range keys {
-		common := 0
-		for common < len(last) && last[common] == k[common] {
-			common++
-		}
-		t.close(path[common+1:], i)
-		path = path[:common+1]
-		for l := common; l < len(k); l++ {
-			id := ID(len(t.domain))
-			t.domain = append(t.domain, domain{name: k[l].name, parent: path[l], layer: int8(l + 1), lo: int32(i)})
-			path = append(path, id)
-		}
-		leaf := path[len(path)-1]
-		t.index[t.domain[leaf].name] = i
-		t.nodes = append(t.nodes, leaf)
-		last = k
-	}
-	t.close(path, len(keys))
-	return t
-}
-
-// close ends the ranges of the given domains before node i.
-func (t *Tree) close(ids []ID, i int) {
-	for _, d := range ids {
-		t.domain[d].end, t.domain[d].hi = ID(len(t.domain)), int32(i)
-	}
+	all := slices.Concat([]string{RootLayer}, layers, []string{NodeLayer})
+	return (&Tree{layers: all, domain: []domain{{parent: Root}}}).Change(nil, nodes)
 }
 
 // key identifies a domain among its siblings: by its name or, if it has none, by
@@ -198,12 +161,6 @@ func (t *Tree) Node(i int) ID { return t.nodes[i] }
 // NodeName returns the name of a node index.
 func (t *Tree) NodeName(i int) string { return t.domain[t.nodes[i]].name }
 
-// NodeIndex returns the index of a node by name.
-func (t *Tree) NodeIndex(name string) (int, bool) {
-	i, ok := t.index[name]
-	return i, ok
-}
-
 // Children yields the domains directly below d, by name.
 func (t *Tree) Children(d ID) func(yield func(ID) bool) {
 	return func(yield func(ID) bool) {
@@ -253,7 +210,7 @@ func (t *Tree) Enclosing(nodes iter.Seq[int]) (d ID, ok bool) {
 func (t *Tree) Indexes(names iter.Seq[string]) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for name := range names {
-			if i, ok := t.index[name]; ok && !yield(i) {
+			if i, ok := t.NodeIndex(name); ok && !yield(i) {
 				return
 			}
 		}

@@ -2,6 +2,8 @@ package mutants
 
 const (
 	tree       = "pkg/topology/topology.go"
+	change     = "pkg/topology/change.go"
+	index      = "pkg/topology/index.go"
 	natural    = "pkg/topology/natural.go"
 	offers     = "pkg/offer/offer.go"
 	curve      = "pkg/offer/curve.go"
@@ -77,11 +79,16 @@ var all = []mutant{
 	{"unnamed domains come first", tree, `		case a[l].name == "" && b[l].name != "":
 			return 1`, `		case a[l].name == "" && b[l].name != "":
 			return -1`, "TestBuild TestPictures"},
-	{"a range ends one node early", tree, `ID(len(t.domain)), int32(i)
-	}
-}`, `ID(len(t.domain)), int32(i-1)
-	}
-}`, "TestBuild TestPictures"},
+	{"a range ends one node early", change, `ID(len(t.domain)), int32(len(t.nodes))`, `ID(len(t.domain)), int32(len(t.nodes)-1)`, "TestBuild TestPictures"},
+	{"domains without a name are known by those above", change, `default:
+			path[l] = below`, `default:
+			path[l] = key{below: below.below, layer: l}`, "TestChange"},
+	{"domains keep their parents' numbers", change, `d.parent = b.open[d.layer-1] // the first node's too`, `d.parent += 0`, "TestChange"},
+	{"the first node's domains end with it", change, `at.end, at.hi = old.domain[d].end+moved, old.domain[d].hi+nodes`, `at.hi = old.domain[d].hi+nodes`, "TestChange"},
+	{"the last node's domains are not open", change, `if first != last {`, `if false {`, "TestChange"},
+	{"a name takes a slot that is taken", index, `for t.slots[at] != 0 {
+			at`, `for false {
+			at`, "TestChange TestNodeIndex"},
 	{"the last node says it all", tree, `min(first, i), max(last, i)`, `min(first, i), i`, "TestEnclosing"},
 	{"the first node says it all", tree, `min(first, i), max(last, i)`, `min(i, len(t.nodes)), max(last, i)`, "TestEnclosing"},
 	{"names are strings", natural, `if isDigit(x[0]) && isDigit(y[0]) {`, `if false {`, "TestCompareNames TestPictures"},

@@ -17,7 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -27,9 +29,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"k8s.io/utils/clock"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -115,8 +120,33 @@ func BenchmarkTree(b *testing.B) {
 	}
 }
 
+// BenchmarkChange makes the tree of the one before and of nodes that have moved to another lowest domain, as is done
+// before a plan when nodes come, go or change labels. Where Tree builds it anew, this is what is done instead.
+func BenchmarkChange(b *testing.B) {
+	for _, c := range []struct{ nodes, moved int }{
+		{1000, 1}, {5000, 1}, {60_000, 1}, {baseNodes, 1}, {baseNodes, 10}, {baseNodes, 100}, {baseNodes, 1000},
+	} {
+		names, nodes := network(c.nodes, baseLayers)
+		tree := topology.Build(names, nodes)
+		var gone []int
+		var come []topology.Node
+		for k := range c.moved { // the nodes are in no order
+			moved := nodes[k]
+			i, _ := tree.NodeIndex(moved.Name)
+			moved.Path = nodes[len(nodes)-1-k].Path
+			gone, come = append(gone, i), append(come, moved)
+		}
+		b.Run(fmt.Sprintf("nodes=%d/layers=%d/moved=%d", c.nodes, baseLayers, c.moved), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				tree.Change(gone, come)
+			}
+		})
+	}
+}
+
 // BenchmarkStatus lists the domains for the status of the ClusterNetworkTopology, which is
-// one object: the API server's store takes 1.5 MiB.
+// one object: the API server's store takes 1.5 MiB. It ends above the layers for which there is no room.
 func BenchmarkStatus(b *testing.B) {
 	for _, nodes := range []int{1000, 4000, baseNodes, 60_000} {
 		names, list := network(nodes, baseLayers)
@@ -125,7 +155,7 @@ func BenchmarkStatus(b *testing.B) {
 			b.ReportAllocs()
 			size := 0
 			for b.Loop() {
-				details, _ := convert.DetailStatus(tree)
+				details, _, _ := convert.DetailStatus(tree, 1<<20)
 				out, err := json.Marshal(details)
 				require.NoError(b, err)
 				size = len(out)
@@ -351,26 +381,62 @@ func BenchmarkFit(b *testing.B) {
 }
 
 // BenchmarkTemplates asks of every member of a gang what it needs, as is done before slots
-// are counted: members that need the same are counted once.
+// are counted: members that need the same are counted once. It is found out when a pod is first seen (seen),
+// and kept with the pod: each plan asks for what is kept (planned).
 func BenchmarkTemplates(b *testing.B) {
 	for _, members := range []int{100, 1000, 10_000} {
 		var pods []*v1.Pod
-		for range members {
-			pods = append(pods, member())
+		for i := range members {
+			p := member()
+			p.Name = fmt.Sprint("pod-", i)
+			p.Labels[scheduling.LabelPodGroup] = "gang"
+			pods = append(pods, p)
 		}
-		b.Run(fmt.Sprint("members=", members), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				kinds := map[string]bool{}
-				for _, p := range pods {
-					kinds[convert.Template(p)] = true
+		run := func(phase string, do func(kinds map[any]bool)) {
+			b.Run(fmt.Sprintf("phase=%s/members=%d", phase, members), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					kinds := map[any]bool{}
+					if do(kinds); len(kinds) != 1 {
+						b.Fatal("members differ")
+					}
 				}
-				if len(kinds) != 1 {
-					b.Fatal("members differ")
-				}
+			})
+		}
+		run("seen", func(kinds map[any]bool) {
+			for _, p := range pods {
+				kinds[convert.Template(p)] = true
+			}
+		})
+		c, seen := watching(b, pods)
+		run("planned", func(kinds map[any]bool) {
+			for _, t := range c.Templates(seen) {
+				kinds[t] = true
 			}
 		})
 	}
+}
+
+// watching is a cache that has seen some pods, and these as it has seen them.
+func watching(t testing.TB, pods []*v1.Pod) (c *cache.Cache, seen []*v1.Pod) {
+	t.Helper()
+	c = cache.New(cache.Options{
+		Limits: cache.Limits{Wait: time.Minute, Policy: gang.OnceSatisfied}, Clock: clock.RealClock{}, Leading: func() bool { return true },
+		Do: func([]gang.Effect) {}, Note: func(cache.Note) {},
+	})
+	c.Serve(pods[0].Spec.SchedulerName)
+	client := fake.NewClientset()
+	for _, p := range pods {
+		require.NoError(t, client.Tracker().Add(p))
+	}
+	core := informers.NewSharedInformerFactory(client, 0)
+	require.NoError(t, c.Start(klog.NewContext(t.Context(), klog.Logger{}), cache.Source{Core: core, Served: func(schema.GroupVersionResource) (bool, error) { return false, nil }}))
+	core.StartWithContext(t.Context())
+	require.Eventually(t, c.Open, time.Minute, time.Millisecond)
+	for _, p := range pods {
+		seen = append(seen, c.Pod(convert.PodKey(p)))
+	}
+	return c, seen
 }
 
 func (c *cluster) run(b *testing.B, phase string, do func(*testing.B)) {

@@ -2,7 +2,7 @@
 // book. It is the one owner of both: the one lock and the one clock.
 //
 //	informers ──► handlers ──► book.Apply(event, now) ──► effects ──► Do
-//	                      └──► topology, built anew when asked for after a change
+//	                      └──► topology, brought up to date when asked for after a change
 //
 // Effects are carried out after the lock is released: the scheduler calls in here
 // with its queue locked, so nothing in here may call the queue with this lock held.
@@ -95,6 +95,7 @@ type Cache struct {
 	expected  map[string]bool                              // kinds of owners that are watched
 	sought    map[string]bool                              // kinds of owners that gangs name, and that were looked for since; nil if none comes later
 	pods      map[string]*v1.Pod                           // members of gangs
+	templates map[*v1.Pod]Template                         // what those of them need that wait
 	onNode    map[string]map[string]bool                   // of them, those that are bound, by node
 	nominated map[string]string                            // pods that are nominated for a node, of gangs or not, and that node
 	found     map[string]string                            // members that were nominated for a node when this process began, and that node
@@ -104,7 +105,13 @@ type Cache struct {
 	gone      map[string]bool // nodes that were deleted, as long as the scheduler may not know
 	network   network
 	unused    map[string]*koordinator.ClusterNetworkTopology // those of other names
+	moved     map[string]bool                                // nodes that have changed since the last tree
+	afresh    bool                                           // they all have: the layers are others
+	changes   uint64                                         // counts changes of the network
 	current   atomic.Pointer[Topology]                       // nil after a change
+
+	building sync.Mutex     // who makes a tree has it; it is taken before mu, and what takes long is done without mu
+	tree     *topology.Tree // the last one that was made
 }
 
 // Limits are what users allow gangs. c.mu guards those of a Cache.
@@ -163,6 +170,7 @@ func New(o Options) *Cache {
 		wanted:    map[string]bool{},
 		expected:  map[string]bool{},
 		pods:      map[string]*v1.Pod{},
+		templates: map[*v1.Pod]Template{},
 		onNode:    map[string]map[string]bool{},
 		nominated: map[string]string{},
 		found:     map[string]string{},
@@ -170,6 +178,7 @@ func New(o Options) *Cache {
 		nodes:     map[string]*v1.Node{},
 		gone:      map[string]bool{},
 		unused:    map[string]*koordinator.ClusterNetworkTopology{},
+		tree:      topology.Build(nil, nil),
 	}
 }
 

@@ -182,10 +182,12 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		return
 	}
 	c.setStray(key, nil)
+	template := c.templateOf(pod)
 	c.mu.Lock()
 	r := c.record(ref)
 	old := r.Pods[key]
 	c.file(key, pod)
+	c.keep(pod, template)
 	r.Pods[key] = pod
 	r.foreign = !c.serves[pod.Spec.SchedulerName]
 	var effects []gang.Effect
@@ -231,7 +233,9 @@ func asksElse(was, is *v1.Pod) bool {
 // file notes the state of a member, and the node that it is on; nil is for one that is gone.
 // c.mu is held.
 func (c *Cache) file(key string, pod *v1.Pod) {
-	if old := c.pods[key]; old != nil && old.Spec.NodeName != "" {
+	old := c.pods[key]
+	delete(c.templates, old)
+	if old != nil && old.Spec.NodeName != "" {
 		on := c.onNode[old.Spec.NodeName]
 		if delete(on, key); len(on) == 0 {
 			delete(c.onNode, old.Spec.NodeName)

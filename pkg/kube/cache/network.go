@@ -78,27 +78,136 @@ func (t *Topology) LayerOf(label string) (layer int, ok bool) {
 	return 0, false
 }
 
-// Topology returns the network as it is now. The tree is built on the first call
-// after a change.
+// Topology returns the network as it is now. The tree is made on the first call after a change, of the one before and
+// of the nodes that have changed since, while nobody waits for c.mu; who asks meanwhile waits for that tree, which knows
+// all that had happened when they asked, or makes the next.
 func (c *Cache) Topology() *Topology {
 	if t := c.current.Load(); t != nil {
 		return t
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.building.Lock()
+	defer c.building.Unlock()
 	if t := c.current.Load(); t != nil {
 		return t
 	}
-	nodes := make([]topology.Node, 0, len(c.nodes))
-	for name, n := range c.nodes {
-		nodes = append(nodes, convert.Node(name, n.Labels, c.network.layers))
+	c.mu.Lock()
+	changes, net, moves := c.changes, c.network, c.takeMoves()
+	c.mu.Unlock()
+	c.tree = moves.in(c.tree, net.layers)
+	t := &Topology{Tree: c.tree, Object: net.object, Problem: net.problem, layers: net.layers}
+	c.mu.Lock()
+	if c.changes == changes { // else it is as old as this call, and not what the next one should have
+		c.current.Store(t)
 	}
-	t := &Topology{
-		Tree:   topology.Build(convert.LayerNames(c.network.layers), nodes),
-		Object: c.network.object, Problem: c.network.problem, layers: c.network.layers,
-	}
-	c.current.Store(t)
+	c.mu.Unlock()
 	return t
+}
+
+// change notes that the network is another one than the tree says. c.mu is held.
+func (c *Cache) change() {
+	c.changes++
+	c.current.Store(nil)
+}
+
+// mostMoved is how many nodes more than there are may have changed until they are no longer told apart: where nobody
+// asks for a tree, nodes come and go for ever.
+const mostMoved = 1000
+
+// move notes that a node has come, is gone, or is somewhere else. c.mu is held.
+func (c *Cache) move(node string) {
+	c.change()
+	if c.moved == nil {
+		c.moved = map[string]bool{}
+	}
+	if c.moved[node] = true; len(c.moved) > len(c.nodes)+mostMoved {
+		c.moved, c.afresh = nil, true
+	}
+}
+
+// moves are what has become of nodes since the last tree.
+type moves struct {
+	afresh bool       // nodes are all that there are, and the last tree says nothing
+	nodes  []*v1.Node // that have come or may be somewhere else, as they are
+	gone   []string
+}
+
+// takeMoves returns what has become of nodes, once. c.mu is held.
+func (c *Cache) takeMoves() moves {
+	m := moves{afresh: c.afresh}
+	if m.afresh {
+		m.nodes = slices.Collect(maps.Values(c.nodes))
+	} else {
+		for name := range c.moved {
+			if n := c.nodes[name]; n != nil {
+				m.nodes = append(m.nodes, n)
+			} else {
+				m.gone = append(m.gone, name)
+			}
+		}
+	}
+	c.moved, c.afresh = nil, false
+	return m
+}
+
+// in returns a tree as it is after the moves.
+func (m moves) in(tree *topology.Tree, layers []convert.Layer) *topology.Tree {
+	if m.afresh {
+		return topology.Build(convert.LayerNames(layers), leaves(m.nodes, layers))
+	}
+	come := strangers(tree, layers, m.nodes, func(int) {})
+	gone := slices.Collect(tree.Indexes(slices.Values(m.gone)))
+	for _, n := range come {
+		if i, ok := tree.NodeIndex(n.Name); ok {
+			gone = append(gone, i)
+		}
+	}
+	if len(gone)+len(come) == 0 {
+		return tree
+	}
+	return tree.Change(gone, leaves(come, layers))
+}
+
+// leaves are nodes as their labels say.
+func leaves(nodes []*v1.Node, layers []convert.Layer) []topology.Node {
+	all := make([]topology.Node, len(nodes))
+	for i, n := range nodes {
+		all[i] = convert.Node(n.Name, n.Labels, layers)
+	}
+	return all
+}
+
+// strangers are those of some nodes that are not in a tree, or not where their labels say; it is said of the others
+// which they are.
+func strangers(tree *topology.Tree, layers []convert.Layer, nodes []*v1.Node, known func(node int)) (some []*v1.Node) {
+	for _, n := range nodes {
+		if i, ok := knows(tree, layers, n); ok {
+			known(i)
+		} else {
+			some = append(some, n)
+		}
+	}
+	return some
+}
+
+// knows says whether a node is where its labels say, and which it is.
+func knows(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, ok bool) {
+	i, ok := tree.NodeIndex(n.Name)
+	if !ok {
+		return 0, false
+	}
+	d := tree.Node(i)
+	for _, l := range slices.Backward(layers) {
+		if d = tree.Parent(d); tree.Name(d) != l.Domain(n.Labels) {
+			return 0, false
+		}
+	}
+	return i, true
+}
+
+// Knows says whether the node is where its labels say.
+func (t *Topology) Knows(n *v1.Node) bool {
+	_, ok := knows(t.Tree, t.layers, n)
+	return ok
 }
 
 // TopologyOf is Topology for a plan on just these nodes, with these labels, but for those
@@ -107,16 +216,19 @@ func (c *Cache) Topology() *Topology {
 // nothing would wake it again.
 func (c *Cache) TopologyOf(nodes []*v1.Node) *Topology {
 	t := c.Topology()
-	nodes = c.notGone(nodes)
-	if !slices.ContainsFunc(nodes, func(n *v1.Node) bool { return !t.Knows(n) }) {
+	here := make([]bool, t.Tree.NumNodes())
+	come := strangers(t.Tree, t.layers, c.notGone(nodes), func(i int) { here[i] = true })
+	if len(come) == 0 {
 		return t
 	}
-	leaves := make([]topology.Node, len(nodes))
-	for i, n := range nodes {
-		leaves[i] = convert.Node(n.Name, n.Labels, t.layers)
+	var gone []int
+	for i := range here {
+		if !here[i] {
+			gone = append(gone, i)
+		}
 	}
 	own := *t
-	own.Tree = topology.Build(convert.LayerNames(t.layers), leaves)
+	own.Tree = t.Tree.Change(gone, leaves(come, t.layers))
 	return &own
 }
 
@@ -143,21 +255,6 @@ func (c *Cache) notGone(nodes []*v1.Node) []*v1.Node {
 	return left
 }
 
-// Knows says whether the node is where its labels say.
-func (t *Topology) Knows(n *v1.Node) bool {
-	i, ok := t.Tree.NodeIndex(n.Name)
-	if !ok {
-		return false
-	}
-	d := t.Tree.Node(i)
-	for _, name := range slices.Backward(convert.Node(n.Name, n.Labels, t.layers).Path) {
-		if d = t.Tree.Parent(d); t.Tree.Name(d) != name {
-			return false
-		}
-	}
-	return true
-}
-
 // setTopology notes the ClusterNetworkTopology, or with nil that there is none.
 func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 	if !c.Aware {
@@ -177,12 +274,13 @@ func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 			}
 		}
 	}
-	same := n.problem == c.network.problem && (object == nil) == (c.network.object == nil) &&
-		slices.EqualFunc(n.layers, c.network.layers, func(a, b convert.Layer) bool {
-			return a.Name == b.Name && slices.Equal(a.Keys, b.Keys)
-		})
+	layered := slices.EqualFunc(n.layers, c.network.layers, func(a, b convert.Layer) bool {
+		return a.Name == b.Name && slices.Equal(a.Keys, b.Keys)
+	})
+	same := layered && n.problem == c.network.problem && (object == nil) == (c.network.object == nil)
 	c.network = n
-	c.current.Store(nil)
+	c.afresh = c.afresh || !layered
+	c.change()
 	var effects []gang.Effect
 	if !same {
 		effects = c.redeclareAll()
@@ -227,7 +325,7 @@ func (c *Cache) setNode(node *v1.Node) {
 	moved := old == nil || !c.network.samePlace(old, node)
 	var effects []gang.Effect
 	if moved {
-		c.current.Store(nil)
+		c.move(node.Name)
 		effects = c.gangsOn(node.Name)
 	}
 	c.mu.Unlock()
@@ -259,7 +357,7 @@ func (c *Cache) dropNode(name string) {
 	c.mu.Lock()
 	delete(c.nodes, name)
 	c.gone[name] = true
-	c.current.Store(nil)
+	c.move(name)
 	effects := c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now())
 	c.mu.Unlock()
 	c.do(effects)

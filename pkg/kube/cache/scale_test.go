@@ -2,7 +2,12 @@ package cache
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -91,9 +96,43 @@ func TestNothingIsKept(t *testing.T) {
 	}
 	require.Empty(t, c.gangs)
 	require.Empty(t, c.pods)
+	require.Empty(t, c.templates)
 	require.Empty(t, c.onNode)
 	require.Empty(t, c.nominated)
 	require.Empty(t, c.book.Gangs())
+}
+
+// BenchmarkLock is a node that moves and a tree that is asked for after it, while somebody else asks for the lock
+// all the time: how long that one waits, in the middle, in one of a hundred and at most.
+func BenchmarkLock(b *testing.B) {
+	for _, size := range []int{5000, 15_000, 60_000} {
+		b.Run(fmt.Sprint("nodes=", size), func(b *testing.B) {
+			c, nodes, _ := large(b, size)
+			c.Do = func([]gang.Effect) {}
+			c.Topology()
+			var waits []time.Duration
+			var asks sync.WaitGroup
+			var stop atomic.Bool
+			asks.Go(func() {
+				for !stop.Load() {
+					begun := time.Now()
+					c.AnyPlaces()
+					waits = append(waits, time.Since(begun))
+					runtime.Gosched()
+				}
+			})
+			for i := 0; b.Loop(); i++ {
+				c.setNode(relabelled(nodes[i%len(nodes)], "spine", fmt.Sprint("s", i)))
+				c.Topology()
+			}
+			stop.Store(true)
+			asks.Wait()
+			slices.Sort(waits)
+			for name, at := range map[string]int{"wait-p50-µs": len(waits) / 2, "wait-p99-µs": len(waits) * 99 / 100, "wait-max-µs": len(waits) - 1} {
+				b.ReportMetric(float64(waits[at].Microseconds()), name)
+			}
+		})
+	}
 }
 
 // BenchmarkLabels is a label that changes on a node of 15,000, with a tree asked for after it.

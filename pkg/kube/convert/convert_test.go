@@ -304,12 +304,13 @@ func TestNode(t *testing.T) {
 // TestDetailStatus: named domains above the nodes, depth first, children by name; domains
 // without a name are counted.
 func TestDetailStatus(t *testing.T) {
-	details, unnamed := convert.DetailStatus(tree(
+	details, unnamed, left := convert.DetailStatus(tree(
 		topology.Node{Name: "n1", Path: []string{"s-10", "b"}}, topology.Node{Name: "n2", Path: []string{"s-2", "b-10"}},
 		topology.Node{Name: "n3", Path: []string{"s-2", "b-9"}}, topology.Node{Name: "n4", Path: []string{"s-2", "b-9"}},
 		topology.Node{Name: "n5", Path: []string{"s-2", ""}},
-	))
+	), 10_000)
 	require.EqualValues(t, 1, unnamed)
+	require.Empty(t, left)
 	var got []string
 	for _, d := range details {
 		parent := koordinator.TopologyInfo{}

@@ -39,10 +39,21 @@ func (l Layer) Domain(labels map[string]string) string {
 	return ""
 }
 
+// LeftOut is a layer whose domains are not listed.
+type LeftOut struct {
+	Layer   string
+	Domains int // with a name
+}
+
 // DetailStatus lists the named domains above the nodes, depth first, children by
-// name, and counts the unnamed ones.
-func DetailStatus(t *topology.Tree) (details []koordinator.TopologyDetail, unnamed int32) {
+// name, and counts the unnamed ones. As JSON the list takes no more than so many bytes: it ends above the
+// layers whose domains do not fit, as it ends above the nodes.
+func DetailStatus(t *topology.Tree, most int) (details []koordinator.TopologyDetail, unnamed int32, left []LeftOut) {
 	layers := t.LayerNames()
+	last, named := lastListed(t, most)
+	for l := last + 1; l < t.Depth(); l++ {
+		left = append(left, LeftOut{Layer: layers[l], Domains: named[l]})
+	}
 	info := func(d topology.ID) koordinator.TopologyInfo {
 		return koordinator.TopologyInfo{TopologyLayer: layers[t.Layer(d)], TopologyName: t.Name(d)}
 	}
@@ -54,6 +65,9 @@ func DetailStatus(t *topology.Tree) (details []koordinator.TopologyDetail, unnam
 			unnamed++
 			continue
 		}
+		if t.Layer(d) > last {
+			continue
+		}
 		lo, hi := t.Nodes(d)
 		detail := koordinator.TopologyDetail{
 			TopologyInfo: info(d), ChildTopologyLayer: layers[t.Layer(d)+1], NodeNum: int32(hi - lo),
@@ -62,7 +76,7 @@ func DetailStatus(t *topology.Tree) (details []koordinator.TopologyDetail, unnam
 			parent := info(t.Parent(d))
 			detail.ParentTopologyInfo = &parent
 		}
-		if t.Layer(d)+1 < t.Depth() {
+		if t.Layer(d) < last {
 			for k := range t.Children(d) {
 				if t.Named(k) {
 					detail.ChildTopologyNames = append(detail.ChildTopologyNames, t.Name(k))
@@ -71,5 +85,56 @@ func DetailStatus(t *topology.Tree) (details []koordinator.TopologyDetail, unnam
 		}
 		details = append(details, detail)
 	}
-	return details, unnamed
+	return details, unnamed, left
+}
+
+// What an entry takes in JSON beside its names and its number of nodes: the entry itself, its parent, the list of
+// its children, and each of these.
+const (
+	entryBytes  = len(`{"topologyInfo":{"topologyLayer":"","topologyName":""},"childTopologyLayer":"","nodeNum":},`)
+	parentBytes = len(`"parentTopologyInfo":{"topologyLayer":"","topologyName":""},`)
+	listBytes   = len(`"childTopologyNames":[],`)
+	childBytes  = len(`"",`)
+	numberBytes = len(`2147483647`)
+)
+
+// lastListed is the lowest layer down to which all domains fit, at least the root's, and how many named ones each
+// layer has. Sizes are reckoned, never too small, since a list that is far too long need not be written first.
+func lastListed(t *topology.Tree, most int) (last int, named []int) {
+	layers := t.LayerNames()
+	named = make([]int, t.Depth())
+	bytes := make([]int, t.Depth()) // by layer, with what the layer adds to the one above
+	for d := topology.Root; int(d) < t.Len(); d++ {
+		if t.IsNode(d) || !t.Named(d) {
+			continue
+		}
+		l, name := t.Layer(d), inJSON(t.Name(d))
+		named[l]++
+		bytes[l] += entryBytes + name + inJSON(layers[l]) + inJSON(layers[l+1]) + numberBytes
+		if l > 0 {
+			parent := t.Parent(d)
+			bytes[l] += parentBytes + inJSON(layers[l-1]) + inJSON(t.Name(parent)) + childBytes + name
+		}
+		if l+1 < t.Depth() {
+			bytes[l+1] += listBytes
+		}
+	}
+	sum := bytes[0] + len(`[]`)
+	for last+1 < t.Depth() && sum+bytes[last+1] <= most {
+		last++
+		sum += bytes[last]
+	}
+	return last, named
+}
+
+// inJSON is the most that a text takes between its quotes. Names of domains are values of labels, which take what they
+// are; those of layers may be anything.
+func inJSON(text string) (n int) {
+	for _, c := range []byte(text) {
+		n++
+		if c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c >= 0x7f {
+			n += len(`\u0000`) - 1
+		}
+	}
+	return n
 }

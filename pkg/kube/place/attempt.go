@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -206,15 +207,22 @@ func (p *Planner) Template(pod *v1.Pod) string {
 
 // templates are those of the pending members, and which of them each member has.
 func (a *Attempt) templates() (of []int, demand []fit.Demand) {
-	of = make([]int, len(a.Group.Pending))
-	known := map[string]int{}
+	pods := make([]*v1.Pod, len(a.Group.Pending))
 	for i, m := range a.Group.Pending {
-		pod := a.Group.Pods[m.Pod]
-		template := a.planner.Template(pod)
-		t, ok := known[template]
+		pods[i] = a.Group.Pods[m.Pod]
+	}
+	type alike struct {
+		template cache.Template
+		apart    string
+	}
+	of = make([]int, len(pods))
+	known := map[alike]int{}
+	for i, template := range a.planner.cache.Templates(pods) {
+		key := alike{template, fit.Apart(a.planner.ledgers, pods[i])} // as Planner.Template has it
+		t, ok := known[key]
 		if !ok {
 			t = len(demand)
-			known[template], demand = t, append(demand, fit.Demand{Pod: pod})
+			known[key], demand = t, append(demand, fit.Demand{Pod: pods[i]})
 		}
 		of[i] = t
 		demand[t].Members++

@@ -37,6 +37,7 @@ type Teller struct {
 	members  members
 	voids    voids
 	line     line
+	network  lately
 }
 
 // TellerOptions are what the process decides.
@@ -409,8 +410,45 @@ func (t *Teller) Once(key string, n cache.Note) {
 	}
 }
 
+// betweenTopologies is how long a status of the ClusterNetworkTopology stays at least: while nodes come, each
+// changes it, and it is the largest object there is.
+const betweenTopologies = time.Second
+
+// lately remembers when something was last done.
+type lately struct {
+	mu   sync.Mutex
+	done time.Time
+}
+
+// left is how long it is until it may be done again, so long after it was done.
+func (l *lately) left(now time.Time, between time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done.Add(between).Sub(now)
+}
+
+func (l *lately) set(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = now
+}
+
 // Topology has the ClusterNetworkTopology's status brought up to date.
-func (t *Teller) Topology() { t.Writer.DoAfter("topology", t.options.Settle, t.writeTopology) }
+func (t *Teller) Topology() { t.topologyAfter(t.options.Settle) }
+
+func (t *Teller) topologyAfter(settle time.Duration) {
+	t.Writer.DoAfter("topology", settle, func(ctx context.Context) error {
+		if left := t.network.left(t.options.Clock.Now(), betweenTopologies); t.options.Settle >= 0 && left > 0 {
+			t.topologyAfter(left)
+			return nil
+		}
+		err := t.writeTopology(ctx)
+		if err == nil { // else it is tried again, more and more seldom
+			t.network.set(t.options.Clock.Now())
+		}
+		return err
+	})
+}
 
 func (t *Teller) writeTopology(ctx context.Context) error {
 	if !t.options.Topology || !t.cache.Open() {

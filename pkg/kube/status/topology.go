@@ -1,6 +1,9 @@
 package status
 
 import (
+	"fmt"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,15 +14,23 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Ready is the type of the ClusterNetworkTopology's condition.
-const Ready = "Ready"
-
-// Reasons of the condition.
+// Types of the ClusterNetworkTopology's conditions. Truncated is there as long as not all domains are listed.
 const (
-	ReasonInUse       = "InUse"
-	ReasonInvalidSpec = "InvalidSpec"
-	ReasonNotUsed     = "NotUsed"
+	Ready     = "Ready"
+	Truncated = "Truncated"
 )
+
+// Reasons of the conditions.
+const (
+	ReasonInUse          = "InUse"
+	ReasonInvalidSpec    = "InvalidSpec"
+	ReasonNotUsed        = "NotUsed"
+	ReasonTooManyDomains = "TooManyDomains"
+)
+
+// mostListed bounds what the list of domains takes, in bytes. etcd takes 1.5 MiB, in which the spec and what tools note
+// of the object have their place, too.
+const mostListed = 1 << 20
 
 // notUsed is said of every ClusterNetworkTopology but one.
 const notUsed = "this object has no effect: only ClusterNetworkTopology " + scheduling.TopologyName + " is used"
@@ -38,7 +49,8 @@ func AboutWhatIsWritten(reason string) bool {
 // and whether it is the one of this spec (problem says why not).
 func Topology(object *koordinator.ClusterNetworkTopology, tree *topology.Tree, problem string, now metav1.Time) koordinator.ClusterNetworkTopologyStatus {
 	out := *object.Status.DeepCopy()
-	out.DetailStatus, out.UnnamedDomains = convert.DetailStatus(tree)
+	var left []convert.LeftOut
+	out.DetailStatus, out.UnnamedDomains, left = convert.DetailStatus(tree, mostListed)
 	c := metav1.Condition{
 		Type: Ready, Status: metav1.ConditionTrue, Reason: ReasonInUse, Message: "the tree in use is built from this spec",
 		ObservedGeneration: object.Generation, LastTransitionTime: now,
@@ -48,7 +60,25 @@ func Topology(object *koordinator.ClusterNetworkTopology, tree *topology.Tree, p
 		c.Message = Clip(problem + "; the last good tree stays in use")
 	}
 	meta.SetStatusCondition(&out.Conditions, c)
+	if len(left) == 0 {
+		meta.RemoveStatusCondition(&out.Conditions, Truncated)
+		return out
+	}
+	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
+		Type: Truncated, Status: metav1.ConditionTrue, Reason: ReasonTooManyDomains, Message: Clip(notListed(left)),
+		ObservedGeneration: object.Generation, LastTransitionTime: now,
+	})
 	return out
+}
+
+// notListed says which layers the list ends above, and how many domains they have.
+func notListed(left []convert.LeftOut) string {
+	var layers []string
+	for _, l := range left {
+		layers = append(layers, fmt.Sprintf("%s (%d domains)", l.Layer, l.Domains))
+	}
+	return fmt.Sprintf("detailStatus ends above %s: not listed are %s, for which one object has no room; they are in the tree, plans use them, and musterctl topology shows them",
+		left[0].Layer, strings.Join(layers, ", "))
 }
 
 // Unused returns the status of a ClusterNetworkTopology that has no effect. What others wrote into it

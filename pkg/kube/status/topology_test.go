@@ -1,10 +1,14 @@
 package status_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -44,6 +48,61 @@ func TestTopology(t *testing.T) {
 	require.Equal(t, good.DetailStatus, bad.DetailStatus)
 	require.Len(t, good.Conditions, 1, "what was given is not changed")
 	require.Equal(t, metav1.ConditionTrue, good.Conditions[0].Status)
+}
+
+// TestTopologyTooLarge: of a network whose domains one object cannot hold the lowest layers are not listed, and a
+// condition says which; it goes when all are listed again.
+func TestTopologyTooLarge(t *testing.T) {
+	network := func(spines, blocks int) *topology.Tree {
+		var nodes []topology.Node
+		for i := range spines * blocks {
+			nodes = append(nodes, topology.Node{Name: fmt.Sprint("n-", i), Path: []string{fmt.Sprint("spine-", i/blocks), fmt.Sprint("block-", i)}})
+		}
+		return topology.Build([]string{"SpineLayer", "BlockLayer"}, nodes)
+	}
+	object := &koordinator.ClusterNetworkTopology{ObjectMeta: metav1.ObjectMeta{Name: "default", Generation: 7}}
+	object.Status = status.Topology(object, network(10, 1000), "", metav1.NewTime(time.Unix(100, 0)))
+	require.Len(t, object.Status.DetailStatus, 11)
+	require.EqualValues(t, 1000, object.Status.DetailStatus[1].NodeNum)
+	require.Equal(t, "BlockLayer", object.Status.DetailStatus[1].ChildTopologyLayer)
+	require.True(t, meta.IsStatusConditionTrue(object.Status.Conditions, status.Ready), "the tree is in use, listed or not")
+	require.Equal(t, metav1.Condition{
+		Type: status.Truncated, Status: metav1.ConditionTrue, Reason: status.ReasonTooManyDomains, ObservedGeneration: 7, LastTransitionTime: metav1.NewTime(time.Unix(100, 0)),
+		Message: "detailStatus ends above BlockLayer: not listed are BlockLayer (10000 domains), for which one object has no room; they are in the tree, plans use them, and musterctl topology shows them",
+	}, *meta.FindStatusCondition(object.Status.Conditions, status.Truncated))
+	raw, err := json.Marshal(status.Topology(object, network(2, 2100), "", metav1.NewTime(time.Unix(200, 0))))
+	require.NoError(t, err)
+	require.Greater(t, len(raw), 800_000, "there is room for 4,200 blocks")
+	require.Less(t, len(raw), 3<<19, "what etcd takes")
+
+	object.Status = status.Topology(object, network(10, 10), "", metav1.NewTime(time.Unix(300, 0)))
+	require.Len(t, object.Status.DetailStatus, 111)
+	require.Nil(t, meta.FindStatusCondition(object.Status.Conditions, status.Truncated))
+}
+
+// TestTopologyIsToldSeldom: while nodes come one by one, the status is written once a second, and after the last one it
+// says how it is.
+func TestTopologyIsToldSeldom(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create(koordinator.ClusterNetworkTopologies, "", map[string]any{
+			"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{"name": "default"},
+			"spec": map[string]any{"networkTopologySpec": []any{map[string]any{"topologyLayer": "NodeTopologyLayer"}}},
+		})
+		w.pass(5 * time.Second)
+		require.Equal(t, "default/status", w.written())
+		for i := range 100 {
+			_, err := w.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n-", i)}}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			w.pass(100 * time.Millisecond)
+		}
+		writes := len(strings.Fields(w.written()))
+		require.GreaterOrEqual(t, writes, 9)
+		require.LessOrEqual(t, writes, 11, "in ten seconds")
+		w.pass(time.Second)
+		is, err := w.custom.Resource(koordinator.ClusterNetworkTopologies).Get(t.Context(), "default", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, int64(100), is.Object["status"].(map[string]any)["detailStatus"].([]any)[0].(map[string]any)["nodeNum"])
+	})
 }
 
 // TestTopologyIsTold: the ClusterNetworkTopology's status is written when it is seen, once,

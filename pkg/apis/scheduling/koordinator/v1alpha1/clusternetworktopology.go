@@ -112,7 +112,8 @@ type NetworkTopologyLayer struct {
 // ClusterNetworkTopologyStatus is the tree that was built.
 type ClusterNetworkTopologyStatus struct {
 	// detailStatus has one entry for each named domain above the nodes, depth first,
-	// children by name. The first entry is the whole cluster.
+	// children by name. The first entry is the whole cluster. Where an object has no room for
+	// all, the list ends above the lowest layers, and condition Truncated names them.
 	// +listType=atomic
 	// +optional
 	DetailStatus []TopologyDetail `json:"detailStatus,omitempty"`
@@ -122,7 +123,8 @@ type ClusterNetworkTopologyStatus struct {
 	// +optional
 	UnnamedDomains int32 `json:"unnamedDomains,omitempty"`
 
-	// conditions: Ready says whether the tree in use is the one of this spec.
+	// conditions: Ready says whether the tree in use is the one of this spec. Truncated is there
+	// if detailStatus does not list all.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
