@@ -47,9 +47,6 @@ func TestNamesForgeNothing(t *testing.T) {
 			}
 		}
 	}
-	dump := filepath.Join(t.TempDir(), "dump.yaml")
-	say(t, "dump", "-f", file, "-o", dump)
-	require.Equal(t, say(t, "queue", "-f", file), say(t, "queue", "-f", dump))
 }
 
 // TestDumpLeavesOutCopies: some tools keep a copy of a whole object in an annotation, with what is left out elsewhere.
