@@ -32,8 +32,15 @@ func TestNamesForgeNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "world.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(oddNames), 0o600))
 	for _, args := range [][]string{
-		{"queue"}, {"queue", "-o", "wide"}, {"explain", "pod", "waits"}, {"explain", "pod", "runs"}, {"topology"}, {"topology", "--for", "pod/waits"},
-		{"simulate"}, {"drain-plan", "m", "-o", "wide"}, {"dump"},
+		{"queue"},
+		{"queue", "-o", "wide"},
+		{"explain", "pod", "waits"},
+		{"explain", "pod", "runs"},
+		{"topology"},
+		{"topology", "--for", "pod/waits"},
+		{"simulate"},
+		{"drain-plan", "m", "-o", "wide"},
+		{"dump"},
 	} {
 		text := say(t, append(args, "-f", file)...)
 		if args[0] == "dump" { // what follows is data, in which these are escaped
