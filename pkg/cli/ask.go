@@ -33,9 +33,10 @@ type askFlags struct {
 const askSource = `
 
 A live cluster is read as the scheduler reads it, with the rights of whoever asks: one list of
-each kind, and nothing is written. With -f the objects come from files, such as "kubectl get
-nodes,pods,podgroups,... -A -o yaml" prints. A scheduler in memory then takes them over as it
-does after a restart and goes on: what is said to happen happens, if nothing else does.
+each kind, and nothing is written. Kinds that may not be listed are named on standard error.
+With -f the objects come from files, such as "kubectl get nodes,pods,podgroups,... -A -o yaml"
+prints. A scheduler in memory then takes them over as it does after a restart and goes on: what
+is said to happen happens, if nothing else does.
 
 The exit code is 0 when there is an answer, 1 when there is none, 2 for a mistake in the
 command line or in a file.`
@@ -139,14 +140,20 @@ func (f *askFlags) print(w io.Writer, value any, text func(wide bool) string) (e
 	return err
 }
 
-// harmless replaces what would steer a terminal: what objects say is written by many.
+// harmless replaces what would steer a terminal, or begin a line that is none to others: what objects say is written by
+// many.
 func harmless(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && unicode.IsControl(r) {
+		if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control)) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, text)
+}
+
+// oneLine keeps what objects are called on the line on which it stands: an annotation may give a gang any name.
+func oneLine(text string) string {
+	return strings.ReplaceAll(text, "\n", string(unicode.ReplacementChar))
 }
 
 // objects reads files, or a cluster.
@@ -310,7 +317,8 @@ func newTopologyCommand() *cobra.Command {
 		Long: `Show the tree of the ClusterNetworkTopology with its slots: free, used by pods that run,
 or reserved for members that wait. A slot is room for a member of the gang that --for names, or
 for a pod with the --requests, as the scheduler's own Filters see it; without both it is a whole
-node. Nodes that are cordoned or not ready are broken.
+node. Of members that differ those that need most count, of who can be on a node at all. Nodes
+that are cordoned or not ready are broken.
 
 In the picture each pod of a gang is a letter, each other pod #, a place that is reserved x, a
 free slot a dot, a node with none of these -; ! stands before what is on a broken node. Up to 200 nodes are drawn, with

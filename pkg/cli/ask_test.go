@@ -60,8 +60,8 @@ func runCommands(t *testing.T, dir string) {
 				}
 				return ""
 			case "musterctl":
-				var out bytes.Buffer
-				code := cli.Main(t.Context(), append(strings.Fields(d.Input), files...), &out, &out)
+				var out, errs bytes.Buffer
+				code := cli.Main(t.Context(), append(strings.Fields(d.Input), files...), &out, &errs)
 				for line := range strings.Lines(out.String()) {
 					if code != 0 || strings.Contains(d.Input, "-o json") || strings.Contains(d.Input, "-o yaml") {
 						break // only tables are for narrow screens
@@ -69,9 +69,9 @@ func runCommands(t *testing.T, dir string) {
 					require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100, line)
 				}
 				if code != 0 {
-					return out.String() + "exit code " + string(rune('0'+code)) + "\n"
+					return out.String() + errs.String() + "exit code " + string(rune('0'+code)) + "\n"
 				}
-				return out.String()
+				return errs.String() + out.String()
 			}
 			d.Fatalf(t, "unknown command %q", d.Cmd)
 			return ""

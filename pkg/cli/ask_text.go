@@ -19,7 +19,7 @@ const mostRows = 10
 // explainText shows an explanation to people: what it is and what it waits for first.
 func explainText(e *ask.Explanation, wide bool) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Gang %s: %s", e.Gang, e.State)
+	fmt.Fprintf(&out, "Gang %s: %s", oneLine(e.Gang), e.State)
 	if !e.Since.IsZero() {
 		fmt.Fprintf(&out, ", %s", age(e.Since, e.At()))
 	}
@@ -46,11 +46,11 @@ func explainText(e *ask.Explanation, wide bool) string {
 		case len(q.Ahead) == 0:
 			fmt.Fprintf(&out, "Queue: first of %d\n", q.Of)
 		default:
-			fmt.Fprintf(&out, "Queue: %d of %d, after %s\n", q.Position, q.Of, severalNames(q.Ahead, wide))
+			fmt.Fprintf(&out, "Queue: %d of %d, after %s\n", q.Position, q.Of, oneLine(severalNames(q.Ahead, wide)))
 		}
 	}
 	for _, h := range e.Holders {
-		fmt.Fprintf(&out, "Reserved for %s (priority %d): %s on %s\n", h.Gang, h.Priority, places(len(h.Nodes)), severalNames(h.Nodes, wide))
+		fmt.Fprintf(&out, "Reserved for %s (priority %d): %s on %s\n", oneLine(h.Gang), h.Priority, places(len(h.Nodes)), severalNames(h.Nodes, wide))
 	}
 	if w := e.Where; w != nil {
 		fmt.Fprintf(&out, "\nWhere: %s\n", orCluster(w.Domain))
@@ -199,7 +199,7 @@ const mostDrawn = 200
 // topologyText shows the network.
 func topologyText(t *ask.Topology, listed, wide bool) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved; %d of %d nodes broken\n", t.For, t.Free, t.Used, t.Reserved, t.Broken, t.Nodes)
+	fmt.Fprintf(&out, "Slots for %s: %d free, %d used, %d reserved; %d of %d nodes broken\n", oneLine(t.For), t.Free, t.Used, t.Reserved, t.Broken, t.Nodes)
 	if t.Problem != "" {
 		paragraph(&out, "Topology: "+t.Problem)
 	}
@@ -235,7 +235,7 @@ func topologyText(t *ask.Topology, listed, wide bool) string {
 			fmt.Fprintf(&out, "and %d more gangs\n", len(t.Gangs)-i)
 			break
 		}
-		fmt.Fprintf(&out, "%s  %s, %s\n", g.Letter, g.Gang, countPods(g.Pods))
+		fmt.Fprintf(&out, "%s  %s, %s\n", g.Letter, oneLine(g.Gang), countPods(g.Pods))
 	}
 	if len(t.Unlabelled) > 0 {
 		fmt.Fprintf(&out, "\nNodes without a name at some layer: %s\n", severalNames(t.Unlabelled, wide))

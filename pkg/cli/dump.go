@@ -34,7 +34,8 @@ configuration, and simulate goes on from there: a report of a bug that can be ru
 Secrets and ConfigMaps are never read. Left out is, too, what may hold secrets and nobody needs:
 environment, arguments, commands and probes of containers, what they said when they ended, what
 users applied last, parameters of volumes and devices. Names, labels, other annotations and
-images stay as they are: look through the file before you give it to somebody.
+images stay as they are: look through the file before you give it to somebody. Kinds that may not
+be listed are named in it.
 
 A live cluster is read with the rights of whoever asks: one list of each kind, and nothing is
 written to it. With -f the objects come from files.
@@ -54,7 +55,7 @@ or in a file.`,
 				if err != nil {
 					return err
 				}
-				out.WriteString(commented(waiting))
+				out.WriteString(commented(harmless(waiting)))
 				if err := set.Write(&out, notes); err != nil {
 					return err
 				}
@@ -62,13 +63,29 @@ or in a file.`,
 					_, err := io.Copy(cmd.OutOrStdout(), &out)
 					return err
 				}
-				return os.WriteFile(to, out.Bytes(), 0o600)
+				return writeOwn(to, out.Bytes())
 			})
 		},
 	}
 	f.addSource(cmd)
 	cmd.Flags().StringVarP(&to, "output", "o", to, "`FILE` to write, which only you may read; - is standard output")
 	return cmd
+}
+
+// writeOwn writes a file that nobody else may read, also if there was one of that name that others might.
+func writeOwn(name string, data []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		err = errors.Join(file.Chmod(0o600), file.Truncate(0))
+	}
+	if err == nil {
+		_, err = file.Write(data)
+	}
+	return errors.Join(err, file.Close())
 }
 
 // dumpHeader says who made a dump of what.

@@ -124,7 +124,7 @@ const mostConsidered = 5
 
 // writeEvictions shows what evictions would have cost elsewhere.
 func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
-	rows, notes := [][]string{{"EVICTION FOR", "DOMAIN", "BUDGETS", "PODS", "HIGHEST", "SUM"}}, []string{""}
+	rows, notes := [][]string{{"EVICTION FOR", "DOMAIN", "BUDGETS", "PODS", "HIGHEST", "SUM", ""}}, []string{""} // last, why there is no cost
 	for _, g := range gangs {
 		if g.Eviction == nil {
 			continue
@@ -142,9 +142,9 @@ func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
 				add(fmt.Sprintf("and %d more", len(g.Eviction.Considered)-i))
 			case i > mostConsidered:
 			case c.Untried:
-				add(domain, "not all ways were tried")
+				add(domain, "-", "-", "-", "-", "not all ways were tried")
 			case !c.Possible:
-				add(domain, "impossible")
+				add(domain, "-", "-", "-", "-", "impossible")
 			default:
 				add(domain, fmt.Sprint(c.Violations), fmt.Sprint(c.Pods), fmt.Sprint(c.HighestPriority), fmt.Sprint(c.Sum))
 			}
@@ -189,7 +189,7 @@ func writeRows(out *strings.Builder, rows [][]string, notes []string) {
 	for i, row := range rows {
 		var line strings.Builder
 		for c, cell := range row {
-			cell = cutFront(cell, widths[c])
+			cell = cutFront(oneLine(cell), widths[c])
 			line.WriteString(cell + strings.Repeat(" ", widths[c]-utf8.RuneCountInString(cell)+2))
 		}
 		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")

@@ -28,12 +28,12 @@ d/a   Scheduled  2/2
 d/b   Scheduled  2/2
 d/c   Scheduled  2/2
 
-EVICTION FOR  DOMAIN       BUDGETS                  PODS  HIGHEST  SUM
-d/a           s0           0                        1     7        7
-d/a           s1           2                        12    7        30
-d/a           s2           not all ways were tried
-d/a           t0           impossible
-d/a           t1           impossible
+EVICTION FOR  DOMAIN       BUDGETS  PODS  HIGHEST  SUM
+d/a           s0           0        1     7        7
+d/a           s1           2        12    7        30
+d/a           s2           -        -     -        -    not all ways were tried
+d/a           t0           -        -     -        -    impossible
+d/a           t1           -        -     -        -    impossible
 d/a           and 3 more
     s0 won: fewest pods
 d/c           the cluster

@@ -14,6 +14,7 @@
 //	history.go  what a live cluster was told of a gang
 //	queue.go    who is tried in which order
 //	book.go     what the scheduler's parts know, for who looks for a fault
+//	unread.go   what nobody knows, since it may not be listed
 //	room.go     whether a gang that waits fits into a domain
 //	tree.go     the network with what is free and used
 //	present.go  who is on which node
@@ -58,7 +59,8 @@ type View struct {
 	listed map[gang.Ref]cache.Report // as the cluster was found
 	held   map[gang.Ref]bool         // gangs with members for whom places were reserved then
 	told   told
-	queue  []gang.Ref // that wait, in the order in which they will be tried; last those that nobody tries
+	missed func(resource string) bool // whether objects of a kind could not be listed
+	queue  []gang.Ref                 // that wait, in the order in which they will be tried; last those that nobody tries
 
 	about gang.Ref          // the group that is looked at closely; zero is none
 	looks map[gang.Ref]look // by group, what its last attempt said
@@ -75,7 +77,7 @@ func open(ctx context.Context, o Options, set *simulate.Set, stay bool) (*View, 
 }
 
 func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View, error) {
-	v := &View{told: readTold(set), listed: map[gang.Ref]cache.Report{}, held: map[gang.Ref]bool{}, looks: map[gang.Ref]look{}}
+	v := &View{told: readTold(set), missed: set.Missed, listed: map[gang.Ref]cache.Report{}, held: map[gang.Ref]bool{}, looks: map[gang.Ref]look{}}
 	o.Tried = v.see
 	w, err := simulate.Open(ctx, o, set)
 	if err != nil {

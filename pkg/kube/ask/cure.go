@@ -7,10 +7,11 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
 // cure says what would have a refused gang tried again.
-func (v *View) cure(ctx context.Context, ref gang.Ref, l look) *Cure {
+func (v *View) cure(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *Cure {
 	c := &Cure{Plugins: l.refusal.Plugins}
 	pending := v.cache().Pending(ref)
 	if len(pending) > 0 {
@@ -35,11 +36,18 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look) *Cure {
 			c.Words += "; " + l.may.Says(0, 0)
 		case l.nobody:
 			c.Words += "; nobody may be evicted for it"
+		case untried(r):
+			c.Words += "; no eviction was found that makes enough room in one domain, and not all ways were tried"
 		default:
 			c.Words += "; no eviction makes enough room in one domain"
 		}
 	}
 	return c
+}
+
+// untried says whether the scheduler has given up before it had looked at all evictions.
+func untried(r gang.Refusal) bool {
+	return strings.Contains(r.Words, status.PreemptionUntried.Says(0, 0))
 }
 
 // ever is what would help a gang that does not fit into the cluster as it is.

@@ -220,6 +220,10 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		e.State = Waiting
 		return nil
 	}
+	if missed := v.unread(ref, r); missed != "" {
+		e.unknown(missed)
+		return nil
+	}
 	key := v.group(ref)
 	l := v.looks[key]
 	refused := !whole(r) && !r.Reserved && !r.Refusal.Waits() && r.Refusal.By != gang.Conflict
@@ -282,7 +286,12 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 			e.State = NeverFits
 		}
 		e.WaitsFor = status.Sentence(l.shortage)
-		e.Cure = v.cure(ctx, ref, l)
+		e.Cure = v.cure(ctx, ref, l, r.Refusal)
+		for i := range e.Domains {
+			if d := e.Domains[i].Eviction; d != nil && !d.Part {
+				d.Untried = untried(r.Refusal)
+			}
+		}
 	default:
 		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
 	}

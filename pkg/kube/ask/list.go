@@ -60,7 +60,8 @@ func List(ctx context.Context, config *rest.Config) (set *simulate.Set, notes []
 		switch {
 		case err == nil:
 		case apierrors.IsForbidden(err) && !slices.Contains(needed, kind.Kind):
-			notes = append(notes, fmt.Sprintf("%s may not be listed, and count as if there were none", resource.GroupResource()))
+			set.Miss(resource.GroupResource().String())
+			notes = append(notes, simulate.Unread(resource.GroupResource().String()))
 		case apierrors.IsForbidden(err):
 			return nil, nil, fmt.Errorf("%s must be readable in the whole cluster: %w", resource.Resource, err)
 		default:

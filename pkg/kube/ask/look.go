@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
@@ -64,19 +66,29 @@ func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
 	a, tree := t.Attempt, t.Attempt.Net.Tree
 	free := offer.Sum(tree, a.World.Free)
 	lacks := make([][]string, len(a.Nodes))
+	placed := make([]offer.Slots, len(a.Nodes)) // of members that differ some have room where those that need most have none
+	for _, p := range t.Found.Places {
+		if i, ok := tree.NodeIndex(p.Node); ok {
+			placed[i]++
+		}
+	}
 	for i, n := range a.Nodes {
-		if n != nil && a.World.Free[i] == 0 {
+		if n != nil && a.World.Free[i] == 0 && placed[i] == 0 {
 			lacks[i] = a.Lacks(i)
 		}
 	}
+	taken := offer.Sum(tree, placed)
 	l.unlike = len(a.OneOfEach(a.Group.Pods[a.Group.Pending[0].Pod])) > 0
 	var then []offer.Slots
 	if l.may = t.Preemptor.May(a); l.may == preempt.Evicts && l.refusal != nil && !l.refusal.Plan.Split {
 		gone, nobody := t.Preemptor.Leavers(ctx, a)
 		l.nobody = nobody
 		then = offer.Sum(tree, a.FreeWithout(ctx, gone))
+		if l.unlike {
+			l.thenOf(ctx, t, gone, then)
+		}
 	}
-	could := l.offers()
+	could := offers(l.refusal)
 	layer, pin := shown(tree, a.All.Must), l.shortage.Pin
 	if pin != nil {
 		layer = pin.At
@@ -91,6 +103,7 @@ func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
 		if n, ok := could[out.Path]; ok && l.unlike {
 			out.Slots = n
 		}
+		out.Slots = max(out.Slots, int(taken[d]))
 		for i := lo; i < hi; i++ {
 			for _, reason := range lacks[i] {
 				if out.Lacks == nil {
@@ -107,14 +120,39 @@ func (v *View) close(ctx context.Context, t plugin.Trial, l *look) {
 	slices.SortStableFunc(l.domains, func(x, y Domain) int { return y.Slots - x.Slots })
 }
 
+// thenOf counts in each domain how many of members that differ there would be room for if some had left: more than for
+// those that need most.
+func (l *look) thenOf(ctx context.Context, t plugin.Trial, gone [][]*v1.Pod, then []offer.Slots) {
+	found, refusal, err := t.Attempt.Choose(ctx, gone)
+	if err != nil {
+		return
+	}
+	tree := t.Attempt.Net.Tree
+	places := make([]offer.Slots, tree.NumNodes())
+	for _, p := range found.Places {
+		if i, ok := tree.NodeIndex(p.Node); ok {
+			places[i]++
+		}
+	}
+	sum, could := offer.Sum(tree, places), map[string]offer.Slots{}
+	if refusal != nil {
+		for _, d := range refusal.Domains {
+			could[d.Path] = d.Slots
+		}
+	}
+	for d := topology.Root; int(d) < tree.Len(); d++ {
+		then[d] = max(then[d], sum[d], could[tree.Path(d)])
+	}
+}
+
 // offers are how many members of those that wait have room in each domain that they might gather in, as
-// the refusal has it: of members that differ more than there are slots for those that need most.
-func (l *look) offers() map[string]int {
+// a refusal has it: of members that differ more than there are slots for those that need most.
+func offers(r *place.Refusal) map[string]int {
 	out := map[string]int{}
-	if l.refusal == nil || l.refusal.Plan == nil {
+	if r == nil || r.Plan == nil {
 		return out
 	}
-	for _, d := range l.refusal.Plan.Domains {
+	for _, d := range r.Plan.Domains {
 		out[d.Path] = int(d.Slots)
 	}
 	return out

@@ -142,6 +142,9 @@ func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 	out := &Topology{Problem: net.Problem, tree: net.Tree, For: "whole nodes"}
 	if net.Object == nil {
 		out.Problem = "there is no ClusterNetworkTopology " + "default"
+		if v.missed(topologies) {
+			out.Problem += " that may be listed by whoever asks"
+		}
 	}
 	leaves := make([]leaf, net.Tree.NumNodes())
 	var pods []*v1.Pod
@@ -331,7 +334,7 @@ func (v *View) fill(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, le
 			with[i], _ = c.Count(ctx, n, v.besideOn(n, pods[0]))
 			none[i], _ = c.CountWithout(ctx, n, nil, podsOn(n))
 		})
-		free, held, empty = fewer(free, with), fewer(held, now), fewer(empty, none)
+		free, held, empty = fewer(free, with, empty, none), fewer(held, now, empty, none), fewer(empty, none, empty, none)
 	})
 	if err != nil || free == nil {
 		return err

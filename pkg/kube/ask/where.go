@@ -60,26 +60,34 @@ func fewest(tree *topology.Tree, room []offer.Slots, layer, members int) (n int)
 }
 
 // capacity is how many such pods each node takes when all others have gone, by node index: of
-// pods that differ, those that need most.
+// pods that differ, those that need most of who can be there.
 func (v *View) capacity(ctx context.Context, tree *topology.Tree, pods []*v1.Pod) ([]offer.Slots, error) {
 	var least []offer.Slots
 	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {
 		room := make([]offer.Slots, len(nodes))
 		v.onEach(ctx, pods[0], nodes, func(i int, n fwk.NodeInfo) { room[i], _ = c.CountWithout(ctx, n, nil, podsOn(n)) })
-		least = fewer(least, room)
+		least = fewer(least, room, least, room)
 	})
 	return least, err
 }
 
-// fewer is the lesser of two counts, node by node; nil is no count.
-func fewer(a, b []offer.Slots) []offer.Slots {
+// fewer is the lesser of two counts, node by node; nil is no count. Whoever cannot be on a node though nobody else is there
+// does not count there: of members that are bound to a node each, every one has room on its own.
+func fewer(a, b, emptyA, emptyB []offer.Slots) []offer.Slots {
 	if a == nil {
 		return b
 	}
-	for i := range a {
-		a[i] = min(a[i], b[i])
+	out := slices.Clone(a)
+	for i := range out {
+		switch {
+		case emptyB[i] == 0:
+		case emptyA[i] == 0:
+			out[i] = b[i]
+		default:
+			out[i] = min(a[i], b[i])
+		}
 	}
-	return a
+	return out
 }
 
 func podsOn(n fwk.NodeInfo) (all []*v1.Pod) {

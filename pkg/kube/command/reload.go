@@ -2,6 +2,8 @@ package command
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -33,9 +35,18 @@ func watchConfiguration(ctx context.Context, path string, cfg *schedulerserverco
 		Tell: func(kind, reason, message string) {
 			klog.FromContext(ctx).Info(message, "reason", reason)
 			if recorder != nil {
-				recorder.Eventf(lease, nil, kind, reason, "Configuring", "%s", message)
+				tellOfConfiguration(recorder, lease, kind, reason, message)
 			}
 		},
 	}
 	go file.Watch(ctx)
+}
+
+// tellOfConfiguration records an event. client-go takes events for one that are equal but for their words, counts them, and
+// keeps the words of the first: of two bad edits the second would never be named. So words of their own are an action of
+// their own.
+func tellOfConfiguration(recorder events.EventRecorder, lease *v1.ObjectReference, kind, reason, message string) {
+	words := fnv.New32a()
+	words.Write([]byte(message))
+	recorder.Eventf(lease, nil, kind, reason, fmt.Sprintf("Configuring-%08x", words.Sum32()), "%s", message)
 }

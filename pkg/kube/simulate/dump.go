@@ -27,19 +27,22 @@ import (
 //	apiVersion: musterctl/v1
 //	kind: Dump
 //	at: "2026-01-01T00:00:00Z"
+//	unread: [podgroups.scheduling.x-k8s.io]
 //	configuration: ...
 //	versions: ...
 //	book: ...
 //
 // Who reads it takes the others for those of a cluster at that moment. Without a time they are what
-// somebody wrote, as in any other file. The configuration is that of the scheduler that was asked, if it
+// somebody wrote, as in any other file. What is unread may have been there. The configuration is that of the scheduler that was asked, if it
 // was not the usual one. The rest is for people, and not read.
 var dumpKind = schema.GroupVersionKind{Group: "musterctl", Version: "v1", Kind: "Dump"}
 
 type dump struct {
 	metav1.TypeMeta `json:",inline"`
 	At              string `json:"at,omitempty"`
-	Notes           `json:",inline"`
+	// Unread are the kinds of which whoever made the dump might see no objects.
+	Unread []string `json:"unread,omitempty"`
+	Notes  `json:",inline"`
 }
 
 // Notes are what a dump says beside the objects.
@@ -55,18 +58,28 @@ func (s *Set) Configuration() []byte { return s.configuration }
 // Moment is when a cluster was like that; zero if the set is of no cluster.
 func (s *Set) Moment() time.Time { return s.moment }
 
+// Miss notes that objects of some kinds could not be listed: that there are none in the set says nothing of the cluster.
+func (s *Set) Miss(resources ...string) { s.unread = append(s.unread, resources...) }
+
+// Missed says whether objects of a kind could not be listed.
+func (s *Set) Missed(resource string) bool { return slices.Contains(s.unread, resource) }
+
 // Found says that the set is a cluster as it was then.
 func (s *Set) Found(at time.Time) { s.moment = at }
 
 // readDump reads when a dump was made, and of which scheduler.
 func (s *Set) readDump(raw []byte) error {
-	var d struct{ At, Configuration string }
+	var d struct {
+		At, Configuration string
+		Unread            []string
+	}
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return fmt.Errorf("%s: %w", dumpKind.Kind, err)
 	}
 	if d.Configuration != "" {
 		s.configuration = []byte(d.Configuration)
 	}
+	s.Miss(d.Unread...)
 	if d.At == "" {
 		return nil
 	}
@@ -83,7 +96,7 @@ func (s *Set) readDump(raw []byte) error {
 // volumes, what users applied last, what containers said when they ended, parameters of volumes and devices,
 // and of the objects of other projects all but their metadata where nothing else is read.
 func (s *Set) Write(w io.Writer, notes Notes) error {
-	d := dump{TypeMeta: metav1.TypeMeta{APIVersion: dumpKind.GroupVersion().String(), Kind: dumpKind.Kind}, Notes: notes}
+	d := dump{TypeMeta: metav1.TypeMeta{APIVersion: dumpKind.GroupVersion().String(), Kind: dumpKind.Kind}, Unread: s.unread, Notes: notes}
 	if !s.moment.IsZero() {
 		d.At = s.moment.UTC().Format(time.RFC3339Nano)
 	}
@@ -179,7 +192,9 @@ func lean(pod *v1.Pod) {
 }
 
 // parameters are fields of volumes and devices whose values only their drivers know.
-var parameters = map[string]string{"csi": "volumeAttributes", "flexVolume": "options", "opaque": "parameters", "attachError": "message", "detachError": "message"}
+var parameters = map[string]string{
+	"csi": "volumeAttributes", "flexVolume": "options", "gitRepo": "repository", "opaque": "parameters", "attachError": "message", "detachError": "message",
+}
 
 // ofDrivers are what a volume, its class or what has attached it has for those who mount it.
 var ofDrivers = []string{"parameters", "mountOptions", "attachmentMetadata"}
@@ -191,7 +206,8 @@ func discreet(value any) any {
 		out := map[string]any{}
 		for k, v := range value {
 			switch list, isList := v.([]any); {
-			case k == "managedFields" || strings.HasSuffix(k, "/last-applied-configuration"):
+			case k == "managedFields" || isCopy(k) && isText(v):
+			case k == "data" && value["driver"] != nil && value["pool"] != nil: // of a device that was given: its driver's
 			case known[k] != nil && isList:
 				out[k] = chosen(list, known[k])
 			case slices.Contains(ofDrivers, k) && !isText(v): // else it is a label's key
@@ -210,6 +226,13 @@ func discreet(value any) any {
 		return out
 	}
 	return value
+}
+
+// isCopy says whether an annotation is one in which some tool keeps the whole object as it was applied, with all that is left
+// out elsewhere: kubectl's, and those of Rancher, Kopf and Banzai Cloud.
+func isCopy(key string) bool {
+	_, name, _ := strings.Cut(key, "/")
+	return strings.HasPrefix(name, "last-applied") || strings.HasPrefix(name, "last-handled") || key == "objectset.rio.cattle.io/applied"
 }
 
 func isText(v any) bool { _, ok := v.(string); return ok }

@@ -39,6 +39,7 @@ type Set struct {
 	skipped map[string]noted
 	ignored map[string]noted
 	moment  time.Time // when a cluster was like that; zero if the set is of none
+	unread  []string  // what of that cluster could not be listed, such as podgroups.scheduling.x-k8s.io
 	podless []string  // what is said of workloads of which fewer pods are made than one may expect
 	given   bool      // its objects may be changed
 
@@ -260,6 +261,7 @@ func inParallel(n int, do func(i int)) {
 // Append adds what was read after all before it.
 func (s *Set) Append(o *Set) {
 	s.objects, s.podless = append(s.objects, o.objects...), append(s.podless, o.podless...)
+	s.unread = append(s.unread, o.unread...)
 	if !o.moment.IsZero() {
 		s.moment = o.moment
 	}

@@ -19,6 +19,9 @@ func (s *Set) Notes() (notes []string) {
 		kind, why, _ := strings.Cut(what, ": ")
 		notes = append(notes, fmt.Sprintf("%s: ignored in %s %s%s: %s", n.at, kind, n.name, n.more(), why))
 	}
+	for _, resource := range s.unread {
+		notes = append(notes, Unread(resource))
+	}
 	return append(append(notes, s.podless...), s.unlisted()...)
 }
 
@@ -48,4 +51,9 @@ func (n noted) more() string {
 		return ""
 	}
 	return fmt.Sprintf(", and %d more", n.times-1)
+}
+
+// Unread is what is said of a kind that could not be listed.
+func Unread(resource string) string {
+	return resource + " may not be listed, and count as if there were none"
 }
