@@ -360,6 +360,9 @@ func (r *Room) Cure(group *cache.Group) string {
 func cure(r *quota.Refusal) string {
 	switch r.Cause {
 	case quota.OverMax:
+		if slices.ContainsFunc(r.Exceeds, func(name string) bool { return r.Request[name] > r.Limit[name] }) {
+			return fmt.Sprintf("a higher max of quota %s, or fewer members or smaller ones; no pod that leaves helps", r.Quota)
+		}
 		return fmt.Sprintf("pods of quota %s that leave, or a higher max", r.Quota)
 	case quota.OverMin:
 		return fmt.Sprintf("a higher min of quota %s, or pods that may be evicted", r.Quota)
