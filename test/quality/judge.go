@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 )
@@ -16,7 +15,7 @@ const (
 	Bound                     // a pod has a node
 	Evicted                   // a pod leaves, and the scheduler wanted it
 	Gone                      // a pod leaves for another reason
-	Finished                  // the run has come to its end; its pods go
+	Finished                  // the run has come to its end; its pods go, and each is told as Gone
 )
 
 func (k EventKind) String() string {
@@ -84,6 +83,7 @@ type run struct {
 	was     bool              // and once had
 	held    bool              // one had a node
 	broken  bool              // it lost a member
+	over    bool              // it has come to its end, and holds nodes only until its pods have gone
 	needed  bool              // somebody of higher priority took a node of it
 }
 
@@ -132,9 +132,11 @@ func Judge(t Trace, events []Event) Columns {
 func (j *judge) pass(now time.Duration) {
 	dt := (now - j.now).Seconds()
 	for _, r := range j.runs {
-		if r.whole {
+		switch {
+		case r.over:
+		case r.whole:
 			j.running += dt * float64(len(r.nodes))
-		} else {
+		default:
 			j.out.PartialHeld += dt * float64(len(r.nodes))
 		}
 	}
@@ -178,7 +180,7 @@ func (j *judge) see(e Event) {
 	case Finished:
 		j.out.Finished++
 		j.out.Makespan = e.At.Seconds()
-		j.clear(r)
+		r.over, r.whole = true, false // pods go one after the other: whoever starts meanwhile could not have had all of the nodes
 	}
 }
 
@@ -290,12 +292,6 @@ func (j *judge) lose(r *run, pod string, evicted bool) {
 		if j.occupant[node] == r {
 			delete(j.occupant, node)
 		}
-	}
-}
-
-func (j *judge) clear(r *run) {
-	for _, pod := range slices.Collect(maps.Keys(r.nodes)) {
-		j.lose(r, pod, false)
 	}
 }
 

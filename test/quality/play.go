@@ -174,8 +174,7 @@ func (p *play) see(ctx context.Context, kind watch.EventType, pod *v1.Pod) {
 func (p *play) gone(ctx context.Context, l *live, pod string) {
 	delete(l.there, pod)
 	switch {
-	case l.over:
-	case l.doomed:
+	case l.over || l.doomed:
 		p.tell(Gone, l, pod, "")
 	default:
 		p.tell(Evicted, l, pod, "")

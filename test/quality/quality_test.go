@@ -261,3 +261,18 @@ func TestSaidToAll(t *testing.T) {
 	require.Contains(t, said(Gang{Size: 3}), `[{"layer":"BlockLayer","strategy":"PreferGather"},{"layer":"SpineLayer","strategy":"PreferGather"}]`)
 	require.Contains(t, said(Gang{Size: 3}), "minMember:3")
 }
+
+// TestOver: a run that has come to its end holds its nodes until its pods have gone, which is neither use nor partial.
+func TestOver(t *testing.T) {
+	got := Judge(trace(Gang{Name: "a", Size: 1}, Gang{Name: "b", Size: 2}), []Event{
+		at(0, Bound, "a", 0, "a-0", "node-0"),
+		at(2, Finished, "a", 0),
+		at(3, Bound, "b", 0, "b-0", "node-1"), at(3, Bound, "b", 0, "b-1", "node-3"),
+		at(4, Gone, "a", 0, "a-0"),
+		at(5, Finished, "b", 0), at(5, Gone, "b", 0, "b-0"), at(5, Gone, "b", 0, "b-1"),
+	})
+	require.InDelta(t, (2*1+2*2)/(5*7.), got.Utilisation, 1e-9)
+	require.Zero(t, got.PartialHeld)
+	require.Zero(t, got.Partial)
+	require.Equal(t, []string{"b-0, 2 pods, at 3.0 s: 2 leafs and 1 spines, 1 and 1 would do"}, got.Above, "node-1 and node-2 were free")
+}
