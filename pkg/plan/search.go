@@ -28,7 +28,7 @@ type Search struct {
 	charged   int           // how many numbers of a price the world charges
 	columns   []Preference  // that decide
 	perDomain bool          // that is all that preferences charge for
-	digit     int           // how many bits of a number they need each
+	digits    []digit       // by column, where prices count it
 	width     int           // how many numbers a price has
 	places    []Place       // of the plan that is being made
 	merger    offer.Merger
@@ -36,6 +36,22 @@ type Search struct {
 
 	kept    Kept
 	changed []int // nodes on which the search differs from the others that use kept
+
+	// Where only preferences charge, see coarser:
+	coarse   *Search
+	expected offer.Slots                 // what follows is for so many members
+	aims     map[topology.ID]offer.Aim   // what the domains in one are merged for
+	wholes   map[topology.ID]offer.Curve // what is in the domains that are compared
+	// and for finer searches, nil if there are none:
+	few   map[topology.ID]offer.Curve // instead of curve
+	inner map[topology.ID]offer.Curve // what is in domains, before anything is charged for them
+	// See sharp:
+	worth  *Search
+	each   offer.Slots // was the best so far, or is what domains are measured by
+	bounds map[topology.ID]bound
+	of     topology.ID // the domain that was measured
+	known  offer.Price // what its members cost by what is known
+	budget *offer.Aim  // is the aim of everything
 }
 
 // Kept are curves that several searches share, of one world and one request, whose
@@ -131,6 +147,7 @@ func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
 
 // Plan returns the first plan for n members, which must have a price.
 func (s *Search) Plan(n offer.Slots) *Plan {
+	s.expect(n)
 	least, _ := s.Charge(n)
 	d := s.first(n, least)
 	s.places = nil
@@ -162,16 +179,24 @@ func (s *Search) touched(d topology.ID, n offer.Slots) offer.Price {
 	if s.lowest() <= layer {
 		return nil
 	}
-	if s.charges != nil || s.alike(layer) {
+	if s.charges != nil {
 		p, _ := s.at(d).Price(n)
 		return p
 	}
-	p, _ := s.rest(s.largestFirst(d), n).price(0, n)
+	p, _ := s.whole(d, n).Price(n)
 	return p
 }
 
 // at returns the curve of a domain.
 func (s *Search) at(d topology.ID) offer.Curve {
+	if s.few != nil {
+		c, ok := s.few[d]
+		if !ok {
+			c = s.newCurve(d)
+			s.few[d] = c
+		}
+		return c
+	}
 	if s.curve == nil {
 		s.curve = make([]*offer.Curve, s.Tree.Len())
 	}
@@ -183,26 +208,51 @@ func (s *Search) at(d topology.ID) offer.Curve {
 }
 
 func (s *Search) newCurve(d topology.ID) offer.Curve {
+	layer, in := s.tree.Layer(d), offer.Aim{}
+	if s.budget != nil {
+		in = *s.budget
+	}
+	aim, aimed := s.aims[s.tree.Parent(d)]
+	if aimed && layer < s.lowest() {
+		known := s.knowing(aim, layer)
+		if known != nil && !aim.Uses(known.at(d)) && !(aim.IsSharp() && aim.UsesNone(s.chargedFor(d))) {
+			return offer.Free(0, s.width)
+		}
+		if !s.alike(layer) {
+			in = s.merger.Within(aim, known.inner[d], s.chargedFor(d))
+			s.setAim(d, in)
+		}
+	}
+	c := s.inside(d, in)
+	if s.inner != nil {
+		s.inner[d] = c
+	}
+	if c = s.chargeFor(d, c.Round(s.steps[layer])); aimed {
+		c = aim.Useful(c)
+	}
+	return c
+}
+
+// inside returns the curve of what is in a domain, before anything is charged for the domain.
+func (s *Search) inside(d topology.ID, aim offer.Aim) offer.Curve {
 	layer := s.tree.Layer(d)
-	var c offer.Curve
 	switch lo, _ := s.tree.Nodes(d); {
 	case s.charges == nil && layer >= s.lowest():
-		c = offer.Free(min(s.size[d], s.limit()), s.width)
+		return offer.Free(min(s.size[d], s.limit()), s.width)
 	case s.alike(layer):
 		number, by := s.weight(len(s.columns) - 1)
 		free, sizes := s.largest(d, s.lowest())
-		c = offer.Free(free, s.width).Each(sizes, number, by).Cap(s.limit())
+		return offer.Free(free, s.width).Each(sizes, number, by).Cap(s.limit())
 	case !s.tree.IsNode(d):
-		c = s.together(s.children(d))
+		return s.together(s.children(d), aim)
 	default:
-		c = offer.Merge(offer.Free(0, s.width), s.charges[lo].Widen(s.width), s.limit())
+		return offer.Merge(offer.Free(0, s.width), s.charges[lo].Widen(s.width), s.limit())
 	}
-	return s.chargeFor(d, c.Round(s.steps[layer]))
 }
 
 // together returns the curve of several domains, merged in pairs: small curves with
 // small ones.
-func (s *Search) together(domains []topology.ID) offer.Curve {
+func (s *Search) together(domains []topology.ID, aim offer.Aim) offer.Curve {
 	switch n := len(domains); n {
 	case 0:
 		return offer.Free(0, s.width)
@@ -210,7 +260,7 @@ func (s *Search) together(domains []topology.ID) offer.Curve {
 		return s.at(domains[0])
 	default:
 		return s.keeping(domains[0], domains[n-1], n, func() offer.Curve {
-			return s.merge(s.together(domains[:n/2]), s.together(domains[n/2:]), s.limit(), offer.Aim{})
+			return s.merge(s.together(domains[:n/2], aim), s.together(domains[n/2:], aim), s.limit(), aim)
 		})
 	}
 }
