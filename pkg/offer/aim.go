@@ -27,9 +27,9 @@ type Aim struct {
 // NewAim returns the aim of placing n members for a price, of which the digits above shift are known,
 // in domains that take so many together by these digits.
 func NewAim(whole Curve, n Slots, price int64, shift int) Aim {
-	a := Aim{n: n, shift: shift, total: price >> shift, others: whole.upTo}
-	for _, price := range whole.price {
-		a.upTo = append(a.upTo, price>>shift)
+	a := Aim{n: n, shift: shift, total: price >> shift, others: whole.upTo, upTo: make([]int64, len(whole.price))}
+	for i, price := range whole.price {
+		a.upTo[i] = price >> shift
 	}
 	return a
 }
@@ -138,12 +138,14 @@ func (m *Merger) Within(a Aim, inside Curve, charge int64) Aim {
 		}
 	}
 	last := int64(math.MaxInt64)
+	m.upTo, m.price = m.upTo[:0], m.price[:0]
 	for n, price := range slices.Backward(m.low) {
 		if price < last {
 			last = price
-			in.upTo, in.others = append(in.upTo, price), append(in.others, Slots(n)+least)
+			m.upTo, m.price = append(m.upTo, Slots(n)+least), append(m.price, price)
 		}
 	}
+	in.upTo, in.others = slices.Clone(m.price), append(in.others, m.upTo...)
 	slices.Reverse(in.upTo)
 	slices.Reverse(in.others)
 	return in
