@@ -474,6 +474,7 @@ func isDigit`, "TestCompareNames"},
 	{"one domain is looked into for all", consider, `other := &others[i]`, `other := &others[0]`, "TestConsider TestConsiderAmongGangs"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
+	{"digits reach into what the world charges", preference, `s.width, s.lift = 1, used`, `s.width, s.lift = 1, 1`, "TestBelow"},
 	{"one domain fewer may be touched", aims, `left := a.total - price>>a.shift`, `left := a.total - 1 - price>>a.shift`, "plan.TestChooseForNothing"},
 	{"all that may be touched is too many", aims, `a.upTo[first-1] > left {`, `a.upTo[first-1] >= left {`, "plan.TestChooseForNothing"},
 	{"others take what one domain fewer takes", aims, `n := a.n - a.others[entries-1]`, `n := a.n - a.others[max(entries-2, 0)]`, "plan.TestChooseForNothing"},
