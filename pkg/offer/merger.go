@@ -21,32 +21,6 @@ type Merger struct {
 	wide  table // for prices of several numbers
 }
 
-// Aim is what curves of one number are merged for in the end: N members, who may touch so
-// many domains of one kind. A step that leaves too many members to the others is of no
-// use:
-//
-//	step: 300 members touch 1 ── 2 may be touched ── others take Reach[1] ≥ N - 300?
-//
-// The zero Aim finds use for everything.
-type Aim struct {
-	N     Slots
-	Shift int     // price >> Shift is how many domains are touched
-	Reach []Slots // at least what others take that touch so many; all may touch the last
-}
-
-// need is how many members a step of that price must be enough for; ok is false if it is
-// of no use at all. A higher price needs no less.
-func (a Aim) need(price int64) (n Slots, ok bool) {
-	if a.Reach == nil {
-		return 0, true
-	}
-	left := int64(len(a.Reach)-1) - price>>a.Shift
-	if left < 0 {
-		return 0, false
-	}
-	return a.N - a.Reach[left], true
-}
-
 // Merge returns the curve of two domains together. Prices may not be negative.
 func (m *Merger) Merge(a, b Curve) Curve {
 	if a.width != 1 || a.free() || b.free() {
@@ -58,21 +32,26 @@ func (m *Merger) Merge(a, b Curve) Curve {
 
 // merge leaves the curve of two domains in the merger's memory.
 func (m *Merger) merge(a, b Curve) {
-	aimless := m.Aim.Reach == nil
+	aimless := m.Aim.None()
 	if aimless && m.follow(a, b) {
 		return
 	}
 	most := min(a.Most()+b.Most(), m.Most)
-	m.low = slices.Grow(m.low[:0], int(most)+1)[:most+1]
-	for i := range m.low {
-		m.low[i] = math.MaxInt64
-	}
+	m.clear(most)
 	if !aimless || !m.offerRuns(a, b) {
 		for i, n := range a.upTo {
 			m.offer(n, a.price[i], b)
 		}
 	}
 	m.curve()
+}
+
+// clear forgets what was offered, and expects no more than so many members.
+func (m *Merger) clear(most Slots) {
+	m.low = slices.Grow(m.low[:0], int(most)+1)[:most+1]
+	for i := range m.low {
+		m.low[i] = math.MaxInt64
+	}
 }
 
 // MergeAny returns it for prices of any kind, whatever the aim.
@@ -84,7 +63,7 @@ func (c Curve) free() bool { return len(c.upTo) == 1 && c.price[0] == 0 }
 // offer offers n members for a price together with those that c takes.
 func (m *Merger) offer(n Slots, price int64, c Curve) {
 	most := Slots(len(m.low) - 1)
-	if m.Aim.Reach == nil {
+	if m.Aim.None() {
 		for i, k := range c.upTo {
 			sum, p := min(n+k, most), price+c.price[i]
 			if m.low[sum] > p {
@@ -96,14 +75,16 @@ func (m *Merger) offer(n Slots, price int64, c Curve) {
 		}
 		return
 	}
+	entries := len(m.Aim.others)
 	for i := 0; i < len(c.upTo); i++ {
 		sum, p := n+c.upTo[i], price+c.price[i]
-		need, ok := m.Aim.need(p)
-		if !ok {
+		if entries = m.Aim.reach(p, entries); entries == 0 {
 			return // nor is what follows of use
 		}
-		if need > sum {
-			i += sort.Search(len(c.upTo)-i, func(k int) bool { return n+c.upTo[i+k] >= need }) - 1
+		if need := m.Aim.need(p, entries); need > sum {
+			if m.Aim.each == 0 { // a higher price needs no less
+				i += sort.Search(len(c.upTo)-i, func(k int) bool { return n+c.upTo[i+k] >= need }) - 1
+			}
 			continue
 		}
 		m.low[min(sum, most)] = min(m.low[min(sum, most)], p)

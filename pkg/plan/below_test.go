@@ -16,10 +16,16 @@ import (
 // TestBelow: who is told how large prices are, keeps curves for others, or looks at no more domains than can decide, finds
 // the plan that it finds without.
 func TestBelow(t *testing.T) {
-	kinds := []string{"several preferences", "some domains cannot decide", "none can", "dear", "with multiples"}
+	kinds := []string{
+		"several preferences", "some domains cannot decide", "none can", "dear", "with multiples",
+		"as many digits as domains need", "of them several",
+	}
 	worlds.Check(t, 2000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawLarge(t)
 		r := drawRequest(t, w)
+		if rapid.IntRange(0, 4).Draw(t, "more than there is") == 0 {
+			r.Want, r.Min = 1<<61-1, 0 // so that digits for so many do not fit beside what the world charges
+		}
 		charges, total := make([]offer.Curve, len(w.Free)), int64(0)
 		for i := range charges {
 			price := int64(0)
@@ -72,6 +78,8 @@ func TestBelow(t *testing.T) {
 			}
 		}
 		y.Count("several preferences", len(r.Prefer) > 1)
+		y.Count("as many digits as domains need", r.Want == 1<<61-1 && len(r.Prefer) > 0)
+		y.Count("of them several", r.Want == 1<<61-1 && len(r.Prefer) > 1)
 		y.Count("some domains cannot decide", len(some) < len(all))
 		y.Count("dear", least[0] > 3)
 		y.Count("with multiples", slices.Max(r.Multiple) > 1)

@@ -512,6 +512,8 @@ func (m *mixed) touched(d topology.ID, v vec) offer.Price {
 	return p
 }
 
+func (m *mixed) fewest(domains []topology.ID, v vec) []topology.ID { return fewest(m, domains, v) }
+
 func (m *mixed) price(d topology.ID, v vec) (offer.Price, bool) {
 	return priceIn(m.at(d), m.tables.index(v))
 }

@@ -95,6 +95,8 @@ type chooser[N any] interface {
 	charge(d topology.ID, n N) (p offer.Price, ok bool)
 	// touched is the price of n in d with what preferences charge; nil where none decides.
 	touched(d topology.ID, n N) offer.Price
+	// fewest is rule 5, see fewest.
+	fewest(domains []topology.ID, n N) []topology.ID
 }
 
 // first is the domain for n that comes first, of those that take it for the least that the

@@ -19,13 +19,13 @@ import (
 func TestChooseForNothing(t *testing.T) {
 	kinds := []string{
 		"on one node", "in a domain", "across the cluster", "with multiples", "with bound members", "several preferences",
-		"preferences in more than one number",
+		"as many digits as domains need", "preferences in more than one number",
 	}
 	worlds.Check(t, 5000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawLarge(t)
 		r := drawRequest(t, w)
 		if rapid.IntRange(0, 4).Draw(t, "more than there is") == 0 {
-			r.Want, r.Min = 1<<40, 0 // so that not all preferences fit in a number
+			r.Want, r.Min = 1<<40, 0 // so that digits for so many do not fit in a number
 		}
 		p, _ := plan.Choose(w, r)
 		s := plan.NewSearch(w, r, 1, freeOfCharge(w.Free))
@@ -47,7 +47,8 @@ func TestChooseForNothing(t *testing.T) {
 		y.Count("with bound members", slices.Max(w.Bound) > 0)
 		preferences := len(slices.DeleteFunc(slices.Clone(r.Prefer), func(p plan.Preference) bool { return p.Layer <= layer }))
 		y.Count("several preferences", preferences > 1)
-		y.Count("preferences in more than one number", preferences > 1 && r.Want == 1<<40)
+		y.Count("as many digits as domains need", preferences > 1 && r.Want == 1<<40)
+		y.Count("preferences in more than one number", preferences > 1 && slices.ContainsFunc(r.Prefer, func(p plan.Preference) bool { return p.Charge == plan.PerPair }))
 	})
 }
 
@@ -112,6 +113,86 @@ func drawLarge(t *rapid.T) plan.World {
 	if rapid.IntRange(0, 3).Draw(t, "room") == 0 {
 		w.Room = slices.Clone(w.Free)
 		w.Room[rapid.IntRange(0, n-1).Draw(t, "node")] += 2
+	}
+	return w
+}
+
+// TestPreferFewNodes is TestChooseForNothing for blocks of many nodes, of which few are preferred: there the
+// number of nodes is known, nearly always, before any are chosen.
+func TestPreferFewNodes(t *testing.T) {
+	kinds := []string{
+		"in a domain", "across the cluster", "with multiples", "with bound members", "two preferences", "more",
+		"as many nodes as must be", "some more", "many more",
+	}
+	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {
+		w := drawManyNodes(t)
+		r := plan.Request{Prefer: plan.PreferGather(w.Tree.Depth()), Multiple: make(offer.Multiples, w.Tree.Depth()+1)}
+		for l := range w.Tree.Depth() - 1 {
+			if rapid.IntRange(0, 2).Draw(t, "prefer") > 0 {
+				r.Prefer = append(r.Prefer, plan.Preference{Layer: l + 1})
+			}
+		}
+		if worlds.Chance(t, 4, "multiples") {
+			r.Multiple = worlds.Multiples(t, w.Tree)
+		}
+		total := worlds.Total(w.Tree, w.Free, topology.Root)
+		r.Want = max(total*offer.Slots(rapid.IntRange(1, 20).Draw(t, "of twenty"))/20, 1)
+		p, _ := plan.Choose(w, r)
+		if p == nil {
+			return
+		}
+		s := plan.NewSearch(w, r, 1, freeOfCharge(w.Free))
+		if q := s.Plan(p.Count()); !reflect.DeepEqual(p, q) {
+			t.Fatalf("%+v\n%s\nnot\n%s", r, show(w, p), show(w, q))
+		}
+		if again := plan.NewSearch(w, r, 0, nil); slices.Max(r.Multiple) <= 1 {
+			again.Plan(max(p.Count()/2, 1)) // is asked for fewer before
+			if q := again.Plan(p.Count()); !reflect.DeepEqual(p, q) {
+				t.Fatalf("%+v\n%s\nthe second time\n%s", r, show(w, p), show(w, q))
+			}
+		}
+		layer := w.Tree.Layer(p.Domain)
+		y.Count("in a domain", 0 < layer && layer < w.Tree.Depth())
+		y.Count("across the cluster", layer == 0)
+		y.Count("with multiples", slices.Max(r.Multiple) > 1)
+		y.Count("with bound members", slices.Max(w.Bound) > 0)
+		y.Count("two preferences", len(r.Prefer) == 2)
+		y.Count("more", len(r.Prefer) > 2)
+		more, ok := plan.BeyondBound(w, r, p.Count())
+		y.Count("as many nodes as must be", ok && more == 0)
+		y.Count("some more", ok && more > 0)
+		y.Count("many more", ok && more > 3)
+	})
+}
+
+// drawManyNodes draws a world of up to three layers above nodes, with up to 12 nodes in each block.
+func drawManyNodes(t *rapid.T) plan.World {
+	layers := []string{"Hall", "Spine", "Block"}[:rapid.IntRange(1, 3).Draw(t, "layers")]
+	var nodes []topology.Node
+	var grow func(path []string)
+	grow = func(path []string) {
+		children := rapid.IntRange(1, 4)
+		if len(path) == len(layers) {
+			children = rapid.IntRange(3, 12)
+		}
+		for i := range children.Draw(t, "children") {
+			if len(path) == len(layers) {
+				nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", len(nodes)), Path: path})
+			} else {
+				grow(append(slices.Clone(path), fmt.Sprint(path, i)))
+			}
+		}
+	}
+	grow(nil)
+	w := plan.World{Tree: topology.Build(layers, nodes)}
+	n := w.Tree.NumNodes()
+	w.Bound = make([]offer.Slots, n)
+	sizes := rapid.SampledFrom([][]int{{0, 1}, {0, 1, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8}, {1, 8}, {0, 3, 7}, {2, 50}, {1, 30}, {2, 70}}).Draw(t, "sizes")
+	for range n {
+		w.Free = append(w.Free, offer.Slots(rapid.SampledFrom(sizes).Draw(t, "slots")))
+	}
+	for range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "pods") {
+		w.Bound[rapid.IntRange(0, n-1).Draw(t, "node")]++
 	}
 	return w
 }

@@ -68,20 +68,75 @@ func inOrder(prefer []Preference) []Preference {
 
 // addColumns notes the preferences that decide, and how a price has room for them.
 func (s *Search) addColumns() {
-	s.columns, s.perDomain, s.shift = nil, true, 0
+	s.columns, s.perDomain = nil, true
 	for _, p := range inOrder(s.Prefer) {
 		if p.Layer > s.Must { // members share the domain of the other layers
 			s.columns = append(s.columns, p)
 			s.perDomain = s.perDomain && p.Charge == PerDomain
 		}
 	}
-	s.digit = bits.Len(uint(max(s.limit(), 1))) // there are no more domains touched than members
-	if !s.perDomain {
-		s.digit = wholeNumber
+	most := uint(max(s.limit(), 1)) // there are no more domains touched than members
+	s.placeColumns(func(Preference) int { return bits.Len(most) })
+	if s.perDomain && s.width > s.fewestNumbers() {
+		domains := s.domainsByLayer() // nor than there are
+		s.placeColumns(func(p Preference) int { return bits.Len(min(most, domains[p.Layer])) })
 	}
-	s.width = s.charged + (len(s.columns)+s.perNumber()-1)/s.perNumber()
-	if all := s.digit * len(s.columns); s.charged == 1 && s.bits > 0 && s.perDomain && all+s.bits <= wholeNumber {
-		s.width, s.shift = s.charged, all
+}
+
+// fewestNumbers is how many a price has if all digits fit into one: that of what the world charges, if it is
+// known how large that is.
+func (s *Search) fewestNumbers() int {
+	if s.charged == 1 && s.bits > 0 {
+		return 1
+	}
+	return s.charged + 1
+}
+
+func (s *Search) domainsByLayer() []uint {
+	n := make([]uint, s.tree.Depth()+1)
+	for d := range s.tree.Len() {
+		n[s.tree.Layer(topology.ID(d))]++
+	}
+	return n
+}
+
+// digit is where a price counts what a column charges: from a bit of a number on, as digits
+// share a number, so that adding and comparing numbers is adding and comparing all of
+// them, from the left.
+type digit struct{ number, shift int }
+
+// wholeNumber is the bits of a column that has a number for itself.
+const wholeNumber = 62
+
+// placeColumns gives each column a digit of so many bits, if all charge by domain; below what the world charges,
+// if all of it fits into one number.
+func (s *Search) placeColumns(size func(Preference) int) {
+	s.digits, s.width, s.lift = make([]digit, len(s.columns)), s.charged, 0
+	used := 0 // of the number that was begun last
+	for i := len(s.columns); i > 0; {
+		used = 0
+		for first := true; i > 0; first = false {
+			bits := wholeNumber
+			if s.perDomain {
+				bits = size(s.columns[i-1])
+			}
+			if !first && used+bits > wholeNumber {
+				break
+			}
+			i--
+			s.digits[i] = digit{s.width, used}
+			used += bits
+		}
+		s.width++
+	}
+	for i := range s.digits { // numbers were counted from the right
+		s.digits[i].number = s.charged + s.width - 1 - s.digits[i].number
+	}
+	if s.perDomain && s.width == s.charged+1 && s.fewestNumbers() == 1 && used+s.bits <= wholeNumber {
+		s.width, s.lift = 1, used
+		for i := range s.digits {
+			s.digits[i].number = 0
+		}
 	}
 }
 
@@ -100,20 +155,20 @@ func (s *Search) chargeFor(d topology.ID, c offer.Curve) offer.Curve {
 	return c
 }
 
-// wholeNumber is the bits of a column that has a number for itself.
-const wholeNumber = 62
-
-// perNumber is how many columns share a number of a price: as digits do, so that adding
-// and comparing numbers is adding and comparing all of them, from the left.
-func (s *Search) perNumber() int { return max(wholeNumber/s.digit, 1) }
-
 // weight says which number of a price a domain of a column adds to, and how much.
 func (s *Search) weight(column int) (number int, by int64) {
-	if s.shift > 0 { // below what the world charges
-		return 0, 1 << (s.shift - (column+1)*s.digit)
+	d := s.digits[column]
+	return d.number, 1 << d.shift
+}
+
+// chargedFor is what preferences by domain charge for a domain with members, as one number.
+func (s *Search) chargedFor(d topology.ID) (n int64) {
+	for i, p := range s.columns {
+		if _, by := s.weight(i); p.Layer == s.tree.Layer(d) && s.boundIn(d) == 0 {
+			n += by
+		}
 	}
-	digit := s.perNumber() - 1 - column%s.perNumber()
-	return s.charged + column/s.perNumber(), 1 << (digit * s.digit)
+	return n
 }
 
 // lowest is the deepest layer with a preference; 0 if there is none.
@@ -158,26 +213,4 @@ func (s *Search) merge(a, b offer.Curve, most offer.Slots, aim offer.Aim) offer.
 		return s.merger.MergeAny(a, b)
 	}
 	return s.merger.Merge(a, b)
-}
-
-// aim says how to place n in d: in no more domains of the first preference that decides there
-// than they need if the largest come first. That is known if nothing in between is
-// rounded.
-func (s *Search) aim(d topology.ID, n offer.Slots) offer.Aim {
-	if s.charges != nil || s.width > 1 || !s.perDomain {
-		return offer.Aim{}
-	}
-	layer := s.tree.Layer(d)
-	i := slices.IndexFunc(s.columns, func(p Preference) bool { return p.Layer > layer })
-	first := s.columns[i].Layer
-	if s.steps[layer+1] != s.steps[first] {
-		return offer.Aim{}
-	}
-	free, sizes := s.largest(d, first)
-	reach := []offer.Slots{free}
-	for k := 0; reach[k] < n; k++ {
-		reach = append(reach, reach[k]+sizes[k])
-	}
-	_, by := s.weight(i)
-	return offer.Aim{N: n, Shift: bits.TrailingZeros64(uint64(by)), Reach: reach}
 }

@@ -123,7 +123,7 @@ func narrow[N any](g *ground, c chooser[N], domains []topology.ID, n N) topology
 		case r.domains != nil:
 			domains = least(domains, func(a, b topology.ID) int { return r.domains(g, a, b) })
 		case r.name == ByPreferences:
-			domains = fewest(c, domains, n)
+			domains = c.fewest(domains, n)
 		case r.name == ByCompany && g.crowd != nil:
 			domains = g.crowd.best(g, domains)
 		}

@@ -32,10 +32,10 @@ type Search struct {
 	charges   []offer.Curve // by node index, what members cost; nil if nothing
 	charged   int           // how many numbers of a price the world charges
 	bits      int           // what the world charges in one number is less than 1<<bits; 0 if that is not known
-	shift     int           // it is moved so many bits to the left, where preferences charge in the same number
+	lift      int           // it is moved so many bits to the left, where preferences charge in the same number
 	columns   []Preference  // that decide
 	perDomain bool          // that is all that preferences charge for
-	digit     int           // how many bits of a number they need each
+	digits    []digit       // by column, where prices count it
 	width     int           // how many numbers a price has
 	places    []Place       // of the plan that is being made
 	merger    offer.Merger
@@ -43,6 +43,22 @@ type Search struct {
 
 	kept    Kept
 	changed []int // nodes on which the search differs from the others that use kept
+
+	// Where only preferences charge, see coarser:
+	coarse   *Search
+	expected offer.Slots                 // what follows is for so many members
+	aims     map[topology.ID]offer.Aim   // what the domains in one are merged for
+	wholes   map[topology.ID]offer.Curve // what is in the domains that are compared
+	// and for finer searches, nil if there are none:
+	few   map[topology.ID]offer.Curve // instead of curve
+	inner map[topology.ID]offer.Curve // what is in domains, before anything is charged for them
+	// See sharp:
+	worth  *Search
+	each   offer.Slots // was the best so far, or is what domains are measured by
+	bounds map[topology.ID]bound
+	of     topology.ID // the domain that was measured
+	known  offer.Price // what its members cost by what is known
+	budget *offer.Aim  // is the aim of everything
 }
 
 // Kept are curves that several searches share, of one world and one request, whose
@@ -184,6 +200,7 @@ func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
 
 // Plan returns the first plan for n members, which must have a price.
 func (s *Search) Plan(n offer.Slots) *Plan {
+	s.expect(n)
 	least, _ := s.Charge(n)
 	s.thorough, s.world().thorough = true, true // most of the domains below will be asked for
 	d := s.first(n, least)
@@ -212,16 +229,24 @@ func (s *Search) touched(d topology.ID, n offer.Slots) offer.Price {
 	if s.lowest() <= layer {
 		return nil
 	}
-	if s.charges != nil || s.alike(layer) {
+	if s.charges != nil {
 		p, _ := s.at(d).Price(n)
 		return p
 	}
-	p, _ := s.rest(s.largestFirst(d), n).price(0, n)
+	p, _ := s.whole(d, n).Price(n)
 	return p
 }
 
 // at returns the curve of a domain.
 func (s *Search) at(d topology.ID) offer.Curve {
+	if s.few != nil {
+		c, ok := s.few[d]
+		if !ok {
+			c = s.newCurve(d)
+			s.few[d] = c
+		}
+		return c
+	}
 	if s.curve == nil {
 		s.curve = make([]*offer.Curve, s.Tree.Len())
 	}
@@ -250,30 +275,55 @@ func (s *Search) lent(d topology.ID) offer.Curve {
 }
 
 func (s *Search) newCurve(d topology.ID) offer.Curve {
+	layer, in := s.tree.Layer(d), offer.Aim{}
+	if s.budget != nil {
+		in = *s.budget
+	}
+	aim, aimed := s.aims[s.tree.Parent(d)]
+	if aimed && layer < s.lowest() {
+		known := s.knowing(aim, layer)
+		if known != nil && !aim.Uses(known.at(d)) && !(aim.IsSharp() && aim.UsesNone(s.chargedFor(d))) {
+			return offer.Free(0, s.width)
+		}
+		if !s.alike(layer) {
+			in = s.merger.Within(aim, known.inner[d], s.chargedFor(d))
+			s.setAim(d, in)
+		}
+	}
+	c := s.inside(d, in)
+	if s.inner != nil {
+		s.inner[d] = c
+	}
+	if c = s.chargeFor(d, c.Round(s.steps[layer])); aimed {
+		c = aim.Useful(c)
+	}
+	return c
+}
+
+// inside returns the curve of what is in a domain, before anything is charged for the domain.
+func (s *Search) inside(d topology.ID, aim offer.Aim) offer.Curve {
 	layer := s.tree.Layer(d)
-	var c offer.Curve
 	switch lo, _ := s.tree.Nodes(d); {
 	case s.charges == nil && layer >= s.lowest():
-		c = offer.Free(min(s.size[d], s.limit()), s.width)
+		return offer.Free(min(s.size[d], s.limit()), s.width)
 	case s.alike(layer):
 		number, by := s.weight(len(s.columns) - 1)
 		free, sizes := s.largest(d, s.lowest())
-		c = offer.Free(free, s.width).Each(sizes, number, by).Cap(s.limit())
+		return offer.Free(free, s.width).Each(sizes, number, by).Cap(s.limit())
 	case !s.tree.IsNode(d):
-		c = s.together(s.children(d))
-	case s.shift > 0:
-		c = s.charges[lo].Cap(s.limit()).Scale(1 << s.shift)
+		return s.together(s.children(d), aim)
+	case s.lift > 0:
+		return s.charges[lo].Cap(s.limit()).Scale(1 << s.lift)
 	case s.width > s.charged:
-		c = s.charges[lo].Cap(s.limit()).Widen(s.width)
+		return s.charges[lo].Cap(s.limit()).Widen(s.width)
 	default:
-		c = s.charges[lo].Cap(s.limit())
+		return s.charges[lo].Cap(s.limit())
 	}
-	return s.chargeFor(d, c.Round(s.steps[layer]))
 }
 
 // together returns the curve of several domains, merged in pairs: small curves with
 // small ones.
-func (s *Search) together(domains []topology.ID) offer.Curve {
+func (s *Search) together(domains []topology.ID, aim offer.Aim) offer.Curve {
 	switch n := len(domains); n {
 	case 0:
 		return offer.Free(0, s.width)
@@ -282,12 +332,12 @@ func (s *Search) together(domains []topology.ID) offer.Curve {
 	default:
 		return s.keeping(domains[0], domains[n-1], n, func() offer.Curve {
 			height := s.merger.Height()
-			a, b := s.together(domains[:n/2]), s.together(domains[n/2:])
+			a, b := s.together(domains[:n/2], aim), s.together(domains[n/2:], aim)
 			if s.lends() {
-				s.merger.Most, s.merger.Aim = s.limit(), offer.Aim{}
+				s.merger.Most, s.merger.Aim = s.limit(), aim
 				return s.merger.MergeDown(height, a, b)
 			}
-			return s.merge(a, b, s.limit(), offer.Aim{})
+			return s.merge(a, b, s.limit(), aim)
 		})
 	}
 }

@@ -35,6 +35,8 @@ const (
 	evictJob   = "pkg/evict/job.go"
 	consider   = "pkg/evict/consider.go"
 	merger     = "pkg/offer/merger.go"
+	aims       = "pkg/offer/aim.go"
+	coarse     = "pkg/plan/coarse.go"
 	runs       = "pkg/offer/runs.go"
 	rules      = "pkg/plan/rules.go"
 	plain      = "pkg/plan/plain.go"
@@ -472,13 +474,25 @@ func isDigit`, "TestCompareNames"},
 	{"one domain is looked into for all", consider, `other := &others[i]`, `other := &others[0]`, "TestConsider TestConsiderAmongGangs"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
-	{"one domain fewer may be touched", merger, `int64(len(a.Reach)-1) - price`, `int64(len(a.Reach)-2) - price`, "plan.TestChooseForNothing"},
-	{"all that may be touched is too many", merger, `if left < 0 {`, `if left <= 0 {`, "plan.TestChooseForNothing"},
-	{"others take what one domain fewer takes", merger, `return a.N - a.Reach[left], true`, `return a.N - a.Reach[max(left-1, 0)], true`, "plan.TestChooseForNothing"},
+	{"digits reach into what the world charges", preference, `s.width, s.lift = 1, used`, `s.width, s.lift = 1, 1`, "TestBelow"},
+	{"one domain fewer may be touched", aims, `left := a.total - price>>a.shift`, `left := a.total - 1 - price>>a.shift`, "plan.TestChooseForNothing"},
+	{"all that may be touched is too many", aims, `a.upTo[first-1] > left {`, `a.upTo[first-1] >= left {`, "plan.TestChooseForNothing"},
+	{"others take what one domain fewer takes", aims, `n := a.n - a.others[entries-1]`, `n := a.n - a.others[max(entries-2, 0)]`, "plan.TestChooseForNothing"},
+	{"inside of a domain it is charged twice", aims, `in.total -= charge >> a.shift`, `in.total -= 2 * charge >> a.shift`, "plan.TestChooseForNothing"},
+	{"inside of a domain its own parts are no others", aims, `min(n+more, most) - least; sum`, `min(n+0*more, most) - least; sum`, "plan.TestPreferFewNodes"},
+	{"whoever touches many domains has more beyond each", aims, `n += a.each * Slots(`, `n += 2 * a.each * Slots(`, "plan.TestPreferFewNodes"},
+	{"domains with nobody beyond each are of no use", search, ` && !(aim.IsSharp() && aim.UsesNone(s.chargedFor(d))) {`, ` {`, "TestPreferFewNodes"},
+	{"more nodes must be touched than must", coarse, `int64(max(0, left+each-1) / each)`, `int64(max(0, left+each-1)/each) + 1`, "TestPreferFewNodes"},
+	{"bound members' nodes are measured", coarse, `if s.boundIn(node) > 0 {`, `if false {`, "TestPreferFewNodes"},
+	{"what touches as many as the best is not looked at", coarse, `s.atLeast(d, n).least <= best {`, `s.atLeast(d, n).least < best {`, "TestPreferFewNodes"},
+	{"as few nodes as must be are always enough", coarse, `; ok && found[0] <= price[0]+(b.least+more)<<s.shift() {`, `; ok || found != nil {`, "TestPreferFewNodes"},
+	{"curves for too few nodes are kept", coarse, `		s.forget(d)
+`, ``, "TestPreferFewNodes"},
+	{"curves for fewer members are kept", coarse, `if s.expected != n && s.aims != nil {`, `if false {`, "TestPreferFewNodes"},
 	{"what is just enough is of no use", merger, `return n+c.upTo[i+k] >= need })`, `return n+c.upTo[i+k] > need })`, "plan.TestChooseForNothing"},
-	{"nothing after a step of no use is of use", merger, `		if need > sum {
-`, `		if need > sum {
-			return
+	{"nothing after a step of no use is of use", merger, `entries); need > sum {
+`, `entries); need > sum {
+				return
 `, "plan.TestChooseForNothing"},
 	{"the last offer is the lowest", merger, `= min(m.low[min(sum, most)], p)`, `= p`, "plan.TestChooseForNothing"},
 	{"what was offered for another curve", merger, `	for i := range m.low {
@@ -506,20 +520,20 @@ func isDigit`, "TestCompareNames"},
 	{"the smallest takes the rest, enough or not", plain, `if size >= n && (size`, `if size > 0 && (size`, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
 	{"the last of the smallest takes the rest", plain, `size == h.size[best] && d < best`, `size == h.size[best] && d > best`, "TestChooseForNothing TestManyFreeOfCharge"},
 	{"charges are asked between multiples", curve, `from := out.Most() + step; from <= n; from += step {`, `from := out.Most() + 1; from <= n; from++ {`, "TestCurves plan.TestChoose"},
-	{"charges by pairs add up as domains do", preference, `	if !s.perDomain {
-		s.digit`, `	if false {
-		s.digit`, "TestChoose"},
+	{"charges by pairs add up as domains do", preference, `			if s.perDomain {
+				bits`, `			if true {
+				bits`, "TestChoose"},
 	{"the largest first, whatever they are charged", plain, `below == 1 && s.perDomain && `, `below == 1 && `, "TestChoose"},
-	{"digits run into one another", preference, `1 << (digit * s.digit)`, `1 << digit`, "TestPreferences"},
-	{"the last preference is the first digit", preference, `s.perNumber() - 1 - column%s.perNumber()`, `column % s.perNumber()`, "TestPreferences"},
+	{"digits run into one another", preference, `			used += bits
+`, `			used += bits / 2
+`, "TestPreferences"},
+	{"the last preference is the first digit", preference, `s.digits[i] = digit{s.width, used}`, `s.digits[len(s.columns)-1-i] = digit{s.width, used}`, "TestPreferences"},
+	{"digits for fewer domains than there are", preference, `bits.Len(min(most, domains[p.Layer]))`, `bits.Len(min(most, domains[p.Layer])) / 2`, "TestChooseForNothing"},
 	{"only the lowest of several preferences", preference, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
 	{"what is rounded in between is alike", preference, ` && s.steps[layer+1] == s.steps[s.lowest()]`, ``, "TestChooseForNothing"},
 	{"touched domains are touched again", preference, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
 	{"the smallest are touched first", preference, `	slices.Reverse(s.sizes)
 `, ``, "TestChooseForNothing TestPreferences"},
-	{"the aim is for the last preference", preference, `i := slices.IndexFunc(s.columns, func(p Preference) bool { return p.Layer > layer })`, `i := len(s.columns) - 1`, "TestChooseForNothing"},
-	{"the aim does not see what is rounded", preference, `if s.steps[layer+1] != s.steps[first] {`, `if false {`, "TestChooseForNothing"},
-	{"the aim does not see who is bound", preference, `reach := []offer.Slots{free}`, `reach := []offer.Slots{0 * free}`, "TestChooseForNothing"},
 	{"gated members exist", counts, `note(&c.exist, m.runs() || pending(m))`, `note(&c.exist, true)`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"those who passed the barrier wait there", counts, `m.held && !m.allowed`, `m.held`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"gated members are in flight", counts, `note(&c.assumed, m.assumed && pending(m))`, `note(&c.assumed, m.assumed)`, "TestWhatIsKeptIsWhatIsCounted"},
@@ -608,8 +622,8 @@ func isDigit`, "TestCompareNames"},
 	{"nodes are avoided for ever", tick, `			a.until = time.Time{}
 `, ``, "TestANodeThatRefusedIsAvoidedForAWhile"},
 	{"time comes late", tick, `!t.IsZero() && !now.Before(t)`, `!t.IsZero() && now.After(t)`, "TestHoldingEndsInTime"},
-	{"a node is as it was", known, `case t.generation[i] != n.GetGeneration(), somebody`, `case t.generation[i] == 0, somebody`, "TestMemory"},
-	{"whoever is beside", known, `n.GetGeneration(), somebody && t.beside[i] != beside[i]:`, `n.GetGeneration(), somebody && false:`, "TestMemory"},
+	{"a node is as it was", known, `case t.generation[i] != generation(n), somebody`, `case t.generation[i] == 0, somebody`, "TestMemory"},
+	{"whoever is beside", known, `generation(n), somebody && t.beside[i] != beside[i]:`, `n.GetGeneration(), somebody && false:`, "TestMemory"},
 	{"apart is known from others", known, `	if c.reads.apart {
 `, `	if false {
 `, "TestMemory"},
