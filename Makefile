@@ -85,11 +85,12 @@ sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… say
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200)) -sim.with="$(WITH)"
 
 # What takes longer than CI may. The seeds are drawn by lot, and printed.
-nightly: build control-plane image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, 2,000 histories of killed schedulers, 200 crashes, 200 worlds of which musterctl is asked, the race detector, all versions, the image twice, vuln: hours
+nightly: build control-plane image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, 2,000 histories of killed schedulers, 10,000 worlds of claims, 200 crashes, 200 worlds of which musterctl is asked, the race detector, all versions, the image twice, vuln: hours
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
 	$(GO) test -count=1 -timeout 2h -v -run '^TestKilled$$' ./pkg/kube/simulate -rapid.checks=2000
+	$(GO) test -count=1 -timeout 3h -v -run '^TestClaimPlans$$' ./pkg/kube/simulate -rapid.checks=10000
 	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestQuotaVictims$$' ./pkg/kube/simulate -rapid.checks=10000
 	E2E_CRASHES=200 $(GO) test -count=1 -timeout 2h -v -run '^TestCrashes$$' ./test/e2e
 	E2E_WORLDS=200 E2E_SEED=$(or $(SEED),$$RANDOM) $(GO) test -count=1 -timeout 2h -v -run '^TestAsked$$' ./test/e2e
