@@ -28,6 +28,7 @@ type many struct {
 	sched   *scheduler.Scheduler
 	profile framework.Framework
 	nodes   int
+	low     []*v1.Pod // that have started since there were none
 	turn    int
 }
 
@@ -77,9 +78,19 @@ func (m *many) change(b *testing.B) {
 		p := has(fmt.Sprint("low-", m.turn, "-", i), m.turn%8)
 		p.Spec.NodeName = nodeName((i*100 + m.turn/8) % m.nodes)
 		require.NoError(b, m.sched.Cache.AddPod(klog.Background(), p))
+		m.low = append(m.low, p)
 	}
-	m.turn++
+	if m.turn++; m.turn%mostTurns > 0 {
+		return
+	}
+	for _, p := range m.low { // or there would soon be no room
+		require.NoError(b, m.sched.Cache.RemovePod(klog.Background(), p))
+	}
+	m.low = nil
 }
+
+// mostTurns is when half of the GPUs are taken.
+const mostTurns = 400
 
 // count is what is done for a gang that is planned: each member wants a GPU and a NIC of its switch, or of another one.
 func (m *many) count(b *testing.B, memory *fit.Memory, list []fwk.NodeInfo) {
