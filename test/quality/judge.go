@@ -52,7 +52,9 @@ type Columns struct {
 	// Waits are from all pods being there until the last has a node, of first runs, by size.
 	Waits    map[string]Quantiles `json:"waits"`
 	Makespan float64              `json:"makespan"`
-	// Victims are pods; a needless one is a run whose nodes nobody of higher priority took.
+	// Evicted are runs that lost a pod to somebody; Victims are the pods of theirs that had nodes then, for all contenders alike:
+	// without the one pod the others are of no use, and go, too. A needless one is a run whose nodes nobody of higher priority took.
+	Evicted  int     `json:"evicted"`
 	Victims  int     `json:"victims"`
 	Needless int     `json:"needless"`
 	Lost     float64 `json:"lostPodSeconds"`
@@ -131,15 +133,18 @@ func Judge(t Trace, events []Event) Columns {
 // pass lets time go by.
 func (j *judge) pass(now time.Duration) {
 	dt := (now - j.now).Seconds()
+	running, partial := 0, 0
 	for _, r := range j.runs {
 		switch {
 		case r.over:
 		case r.whole:
-			j.running += dt * float64(len(r.nodes))
+			running += len(r.nodes)
 		default:
-			j.out.PartialHeld += dt * float64(len(r.nodes))
+			partial += len(r.nodes)
 		}
 	}
+	j.running += dt * float64(running)
+	j.out.PartialHeld += dt * float64(partial)
 	free := j.free(nil, "")
 	most := 0
 	for _, n := range free {
@@ -173,7 +178,6 @@ func (j *judge) see(e Event) {
 	case Bound:
 		j.bound(r, e)
 	case Evicted:
-		j.out.Victims++
 		j.lose(r, e.Pod, true)
 	case Gone:
 		j.lose(r, e.Pod, false)
@@ -279,6 +283,8 @@ func sum(numbers []int) (all int) {
 func (j *judge) lose(r *run, pod string, evicted bool) {
 	if evicted && !r.broken {
 		r.broken = true
+		j.out.Evicted++
+		j.out.Victims += len(r.nodes)
 		if r.whole {
 			j.out.Lost += (j.now - r.started).Seconds() * float64(len(r.nodes))
 		}

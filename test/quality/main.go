@@ -37,6 +37,7 @@ type options struct {
 	trace      bool
 	check      string
 	events     string
+	virtual    int
 }
 
 // Result is what one contender made of a trace.
@@ -79,8 +80,12 @@ func parse(args []string) (o options, err error) {
 	flags.BoolVar(&o.trace, "trace", false, "write the trace as YAML, and measure nothing")
 	flags.StringVar(&o.events, "events", "", "folder into which all that was seen is written, a file for each play: time, what, gang, run, pod, node")
 	flags.StringVar(&o.check, "check", "", "fail if this contender leaves a gang partial or behind, breaks a Must, or has a needless victim")
+	flags.IntVar(&o.virtual, "virtual", 0, "instead: play so many seeds to the planner itself on a virtual clock, and print what other policies would make of them; takes a second for each seed or so")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.virtual < 0 {
+		return o, fmt.Errorf("-virtual %d: want a number of seeds, 0 or more", o.virtual)
 	}
 	if o.during <= 0 {
 		return o, fmt.Errorf("-for %v: want more than 0", o.during)
@@ -119,6 +124,12 @@ func names(kinds []Kind) string {
 // measure plays the traces to everybody.
 func measure(ctx context.Context, o options, out io.Writer) error {
 	var traces []Trace
+	if o.virtual > 0 {
+		o.seeds = nil
+		for seed := range uint64(o.virtual) {
+			o.seeds = append(o.seeds, seed+1)
+		}
+	}
 	for _, k := range o.kinds {
 		for _, seed := range o.seeds {
 			traces = append(traces, Generate(k, seed, Unequal, o.during))
@@ -131,6 +142,10 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 		}
 		_, err = out.Write(text)
 		return err
+	}
+	if o.virtual > 0 {
+		printVirtual(traces)
+		return nil
 	}
 	results, err := playAll(ctx, o, traces)
 	report(out, results)

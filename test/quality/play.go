@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,8 +37,8 @@ type play struct {
 
 	began  time.Time
 	live   map[string]*live // by gang
-	due    []due            // the next first
-	busy   chan struct{}    // as many requests at a time
+	due    agenda
+	busy   chan struct{} // as many requests at a time
 	failed chan error
 	events []Event
 	ended  int
@@ -55,11 +54,6 @@ type live struct {
 	over   bool              // it has ended
 }
 
-type due struct {
-	at time.Duration
-	do func()
-}
-
 // perform returns when all gangs have ended, or after so long.
 func (p *play) perform(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -72,7 +66,7 @@ func (p *play) perform(ctx context.Context, within time.Duration) error {
 	p.begin()
 	for i := range p.trace.Gangs {
 		g := &p.trace.Gangs[i]
-		p.at(g.At, func() { p.create(ctx, &live{Gang: g}) })
+		p.due.add(g.At, func() { p.create(ctx, &live{Gang: g}) })
 	}
 	for p.ended < len(p.trace.Gangs) {
 		if err := p.step(ctx, pods); err != nil {
@@ -97,9 +91,7 @@ func (p *play) step(ctx context.Context, pods watch.Interface) error {
 	if len(p.due) > 0 {
 		wait := p.due[0].at - time.Since(p.began)
 		if wait <= 0 {
-			do := p.due[0].do
-			p.due = p.due[1:]
-			do()
+			p.due.pop()()
 			return nil
 		}
 		timer = time.After(wait)
@@ -118,17 +110,6 @@ func (p *play) step(ctx context.Context, pods watch.Interface) error {
 		return ctx.Err()
 	}
 	return nil
-}
-
-// at has something done at its time.
-func (p *play) at(when time.Duration, do func()) {
-	i, _ := slices.BinarySearchFunc(p.due, when, func(d due, when time.Duration) int {
-		if d.at <= when {
-			return -1 // behind those of the same time
-		}
-		return 1
-	})
-	p.due = slices.Insert(p.due, i, due{when, do})
 }
 
 func (p *play) tell(kind EventKind, l *live, pod, node string) {
@@ -166,7 +147,7 @@ func (p *play) see(ctx context.Context, kind watch.EventType, pod *v1.Pod) {
 	l.bound[pod.Name] = pod.Spec.NodeName
 	p.tell(Bound, l, pod.Name, pod.Spec.NodeName)
 	if run := l.run; len(l.bound) == l.Size && !l.doomed {
-		p.at(time.Since(p.began)+l.Lasts, func() { p.finish(ctx, l, run) })
+		p.due.add(time.Since(p.began)+l.Lasts, func() { p.finish(ctx, l, run) })
 	}
 }
 

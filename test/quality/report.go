@@ -33,6 +33,7 @@ var columns = []column{
 	{"… p99", false, "%.1f", func(r Result) float64 { return r.Waits["3-8"].P99 }},
 	{"wait of 9 and more pods, s, p50", false, "%.1f", func(r Result) float64 { return r.Waits["9-"].P50 }},
 	{"… p99", false, "%.1f", func(r Result) float64 { return r.Waits["9-"].P99 }},
+	{"gangs evicted, for 100 starts", false, "%.1f", func(r Result) float64 { return part(r.Evicted, r.Started) }},
 	{"victims, pods for 100 starts", false, "%.1f", func(r Result) float64 { return part(r.Victims, r.Started) }},
 	{"needless victims, gangs", false, "%.1f", func(r Result) float64 { return float64(r.Needless) }},
 	{"work lost, pods × s for 100 starts", false, "%.0f", func(r Result) float64 { return 100 * r.Lost / float64(max(1, r.Started)) }},
@@ -40,8 +41,11 @@ var columns = []column{
 	{"held by gangs that are not whole, pods × s", false, "%.0f", func(r Result) float64 { return r.PartialHeld }},
 	{"largest gang that fits a leaf, mean", true, "%.1f", func(r Result) float64 { return r.LargestFit }},
 	{"utilisation, %", true, "%.0f", func(r Result) float64 { return 100 * r.Utilisation }},
-	{"requests of the scheduler that write, a pod", false, "%.1f", func(r Result) float64 { return r.Requests / float64(max(1, r.Pods)) }},
+	{written, false, "%.1f", func(r Result) float64 { return r.Requests / float64(max(1, r.Pods)) }},
 }
+
+// written is the column that no trace decides.
+const written = "requests of the scheduler that write, a pod"
 
 func part(n, of int) float64 { return 100 * float64(n) / float64(max(1, of)) }
 

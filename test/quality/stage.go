@@ -145,6 +145,9 @@ func (s *stage) play(ctx context.Context, o options, c contender, t Trace) (*Res
 
 // write has a line for each event.
 func write(file string, events []Event) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
 	var text bytes.Buffer
 	for _, e := range events {
 		fmt.Fprintf(&text, "%9.3f %-8s %s %d %s %s\n", e.At.Seconds(), e.Kind, e.Gang, e.Run, e.Pod, e.Node)
