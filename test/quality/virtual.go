@@ -22,6 +22,8 @@ type policy struct {
 	name string
 	// byPriority takes victims of a priority only where those of lower ones do not make room; else the fewest pods go, whosoever.
 	byPriority bool
+	// ends has it known when gangs end: of the leafs that take a gang that is chosen which is busy least longer by it, then the fullest.
+	ends bool
 	// late is how much later a gang is looked at, for each of its pods; again is how much later a gang that was evicted is.
 	late, again time.Duration
 }
@@ -29,6 +31,7 @@ type policy struct {
 var policies = []policy{
 	{name: "muster"},
 	{name: "lowest priority first", byPriority: true},
+	{name: "ends are known", ends: true},
 	{name: "0.2 s a pod later", late: 200 * time.Millisecond},
 	{name: "2 s after an eviction", again: 2 * time.Second},
 }
@@ -136,8 +139,40 @@ func (v *virtual) try(a *attempt) bool {
 		}
 		p = e.Plan
 	}
+	if v.ends && v.tree.Layer(p.Domain) == v.tree.Depth()-1 {
+		p = v.leastLonger(a, w, r, p)
+	}
 	v.start(a, p)
 	return true
+}
+
+// leastLonger is a plan in one leaf like p, in that which the gang keeps busy least longer than it is anyway.
+func (v *virtual) leastLonger(a *attempt, w plan.World, r plan.Request, p *plan.Plan) *plan.Plan {
+	all, least := w.Free, time.Duration(math.MaxInt64)
+	tightest := len(all)
+	for d := range topology.ID(v.tree.Len()) {
+		if v.tree.Layer(d) != v.tree.Depth()-1 {
+			continue
+		}
+		lo, hi := v.tree.Nodes(d)
+		w.Free = make([]offer.Slots, len(all))
+		free, until := 0, v.now
+		for n := lo; n < hi; n++ {
+			w.Free[n] = all[n]
+			free += int(all[n])
+			if of := v.has[n]; of != nil {
+				until = max(until, of.started+of.Lasts)
+			}
+		}
+		longer := max(0, v.now+a.Lasts-until)
+		if free < a.Size || longer > least || longer == least && free >= tightest {
+			continue
+		}
+		if here, _ := plan.Choose(w, r); here != nil {
+			p, least, tightest = here, longer, free
+		}
+	}
+	return p
 }
 
 func (v *virtual) free(g *Gang) []offer.Slots {
