@@ -57,6 +57,7 @@ func (c *Cache) setDone(pod *v1.Pod) {
 	r := c.record(ref)
 	key := convert.PodKey(pod)
 	r.done[key] = pod
+	c.loses(r, pod)
 	var effects []gang.Effect
 	if r.Object == nil && r.declared == nil || r.declared != nil && r.declared.Counts {
 		effects = c.redeclare(r)

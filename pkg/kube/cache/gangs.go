@@ -33,6 +33,7 @@ type record struct {
 	foreign  bool               // the last member that was seen is another scheduler's
 	owner    source.OwnerKey    // who may say something of it; zero if nobody
 	told     map[string]bool    // notes that people were told
+	lost     time.Time          // when a member that had a node has gone or finished last; zero if none has
 }
 
 // record returns a gang's record, which it starts if need be. c.mu is held.
@@ -371,6 +372,7 @@ func (c *Cache) dropPod(pod *v1.Pod) {
 	c.mu.Lock()
 	r := c.record(ref)
 	if p := r.Pods[key]; p != nil && p.UID == pod.UID {
+		c.loses(r, p)
 		delete(r.Pods, key)
 		delete(r.others, p.UID)
 		delete(c.found, key)

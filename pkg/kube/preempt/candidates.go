@@ -70,6 +70,11 @@ func (n onNode) without(out []int) []*v1.Pod {
 // than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
 // of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays.
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
+	return p.candidatesAfter(ctx, a, grace, nil)
+}
+
+// candidatesAfter is candidates as if some had been seen leaving.
+func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool) *candidates {
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: make([]onNode, len(a.Nodes)), limits: p.listBudgets(),
 		waits: p.waiting(), claim: p.claim(a.Group, grace),
@@ -95,7 +100,7 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 			late[i] = late[i] || takes(pod, now) > grace
 			switch g, known := gangs[name]; {
 			case pod.DeletionTimestamp != nil && takes(pod, now) > grace:
-			case pod.DeletionTimestamp != nil:
+			case pod.DeletionTimestamp != nil, some[pod.UID]:
 				here.leaving = append(here.leaving, pod)
 			case !mayEvict(pod), !name.IsZero() && (!known || !c.placed(pod)):
 			default:

@@ -6,6 +6,7 @@
 //	crews.go          which of a gang leave together
 //	choose.go         who is, and the plan that follows
 //	quotas.go         who must leave besides, so that quotas have enough
+//	ending.go         for whom it is waited a moment, since others end by themselves
 //	vain.go           where nobody was found, and need not be looked for again
 //	explain.go        why there
 //	leavers.go        who might have been
@@ -90,6 +91,7 @@ type Preemptor struct {
 	features feature.Features
 	vain     vain
 	held     held
+	patient  patient
 	searched atomic.Int64 // nodes on which victims were looked for
 }
 
@@ -121,6 +123,7 @@ const (
 	Surplus = status.PreemptionSurplus
 	LeftOut = status.PreemptionLeftOut
 	Untried = status.PreemptionUntried
+	Ending  = status.PreemptionEnding
 )
 
 // Evict looks for victims, reserves the places that they leave and has them leave. It
@@ -129,6 +132,9 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	a, found, verdict := p.find(ctx, a)
 	if found == nil {
 		return "", verdict
+	}
+	if p.awaitsEnd(ctx, a, found, speaker) {
+		return "", Ending
 	}
 	if len(found.gone) > 0 {
 		p.explain(ctx, a, found)

@@ -28,6 +28,7 @@ const (
 	PreemptionSurplus                   // the members that wait are beyond minMember
 	PreemptionLeftOut                   // there is room on nodes that are left out for a while
 	PreemptionUntried                   // no eviction was found that makes a plan, and not all were tried
+	PreemptionEnding                    // a gang is ending, after which fewer need leave
 )
 
 const preemptPrefix = "preemption: "
@@ -44,6 +45,7 @@ var preemptionWords = map[Preemption]string{
 	PreemptionSurplus: "not eligible: minMember is reached, further members evict nobody",
 	PreemptionLeftOut: "not eligible: there is room on nodes that are left out for now",
 	PreemptionUntried: "preemption is not helpful for scheduling in any of the ways that were tried; not all ways were tried",
+	PreemptionEnding:  "not eligible yet: a gang is ending, and fewer need leave when it has",
 }
 
 // Says is what is said of a preemption for a group of which so many members are held at

@@ -30,6 +30,7 @@ func TestPreemptionInWords(t *testing.T) {
 		{status.PreemptionNobody, "no potential victims", "no room. preemption: no potential victims"},
 		{status.PreemptionSurplus, "not eligible: minMember is reached, further members evict nobody", "no room. preemption: not eligible: minMember is reached, further members evict nobody"},
 		{status.PreemptionLeftOut, "not eligible: there is room on nodes that are left out for now", "no room. preemption: not eligible: there is room on nodes that are left out for now"},
+		{status.PreemptionEnding, "not eligible yet: a gang is ending, and fewer need leave when it has", "no room. preemption: not eligible yet: a gang is ending, and fewer need leave when it has"},
 		{status.PreemptionNoHelp, "preemption is not helpful for scheduling", "no room. preemption: preemption is not helpful for scheduling"},
 	} {
 		require.Equal(t, c.says, c.came.Says(1, 4))

@@ -1,0 +1,62 @@
+package cache
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+)
+
+// TestEnding: of a gang of two one member goes, or finishes, and the other is thought to follow, for a second. Not in a gang's own eyes,
+// nor if a member goes that had no node, nor if as many are left as are needed, nor if it was before this process began.
+func TestEnding(t *testing.T) {
+	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
+	succeeded := func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }
+	p1 := map[types.UID]bool{"p1": true}
+	for name, is := range map[string]struct {
+		happens func(c *Cache)
+		but     []gang.Ref
+		want    map[types.UID]bool
+	}{
+		"deleted": {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, want: p1},
+		"finished": {happens: func(c *Cache) {
+			c.setDone(member("p0", succeeded))
+			c.dropPod(member("p0", running)) // as TestWhoFinishes
+		}, want: p1},
+		"its own":    {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, but: []gang.Ref{ref("a")}},
+		"one waited": {happens: func(c *Cache) { c.dropPod(member("p2")) }},
+		"a spare one": {happens: func(c *Cache) {
+			c.setPod(member("p3", running))
+			c.dropPod(member("p0", running))
+		}},
+		"before": {happens: func(c *Cache) {
+			c.open.Store(false)
+			c.setDone(member("p0", succeeded))
+			c.open.Store(true)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := open(t)
+			c.setObject(ref("a"), podGroup("1"), source.More{})
+			c.setPod(member("p0", running))
+			c.setPod(member("p1", running))
+			c.setPod(member("p2"))
+			require.Empty(t, c.Ending(nil))
+			is.happens(c)
+			if is.want == nil {
+				is.want = map[types.UID]bool{}
+			}
+			require.Equal(t, is.want, c.Ending(is.but))
+			c.Clock.(*clocktesting.FakeClock).Step(EndsWithin - 1)
+			require.Equal(t, is.want, c.Ending(is.but))
+			c.Clock.(*clocktesting.FakeClock).Step(time.Nanosecond)
+			require.Empty(t, c.Ending(nil))
+		})
+	}
+}

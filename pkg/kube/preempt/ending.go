@@ -1,0 +1,79 @@
+package preempt
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// A gang that comes to its end goes pod by pod. Who waits for its nodes is tried at each of them, and as soon as somebody's eviction makes up for
+// the rest he would be evicted, though the rest is free a moment later. So nobody is evicted in that moment, if fewer need
+// leave after it. That is a wait and no more: nothing is kept free, and the gang is tried at each pod that goes, and once it has waited long
+// enough.
+
+// mostPatient is how long a group waits at the most, however many gangs end one after the other. Whoever did not wait for
+// as long may do so again.
+const mostPatient = 5 * time.Second
+
+// patient is since when groups have waited for the ends of others, and until when they were seen to. Only scheduling cycles of one profile ask,
+// one after the other.
+type patient map[gang.Ref]span
+
+type span struct{ since, last time.Time }
+
+// may says whether a group may wait on, and notes that it does.
+func (p *patient) may(group gang.Ref, now time.Time) bool {
+	if *p == nil {
+		*p = patient{}
+	}
+	for of, s := range *p {
+		if now.Sub(s.last) > mostPatient {
+			delete(*p, of)
+		}
+	}
+	s, waits := (*p)[group]
+	if !waits {
+		s.since = now
+	}
+	if now.Sub(s.since) >= mostPatient {
+		return false
+	}
+	(*p)[group] = span{s.since, now}
+	return true
+}
+
+// awaitsEnd says whether an eviction is put off, and has the group tried again when it was for long enough.
+func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solution, speaker *v1.Pod) bool {
+	if len(found.gone) == 0 || !p.fewerSoon(ctx, a, found) || !p.patient.may(a.Group.Key, p.Clock.Now()) {
+		return false
+	}
+	go func() {
+		select {
+		case <-p.Clock.After(cache.EndsWithin):
+			p.Profile.Activate(klog.FromContext(ctx), map[string]*v1.Pod{convert.PodKey(speaker): speaker})
+		case <-p.Ended:
+		}
+	}()
+	return true
+}
+
+// fewerSoon says whether an eviction costs less once those have gone who are about to.
+func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) bool {
+	var own []gang.Ref
+	for _, g := range a.Group.Gangs {
+		own = append(own, g.Ref)
+	}
+	ending := p.Cache.Ending(own)
+	if len(ending) == 0 {
+		return false
+	}
+	soon, _ := p.chooseWithin(ctx, p.candidatesAfter(ctx, a, p.Limits().MaxGrace, ending))
+	return soon != nil && soon.before(found)
+}

@@ -1,0 +1,63 @@
+package preempt_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/test/testcluster"
+)
+
+// ends is a cluster on which a gang of two runs that is as important as g, of which nobody may leave for that, and one pod that may. It
+// loses its first member.
+func ends(t *testing.T) *testcluster.Cluster {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
+	var end []*v1.Pod
+	for i := range 2 {
+		end = append(end, testcluster.A(fmt.Sprint("end-", i), 100, "8", fmt.Sprint("n", i)))
+	}
+	c.Gang("end", 2, end...)
+	c.Pod(testcluster.A("low", 10, "8", "n2"))
+	c.Run()
+	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
+	c.WaitSaid(1, "PodGroup/g Warning Unschedulable")
+	require.Empty(t, c.Evicted())
+	c.Remove("end-0")
+	c.WaitSaid(1, "a gang is ending")
+	return c
+}
+
+// TestNobodyLeavesForAnEnd: of a gang that ends the first pod has gone, and with somebody's eviction that would be enough. The second one follows:
+// nobody is evicted.
+func TestNobodyLeavesForAnEnd(t *testing.T) {
+	c := ends(t)
+	c.Remove("end-1")
+	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
+	require.Empty(t, c.Evicted())
+}
+
+// TestNoEnd: nobody follows. It is waited for a moment, and no longer.
+func TestNoEnd(t *testing.T) {
+	c := ends(t)
+	c.Wait("low", c.Evicted)
+	c.Wait("g-0=n0 g-1=n2", func() string { return c.Where("g-0", "g-1") })
+}
+
+// TestASpareOneIsNoEnd: a gang that has lost one, and needs no more than are left, does not end: nobody waits for that.
+func TestASpareOneIsNoEnd(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
+	var runs []*v1.Pod
+	for i := range 3 {
+		runs = append(runs, testcluster.A(fmt.Sprint("runs-", i), 100, "8", fmt.Sprint("n", i)))
+	}
+	c.Gang("runs", 2, runs...)
+	c.Pod(testcluster.A("low", 10, "8", "n3"))
+	c.Run()
+	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
+	c.WaitSaid(1, "PodGroup/g Warning Unschedulable")
+	c.Remove("runs-0")
+	c.Wait("g-0=n0 g-1=n3", func() string { return c.Where("g-0", "g-1") })
+	require.Empty(t, c.Said("a gang is ending"))
+}
