@@ -127,7 +127,7 @@ bench-devices: build ## GPUs by ResourceClaims, on 512 nodes: pods a second besi
 bench-quick: build ## the same on 1,024 nodes, in about two minutes
 	$(GO) run ./test/perf -nodes 1024 -shapes 32x8,8x64 -running=false -contenders floor,stock,stock-pinned,muster
 
-bench-quality: build ## how well gangs are placed, beside the stock scheduler's and Koordinator's: whole, near, with few victims; remakes docs/quality.md; about forty minutes
+bench-quality: build ## how well gangs are placed, beside the stock scheduler's and Koordinator's: whole, near, with few victims; remakes docs/quality.md; about three quarters of an hour
 	$(GO) run ./test/quality -check muster -json bench-quality.json -svg docs/quality.svg -page docs/quality.md
 
 bench-quality-quick: build ## the same in about five minutes, with the stock scheduler alone; fails on a partial gang, a broken Must or a needless victim of Muster's
