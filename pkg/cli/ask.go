@@ -87,7 +87,7 @@ func (f *askFlags) read(cmd *cobra.Command, of func(context.Context, ask.Options
 	return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
 		value, text, err := of(ctx, o, set)
 		if err != nil {
-			return simulateError(err)
+			return simulateError(err, f.config)
 		}
 		return f.print(cmd.OutOrStdout(), value, text)
 	})
