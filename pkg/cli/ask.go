@@ -338,8 +338,8 @@ free slot a dot, a node with none of these -; ! stands before what is on a broke
 					return nil, nil, err
 				}
 				if layer != "" {
-					if !t.Cut(layer) {
-						return nil, nil, usageError("--layer %s: there is no such layer: %s", layer, strings.Join(t.Layers(), ", "))
+					if err := layerError(t.Cut(layer)); err != nil {
+						return nil, nil, err
 					}
 				}
 				return t, func(wide bool) string { return topologyText(t, layer != "", wide) }, nil

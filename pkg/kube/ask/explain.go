@@ -220,7 +220,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		e.State = Waiting
 		return nil
 	}
-	if missed := v.unread(ref, r); missed != "" {
+	if missed := v.Unlisted(ref, r); missed != "" {
 		e.unknown(missed)
 		return nil
 	}
