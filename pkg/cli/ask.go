@@ -87,7 +87,7 @@ func (f *askFlags) read(cmd *cobra.Command, of func(context.Context, ask.Options
 	return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
 		value, text, err := of(ctx, o, set)
 		if err != nil {
-			return simulateError(err)
+			return simulateError(err, f.config)
 		}
 		return f.print(cmd.OutOrStdout(), value, text)
 	})
@@ -338,8 +338,8 @@ free slot a dot, a node with none of these -; ! stands before what is on a broke
 					return nil, nil, err
 				}
 				if layer != "" {
-					if !t.Cut(layer) {
-						return nil, nil, usageError("--layer %s: there is no such layer: %s", layer, strings.Join(t.Layers(), ", "))
+					if err := layerError(t.Cut(layer)); err != nil {
+						return nil, nil, err
 					}
 				}
 				return t, func(wide bool) string { return topologyText(t, layer != "", wide) }, nil

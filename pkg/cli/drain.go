@@ -68,16 +68,21 @@ evicted for them; of equals it is the first by name. If there is none, it is sai
 			}
 			return f.read(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) (any, func(bool) string, error) {
 				d, err := ask.Empty(ctx, o, set, layer)
-				if unknown := (*ask.LayerError)(nil); errors.As(err, &unknown) {
-					return nil, nil, usageError("--layer %w", err)
-				}
-				return d, func(wide bool) string { return drainText(d, wide) }, err
+				return d, func(wide bool) string { return drainText(d, wide) }, layerError(err)
 			})
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&layer, "layer", "", "`LAYER` of which a domain shall be emptied, as \"topology\" lists them")
 	return cmd
+}
+
+// layerError tells a layer that there is not, which is a mistake, from what else goes wrong.
+func layerError(err error) error {
+	if unknown := (*ask.LayerError)(nil); errors.As(err, &unknown) {
+		return usageError("--layer %w", err)
+	}
+	return err
 }
 
 // drainText shows what it takes to empty a domain.
@@ -114,7 +119,11 @@ func drainText(d *ask.Drain, wide bool) string {
 			rows, notes = append(rows, []string{fmt.Sprintf("and %d more", len(d.Others)-i), "", ""}), append(notes, "")
 			break
 		}
-		rows, notes = append(rows, []string{p.Pod, p.From, orDash(p.To)}), append(notes, indented(p.Reason, 3))
+		to := orDash(p.To)
+		if p.Unknown != "" {
+			to = notKnown
+		}
+		rows, notes = append(rows, []string{p.Pod, p.From, to}), append(notes, indented(p.Reason, 3))
 	}
 	if len(rows) > 1 {
 		out.WriteByte('\n')
@@ -131,6 +140,9 @@ func drainText(d *ask.Drain, wide bool) string {
 	return out.String()
 }
 
+// notKnown stands where a place does.
+const notKnown = "not known"
+
 // writeMoves lists the gangs of which members leave.
 func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 	rows, notes := [][]string{{"GANG", "PRIORITY", "LEAVE", "HERE", "FROM", "TO"}}, []string{""}
@@ -143,7 +155,10 @@ func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 		if g.Stops {
 			leave = "all " + leave
 		}
-		if !g.Fits {
+		switch {
+		case g.Unknown != "":
+			to = notKnown
+		case !g.Fits:
 			to = "does not fit"
 		}
 		rows = append(rows, []string{g.Gang, strconv.Itoa(int(g.Priority)), leave, strconv.Itoa(g.Here), orCluster(g.From), to})
@@ -184,31 +199,51 @@ func leaveSentence(d *ask.Drain) string {
 
 // verdict says whether they find other places.
 func verdict(d *ask.Drain) string {
-	lost, alone := 0, 0
+	var lost, unknown who
 	for _, g := range d.Gangs {
-		if !g.Fits {
-			lost++
+		switch {
+		case g.Unknown != "":
+			unknown.gangs++
+		case !g.Fits:
+			lost.gangs++
 		}
 	}
 	for _, p := range d.Others {
-		if p.To == "" && !p.Elsewhere {
-			alone++
+		switch {
+		case p.Unknown != "":
+			unknown.pods++
+		case p.To == "" && !p.Elsewhere:
+			lost.pods++
 		}
 	}
-	var without []string
-	if lost > 0 {
-		without = append(without, counted(lost, "gang", "gangs"))
+	var all []string
+	if lost != (who{}) {
+		all = append(all, "Without another place: "+lost.String()+".")
 	}
-	if alone > 0 {
-		without = append(without, countPods(alone))
+	if unknown != (who{}) {
+		all = append(all, "Not known is where these go: "+unknown.String()+".")
 	}
 	switch {
-	case len(without) > 0:
-		return "Without another place: " + strings.Join(without, ", ") + "."
+	case len(all) > 0:
+		return strings.Join(all, " ")
 	case len(d.Evicted) > 0:
 		return "All find other places, for which " + counted(len(d.Evicted), "pod is", "pods are") + " evicted."
 	}
 	return "All find other places, and nobody is evicted for them."
+}
+
+// who counts gangs, and pods of none.
+type who struct{ gangs, pods int }
+
+func (w who) String() string {
+	var all []string
+	if w.gangs > 0 {
+		all = append(all, counted(w.gangs, "gang", "gangs"))
+	}
+	if w.pods > 0 {
+		all = append(all, countPods(w.pods))
+	}
+	return strings.Join(all, ", ")
 }
 
 func counted(n int, one, several string) string {

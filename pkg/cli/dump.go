@@ -53,7 +53,7 @@ or in a file.`,
 				notes := simulate.Notes{Configuration: string(o.Config), Versions: versionsOf(set)}
 				waiting, err := noted(ctx, o, set, &notes)
 				if err != nil {
-					return err
+					return simulateError(err, f.config)
 				}
 				out.WriteString(commented(harmless(waiting)))
 				if err := set.Write(&out, notes); err != nil {
@@ -119,7 +119,7 @@ func versionsOf(set *simulate.Set) map[string]string {
 func noted(ctx context.Context, o ask.Options, set *simulate.Set, notes *simulate.Notes) (string, error) {
 	view, err := ask.Open(ctx, o, set)
 	if config := (*simulate.ConfigError)(nil); errors.As(err, &config) {
-		return "", usageError("%w", err)
+		return "", err
 	}
 	if err != nil {
 		return "Which gangs wait is not known: " + err.Error(), nil

@@ -134,7 +134,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	defer restore()
 	result, err := simulate.Run(ctx, options, first, then...)
 	if err != nil {
-		return simulateError(err)
+		return simulateError(err, f.config)
 	}
 	if result, err = result.Only(only); err != nil {
 		return usageError("--only %w", err)
@@ -195,12 +195,16 @@ func (f *simulateFlags) sets(ctx context.Context, cmd *cobra.Command, o *simulat
 	return first, then, nil
 }
 
-// simulateError tells mistakes in files from a simulation that failed.
-func simulateError(err error) error {
+// simulateError tells mistakes in files from a simulation that failed. The configuration is that of a file, or "" of
+// the objects.
+func simulateError(err error, configFile string) error {
 	if input := (*simulate.InputError)(nil); errors.As(err, &input) {
 		return usageError("%w", err)
 	}
 	if config := (*simulate.ConfigError)(nil); errors.As(err, &config) {
+		if configFile != "" {
+			return usageError("--config %s: %w", configFile, err)
+		}
 		return usageError("%w", err)
 	}
 	if change := (*simulate.ChangeError)(nil); errors.As(err, &change) {

@@ -192,7 +192,7 @@ func (w *watched) view(ctx context.Context, o ask.Options, set *simulate.Set, do
 	defer restore()
 	v, err := ask.Open(ctx, o, set)
 	if err != nil {
-		return simulateError(err)
+		return simulateError(err, w.flags.config)
 	}
 	defer v.Close()
 	return do(v)

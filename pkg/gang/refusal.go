@@ -30,7 +30,7 @@ type Refusal struct {
 	Plugins []string
 	// Evictable says that more room would cure it, so that an eviction may.
 	Evictable bool
-	// Never says that nobody who leaves cures it: only other nodes, another topology, or another gang do.
+	// Never says that nobody who leaves cures it: only other nodes, another topology, other limits of quotas, or another gang do.
 	Never bool
 }
 

@@ -51,6 +51,7 @@ type Refusal struct {
 	Borrowed                       []string // for OverFree: the other quotas of its parent that have more than their min
 	By                             string   // for Claimed, the gang; for NotNext, the quota that is served first
 	Words                          string   // for Broken
+	Ever                           bool     // it would be passed also if nobody else had anything; see Beyond
 }
 
 // Standing is what there is, and what of it is taken.
@@ -203,6 +204,56 @@ func (v *View) Within(a Ask) *Refusal {
 		return l.broken
 	}
 	return l.hard()
+}
+
+// Beyond is the first limit that nobody can lend which a gang would pass even if nobody else had anything of its quotas: it is
+// admitted only when the limit is raised, or it asks for less. It is nil if there is none. Of the quotas of a path one further up may be too
+// small for it although there is too little of another one now, whose pods may leave.
+func (b *Book) Beyond(a Ask) *Refusal {
+	l := &load{view: b.View(), ask: &a}
+	for _, w := range a.Need {
+		l.add(w, w.Count)
+	}
+	if l.broken != nil {
+		return nil
+	}
+	alone := *l
+	alone.view = b.alone(a.Gang, l.at)
+	first := alone.hard()
+	if first == nil {
+		return nil
+	}
+	for _, r := range l.at {
+		if b.tree.nodes[r.node].Name == first.Quota {
+			refusal := l.over(r, first.Cause) // what others have is said all the same
+			refusal.Ever = true
+			return refusal
+		}
+	}
+	return nil
+}
+
+// alone is a view of the quotas that are asked in which all have left but one gang.
+func (b *Book) alone(name string, asked []*request) *View {
+	v := b.View()
+	for _, r := range asked {
+		a := &b.accounts[r.node]
+		f := &freed{all: slices.Clone(a.used), fixed: slices.Clone(a.fixed)}
+		f.all.add(a.reserved)
+		v.freed[r.node] = f
+	}
+	if g := b.gangs[name]; g != nil {
+		for _, p := range g.parts {
+			for i := p.node; i >= 0; i = b.tree.nodes[i].parent {
+				if f := v.freed[i]; f != nil {
+					f.all.sub(p.hold)
+					f.all.sub(p.keeps)
+					f.fixed.sub(p.fixed)
+				}
+			}
+		}
+	}
+	return v
 }
 
 // load is what a gang asks for of each quota on its paths.

@@ -25,6 +25,7 @@ import (
 //	needs gang least=n       of the first members that are alike it needs so many
 //	claim gang…, unclaim     what a gang asks for is saved for it; claim-free: also of what is free in the tree
 //	admit gang… [more=n]     whether gangs that wait are admitted; of the last n members as many as may be
+//	beyond gang…             the limit of which a gang asks for more than there will ever be
 //	may gang… [policy=…] [more=n]  who may be evicted for a gang, for all but its last n members
 //	enough gang victim…      whether it is right to evict these, and enough
 //	                         both with leaving=gang: who leaves already, and counts as gone
@@ -116,6 +117,8 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		return "", nil
 	case "admit":
 		return s.admit(words, options["more"]), nil
+	case "beyond":
+		return s.beyond(words), nil
 	case "may":
 		more, _ := strconv.Atoi(options["more"])
 		return s.may(s.after(options["leaving"]), words, more, quota.Policy(options["policy"])), nil
@@ -356,6 +359,18 @@ func (s *scene) admit(names []string, optional string) string {
 			some += m
 		}
 		fmt.Fprintf(&out, "%s: %d of %d\n", name, some, len(s.gangs[name].members))
+	}
+	return out.String()
+}
+
+func (s *scene) beyond(names []string) string {
+	var out strings.Builder
+	for _, name := range names {
+		is := "none"
+		if refusal := s.book.Beyond(s.ask(name, 0)); refusal != nil {
+			is = words(refusal)
+		}
+		fmt.Fprintf(&out, "%s: %s\n", name, is)
 	}
 	return out.String()
 }

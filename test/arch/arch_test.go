@@ -59,7 +59,8 @@ var arrows = map[string][]string{
 	"pkg/gang":     {"pkg/choice"},
 	"pkg/picture":  {"pkg/evict", "pkg/offer", "pkg/plan", "pkg/topology"},
 
-	"pkg/apis/config":                          {"pkg/apis/internal/strictjson", "pkg/apis/scheduling"},
+	"pkg/apis/config":                          {"pkg/apis/document", "pkg/apis/internal/strictjson", "pkg/apis/scheduling"},
+	"pkg/apis/document":                        {},
 	"pkg/apis/internal/strictjson":             {},
 	"pkg/apis/scheduling":                      {"pkg/apis/internal/strictjson"},
 	"pkg/apis/scheduling/koordinator/v1alpha1": {"pkg/apis/scheduling"},
@@ -97,7 +98,7 @@ var arrows = map[string][]string{
 		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
-	"pkg/kube/connect": {"pkg/apis/config", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source"},
+	"pkg/kube/connect": {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source"},
 	"pkg/kube/place":   {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/preempt": {
 		"pkg/apis/config", "pkg/choice", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source",
@@ -112,7 +113,7 @@ var arrows = map[string][]string{
 		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},
-	"pkg/kube/backend":  {"pkg/apis/scheduling", "pkg/podgang"},
+	"pkg/kube/backend":  {"pkg/apis/document", "pkg/apis/scheduling", "pkg/podgang"},
 	"pkg/kube/wake":     {"pkg/gang", "pkg/topology"},
 	"pkg/kube/workload": {},
 	"pkg/localcluster":  {},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 // Held has a pod wait for Holder, inside or outside.
@@ -175,6 +177,30 @@ func nodeOf(word string) *v1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: names[2], Labels: map[string]string{"spine": names[0], "block": names[1], v1.LabelHostname: names[2]}},
 		Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
 	}
+}
+
+// Quota makes an ElasticQuota with a max, before the scheduler runs.
+func (c *Cluster) Quota(name, most string, labels map[string]any) {
+	c.t.Helper()
+	if !slices.Contains(c.Serves, convert.ElasticQuotas) {
+		c.Serves = append(c.Serves, convert.ElasticQuotas)
+	}
+	c.create(convert.ElasticQuotas, "default", map[string]any{
+		"apiVersion": convert.ElasticQuotas.GroupVersion().String(), "kind": "ElasticQuota",
+		"metadata": map[string]any{"name": name, "namespace": "default", "labels": labels},
+		"spec":     map[string]any{"max": map[string]any{"cpu": most}},
+	})
+}
+
+// EditQuota has somebody change its max.
+func (c *Cluster) EditQuota(name, most string) {
+	c.t.Helper()
+	client := c.Custom.Resource(convert.ElasticQuotas).Namespace("default")
+	is, err := client.Get(context.Background(), name, metav1.GetOptions{})
+	require.NoError(c.t, err)
+	is.Object["spec"] = map[string]any{"max": map[string]any{"cpu": most}}
+	_, err = client.Update(context.Background(), is, metav1.UpdateOptions{})
+	require.NoError(c.t, err)
 }
 
 // EditGang has somebody change a PodGroup's spec.

@@ -83,7 +83,7 @@ func New(t testing.TB, nodes string, objects ...runtime.Object) *Cluster {
 	c.Client.PrependReactor("*", "pods", c.answer)
 	c.Custom = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList", sigs.PodGroups: "PodGroupList", x.PodGroups: "PodGroupList",
-		volcano: "PodGroupList",
+		volcano: "PodGroupList", convert.ElasticQuotas: "ElasticQuotaList",
 	})
 	c.create(koordinator.ClusterNetworkTopologies, "", map[string]any{
 		"apiVersion": koordinator.GroupVersion.String(), "kind": "ClusterNetworkTopology", "metadata": map[string]any{"name": "default"},

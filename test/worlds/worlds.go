@@ -161,10 +161,23 @@ func Check(t *testing.T, worlds int, kinds []string, property func(t *rapid.T, y
 	t.Logf("%s", strings.Join(all, ", "))
 	Report(t, y["worlds"], all)
 	for _, k := range kinds {
-		if y["worlds"] >= 100 && y[k]*200 < y["worlds"] {
+		if y[k] < least(y["worlds"], worlds) {
 			t.Errorf("%d of %d worlds are %q: too few to prove anything", y[k], y["worlds"], k)
 		}
 	}
+}
+
+// least is how many of so many worlds must be of a kind, one in 200. Where fewer were drawn than are meant to be, as with -short, chance has its
+// part in that: three standard deviations fewer are enough.
+func least(drawn, meant int) int {
+	if drawn < 100 {
+		return 0
+	}
+	n := float64(drawn) / 200
+	if drawn < meant {
+		n -= 3 * math.Sqrt(n)
+	}
+	return max(0, int(math.Ceil(n)))
 }
 
 // Report adds a line to the file that WORLDS names, if it names one: go test hides what

@@ -8,8 +8,12 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/muster-scheduler/muster/pkg/apis/document"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
+
+// OneDocument refuses a configuration with a second document, which kube-scheduler's decoder does not look at.
+func OneDocument(text []byte) error { return document.One(text, "a KubeSchedulerConfiguration") }
 
 // InstallDefaults makes kube-scheduler fill in a KubeSchedulerConfiguration with
 // SetDefaults, whether it is read from a file or made without one. Call it before the

@@ -139,10 +139,13 @@ func ParseTarget(namespace string, words []string) (Target, error) {
 	return t, nil
 }
 
-// UnknownError says that what somebody asks about does not exist.
-type UnknownError struct{ Kind, Namespace, Name string }
+// UnknownError says that what somebody asks about does not exist, or why that is not known.
+type UnknownError struct{ Kind, Namespace, Name, MayExist string }
 
 func (e *UnknownError) Error() string {
+	if e.MayExist != "" {
+		return e.MayExist
+	}
 	return "there is no " + e.Kind + " " + e.Namespace + "/" + e.Name
 }
 
@@ -171,7 +174,7 @@ func (v *View) findIn(t Target) (gang.Ref, error) {
 			}
 			return gang.Ref{}, fmt.Errorf("pod %s is a member of no gang", convert.PodKey(pod))
 		}
-		return gang.Ref{}, &UnknownError{"pod", t.Namespace, t.Name}
+		return gang.Ref{}, &UnknownError{"pod", t.Namespace, t.Name, ""}
 	}
 	var found []gang.Ref
 	for _, ref := range v.cache().Gangs() {
@@ -180,7 +183,7 @@ func (v *View) findIn(t Target) (gang.Ref, error) {
 		}
 	}
 	if len(found) == 0 {
-		return gang.Ref{}, &UnknownError{"gang", t.Namespace, t.Name}
+		return gang.Ref{}, &UnknownError{"gang", t.Namespace, t.Name, v.MayExist(t.Namespace, t.Name)}
 	}
 	// Of several of one name that is meant of which members wait, or else which has most.
 	waits := func(ref gang.Ref) int { return min(1, len(v.cache().Pending(ref))) }

@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,8 @@ type Move struct {
 	To     string    `json:"to"`   // after; "" is the whole cluster, or that none is bound
 	Fits   bool      `json:"fits"`
 	Reason string    `json:"reason,omitempty"` // why not
+	// Unknown is the kind that whoever asks may not list, so that nobody knows where it fits.
+	Unknown string `json:"unknown,omitempty"`
 
 	ref gang.Ref
 	was cache.Report
@@ -72,6 +75,8 @@ type PodMove struct {
 	From   string `json:"from"`
 	To     string `json:"to,omitempty"`     // "" if there is no place
 	Reason string `json:"reason,omitempty"` // why not
+	// Unknown is the kind that whoever asks may not list, so that nobody knows where it goes.
+	Unknown string `json:"unknown,omitempty"`
 	// Elsewhere says that another scheduler places it: where is not known.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
@@ -90,6 +95,9 @@ func drained(ctx context.Context, o Options, set *simulate.Set, which func(*topo
 	}
 	defer v.Close()
 	d, err := which(v.cache().Topology().Tree)
+	if none := (*noDomainError)(nil); errors.As(err, &none) {
+		err = cmp.Or(v.unlisted("a domain "+none.name), err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +153,7 @@ func domainNamed(tree *topology.Tree, name string) (topology.ID, error) {
 	}
 	switch len(same) {
 	case 0:
-		return 0, fmt.Errorf("there is no domain and no node %s; \"topology\" lists them", name)
+		return 0, &noDomainError{name}
 	case 1:
 		return same[0], nil
 	}
@@ -154,6 +162,13 @@ func domainNamed(tree *topology.Tree, name string) (topology.ID, error) {
 		paths[i] = tree.Path(d)
 	}
 	return 0, fmt.Errorf("there are several domains %s: say one of %s", name, several(paths))
+}
+
+// noDomainError says that somebody names a domain that there is not.
+type noDomainError struct{ name string }
+
+func (e *noDomainError) Error() string {
+	return "there is no domain and no node " + e.name + "; \"topology\" lists them"
 }
 
 // leavers are the pods that leave when a domain is emptied.
@@ -268,7 +283,7 @@ func (v *View) settled(ctx context.Context, out *Drain, l *leavers, gone []strin
 		case p.State == simulate.Evicted:
 			m.Reason = "it is evicted for somebody who is more important"
 		default:
-			m.Reason = p.Message
+			m.Reason, m.Unknown = p.Message, p.Unknown
 		}
 		out.Fits = out.Fits && (m.To != "" || !ours)
 		ref := source.Of(pod)
@@ -300,7 +315,10 @@ func (v *View) arrived(ctx context.Context, m *Move) error {
 	if m.Fits = lost < 0; m.Fits {
 		return nil
 	}
-	m.Reason = m.Pods[lost].Reason
+	m.Reason, m.Unknown = m.Pods[lost].Reason, m.Pods[lost].Unknown
+	if m.Unknown != "" {
+		return nil
+	}
 	if len(v.cache().Pending(m.ref)) == 0 {
 		return nil
 	}

@@ -26,8 +26,9 @@ func (e *LayerError) Error() string {
 
 // FullError says that no domain of a layer can be emptied.
 type FullError struct {
-	Layer string
-	Why   []string // domain by domain
+	Layer   string
+	Why     []string // domain by domain
+	Unknown bool     // of one at least it is not known
 }
 
 func (e *FullError) Error() string {
@@ -35,7 +36,11 @@ func (e *FullError) Error() string {
 		return "no domain of layer " + e.Layer + " can be emptied: none has a name"
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "no domain of layer %s can be emptied, so that all that runs there runs elsewhere and nobody is evicted for it:", e.Layer)
+	can := "no domain of layer " + e.Layer + " can be emptied"
+	if e.Unknown {
+		can = "of no domain of layer " + e.Layer + " it is known that it can be emptied"
+	}
+	out.WriteString(can + ", so that all that runs there runs elsewhere and nobody is evicted for it:")
 	for i, why := range e.Why {
 		if i == mostRefusals {
 			fmt.Fprintf(&out, "\n  and %d more", len(e.Why)-i)
@@ -66,6 +71,7 @@ func Empty(ctx context.Context, o Options, set *simulate.Set, layer string) (*Dr
 		if drain.Fits {
 			return drain, nil
 		}
+		full.Unknown = full.Unknown || drain.unknown()
 		full.Why = append(full.Why, c.path+": "+drain.obstacle())
 	}
 	return nil, full
@@ -90,6 +96,9 @@ func candidates(ctx context.Context, o Options, set *simulate.Set, layer string)
 	tree := v.cache().Topology().Tree
 	number, ok := tree.LayerIndex(layer)
 	if !ok || number == 0 {
+		if err := v.unlisted("a layer " + layer); err != nil {
+			return nil, err
+		}
 		return nil, &LayerError{layer, tree.LayerNames()[1:]}
 	}
 	for d := topology.Root; int(d) < tree.Len(); d++ {
@@ -101,6 +110,12 @@ func candidates(ctx context.Context, o Options, set *simulate.Set, layer string)
 		return cmp.Or(a.pods-b.pods, topology.CompareNames(a.path, b.path))
 	})
 	return all, nil
+}
+
+// unknown says whether it is not known of somebody who leaves where it goes.
+func (d *Drain) unknown() bool {
+	return slices.ContainsFunc(d.Gangs, func(g Move) bool { return g.Unknown != "" }) ||
+		slices.ContainsFunc(d.Others, func(p PodMove) bool { return p.Unknown != "" })
 }
 
 // obstacle says why a domain is not emptied.

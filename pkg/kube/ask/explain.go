@@ -184,7 +184,7 @@ func (v *View) decided(ref gang.Ref) bool {
 		return false // it is on its way
 	}
 	// Who was refused since some node is left out for a while is tried once more when the while is over.
-	if r.Refusal.By == gang.Veto || r.Refusal.By == gang.Quota && r.Refusal.Never {
+	if r.Refusal.By == gang.Veto || r.Refusal.By == gang.Quota && !r.Refusal.Evictable {
 		return true
 	}
 	return last.refusal != nil && len(last.refusal.Avoided) == 0 && (r.Refusal.By == gang.Plan || r.Refusal.By == gang.Template)
@@ -220,7 +220,7 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		e.State = Waiting
 		return nil
 	}
-	if missed := v.unread(ref, r); missed != "" {
+	if missed := v.Unlisted(ref, r); missed != "" {
 		e.unknown(missed)
 		return nil
 	}
@@ -272,6 +272,9 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		}[r.Refusal.By]}
 	case r.Refusal.By == gang.Quota:
 		e.State, e.WaitsFor = Unschedulable, r.Refusal.Says
+		if r.Refusal.Never {
+			e.State = NeverFits
+		}
 		if group, none := v.cache().GroupOf(key); !none.Is() {
 			if words := v.Shared().QuotaCure(group); words != "" {
 				e.Cure = &Cure{Words: words}

@@ -84,3 +84,54 @@ func groupsOf(served map[string][]metav1.APIResource) metav1.APIGroupList {
 	}
 	return out
 }
+
+// TestWhoMayNot: what may not be listed is named with what follows; where nothing can be said without it, that is the
+// error, and nobody is told that the API server does not answer.
+func TestWhoMayNot(t *testing.T) {
+	served := map[string][]metav1.APIResource{
+		"v1":                              {{Name: "nodes", Kind: "Node"}},
+		"scheduling.sigs.k8s.io/v1alpha1": {{Name: "podgroups", Kind: "PodGroup"}},
+	}
+	for name, c := range map[string]struct {
+		forbidden string
+		notes     []string
+		err       string
+	}{
+		"PodGroups": {"/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", []string{"podgroups.scheduling.sigs.k8s.io may not be listed in the whole cluster, and count as if there were none"}, ""},
+		"nodes":     {"/api/v1/nodes", nil, "nodes must be readable in the whole cluster: "},
+		"discovery": {"/api", nil, "whoever asks may not read what the API server serves: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				version := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/")
+				var answer any
+				switch {
+				case r.URL.Path == c.forbidden:
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusForbidden)
+					answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "forbidden"}
+				case r.URL.Path == "/api":
+					answer = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
+				case r.URL.Path == "/apis":
+					answer = groupsOf(served)
+				case served[version] != nil:
+					answer = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version, APIResources: served[version]}
+				default:
+					answer = map[string]any{"kind": "NodeList", "apiVersion": "v1", "metadata": map[string]any{}, "items": []any{}}
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(answer)
+			}))
+			defer server.Close()
+			defer http.DefaultClient.CloseIdleConnections()
+			set, notes, err := List(t.Context(), &rest.Config{Host: server.URL, QPS: -1})
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.notes, notes)
+			require.True(t, set.Missed("podgroups.scheduling.sigs.k8s.io"))
+		})
+	}
+}

@@ -73,8 +73,9 @@ type Topology struct {
 	Unlabelled []string `json:"unlabelled,omitempty"` // nodes that lack a name at some layer
 	Problem    string   `json:"problem,omitempty"`    // with the ClusterNetworkTopology
 
-	tree  *topology.Tree
-	marks []picture.Marks
+	tree     *topology.Tree
+	marks    []picture.Marks
+	unlisted bool // there may be a ClusterNetworkTopology
 }
 
 // Branch is a domain, and what is below it. Slots are free, used by pods that run, or reserved for
@@ -104,13 +105,16 @@ func (t *Topology) Picture() string { return picture.Draw(t.tree, t.marks) }
 // Layers are the names of the layers, from the top down.
 func (t *Topology) Layers() []string { return t.tree.LayerNames() }
 
-// Cut leaves out what is below a layer, and says whether there is such a layer.
-func (t *Topology) Cut(layer string) bool {
-	if !slices.Contains(t.Layers(), layer) {
-		return false
+// Cut leaves out what is below a layer. It is an error if there is no such layer, or if nobody knows.
+func (t *Topology) Cut(layer string) error {
+	switch {
+	case slices.Contains(t.Layers(), layer):
+		t.Branch.cut(layer)
+		return nil
+	case t.unlisted:
+		return &UnlistedError{"a layer " + layer}
 	}
-	t.Branch.cut(layer)
-	return true
+	return &LayerError{layer, t.Layers()}
 }
 
 func (b *Branch) cut(layer string) {
@@ -142,7 +146,7 @@ func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 	out := &Topology{Problem: net.Problem, tree: net.Tree, For: "whole nodes"}
 	if net.Object == nil {
 		out.Problem = "there is no ClusterNetworkTopology " + "default"
-		if v.missed(topologies) {
+		if out.unlisted = v.missed(topologies); out.unlisted {
 			out.Problem += " that may be listed by whoever asks"
 		}
 	}

@@ -2,37 +2,30 @@ package ask
 
 import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
-	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
-
-// Of a kind that may not be listed nothing is known: a gang whose object seems to be missing may have one, and so may the
-// network. What would be said of it otherwise were wrong.
-
-// unread is the kind on which depends what is said of a gang, and that could not be listed; "" if there is none.
-func (v *View) unread(ref gang.Ref, r cache.Report) string {
-	if v.cache().Topology().Object == nil && r.Refusal.By == gang.Declaration && v.missed(topologies) {
-		return topologies
-	}
-	if r.Refusal.By != gang.Missing || r.PodGroup != nil || r.Min != 0 {
-		return ""
-	}
-	for i := range source.All {
-		if s := &source.All[i]; s.Space == ref.Source && s.Object != nil {
-			if name := s.Object.Resource.GroupResource().String(); v.missed(name) {
-				return name
-			}
-		}
-	}
-	return ""
-}
 
 var topologies = v1alpha1.ClusterNetworkTopologies.GroupResource().String()
 
 // unknown says of a gang that nobody knows what it waits for.
 func (e *Explanation) unknown(resource string) {
 	e.State, e.Reason = Waiting, ""
-	e.WaitsFor = "What it waits for is not known: " + resource + " may not be listed by whoever asks."
-	e.Cure = &Cure{Words: "to ask with the right to list " + resource + " in the whole cluster"}
+	e.WaitsFor = simulate.Unknown(resource)
+	e.Cure = &Cure{Words: simulate.AskAgain(resource)}
+}
+
+// unlisted says that domains above the nodes may be there which nobody sees who may not list the topology.
+func (v *View) unlisted(what string) error {
+	if v.cache().Topology().Object != nil || !v.missed(topologies) {
+		return nil
+	}
+	return &UnlistedError{what}
+}
+
+// UnlistedError says that it is not known whether there is what somebody asks about, as "a domain spine-0", since the topology
+// may not be listed.
+type UnlistedError struct{ What string }
+
+func (e *UnlistedError) Error() string {
+	return "whether there is " + e.What + " is not known: " + topologies + " may not be listed by whoever asks; what would help: " + simulate.AskAgain(topologies)
 }

@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/pkg/apis/document"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
@@ -51,6 +52,9 @@ var builtIn = map[string]string{
 // ReadConfig reads a configuration; what is not legal is an error, and so is what is not known.
 func ReadConfig(data []byte) (*Config, error) {
 	out := &Config{}
+	if err := document.One(data, "the configuration of the backends"); err != nil {
+		return nil, fmt.Errorf("backend configuration: %w", err)
+	}
 	if err := yaml.UnmarshalStrict(data, out); err != nil {
 		return nil, fmt.Errorf("backend configuration: %w", err)
 	}

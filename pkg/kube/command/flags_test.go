@@ -2,6 +2,8 @@ package command
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,4 +31,18 @@ func TestBadFlags(t *testing.T) {
 		cmd.SetErr(io.Discard)
 		require.EqualError(t, cmd.ExecuteContext(t.Context()), c.want, c.args)
 	}
+}
+
+// TestTwoConfigurations: kube-scheduler reads the first document of a configuration and never looks for another. Who wrote one
+// hears of it, before anybody is asked anything.
+func TestTwoConfigurations(t *testing.T) {
+	const one = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(one+"---\n"+one+"parallelism: 3\n"), 0o600))
+	cmd := New(Options{})
+	cmd.SetArgs([]string{"--config=" + file})
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	require.EqualError(t, cmd.ExecuteContext(t.Context()),
+		"--config="+file+": second document at line 4, kind KubeSchedulerConfiguration; legal: one document, a KubeSchedulerConfiguration")
 }

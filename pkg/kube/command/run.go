@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 
+	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/kube/pace"
 	"github.com/muster-scheduler/muster/pkg/version"
 )
@@ -62,6 +63,9 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, ma
 		return err
 	}
 	verflag.PrintAndExitIfRequested() // --version=raw, which is all of Kubernetes' own
+	if err := oneConfiguration(opts.ConfigFile); err != nil {
+		return err
+	}
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := apply(cmd, opts, gates); err != nil {
 		return err
@@ -86,6 +90,21 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, ma
 	lane.Pace(ctx, sched)
 	made(ctx, opts, cfg, sched)
 	return app.Run(ctx, cfg, sched)
+}
+
+// oneConfiguration refuses a file with a second document. What else may be wrong with it kube-scheduler says.
+func oneConfiguration(file string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil //nolint:nilerr // kube-scheduler says so itself
+	}
+	if err := config.OneDocument(text); err != nil {
+		return fmt.Errorf("--config=%s: %w", file, err)
+	}
+	return nil
 }
 
 // apply applies the flags that are about the whole process, after finding out which Kubernetes version

@@ -11,11 +11,15 @@ import (
 	"time"
 
 	authorization "k8s.io/api/authorization/v1"
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -80,6 +84,53 @@ func CheckPermissions(ctx context.Context, client kubernetes.Interface) error {
 		missing = append(missing, errors.New("apply manifests/rbac, or grant these to the scheduler's user"))
 	}
 	return errors.Join(missing...)
+}
+
+// CheckReading names what is missing of the rights without which nobody knows which gangs there are, as CheckPermissions does for
+// the scheduler. Who may not ask for rights asks for the objects themselves.
+func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynamic.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	all := []schema.GroupVersionResource{
+		v1.SchemeGroupVersion.WithResource("pods"), v1.SchemeGroupVersion.WithResource("nodes"), v1.SchemeGroupVersion.WithResource("namespaces"),
+		koordinator.ClusterNetworkTopologies,
+	}
+	for _, p := range source.Permissions() {
+		if !p.Optional && strings.Contains(p.Verbs, "list") {
+			all = append(all, schema.GroupVersionResource{Group: p.Group, Version: p.Version, Resource: p.Resource})
+		}
+	}
+	var missing []error
+	for _, r := range all {
+		for _, verb := range []string{"list", "watch"} {
+			ok, err := mayDo(ctx, client, r.Group, r.Resource, verb)
+			if apierrors.IsForbidden(err) {
+				ok, err = listed(ctx, custom, r)
+			}
+			if err != nil {
+				return fmt.Errorf("asking the API server what may be read: %w", err)
+			}
+			if !ok {
+				missing = append(missing, fmt.Errorf("permission is missing: %s %s (API group %q) in the whole cluster", verb, r.Resource, r.Group))
+			}
+		}
+	}
+	if len(missing) > 0 {
+		missing = append(missing, errors.New("without them it is not known which gangs there are: grant these to whoever asks, or ask as somebody who has them, with --as"))
+	}
+	return errors.Join(missing...)
+}
+
+// listed says whether objects may be listed, by doing so. Where they are not served nobody is refused.
+func listed(ctx context.Context, custom dynamic.Interface, r schema.GroupVersionResource) (bool, error) {
+	_, err := custom.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
+	switch {
+	case apierrors.IsForbidden(err):
+		return false, nil
+	case apierrors.IsNotFound(err):
+		return true, nil
+	}
+	return true, err
 }
 
 func mayDo(ctx context.Context, client kubernetes.Interface, group, resource, verb string) (bool, error) {

@@ -1,6 +1,7 @@
 package elasticquota
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -35,7 +36,8 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 	more, refusal := r.asked().Admit(a)
 	if r.isLater(a.Gang, refusal); refusal != nil {
 		r.pass(group, refusal.Cause != quota.NotNext)
-		why = &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}
+		said := r.orEver(a, refusal)
+		why = &Said{Sentence: Sentence(said), Text: Words(said, "gang's"), Never: said.Ever}
 		if r.save(group, a, refusal) {
 			why.Text += "; refused for so long that what is free of its quotas is kept for it"
 		}
@@ -50,6 +52,14 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 		admitted[surplus[at].Pod] = more[at] > 0
 	}
 	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !admitted[m.Pod] }), nil
+}
+
+// orEver is the refusal for a limit that is too low for a gang whoever leaves, if there is one: while it stands nothing else helps. r.mu is held.
+func (r *Room) orEver(a quota.Ask, is *quota.Refusal) *quota.Refusal {
+	if is.Cause != quota.OverMax && is.Cause != quota.OverMin {
+		return is // what is beyond a limit is above it now
+	}
+	return cmp.Or(r.asked().Beyond(a), is)
 }
 
 // dispensable are those who wait and whom a group does not need: members beyond minMember, and those of gangs that a tree can do without.
@@ -306,7 +316,10 @@ func (r *Room) Class(group *cache.Group) string {
 }
 
 // Said is what is said of a gang that is refused: one plain sentence, and the text that people and tools match on.
-type Said struct{ Sentence, Text string }
+type Said struct {
+	Sentence, Text string
+	Never          bool // it asks for more than a quota may have, whoever leaves
+}
 
 // Sentence says in one plain sentence what is short.
 func Sentence(r *quota.Refusal) string {
@@ -351,8 +364,9 @@ func (r *Room) Cure(group *cache.Group) string {
 	if len(needed) == 0 {
 		needed = group.Pending[:1]
 	}
-	if _, refusal := r.asked().Admit(r.ask(group, needed, nil)); refusal != nil {
-		return cure(refusal)
+	a := r.ask(group, needed, nil)
+	if _, refusal := r.asked().Admit(a); refusal != nil {
+		return cure(r.orEver(a, refusal))
 	}
 	return ""
 }
@@ -360,7 +374,7 @@ func (r *Room) Cure(group *cache.Group) string {
 func cure(r *quota.Refusal) string {
 	switch r.Cause {
 	case quota.OverMax:
-		if slices.ContainsFunc(r.Exceeds, func(name string) bool { return r.Request[name] > r.Limit[name] }) {
+		if r.Ever {
 			return fmt.Sprintf("a higher max of quota %s, or fewer members or smaller ones; no pod that leaves helps", r.Quota)
 		}
 		return fmt.Sprintf("pods of quota %s that leave, or a higher max", r.Quota)

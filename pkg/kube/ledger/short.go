@@ -31,7 +31,7 @@ func (p *claimPage) Short(members []fit.Demand, nodes []fwk.NodeInfo) (short []f
 		some = append(some, p.byNode[n.Node().Name]...)
 	}
 	some = append(some, p.reached...)
-	some, waits := p.whole(some)
+	some, waits := p.whole(some, p.driversOf(members))
 	short = slices.DeleteFunc(p.tooFew(members, some), func(s fit.Shortage) bool { return p.counted(s.What, members, nodes) })
 	if waits != "" {
 		short = append(short, fit.Shortage{Waits: waits})
@@ -52,9 +52,53 @@ func (p *claimPage) counted(class string, members []fit.Demand, nodes []fwk.Node
 	return false
 }
 
-// whole leaves out slices of pools of which not all slices are there, and says of which one is missing.
-func (p *claimPage) whole(some []*resourceapi.ResourceSlice) (rest []*resourceapi.ResourceSlice, waits string) {
+// driversOf says whether members may want devices of a driver: one that has some of a class that they ask for, or none at all that
+// is known of.
+func (p *claimPage) driversOf(members []fit.Demand) func(driver string) bool {
+	var classes []*resourceapi.DeviceClass
+	for _, d := range members {
+		var all []resourceapi.DeviceRequest
+		for _, c := range p.claimsOf(d.Pod) {
+			all = append(all, c.Spec.Devices.Requests...)
+		}
+		for _, r := range append(all, requestsFor(d.Pod, p.extended(d.Pod))...) {
+			names := []string{}
+			if r.Exactly != nil {
+				names = append(names, r.Exactly.DeviceClassName)
+			}
+			for _, other := range r.FirstAvailable {
+				names = append(names, other.DeviceClassName)
+			}
+			for _, name := range names {
+				if class, err := p.manager.DeviceClasses().Get(name); err == nil && !slices.Contains(classes, class) {
+					classes = append(classes, class)
+				}
+			}
+		}
+	}
+	return func(driver string) bool {
+		any, known := false, false
+		for id, pool := range p.pools {
+			if id.driver != driver {
+				continue
+			}
+			for _, s := range pool {
+				for i := range s.Spec.Devices {
+					known = true
+					any = any || slices.ContainsFunc(classes, func(c *resourceapi.DeviceClass) bool {
+						return p.match(driver, &s.Spec.Devices[i], c.Spec.Selectors)
+					})
+				}
+			}
+		}
+		return any || !known
+	}
+}
+
+// whole leaves out slices of pools of which not all slices are there, and says of which one is missing whose driver counts.
+func (p *claimPage) whole(some []*resourceapi.ResourceSlice, counts func(driver string) bool) (rest []*resourceapi.ResourceSlice, waits string) {
 	broken := map[poolID]int{} // how many slices are there
+	more := -1                 // pools than the one that is named
 	for _, s := range some {
 		id := poolOf(s)
 		if _, known := broken[id]; known {
@@ -70,14 +114,18 @@ func (p *claimPage) whole(some []*resourceapi.ResourceSlice) (rest []*resourceap
 		broken[id] = -1
 		if int64(there) < newest.Spec.Pool.ResourceSliceCount {
 			broken[id] = there
+			if !counts(id.driver) {
+				continue
+			}
+			more++
 			if says := fmt.Sprintf("pool %s of %s has %d of its %d ResourceSlices", id.pool, id.driver, there, newest.Spec.Pool.ResourceSliceCount); waits == "" || says < waits {
 				waits = says
 			}
 		}
 	}
 	rest = slices.DeleteFunc(slices.Clone(some), func(s *resourceapi.ResourceSlice) bool { return broken[poolOf(s)] >= 0 })
-	if more := len(slices.DeleteFunc(slices.Collect(maps.Values(broken)), func(n int) bool { return n < 0 })); more > 1 {
-		waits += fmt.Sprintf(", and %d more are not whole either", more-1)
+	if more > 0 {
+		waits += fmt.Sprintf(", and %d more are not whole either", more)
 	}
 	return rest, waits
 }

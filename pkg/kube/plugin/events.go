@@ -201,10 +201,10 @@ func (p *Plugin) file(a *place.Attempt, speaker *v1.Pod, why gang.Refusal) {
 	f := wake.Filing{
 		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(speaker), UID: string(speaker.UID),
 		Created: p.Cache.Order(speaker).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
-		Kinds: a.OneOfEach(speaker), Never: why.Never, Template: why.By == gang.Template || why.By == gang.Veto,
+		Kinds: a.OneOfEach(speaker), Never: why.Never || ofQuotas(why), Template: why.By == gang.Template || why.By == gang.Veto,
 	}
 	switch {
-	case why.By == gang.Quota && why.Never: // what it waits for shows on no node, and is its own
+	case ofQuotas(why): // what it waits for shows on no node, and is its own
 		f.Class = "quota of " + a.Group.Key.ID()
 	case why.By == gang.Veto: // it may know gangs apart that ask for the same
 		f.Class = "check of " + a.Group.Key.ID()
@@ -221,6 +221,9 @@ func (p *Plugin) file(a *place.Attempt, speaker *v1.Pod, why gang.Refusal) {
 	}
 	p.try(try)
 }
+
+// ofQuotas says whether a gang waits for its quotas alone: these say when it is to be tried again, and no place that becomes free helps.
+func ofQuotas(why gang.Refusal) bool { return why.By == gang.Quota && !why.Evictable }
 
 // follows says whether a member need not hear of anything: another gang is tried for its own.
 func (p *Plugin) follows(pod *v1.Pod) bool {

@@ -196,7 +196,7 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (some *place.At
 	case why == nil:
 		return a.For(members), nil
 	}
-	c = &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text}, attempt: a, overQuota: true}
+	c = &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a, overQuota: true}
 	if p.quotas.Helps(a.Group) {
 		if needed := a.Group.Needed(); len(needed) > 0 { // others leave for them alone; the quotas were not asked for more
 			a = a.For(needed)
@@ -210,7 +210,7 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (some *place.At
 	return nil, c
 }
 
-// byQuota is who refused an attempt whose quotas have too little.
+// byQuota is who refused an attempt whose quotas have too little. Whether anybody is evicted for it, or leaves by himself, is not the same.
 func (c *cycle) byQuota() gang.Refusal {
-	return gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Evictable: c.mayHelp, Never: !c.mayHelp}
+	return gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Evictable: c.mayHelp, Never: c.said.Never}
 }

@@ -213,6 +213,9 @@ func without(cfg *schedulerconfig.KubeSchedulerConfiguration) *schedulerconfig.K
 
 // decode reads a configuration as kube-scheduler does, with our arguments by profile.
 func decode(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, []config.Args, error) {
+	if err := config.OneDocument(data); err != nil {
+		return nil, nil, err
+	}
 	object, kind, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
 	if err != nil {
 		return nil, nil, err

@@ -80,6 +80,7 @@ func TestLook(t *testing.T) {
 		"an illegal field":    {edit: written("defaultTimeout: 90s", "parallelism: -3\n"), wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "parallelism", "-3"}},
 		"no YAML":             {edit: "profiles: [", wait: time.Minute, want: []string{"Warning ConfigurationRefused: "}},
 		"another kind":        {edit: "apiVersion: v1\nkind: Pod\n", wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "Pod"}},
+		"a second document":   {edit: written("defaultTimeout: 90s", "") + "---\n" + usual, wait: time.Minute, want: []string{"Warning ConfigurationRefused: ", "second document at line 9, kind KubeSchedulerConfiguration"}},
 		"what needs a restart": {
 			edit: written("defaultTimeout: 1m, controllerWorkers: 4", "parallelism: 3\n"), wait: time.Minute,
 			want: []string{"Warning ConfigurationNeedsRestart: ", "must be started again for parallelism, controllerWorkers (muster-scheduler)"},

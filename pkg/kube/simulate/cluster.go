@@ -32,6 +32,7 @@ type cluster struct {
 	owned  map[identity]*owned // by workload
 	from   map[string]Position // where objects were read, as events name these
 	held   []held              // what waits for pods
+	missed func(string) bool   // whether objects of a kind, such as pods, could not be listed
 }
 
 // epoch is when a cluster begins whose objects do not say.
@@ -344,6 +345,9 @@ func (c *cluster) class(name string) (*schedulingv1.PriorityClass, error) {
 		if class.Name == name {
 			return class, nil
 		}
+	}
+	if kind := priorityClasses.GroupResource().String(); c.missed(kind) {
+		return nil, fmt.Errorf("the value of PriorityClass %s is not known: %s may not be listed by whoever asks", name, kind)
 	}
 	return nil, errors.New("no PriorityClass with name " + name + " was found")
 }

@@ -29,6 +29,9 @@ func readConfig(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, error
 			return nil, err
 		}
 	}
+	if err := config.OneDocument(data); err != nil {
+		return nil, &ConfigError{err}
+	}
 	obj, gvk, err := scheme.Codecs.UniversalDecoder().Decode(data, nil, nil)
 	if err != nil {
 		return nil, &ConfigError{err}

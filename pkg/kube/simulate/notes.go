@@ -52,8 +52,3 @@ func (n noted) more() string {
 	}
 	return fmt.Sprintf(", and %d more", n.times-1)
 }
-
-// Unread is what is said of a kind that could not be listed.
-func Unread(resource string) string {
-	return resource + " may not be listed, and count as if there were none"
-}

@@ -44,6 +44,9 @@ func (r *Result) Only(o Only) (*Result, error) {
 		is := func(namespace, name string) bool { return o.gang == [2]string{namespace, name} }
 		out.keep(func(g Gang) bool { return is(g.Namespace, g.Name) }, func(p Pod) bool { return is(p.Namespace, p.gang) })
 		if len(out.Gangs) == 0 && len(out.Pods) == 0 {
+			if why := mayExist(r.undeclared, o.gang[0], o.gang[1]); why != "" {
+				return nil, fmt.Errorf("gang=%s/%s: %s", o.gang[0], o.gang[1], why)
+			}
 			return nil, fmt.Errorf("gang=%s/%s: there is no such gang", o.gang[0], o.gang[1])
 		}
 		names := map[string]bool{"PodGroup " + strings.Join(o.gang[:], "/"): true}

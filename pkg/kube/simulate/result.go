@@ -43,6 +43,8 @@ type Result struct {
 	Summary Summary `json:"-"`
 	// Topology is the condition of the ClusterNetworkTopology, if it has one.
 	Topology *metav1.Condition `json:"-"`
+
+	undeclared []string // kinds of objects that declare gangs and could not be listed
 }
 
 // State is how far a pod or a gang is.
@@ -70,6 +72,9 @@ type Pod struct {
 	NominatedNode string `json:"nominatedNode"`
 	State         State  `json:"state"`
 	Message       string `json:"message"`
+	// Unknown is the kind, such as podgroups.scheduling.sigs.k8s.io, that whoever asks may not list, so that nobody knows what
+	// the pod waits for.
+	Unknown string `json:"unknown,omitempty"`
 	// Devices are those that the pod got of DeviceShare, such as "gpu 0,1 rdma 0", and those of its claims, by pool, such as
 	// "x0/gpu-0,gpu-1".
 	Devices string `json:"devices,omitempty"`
@@ -101,6 +106,7 @@ type Gang struct {
 	// Position is the gang's place in the queue, as its PodGroup would be told.
 	Position int32  `json:"position,omitempty"`
 	Message  string `json:"message"`
+	Unknown  string `json:"unknown,omitempty"` // as a pod's
 	// Eviction says why the gang has evicted where it has; if more than once, the last time.
 	Eviction *status.Explanation `json:"eviction,omitempty"`
 	// Status is what stands in the PodGroup, if there is one.
@@ -133,6 +139,7 @@ func (s *simulation) result() *Result {
 	for _, ref := range s.shared.Cache.Gangs() {
 		if report, ok := s.shared.Cache.Report(ref); ok {
 			g := toldOf(ref, report, positions[ref])
+			s.doubt(&g, ref, report)
 			g.Eviction = s.recorder.eviction(ref)
 			r.Gangs = append(r.Gangs, g)
 		}
@@ -147,6 +154,7 @@ func (s *simulation) result() *Result {
 	}
 	r.Quotas = s.shared.Quotas()
 	r.Topology = s.topologyCondition()
+	r.undeclared = s.undeclared()
 	r.Events = s.recorder.all()
 	r.Warnings = s.cluster.warnings(r.Events)
 	// Whoever has the name of a pod that was evicted came after it.
@@ -181,6 +189,9 @@ func (s *simulation) pod(pod *v1.Pod) Pod {
 	}
 	if p.Node == "" {
 		p.State, p.NominatedNode, p.Message = Pending, pod.Status.NominatedNodeName, status.Clip(s.why(pod))
+		if p.Unknown = s.doubted(pod); p.Unknown != "" {
+			p.Message = unknown(p.Unknown)
+		}
 	}
 	return p
 }

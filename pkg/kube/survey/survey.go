@@ -84,6 +84,8 @@ const lookAgain = 50 * time.Millisecond
 func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // one list of each kind, and a question for each: there is nothing to hold back
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -94,6 +96,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 	}
 	if _, err := client.Discovery().ServerVersion(); err != nil {
 		return nil, fmt.Errorf("the API server does not answer: %w", err)
+	}
+	if err := connect.CheckReading(ctx, client, custom); err != nil {
+		return nil, err
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	fill, err := connect.WorkloadRefs(ctx, custom, connect.Served(client.Discovery()))

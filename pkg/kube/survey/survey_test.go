@@ -1,11 +1,17 @@
 package survey
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	authorization "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
@@ -98,4 +105,54 @@ func TestReport(t *testing.T) {
 		}
 	}
 	require.Empty(t, report(c, served, "other").Gangs)
+}
+
+// TestWithoutRights: who may not read what must be read hears at once which right is missing, also where nobody may ask for
+// rights: then what must be listed is. Nobody waits for a list that never comes.
+func TestWithoutRights(t *testing.T) {
+	for name, c := range map[string]struct {
+		mayAsk bool
+		says   []string
+	}{
+		"who may ask for rights": {true, []string{
+			`permission is missing: list pods (API group "") in the whole cluster`, `permission is missing: watch pods (API group "") in the whole cluster`,
+			"grant these to whoever asks, or ask as somebody who has them, with --as",
+		}},
+		"who may not": {false, []string{`permission is missing: list pods (API group "") in the whole cluster`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				forbid := func() {
+					w.WriteHeader(http.StatusForbidden)
+					_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "forbidden"})
+				}
+				review := authorization.SelfSubjectAccessReview{}
+				switch {
+				case r.URL.Path == "/version":
+					_, _ = w.Write([]byte(`{"major": "1", "minor": "37"}`))
+				case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") && c.mayAsk && json.NewDecoder(r.Body).Decode(&review) == nil:
+					review.Kind, review.APIVersion = "SelfSubjectAccessReview", "authorization.k8s.io/v1"
+					review.Status.Allowed = review.Spec.ResourceAttributes.Resource != "pods"
+					w.WriteHeader(http.StatusCreated)
+					_ = json.NewEncoder(w).Encode(review)
+				case strings.HasSuffix(r.URL.Path, "/nodes"), strings.HasSuffix(r.URL.Path, "/namespaces"):
+					_, _ = w.Write([]byte(`{"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}`))
+				case strings.Count(r.URL.Path, "/") == 3 && strings.HasPrefix(r.URL.Path, "/apis/"): // what a group serves
+					http.NotFound(w, r)
+				default:
+					forbid()
+				}
+			}))
+			defer server.Close()
+			defer server.CloseClientConnections()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_, err := Run(ctx, &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, Options{})
+			for _, says := range c.says {
+				require.ErrorContains(t, err, says)
+			}
+			require.NotContains(t, err.Error(), "nodes")
+		})
+	}
 }

@@ -15,6 +15,8 @@ import (
 func TestRefused(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "backends.yaml")
 	require.NoError(t, os.WriteFile(bad, []byte("backends: [{name: koordinator, gangMode: strict}]\n"), 0o600))
+	two := filepath.Join(t.TempDir(), "two.yaml")
+	require.NoError(t, os.WriteFile(two, []byte("default: muster\n---\nnodeTier: 1\n"), 0o600))
 	for name, c := range map[string]struct {
 		args []string
 		says []string
@@ -26,6 +28,7 @@ func TestRefused(t *testing.T) {
 		"no such port":    {[]string{"--enable-source=podgang", "--webhook-port=-1"}, []string{"--webhook-port=-1 is not legal; legal: 1 to 65535, or 0 for none"}},
 		"a high port":     {[]string{"--enable-source=podgang", "--webhook-port=65536"}, []string{"--webhook-port=65536 is not legal"}},
 		"bad backends":    {[]string{"--enable-source=podgang", "--backend-config=" + bad}, []string{"--backend-config=" + bad, "gangMode"}},
+		"two documents":   {[]string{"--enable-source=podgang", "--backend-config=" + two}, []string{"--backend-config=" + two, "backend configuration: second document at line 3, without a kind; legal: one document, the configuration of the backends"}},
 		"no backends":     {[]string{"--enable-source=podgang", "--backend-config=nowhere"}, []string{"--backend-config", "nowhere"}},
 		"an argument":     {[]string{"podgang"}, []string{"unknown command"}},
 		"an unknown flag": {[]string{"--sources=podgang"}, []string{"unknown flag: --sources"}},

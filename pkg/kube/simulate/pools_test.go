@@ -1,0 +1,35 @@
+package simulate
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPoolsOfOthers: a pool of which not all slices are there is named to gangs that may want devices of it, and not to those
+// whose class its driver has nothing of.
+func TestPoolsOfOthers(t *testing.T) {
+	const folder, pool = "../../../test/scenarios/simulate/", "pool x0 of gpu.example.com has 1 of its 2 ResourceSlices"
+	in, err := os.ReadFile(folder + "devices-pool-half-seen/in.yaml")
+	require.NoError(t, err)
+	for selector, named := range map[string]bool{
+		"":                                    true,
+		`device.driver == "gpu.example.com"`:  true,
+		`device.driver == "nic.example.com"`:  false,
+		`device.attributes["x"].y == "other"`: false,
+	} {
+		spec := "spec: {}"
+		if selector != "" {
+			spec = "spec: {selectors: [{cel: {expression: '" + selector + "'}}]}"
+		}
+		set := load(t, strings.Replace(string(in), "spec: {}", spec, 1))
+		classes, err := os.ReadFile(folder + "priorities.yaml")
+		require.NoError(t, err)
+		require.NoError(t, set.Add("priorities.yaml", classes))
+		r, err := Run(t.Context(), Options{}, set)
+		require.NoError(t, err)
+		require.Equal(t, named, strings.Contains(r.Gangs[0].Message, pool), "%s: %s", selector, r.Gangs[0].Message)
+	}
+}
