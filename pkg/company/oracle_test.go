@@ -131,6 +131,33 @@ func TestMostStart(t *testing.T) {
 	})
 }
 
+// TestMostStartAmongAlike is TestMostStart for more domains than anybody could want, most of them alike.
+func TestMostStartAmongAlike(t *testing.T) {
+	worlds.Check(t, 1500, []string{"decided", "all the same"}, func(t *rapid.T, y worlds.Tally) {
+		w := world{members: offer.Slots(1 + worlds.Even(t, 4, "members"))}
+		sizes := []offer.Slots{0, 2, 3, 4, 5, 7}[worlds.Even(t, 4, "from"):]
+		for i := range 5 + worlds.Even(t, 4, "domains") {
+			free := sizes[worlds.Even(t, 3, "free")]
+			if w.holes = append(w.holes, Hole{free, free}); free >= w.members {
+				w.may = append(w.may, i)
+			}
+		}
+		for range 1 + worlds.Even(t, 3, "others") {
+			w.others = append(w.others, offer.Slots(worlds.Even(t, 8, "other"))) // nobody is no trouble either
+		}
+		want := w.may
+		if len(w.may) > 0 && someStart(w) {
+			want = best(w.holes, w.may, w.members, w.others)
+		}
+		got := mostStart(w.holes, w.may, w.members, w.others)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v: %v, tried one by one: %v", w, got, want)
+		}
+		y.Count("decided", len(got) < len(w.may))
+		y.Count("all the same", len(got) == len(w.may))
+	})
+}
+
 // TestBestOf: of those with which most start the ones remain in which fewest could be for whom there is no room. What is
 // returned is some of what may be, in the same order, in whatever order domains stand; and who never fits decides
 // nothing.
@@ -184,6 +211,14 @@ func hindered(w world, i int) (all int) {
 // TestNobodyIsKeptOut: no hole is broken so that four do not fit into it any more and five others start.
 func TestNobodyIsKeptOut(t *testing.T) {
 	require.Equal(t, []int{0}, Best([]Hole{{2, 2}, {5, 5}}, []int{0, 1}, 2, []offer.Slots{4, 2, 3}))
+}
+
+// TestAlikeAndLarger: where there are more domains alike than anybody could want, the larger ones behind them count all the same: with one of
+// them taken the other is there for four.
+func TestAlikeAndLarger(t *testing.T) {
+	holes := []Hole{{3, 3}, {3, 3}, {3, 3}, {3, 3}, {3, 3}, {4, 4}, {4, 4}}
+	may := []int{0, 1, 2, 3, 4, 5, 6}
+	require.Equal(t, may, Best(holes, may, 1, []offer.Slots{1, 4}))
 }
 
 // TestBounded: a search that cannot be finished ends, always in the same way, and what it finds

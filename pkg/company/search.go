@@ -72,8 +72,8 @@ func newSearch(holes []Hole, others []offer.Slots) *search {
 // few leaves out domains that are like so many others that nobody would come to them.
 func (s *search) few() {
 	kept := s.free[:0]
-	for i, n := range s.free {
-		if like := i - len(s.others) - 1; like < 0 || s.free[like] != n {
+	for _, n := range s.free {
+		if like := len(kept) - len(s.others) - 1; like < 0 || kept[like] != n {
 			kept = append(kept, n)
 		}
 	}

@@ -78,7 +78,8 @@ func (s *branches[P]) units(whole map[int]bool) (units [][]int) {
 			continue // it makes no room
 		}
 		var unit []int
-		for _, i := range s.groups[g].unit(g-1, func(i int) bool { return whole[i+1] && len(s.members[i+1]) > 0 }) {
+		leave := func(i int) bool { return whole[i+1] && len(s.members[i+1]) > 0 }
+		for _, i := range s.groups[g].unit(g-1, leave, s.mayBreak) {
 			unit = append(unit, i+1)
 		}
 		if key := fmt.Sprint(unit); !known[key] {
@@ -95,6 +96,9 @@ func (s *branches[P]) units(whole map[int]bool) (units [][]int) {
 	return units
 }
 
+// mayBreak says whether a gang has more members here than it can spare: others leave only because of some that do.
+func (s *branches[P]) mayBreak(i int) bool { return len(s.members[i+1]) > s.gangs[i].Spare }
+
 // stay says whether there is a cheaper set than the best in which some units stay that leave
 // whole in it, and takes it. One unit may also leave in part.
 func (s *branches[P]) stay(units [][]int) bool {
@@ -107,7 +111,7 @@ func (s *branches[P]) stay(units [][]int) bool {
 	}
 	for _, f := range s.groups[1:] {
 		for _, i := range f.leave(func(i int) bool {
-			return s.best.whole[i+1] && len(s.members[i+1]) > 0 && !slices.Contains(stay, i+1)
+			return s.best.whole[i+1] && s.mayBreak(i) && !slices.Contains(stay, i+1)
 		}) {
 			b.whole[i+1] = true
 		}

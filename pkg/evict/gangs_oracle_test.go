@@ -604,7 +604,7 @@ func TestChooseAmongGangs(t *testing.T) {
 }
 
 // checkUse: no victim, and no gang that leaves whole, is evicted for nothing.
-func (w gangWorld) checkUse(t *rapid.T, gone []evict.Pick, fits func([]evict.Pick) bool) {
+func (w gangWorld) checkUse(t rapid.TB, gone []evict.Pick, fits func([]evict.Pick) bool) {
 	try := func(stays func(evict.Pick) bool) {
 		less := slices.DeleteFunc(slices.Clone(gone), stays)
 		if _, legal := w.costOf(less); legal && len(less) < len(gone) && fits(less) {
@@ -800,6 +800,29 @@ func TestGangStaysInPart(t *testing.T) {
 		if n := w.leavers(e.Victims); n[0] > 1 {
 			t.Errorf("%v leave after %d branches, %d of the first gang", e.Victims, most, n[0])
 		}
+	}
+}
+
+// TestWhoIsOnlyTakenAlong: when the search gives up, a whole group leaves. One of its gangs could spare all that it has
+// here, and leaves only since the group would miss it beside two others. If one of these stays, none of the three must leave whole.
+func TestWhoIsOnlyTakenAlong(t *testing.T) {
+	w := gangWorld{world: world{unit: 1, hosts: make([]host, 2)}, gangs: make([]evict.Gang, 5), elsewhere: make([]evict.Cost, 5), away: make([][]evict.Budget, 5)}
+	w.Tree, w.Want, w.Min, w.Bound = topology.Build(nil, []topology.Node{{Name: "n1"}, {Name: "n2"}}), 8, 8, make([]offer.Slots, 2)
+	for g := range w.gangs {
+		w.gangs[g] = evict.Gang{Group: 1, Above: []choice.Level{{Name: "root", Least: 2}}, Whole: true, Cost: evict.Cost{Violations: 2, Pods: 2, Highest: 1, Sum: 2}}
+		w.elsewhere[g] = evict.Cost{Violations: 1, Pods: 1, Highest: 1, Sum: 1}
+	}
+	w.gangs[1].Spare, w.gangs[4].Above = 1, nil
+	w.elsewhere[2], w.elsewhere[4] = evict.Cost{}, w.gangs[4].Cost
+	for _, v := range []struct{ node, size, gang int }{{0, 2, 2}, {0, 2, 3}, {0, 1, 4}, {1, 1, 0}, {1, 1, 3}, {1, 3, 1}} {
+		h := &w.hosts[v.node]
+		h.victims = append(h.victims, evict.Victim{Name: fmt.Sprint("v", v.node, len(h.victims)), Gang: v.gang, Priority: 1, Violates: true})
+		h.size = append(h.size, v.size)
+	}
+	fits := func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) }
+	for most := 1; most <= fewBranches; most++ {
+		e, _ := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, most)
+		w.checkUse(t, e.Victims, fits)
 	}
 }
 

@@ -30,7 +30,7 @@ func Apart(gangs []Gang, leave []bool) (parts [][]int) {
 			if !leave[i] || !f.some && len(own) > 0 {
 				continue
 			}
-			part := f.unit(i, func(i int) bool { return leave[i] })
+			part := f.unit(i, func(i int) bool { return leave[i] }, func(int) bool { return true })
 			own = slices.DeleteFunc(own, func(other []int) bool {
 				if !meet(part, other) {
 					return false
@@ -136,8 +136,9 @@ func (f *family) down(breaks func(int) bool) (down map[string]bool, holds bool) 
 }
 
 // unit lists, of those who leave, who stays if a gang does, so that nobody who stays misses
-// anybody: those who would take it along, or all below a level, the lowest that will do, or all.
-func (f *family) unit(gang int, leave func(int) bool) []int {
+// anybody: those who would take it along, or all below a level, the lowest that will do, or all. Of those who
+// leave some break whoever stays.
+func (f *family) unit(gang int, leave, breaks func(int) bool) []int {
 	var all []int
 	for _, i := range f.of {
 		if leave(i) {
@@ -149,7 +150,7 @@ func (f *family) unit(gang int, leave func(int) bool) []int {
 	}
 	may := func(some func(int) bool) []int {
 		unit := f.with(all, some)
-		left := f.leave(func(i int) bool { return leave(i) && !slices.Contains(unit, i) })
+		left := f.leave(func(i int) bool { return leave(i) && breaks(i) && !slices.Contains(unit, i) })
 		if meet(unit, left) {
 			return nil
 		}

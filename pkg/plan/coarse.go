@@ -220,7 +220,6 @@ func (s *Search) worthBy(d topology.ID, n, each offer.Slots) *Search {
 	if s.worth == nil {
 		w := &Search{World: s.World, Request: s.Request, ground: s.ground, steps: offer.Multiples(nil).Steps(s.tree.Depth() + 1)}
 		w.columns, w.digits, w.width, w.perDomain = c.columns, c.digits, c.width, true
-		w.Want = unlimited
 		w.size = make([]offer.Slots, s.tree.Len())
 		s.worth = w
 	}
@@ -229,6 +228,7 @@ func (s *Search) worthBy(d topology.ID, n, each offer.Slots) *Search {
 		return w
 	}
 	w.of, w.each = d, each
+	w.Want = n // more beyond a number than there are members says no more
 	w.forFiner()
 	for block := range s.below(d, c.lowest()) {
 		beyond := offer.Slots(0)
@@ -248,9 +248,6 @@ func (s *Search) worthBy(d topology.ID, n, each offer.Slots) *Search {
 	w.budget = &budget
 	return w
 }
-
-// unlimited is more than nodes take together.
-const unlimited = 1 << 50
 
 // promising leaves out domains that touch more than another one.
 func (s *Search) promising(domains []topology.ID, n offer.Slots) (out []topology.ID) {
