@@ -172,6 +172,18 @@ func nodes(s place.Shortage) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
+// bare is a reason that no plain words are known of: without who says so, and without what to do about expressions in general. What
+// it is about stands in front, and why at the end: of a long one the middle is left out.
+func bare(reason string) string {
+	const most = 160
+	reason = strings.TrimPrefix(reason, "node(s) ")
+	if _, says, ok := strings.Cut(reason, " filter plugin: "); ok && strings.HasPrefix(reason, "running ") {
+		reason = says
+	}
+	reason, _, _ = strings.Cut(reason, ". consider using CEL")
+	return squeeze(reason, most)
+}
+
 // lackWords is a Filter's reason in plain words, of one node and of several.
 func lackWords(reason string) [2]string {
 	if what, ok := strings.CutPrefix(reason, "Insufficient "); ok {
@@ -195,6 +207,6 @@ func lackWords(reason string) [2]string {
 			return known.says
 		}
 	}
-	reason = clipped(strings.TrimPrefix(reason, "node(s) "))
+	reason = bare(reason)
 	return [2]string{"says: " + reason, "say: " + reason}
 }

@@ -37,6 +37,14 @@ func TestSentence(t *testing.T) {
 			"Needs 2 in one BlockLayer domain; none has room for a single member (2 nodes say: didn't have free devices).",
 			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"node(s) didn't have free devices": 2}},
 		},
+		{ // which class it is stands in front
+			"Needs 2 in one BlockLayer domain; none has room for a single member (1 node says: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory).",
+			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{`running "DynamicResources" filter plugin: class gpu.nvidia.com: selector #0 on device gpu.example.com/x0/gpu-0: CEL runtime error: no such key: memory. consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields`: 1}},
+		},
+		{ // of what is too long the middle is left out
+			"Needs 2 in one BlockLayer domain; none has room for a single member (1 node says: class " + strings.Repeat("a", 98) + " ... " + strings.Repeat("b", 51) + ").",
+			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"class " + strings.Repeat("a", 100) + strings.Repeat("b", 200): 1}},
+		},
 		{"Needs 2 in one BlockLayer domain; no node is in one.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
 			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3.",
