@@ -21,8 +21,15 @@ var perPair = plan.NewCharge(func(bound, n offer.Slots) int64 { return int64(n*(
 
 // strangePriorities are as far apart as can be, or share nothing but themselves.
 var strangePriorities = [][]int32{
-	{math.MinInt32, math.MaxInt32}, {math.MinInt32, -1, 0, 1, math.MaxInt32}, {math.MaxInt32}, {math.MinInt32},
-	{-2_000_000_000, 7, 2_000_000_000}, {0, 1 << 16, 1 << 30}, {-3, -2, -1}, {0}, {math.MaxInt32 - 1, math.MaxInt32},
+	{math.MinInt32, math.MaxInt32},
+	{math.MinInt32, -1, 0, 1, math.MaxInt32},
+	{math.MaxInt32},
+	{math.MinInt32},
+	{-2_000_000_000, 7, 2_000_000_000},
+	{0, 1 << 16, 1 << 30},
+	{-3, -2, -1},
+	{0},
+	{math.MaxInt32 - 1, math.MaxInt32},
 }
 
 // drawStrange draws shapes that drawSharedWorld never does: priorities at both ends, victims that free nothing or as much as
