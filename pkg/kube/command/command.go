@@ -5,6 +5,8 @@ package command
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/runtime"
@@ -43,7 +45,18 @@ type Options struct {
 // Main runs the command with the process's arguments and returns its exit code.
 func Main(o Options) int {
 	runtime.Must(saveNominations())
+	saveMemory()
 	return cli.Run(New(o))
+}
+
+// garbage is how much may lie about beside what is used, in percent, where GOGC does not say it. At Go's 100 the peak on 8,192 nodes was 1.12 of
+// stock kube-scheduler's, which has less to keep: see docs/performance.md.
+const garbage = 90
+
+func saveMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 }
 
 // saveNominations leaves out, unless --feature-gates says otherwise, that every member's
