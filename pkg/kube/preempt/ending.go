@@ -16,8 +16,8 @@ import (
 
 // A gang that comes to its end goes pod by pod. Who waits for its nodes is tried at each of them, and as soon as somebody's eviction makes up for
 // the rest he would be evicted, though the rest is free a moment later. So nobody is evicted in that moment, if fewer need
-// leave after it. That is a wait and no more: nothing is kept free, and the gang is tried at each pod that goes, and once it has waited long
-// enough.
+// leave after it. Nobody who came later takes the places meanwhile that the gang would have got: they are kept for it until it is tried again, at
+// each pod that goes, and once it has waited long enough.
 
 // mostPatient is how long a group waits at the most, however many gangs end one after the other. Whoever did not wait for
 // as long may do so again.
@@ -55,6 +55,8 @@ func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solu
 	if len(found.gone) == 0 || !p.fewerSoon(ctx, a, found) || !p.patient.may(a.Group.Key, p.Clock.Now()) {
 		return false
 	}
+	own, _ := a.Split(found.Places)
+	p.Cache.Handle(gang.Saved{Group: a.Group.Key, Places: own, For: 2 * cache.EndsWithin})
 	p.tryAgain(ctx, a.Group.Key, speaker)
 	return true
 }

@@ -113,3 +113,24 @@ func TestTriesForAnEnd(t *testing.T) {
 	require.Empty(t, c.Evicted())
 	require.LessOrEqual(t, tries, int64(goes+time.Since(began)/time.Second+3))
 }
+
+// TestOvertaken: who came later and needs less does not take the room of who waits for an end.
+func TestOvertaken(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
+	var end []*v1.Pod
+	for i := range 2 {
+		end = append(end, testcluster.A(fmt.Sprint("end-", i), 100, "8", fmt.Sprint("n", i)))
+	}
+	c.Gang("end", 2, end...)
+	c.Pod(testcluster.A("low", 10, "8", "n2"))
+	c.Run()
+	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
+	c.WaitSaid(1, "PodGroup/g Warning Unschedulable")
+	later, never := testcluster.A("later", 100, "8", ""), v1.PreemptNever
+	later.Spec.PreemptionPolicy = &never
+	c.Pod(later)
+	c.WaitSaid(1, "Pod/later Warning FailedScheduling")
+	c.Remove("end-0")
+	c.Within(6*time.Second, func() bool { return c.Where("g-0", "g-1") == "g-0=n0 g-1=n2" })
+	require.Equal(t, "g-0=n0 g-1=n2", c.Where("g-0", "g-1"), c.Describe())
+}
