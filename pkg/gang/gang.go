@@ -163,10 +163,12 @@ type (
 		Refusal Refusal
 	}
 	// Saved: these places are free, and are saved for the starving group whose turn it is
-	// until there are enough.
+	// until there are enough. With For set they are kept for so long for a group whose turn it is not: it waits for
+	// others to go, and is tried again until then.
 	Saved struct {
 		Group  Ref
 		Places []Place
+		For    time.Duration
 	}
 	// Dropped: the group's plan cannot be carried out, since Node refused a member. With
 	// Learned set, what is known now makes the next plan another one: no node is avoided, and
@@ -352,6 +354,7 @@ type group struct {
 	since time.Time         // when it was first refused; zero once it has a plan
 	saved map[string]string // pod -> node, as in a plan, but not enough of them
 	grown time.Time         // when there were last more of them
+	until time.Time         // when they are given back if the group is not the one whose turn it is; zero if it is
 	// vain is how many times places were saved and did not help.
 	vain int
 }

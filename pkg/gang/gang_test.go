@@ -463,6 +463,27 @@ func TestPlacesAreSavedForAStarvingGroup(t *testing.T) {
 	require.Contains(t, s.after(time.Second), "wake ns/b-0", "and twice that")
 }
 
+// TestPlacesAreSavedForAMoment: for a group whose turn it is not, for as long as it says; it may say so again. A plan ends that.
+func TestPlacesAreSavedForAMoment(t *testing.T) {
+	s := newStory(t)
+	s.do(declared("ns/a", 2), seen("ns/a-0", 0, ""), seen("ns/a-1", 0, ""))
+	save := gang.Saved{Group: ref("ns/a"), Places: []gang.Place{{Pod: "ns/a-0", Node: "n0"}, {Pod: "ns/a-1", Node: "n1"}}, For: 2 * time.Second}
+	s.do(save)
+	require.Equal(t, []string{"ns/a-1"}, s.book.PlacesOn("n1"))
+	s.after(time.Second)
+	s.do(save)
+	s.after(time.Second)
+	require.True(t, s.book.AnyPlaces())
+	before := s.freed
+	s.after(time.Second)
+	require.False(t, s.book.AnyPlaces())
+	require.Equal(t, before+1, s.freed, "others hear of it")
+	s.do(save)
+	s.do(planned("ns/a", "ns/a-0@n2", "ns/a-1@n3"))
+	require.Empty(t, s.book.PlacesOn("n0"), "a plan takes the place of what is saved")
+	s.after(time.Minute)
+}
+
 // TestPlacesAreSavedForOneInANamespace: whoever has many groups keeps no more from others than
 // whoever has one.
 func TestPlacesAreSavedForOneInANamespace(t *testing.T) {

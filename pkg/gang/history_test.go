@@ -292,10 +292,14 @@ func TestHistories(t *testing.T) {
 					return
 				}
 				w.apply(t, gang.Refused{Group: g.Key, Refusal: gang.Refusal{By: gang.Plan, Words: "test"}})
-				if g.Starving {
+				save := gang.Saved{Group: g.Key, Places: []gang.Place{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}}
+				if !g.Starving && rapid.Bool().Draw(t, "for a moment") {
+					played["save for a moment"]++
+					save.For = time.Second
+				} else if g.Starving {
 					played["save"]++
-					w.apply(t, gang.Saved{Group: g.Key, Places: []gang.Place{{Pod: p.Pod, Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "n"))}}})
 				}
+				w.apply(t, save)
 			}),
 			"confirm": act("confirm", func(t *rapid.T) {
 				if p := w.draw(t, func(p *truth) bool { return p.Node == "" }); p != nil {

@@ -198,7 +198,7 @@ func (b *Book) unplanned(key Ref, ready bool) (out []Effect) {
 	if g == nil {
 		return nil
 	}
-	*g = group{refusal: g.refusal, retry: g.retry, failures: g.failures, avoid: g.avoid, since: g.since, saved: g.saved, grown: g.grown, vain: g.vain}
+	*g = group{refusal: g.refusal, retry: g.retry, failures: g.failures, avoid: g.avoid, since: g.since, saved: g.saved, grown: g.grown, until: g.until, vain: g.vain}
 	if !ready {
 		out = b.fed(key, g)
 	}

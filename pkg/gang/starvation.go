@@ -13,12 +13,20 @@ import (
 // for one group at a time, the first by priority, then creation: a tenant keeps no more from
 // the others than one group's places. When saved places have not grown for as long as Starve
 // they are given back, and the group waits for twice as long until its next turn.
+//
+// Besides, places are saved for a moment, and out of turn, for a group for which nobody is evicted yet (Saved.For).
 
 // saved keeps places for the group whose turn it is.
 func (b *Book) saved(ev Saved, now time.Time) []Effect {
-	g := b.groups[ev.Group]
-	if g == nil || b.savers[ev.Group.Namespace] != ev.Group || len(g.plan) > 0 {
+	if !b.isKey(ev.Group) || b.Saves(ev.Group) == (ev.For > 0) {
 		return nil
+	}
+	g := b.group(ev.Group)
+	if len(g.plan) > 0 {
+		return nil
+	}
+	if ev.For > 0 {
+		g.until = now.Add(ev.For)
 	}
 	before := maps.Clone(g.saved)
 	b.unsaveAll(g)
@@ -72,7 +80,7 @@ func (b *Book) giveBack(key Ref, g *group) (out []Effect) {
 		out = []Effect{{Verb: Freed}}
 	}
 	b.unsaveAll(g)
-	g.grown, g.saved = time.Time{}, nil
+	g.grown, g.until, g.saved = time.Time{}, time.Time{}, nil
 	if b.savers[key.Namespace] == key {
 		delete(b.savers, key.Namespace)
 	}
@@ -103,7 +111,7 @@ func (b *Book) feed(now time.Time) (out []Effect) {
 	next := b.mostStarved(now)
 	for _, namespace := range slices.Sorted(maps.Keys(next)) {
 		key := next[namespace].key
-		b.savers[namespace], b.groups[key].grown = key, now
+		b.savers[namespace], b.groups[key].grown, b.groups[key].until = key, now, time.Time{}
 		out = append(out, Effect{Verb: Wake, Pod: b.representative(key).Pod})
 	}
 	return out

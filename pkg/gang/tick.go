@@ -15,6 +15,9 @@ func (b *Book) tick(now time.Time) (out []Effect) {
 			out = append(out, b.expire(key, now)...)
 			continue
 		}
+		if passed(g.until, now) {
+			out = append(out, b.giveBack(key, g)...)
+		}
 		again := g.tryAgain(now) && (len(g.plan) == 0 || b.lacks(key))
 		if passed(g.retry, now) {
 			g.retry, again = time.Time{}, true
@@ -53,7 +56,7 @@ func (b *Book) groupsWhere(is func(*group) bool) (keys []Ref) {
 
 // due says whether a tick has something to do for the group.
 func (g *group) due(now time.Time) bool {
-	if passed(g.deadline, now) || passed(g.retry, now) {
+	if passed(g.deadline, now) || passed(g.retry, now) || passed(g.until, now) {
 		return true
 	}
 	for _, a := range g.avoid {

@@ -56,8 +56,10 @@ func (c *Cache) setDone(pod *v1.Pod) {
 	c.mu.Lock()
 	r := c.record(ref)
 	key := convert.PodKey(pod)
+	if was := r.done[key]; was == nil || was.UID != pod.UID { // else it is one that is listed again, or that somebody has changed
+		c.loses(r, pod)
+	}
 	r.done[key] = pod
-	c.loses(r, pod)
 	var effects []gang.Effect
 	if r.Object == nil && r.declared == nil || r.declared != nil && r.declared.Counts {
 		effects = c.redeclare(r)

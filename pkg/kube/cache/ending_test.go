@@ -60,3 +60,31 @@ func TestEnding(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoHasFinishedEndsOnce: a member that finished long ago is changed, and listed once more: nobody follows it for that.
+func TestWhoHasFinishedEndsOnce(t *testing.T) {
+	c, _, _ := open(t)
+	c.setObject(ref("a"), podGroup("1"), source.More{})
+	c.setPod(member("p1", func(p *v1.Pod) { p.Spec.NodeName = "n" }))
+	done := func(name string, uid types.UID) *v1.Pod {
+		return member(name, func(p *v1.Pod) { p.UID, p.Spec.NodeName, p.Status.Phase = uid, "n", v1.PodSucceeded })
+	}
+	c.setDone(done("p0", "first"))
+	require.NotEmpty(t, c.Ending(nil))
+	c.Clock.(*clocktesting.FakeClock).Step(time.Hour)
+	c.setDone(done("p0", "first"))
+	require.Empty(t, c.Ending(nil))
+	c.setDone(done("p0", "second")) // made again meanwhile
+	require.NotEmpty(t, c.Ending(nil))
+}
+
+// TestLabelsAreNoEnd: a member gets another gang's label. It has not gone, and none of those that it leaves follows.
+func TestLabelsAreNoEnd(t *testing.T) {
+	c, _, _ := open(t)
+	c.setObject(ref("a"), podGroup("1"), source.More{})
+	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
+	c.setPod(member("p0", running))
+	c.setPod(member("p1", running))
+	c.setPod(member("p0", running, func(p *v1.Pod) { p.Labels = nil }))
+	require.Empty(t, c.Ending(nil))
+}

@@ -173,7 +173,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	moved := false
 	if was := c.Pod(key); was != nil && source.Of(was) != ref {
 		moved = was.UID == pod.UID
-		c.dropPod(was) // its labels name another gang now, or none
+		c.takeOut(was, !moved) // its labels name another gang now, or none
 		if ref.IsZero() && pod.Spec.NodeName == "" && c.Free != nil {
 			c.Free(pod)
 		}
@@ -362,7 +362,10 @@ func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
 }
 
 // dropPod notes that a pod is gone.
-func (c *Cache) dropPod(pod *v1.Pod) {
+func (c *Cache) dropPod(pod *v1.Pod) { c.takeOut(pod, true) }
+
+// takeOut takes a pod out of its gang, since it is gone, or else belongs to it no longer.
+func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	c.Nominate(pod, "")
 	ref, key := source.Of(pod), convert.PodKey(pod)
 	if ref.IsZero() {
@@ -372,7 +375,9 @@ func (c *Cache) dropPod(pod *v1.Pod) {
 	c.mu.Lock()
 	r := c.record(ref)
 	if p := r.Pods[key]; p != nil && p.UID == pod.UID {
-		c.loses(r, p)
+		if gone {
+			c.loses(r, p)
+		}
 		delete(r.Pods, key)
 		delete(r.others, p.UID)
 		delete(c.found, key)

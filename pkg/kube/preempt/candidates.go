@@ -37,7 +37,7 @@ type candidates struct {
 	any   bool
 	late  bool // somebody would take longer than that to leave, and stays therefore
 
-	more func() bool // whether there is time to look into one more domain, only to tell about it
+	patience func() (more func() bool) // whether there is time to look into one more domain, only to tell about it
 
 	limits map[string][]budget // by namespace
 }

@@ -17,9 +17,9 @@ import (
 type solution struct {
 	place.Outcome
 	gone   []*v1.Pod
-	cost   evict.Cost    // of their leaving
-	why    *evict.Choice // nil if there were too many ways to compare
-	awaits []*v1.Pod     // who leaves already: quotas have enough when they have gone
+	cost   evict.Cost          // of their leaving
+	why    func() evict.Choice // which takes a while, so it is asked only of who evicts; nil if there were too many ways to compare
+	awaits []*v1.Pod           // who leaves already: quotas have enough when they have gone
 }
 
 // before says whether a solution costs less than another one.
@@ -50,7 +50,7 @@ func (p *Preemptor) chooseAmong(ctx context.Context, c *candidates) (*solution, 
 	if !c.any {
 		return nil, c.noHelp() // as the cluster is, it was tried already
 	}
-	c.more = p.patience()
+	c.patience = p.patience
 	var e *solution
 	var exact bool
 	if !a.Dependent() && a.Alike() {
@@ -71,7 +71,7 @@ func (p *Preemptor) chooseAmong(ctx context.Context, c *candidates) (*solution, 
 
 // comparing looks into several domains at a time: each asks about its own nodes.
 func (c *candidates) comparing(ctx context.Context) evict.Comparing {
-	return evict.Comparing{More: c.more, Each: func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }}
+	return evict.Comparing{More: c.patience(), Each: func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }}
 }
 
 // chooseLike looks for the first eviction for members that need the same. If there is none, exact
@@ -84,8 +84,9 @@ func (c *candidates) chooseLike(ctx context.Context) (e *solution, exact bool) {
 	}
 	e = &solution{Outcome: place.Outcome{Places: c.Assign(found.Plan)}, gone: c.victims(found.Victims), cost: found.Cost}
 	if len(e.gone) > 0 {
-		choice := evict.ConsiderAmongGangs(c.World, r, raw, c.gangs, found, c.comparing(ctx))
-		e.why = &choice
+		e.why = func() evict.Choice {
+			return evict.ConsiderAmongGangs(c.World, r, raw, c.gangs, found, c.comparing(ctx))
+		}
 	}
 	return e, true
 }
@@ -123,8 +124,9 @@ func (c *candidates) chooseExactly(ctx context.Context) (e *solution, exact bool
 	}
 	e.Places = c.AssignJob(found.Plan, classes)
 	if len(e.gone) > 0 {
-		choice := evict.ConsiderJobAmongGangs(w, job, nodes, c.gangs, found, c.comparing(ctx))
-		e.why = &choice
+		e.why = func() evict.Choice {
+			return evict.ConsiderJobAmongGangs(w, job, nodes, c.gangs, found, c.comparing(ctx))
+		}
 	}
 	return e, true
 }

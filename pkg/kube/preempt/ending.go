@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,8 +16,8 @@ import (
 
 // A gang that comes to its end goes pod by pod. Who waits for its nodes is tried at each of them, and as soon as somebody's eviction makes up for
 // the rest he would be evicted, though the rest is free a moment later. So nobody is evicted in that moment, if fewer need
-// leave after it. That is a wait and no more: nothing is kept free, and the gang is tried at each pod that goes, and once it has waited long
-// enough.
+// leave after it. Nobody who came later takes the places meanwhile that the gang would have got: they are kept for it until it is tried again, at
+// each pod that goes, and once it has waited long enough.
 
 // mostPatient is how long a group waits at the most, however many gangs end one after the other. Whoever did not wait for
 // as long may do so again.
@@ -54,23 +55,57 @@ func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solu
 	if len(found.gone) == 0 || !p.fewerSoon(ctx, a, found) || !p.patient.may(a.Group.Key, p.Clock.Now()) {
 		return false
 	}
+	own, _ := a.Split(found.Places)
+	p.Cache.Handle(gang.Saved{Group: a.Group.Key, Places: own, For: 2 * cache.EndsWithin})
+	p.tryAgain(ctx, a.Group.Key, speaker)
+	return true
+}
+
+// again is who speaks for groups that are to be tried once more in a moment. However often one is refused until then, that is one try.
+type again struct {
+	mu sync.Mutex
+	of map[gang.Ref]*v1.Pod
+}
+
+// set notes who is to be tried for a group, and says whether nobody was to be before.
+func (w *again) set(group gang.Ref, speaker *v1.Pod) (first bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil {
+		w.of = map[gang.Ref]*v1.Pod{}
+	}
+	first = w.of[group] == nil
+	w.of[group] = speaker
+	return first
+}
+
+// take returns who is to be tried for a group, and forgets it.
+func (w *again) take(group gang.Ref) (speaker *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	speaker = w.of[group]
+	delete(w.of, group)
+	return speaker
+}
+
+// tryAgain has a group tried once more in a moment. If it is being tried just then, the queue sees to it that it is tried after that.
+func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, speaker *v1.Pod) {
+	if !p.again.set(group, speaker) {
+		return
+	}
 	go func() {
 		select {
 		case <-p.Clock.After(cache.EndsWithin):
-			p.Profile.Activate(klog.FromContext(ctx), map[string]*v1.Pod{convert.PodKey(speaker): speaker})
+			pod := p.again.take(group)
+			p.Profile.Activate(klog.FromContext(ctx), map[string]*v1.Pod{convert.PodKey(pod): pod})
 		case <-p.Ended:
 		}
 	}()
-	return true
 }
 
 // fewerSoon says whether an eviction costs less once those have gone who are about to.
 func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) bool {
-	var own []gang.Ref
-	for _, g := range a.Group.Gangs {
-		own = append(own, g.Ref)
-	}
-	ending := p.Cache.Ending(own)
+	ending := p.Cache.Ending(a.Group.Whole())
 	if len(ending) == 0 {
 		return false
 	}

@@ -34,7 +34,7 @@ func (p *Preemptor) patience() (more func() bool) {
 func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) {
 	why := withoutComparing(a, e.Places)
 	if e.why != nil {
-		why = explanation(a.Net.Tree, *e.why)
+		why = explanation(a.Net.Tree, e.why())
 	}
 	text := why.String()
 	klog.FromContext(ctx).V(2).Info("Evicting for a gang", "group", a.Group.Key.String(), "why", text)

@@ -92,6 +92,7 @@ type Preemptor struct {
 	vain     vain
 	held     held
 	patient  patient
+	again    again
 	searched atomic.Int64 // nodes on which victims were looked for
 }
 

@@ -245,7 +245,7 @@ func TestCover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := candidatesOf(t, test.there, test.gangs, test.lack)
-			e := &solution{gone: c.some(test.room), why: &evict.Choice{}}
+			e := &solution{gone: c.some(test.room), why: func() evict.Choice { return evict.Choice{} }}
 			e.cost = c.party(e.gone, nil).cost
 			got := c.cover(e)
 			require.Equal(t, test.room, namesOf(e.gone))
