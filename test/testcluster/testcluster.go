@@ -33,6 +33,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
@@ -59,6 +60,8 @@ type Cluster struct {
 	Plugins frameworkruntime.Registry
 	// Serves are resources of other projects that are served, too.
 	Serves []schema.GroupVersionResource
+	// Clock is the plugin's; nil is the real one.
+	Clock clock.WithTicker
 
 	t       testing.TB
 	mu      sync.Mutex
@@ -137,7 +140,9 @@ func (c *Cluster) Run() *Cluster {
 	informers := scheduler.NewInformerFactory(c.Client, 0, nil)
 	registry := frameworkruntime.Registry{"Holder": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return holder{}, nil }}
 	require.NoError(c.t, registry.Merge(c.Plugins))
-	ours := family.Factories(family.Options{Options: plugin.Options{Connect: connect.Given(c.Custom, c.Serves...), Settle: 10 * time.Millisecond}})
+	ours := family.Factories(family.Options{Options: plugin.Options{
+		Connect: connect.Given(c.Custom, c.Serves...), Settle: 10 * time.Millisecond, Clock: c.Clock,
+	}})
 	for _, name := range []string{plugin.GateName, deviceshare.Name, elasticquota.Name} {
 		registry[name] = ours[name]
 	}

@@ -7,14 +7,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
+// stopped is a clock of which the timers run, but it is always the same time.
+type stopped struct {
+	clock.RealClock
+	now time.Time
+}
+
+func (s stopped) Now() time.Time { return s.now }
+
 // ends is a cluster on which a gang of two runs that is as important as g, of which nobody may leave for that, and one pod that may. It
 // loses its first member.
-func ends(t *testing.T) *testcluster.Cluster {
+func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
+	c.Clock = by
 	var end []*v1.Pod
 	for i := range 2 {
 		end = append(end, testcluster.A(fmt.Sprint("end-", i), 100, "8", fmt.Sprint("n", i)))
@@ -33,7 +43,7 @@ func ends(t *testing.T) *testcluster.Cluster {
 // TestNobodyLeavesForAnEnd: of a gang that ends the first pod has gone, and with somebody's eviction that would be enough. The second one follows:
 // nobody is evicted.
 func TestNobodyLeavesForAnEnd(t *testing.T) {
-	c := ends(t)
+	c := ends(t, stopped{now: time.Now()}) // however long it takes until the second one goes
 	c.Remove("end-1")
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
 	require.Empty(t, c.Evicted())
@@ -41,7 +51,7 @@ func TestNobodyLeavesForAnEnd(t *testing.T) {
 
 // TestNoEnd: nobody follows. It is waited for a moment, and no longer.
 func TestNoEnd(t *testing.T) {
-	c := ends(t)
+	c := ends(t, nil)
 	c.Wait("low", c.Evicted)
 	c.Wait("g-0=n0 g-1=n2", func() string { return c.Where("g-0", "g-1") })
 }
@@ -86,34 +96,6 @@ func TestOwnSubGroupsAreNoEnd(t *testing.T) {
 	require.Empty(t, c.Said("a gang is ending"))
 }
 
-// TestTriesForAnEnd: a gang ends slowly, and who waits for it is tried at each pod that goes, and once a second besides: not once more for each time
-// that it was tried before.
-func TestTriesForAnEnd(t *testing.T) {
-	const goes, every = 25, 100 * time.Millisecond
-	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
-	var end []*v1.Pod
-	for i := range goes + 10 {
-		end = append(end, testcluster.A(fmt.Sprint("end-", i), 100, "200m", fmt.Sprint("n", 1+i/18)))
-	}
-	c.Gang("end", len(end), end...)
-	c.Pod(testcluster.A("high", 100, "8", "n0"))
-	c.Pod(testcluster.A("low", 10, "8", "n3"))
-	c.Run()
-	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
-	c.WaitSaid(1, "PodGroup/g Warning Unschedulable")
-	c.Remove("end-0")
-	c.Remove("high")
-	c.WaitSaid(1, "a gang is ending")
-	before, began := c.Plugin.Preemptor.Searched(), time.Now()
-	for i := range goes {
-		time.Sleep(every)
-		c.Remove(fmt.Sprint("end-", 1+i))
-	}
-	tries := (c.Plugin.Preemptor.Searched() - before) / 4 // nodes
-	require.Empty(t, c.Evicted())
-	require.LessOrEqual(t, tries, int64(goes+time.Since(began)/time.Second+3))
-}
-
 // TestOvertaken: who came later and needs less does not take the room of who waits for an end.
 func TestOvertaken(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
@@ -131,6 +113,5 @@ func TestOvertaken(t *testing.T) {
 	c.Pod(later)
 	c.WaitSaid(1, "Pod/later Warning FailedScheduling")
 	c.Remove("end-0")
-	c.Within(6*time.Second, func() bool { return c.Where("g-0", "g-1") == "g-0=n0 g-1=n2" })
-	require.Equal(t, "g-0=n0 g-1=n2", c.Where("g-0", "g-1"), c.Describe())
+	c.Wait("g-0=n0 g-1=n2", func() string { return c.Where("g-0", "g-1") })
 }
