@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -20,8 +21,8 @@ type stopped struct {
 
 func (s stopped) Now() time.Time { return s.now }
 
-// ends is a cluster on which a gang of two runs that is as important as g, of which nobody may leave for that, and one pod that may. It
-// loses its first member.
+// ends is a cluster on which a gang of two has run, of which nobody may leave for g, and one pod that may. It has lost its first
+// member, which the cache has heard of, and then g has come.
 func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	c.Clock = by
@@ -32,11 +33,11 @@ func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
 	c.Run()
-	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
-	c.WaitSaid(1, "PodGroup/g Warning Unschedulable")
-	require.Empty(t, c.Evicted())
+	left := func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(end[0])); return fmt.Sprint(len(pods)) }
+	c.Wait("2", left)
 	c.Remove("end-0")
-	c.WaitSaid(1, "a gang is ending")
+	c.Wait("1", left)
+	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
 	return c
 }
 
@@ -44,6 +45,7 @@ func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 // nobody is evicted.
 func TestNobodyLeavesForAnEnd(t *testing.T) {
 	c := ends(t, stopped{now: time.Now()}) // however long it takes until the second one goes
+	c.WaitSaid(1, "a gang is ending")
 	c.Remove("end-1")
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
 	require.Empty(t, c.Evicted())
