@@ -14,28 +14,37 @@ import (
 
 // TestNeverWithinQuota: a gang that asks for more than a quota on its path may have at all, whoever leaves, never fits, and says
 // which quota that is. Pods of the quota that come and go do not have it tried again; a higher max does, and so does the gang
-// itself.
+// itself. One that fits when others have ended is only refused.
 func TestNeverWithinQuota(t *testing.T) {
 	inner, below := map[string]any{scheduling.LabelQuotaIsParent: "true"}, map[string]any{scheduling.LabelQuotaParent: "p"}
 	for name, test := range map[string]struct {
 		maxA, maxP string
+		runs       int // of quota a, with 8 CPU each
 		says       string
 		then       func(c *testcluster.Cluster)
 	}{
 		"its own max": {
-			"16", "96", "NeverFits: Quota a may have 16 cpu, has 0 cpu, and 24 cpu more are needed.",
+			"16", "96", 0, "NeverFits: Quota a may have 16 cpu, has 0 cpu, and 24 cpu more are needed.",
 			func(c *testcluster.Cluster) { c.EditQuota("a", "24") },
 		},
 		"that of a parent": {
-			"96", "16", "NeverFits: Quota p may have 16 cpu, has 0 cpu, and 24 cpu more are needed.",
+			"96", "16", 0, "NeverFits: Quota p may have 16 cpu, has 0 cpu, and 24 cpu more are needed.",
 			func(c *testcluster.Cluster) { c.EditQuota("p", "24") },
 		},
+		"that of a parent, while others have too much of its own": {
+			"32", "16", 2, "NeverFits: Quota p may have 16 cpu, has 16 cpu, and 24 cpu more are needed.",
+			func(c *testcluster.Cluster) { c.EditQuota("a", "96"); c.EditQuota("p", "40") },
+		},
 		"until the gang is smaller": {
-			"16", "96", "NeverFits: Quota a may have 16 cpu, has 0 cpu, and 24 cpu more are needed.",
+			"16", "96", 0, "NeverFits: Quota a may have 16 cpu, has 0 cpu, and 24 cpu more are needed.",
 			func(c *testcluster.Cluster) {
 				c.Remove("g-2")
 				c.EditGang("g", func(spec map[string]any) { spec["minMember"] = int64(2) })
 			},
+		},
+		"others only": {
+			"32", "96", 2, "Unschedulable: Quota a may have 32 cpu, has 16 cpu, and 24 cpu more are needed.",
+			func(c *testcluster.Cluster) { c.Remove("runs-0") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +52,13 @@ func TestNeverWithinQuota(t *testing.T) {
 			c := testcluster.New(t, t12)
 			c.Quota("p", test.maxP, inner)
 			c.Quota("a", test.maxA, below)
+			for i := range test.runs {
+				pod := testcluster.A(fmt.Sprint("runs-", i), 1000, "8", fmt.Sprint("node-", i))
+				metav1.SetMetaDataLabel(&pod.ObjectMeta, scheduling.LabelQuotaName, "a")
+				c.Pod(pod)
+			}
 			c.Run()
+			c.Wait(fmt.Sprintf("p/a: %d", 8*test.runs), func() string { return counted(c, "a") }) // before that more fits
 			pods := testcluster.Pending(3, 1000, "8")
 			for _, p := range pods {
 				metav1.SetMetaDataLabel(&p.ObjectMeta, scheduling.LabelQuotaName, "a")
@@ -53,6 +68,11 @@ func TestNeverWithinQuota(t *testing.T) {
 				sentence, _, _ := strings.Cut(saysGang(t, c, "g"), " Insufficient quotas")
 				return sentence
 			})
+			if !strings.HasPrefix(test.says, "NeverFits") { // others of its quota that come and go are what it waits for
+				test.then(c)
+				c.Wait("3", func() string { return fmt.Sprint(strings.Count(c.Where("g-0", "g-1", "g-2"), "=")) })
+				return
+			}
 			cycles := func() int { return len(c.Said("FailedScheduling")) }
 			before := cycles()
 			for i := range 5 {
@@ -67,4 +87,18 @@ func TestNeverWithinQuota(t *testing.T) {
 			c.Wait("true", func() string { return fmt.Sprint(strings.Count(c.Where("g-0", "g-1"), "=") == 2) })
 		})
 	}
+}
+
+// counted is where a quota stands, and how much CPU its pods have.
+func counted(c *testcluster.Cluster, name string) string {
+	for _, q := range c.Plugin.Quotas() {
+		if q.Name == name {
+			used := q.Used["cpu"]
+			if used == "" {
+				used = "0"
+			}
+			return q.Parent + "/" + name + ": " + used
+		}
+	}
+	return "not known"
 }
