@@ -87,6 +87,9 @@ func parse(args []string) (o options, err error) {
 	if o.virtual < 0 {
 		return o, fmt.Errorf("-virtual %d: want a number of seeds, 0 or more", o.virtual)
 	}
+	if written := o.json + o.svg + o.page + o.events + o.check; o.virtual > 0 && written != "" {
+		return o, fmt.Errorf("-virtual prints a table and plays to no scheduler: -json, -svg, -page, -events and -check do not go with it")
+	}
 	if o.during <= 0 {
 		return o, fmt.Errorf("-for %v: want more than 0", o.during)
 	}
@@ -144,7 +147,7 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	if o.virtual > 0 {
-		printVirtual(traces)
+		printVirtual(out, traces)
 		return nil
 	}
 	results, err := playAll(ctx, o, traces)

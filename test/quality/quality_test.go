@@ -128,6 +128,23 @@ func TestVirtual(t *testing.T) {
 	}
 }
 
+// TestDifference: a mean, how far it is from another one, pair by pair, and the standard error of that.
+func TestDifference(t *testing.T) {
+	of := func(seconds ...float64) (all []Result) {
+		for _, s := range seconds {
+			all = append(all, Result{Columns: Columns{Makespan: s}})
+		}
+		return all
+	}
+	c := column{of: func(r Result) float64 { return r.Makespan }}
+	require.Equal(t, "2.00", difference(c, of(1, 3), of(1, 3)))
+	require.Equal(t, "4.00 (+2.00 ± 0.71)", difference(c, of(2, 6), of(1, 3)), "1 and 3 more: a deviation of 1, of two")
+	var out bytes.Buffer
+	printVirtual(&out, []Trace{Generate(Kinds[0], 1, Unequal, 5*time.Second)})
+	require.Contains(t, out.String(), "**steady**\n\n| | muster | lowest priority first |")
+	require.NotContains(t, out.String(), written)
+}
+
 func TestLeast(t *testing.T) {
 	free := map[Node]int{{Spine: "s", Leaf: "a"}: 3, {Spine: "s", Leaf: "b"}: 2, {Spine: "t", Leaf: "c"}: 4}
 	for size, want := range map[int][2]int{1: {1, 1}, 4: {1, 1}, 5: {1, 2}, 6: {2, 2}, 9: {2, 3}} {
@@ -254,6 +271,8 @@ func TestParse(t *testing.T) {
 		_, err = parse([]string{flag})
 		require.ErrorContains(t, err, why)
 	}
+	_, err = parse([]string{"-virtual=3", "-check=muster"})
+	require.ErrorContains(t, err, "do not go with it")
 }
 
 // TestDue: what is due at one time is done in the order in which it was said.

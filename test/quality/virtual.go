@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
@@ -257,34 +258,34 @@ func (v *virtual) victims(w plan.World, g *Gang, ceiling int) (nodes []evict.Raw
 
 // printVirtual compares policies: means of all traces of a kind, and by how much a policy differs from the first one, trace by trace,
 // with the standard error of that.
-func printVirtual(traces []Trace) {
+func printVirtual(out io.Writer, traces []Trace) {
 	for _, kind := range kindsOf(traces) {
-		fmt.Printf("**%s**\n\n| |", kind)
+		fmt.Fprintf(out, "**%s**\n\n| |", kind)
 		by := make([][]Result, len(policies))
 		for i, p := range policies {
-			fmt.Printf(" %s |", p.name)
+			fmt.Fprintf(out, " %s |", p.name)
 			for _, t := range traces {
 				if t.Kind == kind {
 					by[i] = append(by[i], Result{Trace: kind, Seed: t.Seed, Columns: playVirtual(p, t)})
 				}
 			}
 		}
-		fmt.Print("\n|---|")
+		fmt.Fprint(out, "\n|---|")
 		for range policies {
-			fmt.Print("--:|")
+			fmt.Fprint(out, "--:|")
 		}
-		fmt.Println()
+		fmt.Fprintln(out)
 		for _, c := range columns {
 			if c.name == written {
 				continue
 			}
-			fmt.Printf("| %s |", c.name)
+			fmt.Fprintf(out, "| %s |", c.name)
 			for _, of := range by {
-				fmt.Printf(" %s |", difference(c, of, by[0]))
+				fmt.Fprintf(out, " %s |", difference(c, of, by[0]))
 			}
-			fmt.Println()
+			fmt.Fprintln(out)
 		}
-		fmt.Println()
+		fmt.Fprintln(out)
 	}
 }
 

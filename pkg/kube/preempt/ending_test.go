@@ -21,15 +21,20 @@ type stopped struct {
 
 func (s stopped) Now() time.Time { return s.now }
 
+// running are members of a gang, each with a node of its own.
+func running(name string, n int) (pods []*v1.Pod) {
+	for i := range n {
+		pods = append(pods, testcluster.A(fmt.Sprint(name, "-", i), 100, "8", fmt.Sprint("n", i)))
+	}
+	return pods
+}
+
 // ends is a cluster on which a gang of two has run, of which nobody may leave for g, and one pod that may. It has lost its first
 // member, which the cache has heard of, and then g has come.
 func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
 	c.Clock = by
-	var end []*v1.Pod
-	for i := range 2 {
-		end = append(end, testcluster.A(fmt.Sprint("end-", i), 100, "8", fmt.Sprint("n", i)))
-	}
+	end := running("end", 2)
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
 	c.Run()
@@ -61,10 +66,7 @@ func TestNoEnd(t *testing.T) {
 // TestASpareOneIsNoEnd: a gang that has lost one, and needs no more than are left, does not end: nobody waits for that.
 func TestASpareOneIsNoEnd(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
-	var runs []*v1.Pod
-	for i := range 3 {
-		runs = append(runs, testcluster.A(fmt.Sprint("runs-", i), 100, "8", fmt.Sprint("n", i)))
-	}
+	runs := running("runs", 3)
 	c.Gang("runs", 2, runs...)
 	c.Pod(testcluster.A("low", 10, "8", "n3"))
 	c.Run()
@@ -101,10 +103,7 @@ func TestOwnSubGroupsAreNoEnd(t *testing.T) {
 // TestOvertaken: who came later and needs less does not take the room of who waits for an end.
 func TestOvertaken(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8")
-	var end []*v1.Pod
-	for i := range 2 {
-		end = append(end, testcluster.A(fmt.Sprint("end-", i), 100, "8", fmt.Sprint("n", i)))
-	}
+	end := running("end", 2)
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
 	c.Run()
