@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,16 +82,16 @@ func TestKilledWithExtendedResources(t *testing.T) {
 func TestExtendedClaimIsNotDeleted(t *testing.T) {
 	for _, gang := range []string{"g", ""} {
 		t.Run("gang "+gang, func(t *testing.T) {
-			refused := 0
+			var refused atomic.Int32 // members are bound side by side
 			s := openExtended(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
-				if isStatusOfClaim(action) && refused == 0 || action.GetVerb() == "update" && action.GetSubresource() == "" && action.GetResource().Resource == "resourceclaims" && refused == 1 {
-					refused++
+				if isStatusOfClaim(action) && refused.CompareAndSwap(0, 1) ||
+					action.GetVerb() == "update" && action.GetSubresource() == "" && action.GetResource().Resource == "resourceclaims" && refused.CompareAndSwap(1, 2) {
 					return nil, unavailableNow
 				}
 				return ask()
 			}}, gpuNode("n0", 2, 8), gangOf("g", 2), asking("p-0", gang), asking("p-1", gang))
 			require.NoError(t, s.Settle(s.ctx, nil))
-			require.Equal(t, 2, refused)
+			require.EqualValues(t, 2, refused.Load())
 			require.Equal(t, "p-0=n0 p-1=n0, 2 of 2 claims allocated", s.has())
 		})
 	}
