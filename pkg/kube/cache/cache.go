@@ -79,7 +79,8 @@ type Cache struct {
 	open  atomic.Bool  // everything was seen once, and this process leads
 	asked atomic.Int64 // when Resuming was first asked before that, in Unix nanoseconds
 
-	rivals rivals
+	rivals  rivals
+	unheard unheard
 
 	mu        sync.RWMutex
 	book      *gang.Book

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -29,8 +30,21 @@ func TestEnding(t *testing.T) {
 			c.setDone(member("p0", succeeded))
 			c.dropPod(member("p0", running)) // as TestWhoFinishes
 		}, want: p1},
-		"its own":    {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, but: []gang.Ref{ref("a")}},
-		"one waited": {happens: func(c *Cache) { c.dropPod(member("p2")) }},
+		"the scheduler has heard of it": {happens: func(c *Cache) { c.Gone(member("p0", running)) }, want: p1},
+		"heard of twice": {happens: func(c *Cache) {
+			c.Gone(member("p0", running))
+			c.Gone(member("p0", running))
+			c.dropPod(member("p0", running))
+		}, want: p1},
+		"all have gone": {happens: func(c *Cache) {
+			c.Gone(member("p0", running))
+			c.Gone(member("p1", running))
+			c.dropPod(member("p0", running))
+		}},
+		"the scheduler has heard of one that waited": {happens: func(c *Cache) { c.Gone(member("p2")) }},
+		"one was not bound after all":                {happens: func(c *Cache) { c.Gone(member("p2", running)) }},
+		"its own":                                    {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, but: []gang.Ref{ref("a")}},
+		"one waited":                                 {happens: func(c *Cache) { c.dropPod(member("p2")) }},
 		"a spare one": {happens: func(c *Cache) {
 			c.setPod(member("p3", running))
 			c.dropPod(member("p0", running))
@@ -87,4 +101,17 @@ func TestLabelsAreNoEnd(t *testing.T) {
 	c.setPod(member("p1", running))
 	c.setPod(member("p0", running, func(p *v1.Pod) { p.Labels = nil }))
 	require.Empty(t, c.Ending(nil))
+}
+
+// TestOfALossNobodyHeard: what the scheduler has said has gone is forgotten, also if this cache never hears of it.
+func TestOfALossNobodyHeard(t *testing.T) {
+	c, _, _ := open(t)
+	c.setObject(ref("a"), podGroup("1"), source.More{})
+	for i := range 5 {
+		c.setPod(member(fmt.Sprint("p", i), func(p *v1.Pod) { p.Spec.NodeName = "n" }))
+		c.Gone(member(fmt.Sprint("p", i), func(p *v1.Pod) { p.Spec.NodeName = "n" }))
+		c.Clock.(*clocktesting.FakeClock).Step(EndsWithin / 2)
+	}
+	require.Len(t, c.unheard.all(c.Clock.Now()), 1)
+	require.LessOrEqual(t, len(c.unheard.new)+len(c.unheard.before), 4)
 }

@@ -1,12 +1,9 @@
 package simulate
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	resourceapi "k8s.io/api/resource/v1"
@@ -26,13 +23,7 @@ func asking(name, gang string) string {
 }
 
 func openExtended(t *testing.T, o Options, text ...string) *shared {
-	quietLogs(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	w, err := Open(ctx, o, setOf(t, offered+strings.Join(text, "")))
-	require.NoError(t, err)
-	s := &shared{w, t, ctx}
-	t.Cleanup(func() { s.Close(); cancel() })
-	return s
+	return openWith(t, o, setOf(t, offered+strings.Join(text, "")))
 }
 
 // has is where pods are, and how many claims have devices.
@@ -82,16 +73,16 @@ func TestKilledWithExtendedResources(t *testing.T) {
 func TestExtendedClaimIsNotDeleted(t *testing.T) {
 	for _, gang := range []string{"g", ""} {
 		t.Run("gang "+gang, func(t *testing.T) {
-			var refused atomic.Int32 // members are bound side by side
+			refused := 0
 			s := openExtended(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
-				if isStatusOfClaim(action) && refused.CompareAndSwap(0, 1) ||
-					action.GetVerb() == "update" && action.GetSubresource() == "" && action.GetResource().Resource == "resourceclaims" && refused.CompareAndSwap(1, 2) {
+				if isStatusOfClaim(action) && refused == 0 || action.GetVerb() == "update" && action.GetSubresource() == "" && action.GetResource().Resource == "resourceclaims" && refused == 1 {
+					refused++
 					return nil, unavailableNow
 				}
 				return ask()
 			}}, gpuNode("n0", 2, 8), gangOf("g", 2), asking("p-0", gang), asking("p-1", gang))
 			require.NoError(t, s.Settle(s.ctx, nil))
-			require.EqualValues(t, 2, refused.Load())
+			require.Equal(t, 2, refused)
 			require.Equal(t, "p-0=n0 p-1=n0, 2 of 2 claims allocated", s.has())
 		})
 	}

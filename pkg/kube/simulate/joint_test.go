@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,10 +53,21 @@ type shared struct {
 	ctx context.Context
 }
 
-func openShared(t *testing.T, o Options) *shared {
+func openShared(t *testing.T, o Options) *shared { return openWith(t, o, sharing(t)) }
+
+// openWith opens a world in which what stands between the API and those who ask is asked by one at a time: pods are bound side by side.
+func openWith(t *testing.T, o Options, set *Set) *shared {
 	quietLogs(t)
+	if between := o.between; between != nil {
+		var turn sync.Mutex
+		o.between = func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+			turn.Lock()
+			defer turn.Unlock()
+			return between(action, ask)
+		}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	w, err := Open(ctx, o, sharing(t))
+	w, err := Open(ctx, o, set)
 	require.NoError(t, err)
 	s := &shared{w, t, ctx}
 	t.Cleanup(func() { s.Close(); cancel() })

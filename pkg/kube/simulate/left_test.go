@@ -23,14 +23,8 @@ import (
 
 // openClaims is a world of a class and a template for one device, and what a text adds.
 func openClaims(t *testing.T, o Options, text ...string) *shared {
-	quietLogs(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	base := "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}, spec: {}}\n---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: any}, spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, count: 1}}]}}}}\n"
-	w, err := Open(ctx, o, setOf(t, base+strings.Join(text, "")))
-	require.NoError(t, err)
-	s := &shared{w, t, ctx}
-	t.Cleanup(func() { s.Close(); cancel() })
-	return s
+	return openWith(t, o, setOf(t, base+strings.Join(text, "")))
 }
 
 // gpuNode is a node with so many devices and CPUs.
