@@ -79,8 +79,7 @@ type Cache struct {
 	open  atomic.Bool  // everything was seen once, and this process leads
 	asked atomic.Int64 // when Resuming was first asked before that, in Unix nanoseconds
 
-	rivals  rivals
-	unheard unheard
+	rivals rivals
 
 	mu        sync.RWMutex
 	book      *gang.Book

@@ -1,7 +1,7 @@
 package cache
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +23,7 @@ func TestEnding(t *testing.T) {
 	for name, is := range map[string]struct {
 		happens func(c *Cache)
 		but     []gang.Ref
+		gone    []string // as their informer has it
 		want    map[types.UID]bool
 	}{
 		"deleted": {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, want: p1},
@@ -30,21 +31,15 @@ func TestEnding(t *testing.T) {
 			c.setDone(member("p0", succeeded))
 			c.dropPod(member("p0", running)) // as TestWhoFinishes
 		}, want: p1},
-		"the scheduler has heard of it": {happens: func(c *Cache) { c.Gone(member("p0", running)) }, want: p1},
-		"heard of twice": {happens: func(c *Cache) {
-			c.Gone(member("p0", running))
-			c.Gone(member("p0", running))
-			c.dropPod(member("p0", running))
-		}, want: p1},
-		"all have gone": {happens: func(c *Cache) {
-			c.Gone(member("p0", running))
-			c.Gone(member("p1", running))
-			c.dropPod(member("p0", running))
-		}},
-		"the scheduler has heard of one that waited": {happens: func(c *Cache) { c.Gone(member("p2")) }},
-		"one was not bound after all":                {happens: func(c *Cache) { c.Gone(member("p2", running)) }},
-		"its own":                                    {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, but: []gang.Ref{ref("a")}},
-		"one waited":                                 {happens: func(c *Cache) { c.dropPod(member("p2")) }},
+		"not heard of yet":                 {gone: []string{"p0"}, want: p1},
+		"heard of":                         {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, gone: []string{"p0"}, want: p1},
+		"nor of the last":                  {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, gone: []string{"p1"}},
+		"both not heard of":                {gone: []string{"p0", "p1"}},
+		"its own, not heard of":            {gone: []string{"p0"}, but: []gang.Ref{ref("a")}},
+		"one waited, and is not heard of":  {gone: []string{"p2"}},
+		"one of two not heard of is spare": {happens: func(c *Cache) { c.setPod(member("p3", running)) }, gone: []string{"p3"}},
+		"its own":                          {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, but: []gang.Ref{ref("a")}},
+		"one waited":                       {happens: func(c *Cache) { c.dropPod(member("p2")) }},
 		"a spare one": {happens: func(c *Cache) {
 			c.setPod(member("p3", running))
 			c.dropPod(member("p0", running))
@@ -61,19 +56,27 @@ func TestEnding(t *testing.T) {
 			c.setPod(member("p0", running))
 			c.setPod(member("p1", running))
 			c.setPod(member("p2"))
-			require.Empty(t, c.Ending(nil))
-			is.happens(c)
+			require.Empty(t, c.Ending(nil, nobody))
+			if is.happens != nil {
+				is.happens(c)
+			}
+			gone := func(pod string, uid types.UID) bool {
+				require.Equal(t, "ns/"+string(uid), pod)
+				return slices.Contains(is.gone, string(uid))
+			}
 			if is.want == nil {
 				is.want = map[types.UID]bool{}
 			}
-			require.Equal(t, is.want, c.Ending(is.but))
+			require.Equal(t, is.want, c.Ending(is.but, gone))
 			c.Clock.(*clocktesting.FakeClock).Step(EndsWithin - 1)
-			require.Equal(t, is.want, c.Ending(is.but))
+			require.Equal(t, is.want, c.Ending(is.but, gone))
 			c.Clock.(*clocktesting.FakeClock).Step(time.Nanosecond)
-			require.Empty(t, c.Ending(nil))
+			require.Empty(t, c.Ending(nil, nobody))
 		})
 	}
 }
+
+func nobody(string, types.UID) bool { return false }
 
 // TestWhoHasFinishedEndsOnce: a member that finished long ago is changed, and listed once more: nobody follows it for that.
 func TestWhoHasFinishedEndsOnce(t *testing.T) {
@@ -84,12 +87,12 @@ func TestWhoHasFinishedEndsOnce(t *testing.T) {
 		return member(name, func(p *v1.Pod) { p.UID, p.Spec.NodeName, p.Status.Phase = uid, "n", v1.PodSucceeded })
 	}
 	c.setDone(done("p0", "first"))
-	require.NotEmpty(t, c.Ending(nil))
+	require.NotEmpty(t, c.Ending(nil, nobody))
 	c.Clock.(*clocktesting.FakeClock).Step(time.Hour)
 	c.setDone(done("p0", "first"))
-	require.Empty(t, c.Ending(nil))
+	require.Empty(t, c.Ending(nil, nobody))
 	c.setDone(done("p0", "second")) // made again meanwhile
-	require.NotEmpty(t, c.Ending(nil))
+	require.NotEmpty(t, c.Ending(nil, nobody))
 }
 
 // TestLabelsAreNoEnd: a member gets another gang's label. It has not gone, and none of those that it leaves follows.
@@ -100,18 +103,5 @@ func TestLabelsAreNoEnd(t *testing.T) {
 	c.setPod(member("p0", running))
 	c.setPod(member("p1", running))
 	c.setPod(member("p0", running, func(p *v1.Pod) { p.Labels = nil }))
-	require.Empty(t, c.Ending(nil))
-}
-
-// TestOfALossNobodyHeard: what the scheduler has said has gone is forgotten, also if this cache never hears of it.
-func TestOfALossNobodyHeard(t *testing.T) {
-	c, _, _ := open(t)
-	c.setObject(ref("a"), podGroup("1"), source.More{})
-	for i := range 5 {
-		c.setPod(member(fmt.Sprint("p", i), func(p *v1.Pod) { p.Spec.NodeName = "n" }))
-		c.Gone(member(fmt.Sprint("p", i), func(p *v1.Pod) { p.Spec.NodeName = "n" }))
-		c.Clock.(*clocktesting.FakeClock).Step(EndsWithin / 2)
-	}
-	require.Len(t, c.unheard.all(c.Clock.Now()), 1)
-	require.LessOrEqual(t, len(c.unheard.new)+len(c.unheard.before), 4)
+	require.Empty(t, c.Ending(nil, nobody))
 }

@@ -124,10 +124,7 @@ func (p *Plugin) hint(ask fwk.QueueingHintFn, logger klog.Logger, leader *v1.Pod
 
 // worthTrying lets a group try again that leads its class, unless no place helps it, or nobody who leaves; or whose
 // places wait for victims to leave. Pods without a gang wait for places that are held.
-func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, before, now any) (fwk.QueueingHint, error) {
-	if gone, ok := before.(*v1.Pod); ok && now == nil {
-		p.Cache.Gone(gone) // whoever is tried now may be tried before the cache hears of it
-	}
+func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.worth(pod, func(pod string) bool { return p.refused.Hopes(pod) && p.refused.Roams(pod) })
 }
 

@@ -2,19 +2,14 @@ package plugin_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -74,24 +69,4 @@ profiles:
 			c.Wait("whole=n0", func() string { return c.Where("whole") })
 		})
 	}
-}
-
-// TestGoneBeforeItIsHeardOf: whoever waits for room is tried as soon as the scheduler has taken a pod out, of which the cache knows by then.
-func TestGoneBeforeItIsHeardOf(t *testing.T) {
-	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
-	two := []*v1.Pod{testcluster.A("end-0", 100, "8", "n0"), testcluster.A("end-1", 100, "8", "n1")}
-	c.Gang("end", 2, two...)
-	c.Run()
-	p, waits := c.Plugin, testcluster.A("g-0", 100, "8", "")
-	c.Wait("2", func() string { pods, _ := p.Cache.Placed(source.Of(two[0])); return fmt.Sprint(len(pods)) })
-	events, err := p.EventsToRegister(t.Context())
-	require.NoError(t, err)
-	for _, e := range []struct{ before, now any }{{two[0], two[0]}, {nil, two[0]}, {nil, nil}} {
-		_, err := events[0].QueueingHintFn(klog.Background(), waits, e.before, e.now)
-		require.NoError(t, err)
-		require.Empty(t, p.Cache.Ending(nil))
-	}
-	_, err = events[0].QueueingHintFn(klog.Background(), waits, two[0], nil)
-	require.NoError(t, err)
-	require.Equal(t, map[types.UID]bool{two[1].UID: true}, p.Cache.Ending(nil))
 }

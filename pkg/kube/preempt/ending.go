@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -105,10 +106,18 @@ func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, speaker *v1.Po
 
 // fewerSoon says whether an eviction costs less once those have gone who are about to.
 func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) bool {
-	ending := p.Cache.Ending(a.Group.Whole())
+	ending := p.Cache.Ending(a.Group.Whole(), p.gone)
 	if len(ending) == 0 {
 		return false
 	}
 	soon, _ := p.chooseWithin(ctx, p.candidatesAfter(ctx, a, p.Limits().MaxGrace, ending))
 	return soon != nil && soon.before(found)
+}
+
+// gone says whether there is no such pod any more. The informer knows that before it tells anybody, and it tells the scheduler, which tries
+// groups at once, apart from the cache. Whoever has finished is gone for it, too.
+func (p *Preemptor) gone(pod string, uid types.UID) bool {
+	now, _, err := p.there.GetByKey(pod)
+	is, ok := now.(*v1.Pod)
+	return err == nil && (!ok || is.UID != uid)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -53,6 +54,34 @@ func TestNobodyLeavesForAnEnd(t *testing.T) {
 	c.WaitSaid(1, "a gang is ending")
 	c.Remove("end-1")
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
+	require.Empty(t, c.Evicted())
+}
+
+// TestNotHeardOfYet: the informer knows that a member has gone, and has told nobody. That is enough for an end; and one that was made again under
+// its name has gone, too.
+func TestNotHeardOfYet(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
+	c.Clock = stopped{now: time.Now()}
+	end := running("end", 2)
+	c.Gang("end", 2, end...)
+	c.Pod(testcluster.A("low", 10, "8", "n2"))
+	c.Run()
+	there := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	require.NoError(t, there.Add(end[0]))
+	again := end[1].DeepCopy()
+	again.UID = "another"
+	require.NoError(t, there.Add(again))
+	p := c.Plugin.Preemptor
+	require.False(t, p.Gone(end[0]))
+	require.False(t, p.Gone(end[1]), "as the informer has it")
+	p.GoesBy(there)
+	require.False(t, p.Gone(end[0]))
+	require.True(t, p.Gone(end[1]))
+	require.NoError(t, there.Delete(end[0]))
+	require.True(t, p.Gone(end[0]))
+	require.NoError(t, there.Add(end[0]))
+	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
+	c.WaitSaid(1, "a gang is ending")
 	require.Empty(t, c.Evicted())
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -127,3 +128,9 @@ func Names(gangs int) string {
 	}
 	return p.names()
 }
+
+// GoesBy has it look there which pods are gone.
+func (p *Preemptor) GoesBy(there toolscache.Store) { p.there = there }
+
+// Gone is gone.
+func (p *Preemptor) Gone(pod *v1.Pod) bool { return p.gone(convert.PodKey(pod), pod.UID) }

@@ -39,6 +39,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -88,6 +89,7 @@ type Preemptor struct {
 	Executor *preemption.Executor // evicts, one pod after the other
 	budgets  policylisters.PodDisruptionBudgetLister
 	pods     corelisters.PodLister
+	there    toolscache.Store // what pods lists, by namespace/name
 	features feature.Features
 	vain     vain
 	held     held
@@ -105,6 +107,7 @@ func New(o Options) *Preemptor {
 		features: features,
 		budgets:  o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
 		pods:     o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
+		there:    o.Profile.SharedInformerFactory().Core().V1().Pods().Informer().GetStore(),
 	}
 	p.Executor.PreemptPod = p.inTurn(p.gently(p.truly(p.Executor.PreemptPod)))
 	return p
