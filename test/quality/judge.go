@@ -16,10 +16,11 @@ const (
 	Evicted                   // a pod leaves, and the scheduler wanted it
 	Gone                      // a pod leaves for another reason
 	Finished                  // the run has come to its end; its pods go, and each is told as Gone
+	Stopped                   // the play is over, and not all gangs have ended; of no gang
 )
 
 func (k EventKind) String() string {
-	return [...]string{"created", "bound", "evicted", "gone", "finished"}[k]
+	return [...]string{"created", "bound", "evicted", "gone", "finished", "stopped"}[k]
 }
 
 // Event is one of them. A gang that lost a member is made again, and is then another run.
@@ -49,16 +50,18 @@ type Columns struct {
 	// Above says which starts touched more domains than they must, and InVain which runs left for nobody.
 	Above  []string `json:"above,omitempty"`
 	InVain []string `json:"inVain,omitempty"`
-	// Waits are from all pods being there until the last has a node, of first runs, by size.
-	Waits    map[string]Quantiles `json:"waits"`
-	Makespan float64              `json:"makespan"`
+	// Waits are from all pods of a gang being there for the first time until all have nodes, by size: a gang that is evicted before that
+	// waits on, and one that never starts waits until the play has ended.
+	Waits map[string]Quantiles `json:"waits"`
+	// Makespan is when the last gang ended, or the play, if some had not.
+	Makespan float64 `json:"makespan"`
 	// Evicted are runs that lost a pod to somebody; Victims are the pods of theirs that had nodes then, for all contenders alike:
 	// without the one pod the others are of no use, and go, too. A needless one is a run whose nodes nobody of higher priority took.
 	Evicted  int     `json:"evicted"`
 	Victims  int     `json:"victims"`
 	Needless int     `json:"needless"`
 	Lost     float64 `json:"lostPodSeconds"`
-	// LargestFit is how many nodes the freest leaf had, over time.
+	// LargestFit is how many nodes the freest leaf had, over the time in which gangs came: whoever takes longer has an empty cluster in the end.
 	LargestFit float64 `json:"largestFit"`
 	// Partial are runs that had nodes and never all of them; PartialHeld is pods × seconds that runs held which were not whole.
 	Partial     int     `json:"partial"`
@@ -79,7 +82,6 @@ type run struct {
 	name    string
 	created time.Duration
 	started time.Duration
-	first   bool
 	nodes   map[string]string // by pod
 	whole   bool              // all have a node now
 	was     bool              // and once had
@@ -101,6 +103,9 @@ type judge struct {
 	nodes    map[string]Node
 	occupant map[string]*run // by node
 	left     map[string]*run // by node: the broken run that had it last
+	first    map[string]*run // by gang
+	begun    map[string]bool // gangs that have started
+	coming   time.Duration   // until when gangs come
 	now      time.Duration
 	waits    map[string][]float64
 	running  float64 // pods × seconds
@@ -113,9 +118,11 @@ func Judge(t Trace, events []Event) Columns {
 	j := &judge{
 		gangs: map[string]*Gang{}, runs: map[runKey]*run{}, nodes: map[string]Node{},
 		occupant: map[string]*run{}, left: map[string]*run{}, waits: map[string][]float64{},
+		first: map[string]*run{}, begun: map[string]bool{},
 	}
 	for i := range t.Gangs {
 		j.gangs[t.Gangs[i].Name] = &t.Gangs[i]
+		j.coming = max(j.coming, t.Gangs[i].At)
 	}
 	for _, n := range t.Cluster.Nodes() {
 		if !n.Broken {
@@ -125,7 +132,9 @@ func Judge(t Trace, events []Event) Columns {
 	j.out.Gangs = len(t.Gangs)
 	for _, e := range events {
 		j.pass(e.At)
-		j.see(e)
+		if e.Kind != Stopped {
+			j.see(e)
+		}
 	}
 	return j.finish()
 }
@@ -150,7 +159,7 @@ func (j *judge) pass(now time.Duration) {
 	for _, n := range free {
 		most = max(most, n)
 	}
-	j.fit += dt * float64(most)
+	j.fit += (min(now, j.coming) - min(j.now, j.coming)).Seconds() * float64(most)
 	j.now = now
 }
 
@@ -169,8 +178,11 @@ func (j *judge) see(e Event) {
 	key := runKey{e.Gang, e.Run}
 	r := j.runs[key]
 	if r == nil {
-		r = &run{gang: j.gangs[e.Gang], name: fmt.Sprintf("%s-%d", e.Gang, e.Run), created: e.At, first: e.Run == 0, nodes: map[string]string{}}
+		r = &run{gang: j.gangs[e.Gang], name: fmt.Sprintf("%s-%d", e.Gang, e.Run), created: e.At, nodes: map[string]string{}}
 		j.runs[key] = r
+		if j.first[e.Gang] == nil {
+			j.first[e.Gang] = r
+		}
 	}
 	switch e.Kind {
 	case Created:
@@ -201,11 +213,17 @@ func (j *judge) bound(r *run, e Event) {
 	}
 	r.whole, r.was, r.started = true, true, e.At
 	j.out.Started++
-	if r.first {
-		of := class(r.gang.Size)
-		j.waits[of] = append(j.waits[of], (e.At - r.created).Seconds())
+	if !j.begun[r.gang.Name] {
+		j.begun[r.gang.Name] = true
+		j.waited(r.gang)
 	}
 	j.place(r)
+}
+
+// waited counts how long a gang has waited by now.
+func (j *judge) waited(g *Gang) {
+	of := class(g.Size)
+	j.waits[of] = append(j.waits[of], (j.now - j.first[g.Name].created).Seconds())
 }
 
 // place looks where a run has started.
@@ -311,6 +329,14 @@ func (j *judge) finish() Columns {
 			j.out.InVain = append(j.out.InVain, r.name)
 		}
 	}
+	for name, r := range j.first {
+		if !j.begun[name] {
+			j.waited(r.gang)
+		}
+	}
+	if j.out.Finished < j.out.Gangs {
+		j.out.Makespan = j.now.Seconds()
+	}
 	slices.Sort(j.out.InVain)
 	slices.Sort(j.out.BrokenMust)
 	j.out.Waits = map[string]Quantiles{}
@@ -318,8 +344,10 @@ func (j *judge) finish() Columns {
 		slices.Sort(all)
 		j.out.Waits[class] = Quantiles{quantile(all, 0.5), quantile(all, 0.99)}
 	}
-	if t := j.now.Seconds(); t > 0 {
+	if t := min(j.now, j.coming).Seconds(); t > 0 {
 		j.out.LargestFit = j.fit / t
+	}
+	if t := j.now.Seconds(); t > 0 {
 		j.out.Utilisation = j.running / (t * float64(len(j.nodes)))
 	}
 	return j.out

@@ -37,6 +37,7 @@ type options struct {
 	trace      bool
 	check      string
 	events     string
+	again      string
 	virtual    int
 }
 
@@ -79,6 +80,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.page, "page", "", "Markdown file in which the tables are replaced")
 	flags.BoolVar(&o.trace, "trace", false, "write the trace as YAML, and measure nothing")
 	flags.StringVar(&o.events, "events", "", "folder into which all that was seen is written, a file for each play: time, what, gang, run, pod, node")
+	flags.StringVar(&o.again, "again", "", "instead: judge once more what -events wrote into this folder")
 	flags.StringVar(&o.check, "check", "", "fail if this contender leaves a gang partial or behind, breaks a Must, or has a needless victim")
 	flags.IntVar(&o.virtual, "virtual", 0, "instead: play so many seeds to the planner itself on a virtual clock, and print what other policies would make of them; takes a second for each seed or so")
 	if err := flags.Parse(args); err != nil {
@@ -89,6 +91,9 @@ func parse(args []string) (o options, err error) {
 	}
 	if written := o.json + o.svg + o.page + o.events + o.check; o.virtual > 0 && written != "" {
 		return o, fmt.Errorf("-virtual prints a table and plays to no scheduler: -json, -svg, -page, -events and -check do not go with it")
+	}
+	if o.again != "" && (o.events != "" || o.virtual > 0) {
+		return o, errors.New("-again plays nothing: -events and -virtual do not go with it")
 	}
 	if o.during <= 0 {
 		return o, fmt.Errorf("-for %v: want more than 0", o.during)
@@ -150,7 +155,11 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 		printVirtual(out, traces)
 		return nil
 	}
-	results, err := playAll(ctx, o, traces)
+	play := playAll
+	if o.again != "" {
+		play = func(context.Context, options, []Trace) ([]Result, error) { return judgeAgain(o, traces) }
+	}
+	results, err := play(ctx, o, traces)
 	report(out, results)
 	if err != nil {
 		return err

@@ -71,6 +71,7 @@ func (p *play) perform(ctx context.Context, within time.Duration) error {
 	for p.ended < len(p.trace.Gangs) {
 		if err := p.step(ctx, pods); err != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				p.events = append(p.events, Event{At: time.Since(p.began), Kind: Stopped, Gang: nobody})
 				return nil // the columns say who has not ended
 			}
 			return err

@@ -68,7 +68,7 @@ func at(seconds int, kind EventKind, gang string, run int, podNode ...string) Ev
 
 // TestJudge: a gang of two across two spines of an empty cluster, where one leaf has room.
 func TestJudge(t *testing.T) {
-	got := Judge(trace(Gang{Name: "a", Size: 2, Must: true}), []Event{
+	got := Judge(trace(Gang{Name: "a", At: 7 * time.Second, Size: 2, Must: true}), []Event{
 		at(0, Created, "a", 0),
 		at(1, Bound, "a", 0, "a-0", "node-0"),
 		at(3, Bound, "a", 0, "a-1", "node-5"),
@@ -107,6 +107,53 @@ func TestPartial(t *testing.T) {
 	require.Equal(t, 1, got.Partial)
 	require.Zero(t, got.Started)
 	require.InDelta(t, 4, got.PartialHeld, 1e-9)
+}
+
+// TestWaits: a gang that is evicted before it is whole waits on, one that is evicted later has waited until then, and one that never starts waits
+// until the end, which is when it is over for all. Leafs are free after gangs have come, which counts for nobody.
+func TestWaits(t *testing.T) {
+	gangs := trace(Gang{Name: "a", Size: 3}, Gang{Name: "b", Size: 1, At: 2 * time.Second}, Gang{Name: "c", Size: 9, At: 4 * time.Second})
+	got := Judge(gangs, []Event{
+		at(0, Created, "a", 0),
+		at(1, Bound, "a", 0, "a-0", "node-0"),
+		at(2, Created, "b", 0), at(2, Evicted, "a", 0, "a-0"), at(2, Bound, "b", 0, "b-0", "node-5"),
+		at(3, Evicted, "b", 0, "b-0"), at(3, Created, "a", 1), at(3, Created, "b", 1),
+		at(4, Created, "c", 0),
+		at(5, Bound, "a", 1, "a-0", "node-0"), at(5, Bound, "a", 1, "a-1", "node-1"), at(5, Bound, "a", 1, "a-2", "node-2"),
+		at(8, Finished, "a", 1),
+		at(9, Bound, "b", 1, "b-0", "node-5"),
+		at(10, Finished, "b", 1), at(11, Gone, "b", 1, "b-0"),
+		at(20, Stopped, nobody, 0),
+	})
+	require.Equal(t, map[string]Quantiles{"3-8": {5, 5}, "1-2": {0, 0}, "9-": {16, 16}}, got.Waits)
+	require.InDelta(t, 20, got.Makespan, 1e-9, "c has not ended")
+	free := Judge(gangs, []Event{at(4, Created, "c", 0)}).LargestFit
+	require.InDelta(t, free, Judge(gangs, []Event{at(4, Created, "c", 0), at(40, Bound, "c", 0, "c-0", "node-0")}).LargestFit, 1e-9)
+}
+
+// TestAgain: what was seen is read as it was written, and judged as before.
+func TestAgain(t *testing.T) {
+	o := options{again: t.TempDir(), contenders: []string{"muster"}, during: time.Second}
+	gangs := trace(Gang{Name: "a", Size: 1})
+	gangs.Kind, gangs.Seed = "full", 3
+	events := []Event{at(0, Created, "a", 0), at(1, Bound, "a", 0, "a-0", "node-0"), at(2, Evicted, "a", 0, "a-0"), at(3, Bound, "a", 1, "a-0", "node-1"), at(4, Finished, "a", 1), at(5, Gone, "a", 1, "a-0"), at(6, Stopped, nobody, 0)}
+	file := fileOf(o.again, gangs, "muster")
+	require.NoError(t, write(file, events, 17))
+	got, _, err := read(file)
+	require.NoError(t, err)
+	require.Equal(t, events, got)
+	results, err := judgeAgain(o, []Trace{gangs})
+	require.NoError(t, err)
+	require.Equal(t, []Result{{Contender: "muster", Trace: "full", Seed: 3, Columns: Judge(gangs, events), Requests: 17}}, results)
+	_, err = judgeAgain(o, []Trace{{Kind: "full", Seed: 3}})
+	require.ErrorContains(t, err, "there is no gang a in a trace of 1s")
+	_, err = judgeAgain(o, []Trace{{Kind: "full", Seed: 4}})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	for _, line := range []string{"", "x created a 0", "1 made a 0", "1 created a x", "1 created a", "1 bound a 0 a-0 n b", "# requests x"} {
+		require.NoError(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
+		_, err = judgeAgain(o, []Trace{gangs})
+		require.ErrorContains(t, err, file+":1: ", line)
+	}
 }
 
 // TestVirtual: on the virtual clock everybody starts and ends, no rule is broken, nothing is above the least, nobody leaves for nothing, and a play comes

@@ -136,23 +136,11 @@ func (s *stage) play(ctx context.Context, o options, c contender, t Trace) (*Res
 	}
 	fmt.Fprintf(os.Stderr, "%s has played %s, seed %d\n", c.name, t.Kind, t.Seed)
 	if o.events != "" {
-		if err := write(filepath.Join(o.events, fmt.Sprintf("%s-%d-%s.txt", t.Kind, t.Seed, c.name)), p.events); err != nil {
+		if err := write(fileOf(o.events, t, c.name), p.events, after-before); err != nil {
 			return nil, err
 		}
 	}
 	return &Result{Contender: c.name, Trace: t.Kind, Seed: t.Seed, Columns: Judge(t, p.events), Requests: after - before}, s.clear(ctx, c)
-}
-
-// write has a line for each event.
-func write(file string, events []Event) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	var text bytes.Buffer
-	for _, e := range events {
-		fmt.Fprintf(&text, "%9.3f %-8s %s %d %s %s\n", e.At.Seconds(), e.Kind, e.Gang, e.Run, e.Pod, e.Node)
-	}
-	return os.WriteFile(file, text.Bytes(), 0o644)
 }
 
 // launch starts a contender with its own CRDs: two projects have some of the same names, and of another form.

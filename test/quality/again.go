@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// fileOf is where what was seen of a play is.
+func fileOf(folder string, t Trace, contender string) string {
+	return filepath.Join(folder, fmt.Sprintf("%s-%d-%s.txt", t.Kind, t.Seed, contender))
+}
+
+// requested begins the line that says how many requests the scheduler has made.
+const requested = "# requests "
+
+// write has a line for each event, below the number of requests.
+func write(file string, events []Event, requests float64) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "%s%.0f\n", requested, requests)
+	for _, e := range events {
+		fmt.Fprintf(&text, "%9.3f %-8s %s %d %s %s\n", e.At.Seconds(), e.Kind, e.Gang, e.Run, e.Pod, e.Node)
+	}
+	return os.WriteFile(file, text.Bytes(), 0o644)
+}
+
+// read returns what write wrote.
+func read(file string) (events []Event, requests float64, err error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, 0, err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for n := 1; lines.Scan(); n++ {
+		if text, is := strings.CutPrefix(lines.Text(), requested); is {
+			requests, err = strconv.ParseFloat(text, 64)
+		} else {
+			var e Event
+			e, err = eventOf(lines.Text())
+			events = append(events, e)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s:%d: %w", file, n, err)
+		}
+	}
+	return events, requests, lines.Err()
+}
+
+// eventOf reads a line.
+func eventOf(line string) (e Event, err error) {
+	words := strings.Fields(line)
+	if len(words) < 4 || len(words) > 6 {
+		return e, fmt.Errorf("%q: want time, what, gang, run, pod, node", line)
+	}
+	at, err := strconv.ParseFloat(words[0], 64)
+	if err != nil {
+		return e, err
+	}
+	e.At, e.Gang = time.Duration(at*float64(time.Second)), words[2]
+	if e.Run, err = strconv.Atoi(words[3]); err != nil {
+		return e, err
+	}
+	kind := slices.IndexFunc(kinds, func(k EventKind) bool { return k.String() == words[1] })
+	if kind < 0 {
+		return e, fmt.Errorf("%q: want one of %v", words[1], kinds)
+	}
+	e.Kind = kinds[kind]
+	words = append(words[4:], "", "")
+	e.Pod, e.Node = words[0], words[1]
+	return e, nil
+}
+
+// kinds are all that is seen.
+var kinds = []EventKind{Created, Bound, Evicted, Gone, Finished, Stopped}
+
+// nobody stands in the line of what is of no gang.
+const nobody = "-"
+
+// judgeAgain judges plays of which -events has kept what was seen.
+func judgeAgain(o options, traces []Trace) (results []Result, err error) {
+	for _, t := range traces {
+		for _, c := range o.contenders {
+			file := fileOf(o.again, t, c)
+			events, requests, err := read(file)
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range events {
+				if e.Kind != Stopped && !slices.ContainsFunc(t.Gangs, func(g Gang) bool { return g.Name == e.Gang }) {
+					return nil, fmt.Errorf("%s: there is no gang %s in a trace of %v: was it played with another -for?", file, e.Gang, o.during)
+				}
+			}
+			results = append(results, Result{Contender: c, Trace: t.Kind, Seed: t.Seed, Columns: Judge(t, events), Requests: requests})
+		}
+	}
+	return results, nil
+}
