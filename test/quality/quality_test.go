@@ -298,7 +298,7 @@ func TestNodesOfTraces(t *testing.T) {
 		require.True(t, g.Type == "" || g.Size <= newer && (!g.Must || g.Size <= 6), g)
 	}
 	c := Cluster{{{Nodes: 3, Broken: 2, Type: "a"}, {Nodes: 2, Type: "b"}}}
-	j := Judge(Trace{Cluster: c, Gangs: []Gang{{Name: "g", Size: 2, Type: "b"}}}, []Event{
+	j := Judge(Trace{Cluster: c, Gangs: []Gang{{Name: "g", At: 2 * time.Second, Size: 2, Type: "b"}}}, []Event{
 		at(0, Created, "g", 0), at(0, Bound, "g", 0, "g-0", "node-3"), at(0, Bound, "g", 0, "g-1", "node-4"), at(2, Finished, "g", 0),
 	})
 	require.Zero(t, j.ExcessLeafs)
@@ -318,8 +318,10 @@ func TestParse(t *testing.T) {
 		_, err = parse([]string{flag})
 		require.ErrorContains(t, err, why)
 	}
-	_, err = parse([]string{"-virtual=3", "-check=muster"})
-	require.ErrorContains(t, err, "do not go with it")
+	for _, flags := range [][]string{{"-virtual=3", "-check=muster"}, {"-virtual=3", "-again=x"}, {"-again=x", "-events=y"}} {
+		_, err = parse(flags)
+		require.ErrorContains(t, err, "do not go with it")
+	}
 }
 
 // TestDue: what is due at one time is done in the order in which it was said.
