@@ -31,12 +31,16 @@ func TestEnding(t *testing.T) {
 			c.setDone(member("p0", succeeded))
 			c.dropPod(member("p0", running)) // as TestWhoFinishes
 		}, want: p1},
-		"not heard of yet":                 {gone: []string{"p0"}, want: p1},
-		"heard of":                         {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, gone: []string{"p0"}, want: p1},
-		"nor of the last":                  {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, gone: []string{"p1"}},
-		"both not heard of":                {gone: []string{"p0", "p1"}},
-		"its own, not heard of":            {gone: []string{"p0"}, but: []gang.Ref{ref("a")}},
-		"one waited, and is not heard of":  {gone: []string{"p2"}},
+		"not heard of yet":                {gone: []string{"p0"}, want: p1},
+		"heard of":                        {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, gone: []string{"p0"}, want: p1},
+		"nor of the last":                 {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, gone: []string{"p1"}},
+		"both not heard of":               {gone: []string{"p0", "p1"}},
+		"its own, not heard of":           {gone: []string{"p0"}, but: []gang.Ref{ref("a")}},
+		"one waited, and is not heard of": {gone: []string{"p2"}},
+		"one waited, and is not heard of, where one has been missing for long": {happens: func(c *Cache) {
+			c.dropPod(member("p1", running))
+			c.Clock.(*clocktesting.FakeClock).Step(EndsWithin)
+		}, gone: []string{"p2"}},
 		"one of two not heard of is spare": {happens: func(c *Cache) { c.setPod(member("p3", running)) }, gone: []string{"p3"}},
 		"its own":                          {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, but: []gang.Ref{ref("a")}},
 		"one waited":                       {happens: func(c *Cache) { c.dropPod(member("p2")) }},
