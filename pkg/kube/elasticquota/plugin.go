@@ -47,13 +47,22 @@ func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.P
 	return &Plugin{r}, nil
 }
 
-// begin has the room hear of pods and nodes, once.
+// begin has the room hear of pods and nodes, once. Quotas that were heard of before that count from now on.
 func (r *Room) begin(args config.QuotaArgs, written bool, h fwk.Handle) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.agree(args, written); err != nil || r.begun {
-		return err
+	err := r.agree(args, written)
+	if err == nil && !r.begun {
+		if err = r.hear(h); err == nil && len(r.objects) > 0 {
+			r.regrow()
+			return nil
+		}
 	}
+	r.mu.Unlock()
+	return err
+}
+
+// hear has the room hear of pods and nodes. r.mu is held.
+func (r *Room) hear(h fwk.Handle) error {
 	r.begun = true
 	core := h.SharedInformerFactory().Core().V1()
 	r.lister = core.Pods().Lister()

@@ -16,8 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 
@@ -825,4 +828,32 @@ func TestWhoComesLaterEvictsNobody(t *testing.T) {
 	w.Passed(a1, true)
 	why, _ = w.admitPod(b2)
 	require.Empty(t, why)
+}
+
+// early is a profile of which only the informers are there.
+type early struct {
+	fwk.Handle
+	informers informers.SharedInformerFactory
+}
+
+func (e early) SharedInformerFactory() informers.SharedInformerFactory { return e.informers }
+func (early) SharedDRAManager() fwk.SharedDRAManager                   { return nil }
+
+// TestQuotasBeforeTheirPlugin: quotas are heard of before the profile has made the plugin. They count as soon as it has, and no quota need change for
+// that; without one nothing counts.
+func TestQuotasBeforeTheirPlugin(t *testing.T) {
+	for _, quotas := range [][]string{nil, {"a max=8"}} {
+		w := newWorld(t, nil)
+		w.begun = false
+		w.declare(quotas...)
+		require.False(t, w.Active())
+		h := early{informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+		require.NoError(t, w.begin(w.args, false, h))
+		require.Equal(t, quotas != nil, w.Active())
+		require.Equal(t, len(quotas), w.calls, "who was refused is tried")
+		require.NoError(t, w.begin(w.args, false, h), "of another profile")
+		require.Equal(t, len(quotas), w.calls)
+		w.declare("b max=8")
+		require.True(t, w.Active())
+	}
 }
