@@ -103,6 +103,7 @@ type Cache struct {
 	strays    map[string]*stray                            // pods without a gang that might have meant one
 	nodes     map[string]*v1.Node
 	gone      map[string]bool // nodes that were deleted, as long as the scheduler may not know
+	losses    []loss          // members that went last, the first of them first
 	network   network
 	unused    map[string]*koordinator.ClusterNetworkTopology // those of other names
 	moved     map[string]bool                                // nodes that have changed since the last tree

@@ -15,43 +15,63 @@ import (
 // other, and pods of a job that has come to its end finish one after the other.
 const EndsWithin = time.Second
 
-// loses notes that a member has gone or finished: what had before this process began is not known. c.mu is held.
-func (c *Cache) loses(r *record, pod *v1.Pod) {
-	if pod.Spec.NodeName != "" && c.open.Load() {
-		r.lost = c.Clock.Now()
-	}
+// loss is a member that has gone or finished, and the node that it had.
+type loss struct {
+	uid  types.UID
+	node string
+	at   time.Time
 }
 
-// Ending returns the members, of gangs that are not among some, that are likely to leave by themselves in a moment: others of their gang
-// have just gone or finished, and fewer are left than the gang needs. Who was asked to leave is not among them. gone says of a pod's
+// loses notes that a member has gone or finished: what had before this process began is not known. c.mu is held.
+func (c *Cache) loses(r *record, pod *v1.Pod) {
+	if pod.Spec.NodeName == "" || !c.open.Load() {
+		return
+	}
+	r.lost = c.Clock.Now()
+	for len(c.losses) > 0 && r.lost.Sub(c.losses[0].at) >= EndsWithin {
+		c.losses = c.losses[1:]
+	}
+	c.losses = append(c.losses, loss{pod.UID, pod.Spec.NodeName, r.lost})
+}
+
+// Ending returns the members, each with its node, that are likely to leave by themselves in a moment, since others of their gang
+// have just gone or finished and fewer are left than the gang needs; not those of some gangs. Who was asked to leave is not among them. With them
+// are those who have gone or finished a moment ago, of any gang: whoever has not heard of it counts them yet. gone says of a pod's
 // namespace/name and UID whether there is no such pod any more: who tells this cache of pods knows that first, and others may hear before it does.
-func (c *Cache) Ending(but []gang.Ref, gone func(pod string, uid types.UID) bool) map[types.UID]bool {
-	ending := map[types.UID]bool{}
-	for ref := range c.justLost(gone) {
-		if slices.Contains(but, ref) {
-			continue
-		}
-		placed, least := c.Placed(ref)
-		placed = slices.DeleteFunc(placed, func(p *v1.Pod) bool { return gone(convert.PodKey(p), p.UID) })
-		if len(placed) < least {
-			for _, pod := range placed {
-				ending[pod.UID] = true
+func (c *Cache) Ending(but []gang.Ref, gone func(pod string, uid types.UID) bool) map[types.UID]string {
+	lost, ending := c.justLost(gone)
+	for ref := range lost {
+		placed, _ := c.Placed(ref)
+		left := slices.DeleteFunc(slices.Clone(placed), func(p *v1.Pod) bool { return gone(convert.PodKey(p), p.UID) })
+		c.mu.RLock()
+		least := c.book.State(ref).Min
+		c.mu.RUnlock()
+		ends := len(left) < least && !slices.Contains(but, ref)
+		for _, pod := range placed {
+			if ends || !slices.Contains(left, pod) {
+				ending[pod.UID] = pod.Spec.NodeName
 			}
 		}
 	}
 	return ending
 }
 
-// justLost are the gangs that have lost a member a moment ago, and those that have one that is gone.
-func (c *Cache) justLost(gone func(pod string, uid types.UID) bool) map[gang.Ref]bool {
+// justLost are the gangs that have lost a member a moment ago, and those that have one that is gone; and the members that were lost, each with its node.
+func (c *Cache) justLost(gone func(pod string, uid types.UID) bool) (some map[gang.Ref]bool, members map[types.UID]string) {
 	type bound struct {
 		key string
 		uid types.UID
 		of  gang.Ref
 	}
-	some, there := map[gang.Ref]bool{}, []bound{}
+	some, members = map[gang.Ref]bool{}, map[types.UID]string{}
+	var there []bound
 	c.mu.RLock()
 	now := c.Clock.Now()
+	for _, l := range c.losses {
+		if now.Sub(l.at) < EndsWithin {
+			members[l.uid] = l.node
+		}
+	}
 	for ref, r := range c.gangs {
 		if now.Sub(r.lost) < EndsWithin {
 			some[ref] = true
@@ -69,5 +89,5 @@ func (c *Cache) justLost(gone func(pod string, uid types.UID) bool) map[gang.Ref
 			some[m.of] = true
 		}
 	}
-	return some
+	return some, members
 }

@@ -43,3 +43,10 @@ func (c *Cache) Templates(pods []*v1.Pod) []Template {
 	}
 	return all
 }
+
+// Waiting is how many members wait for our profiles.
+func (c *Cache) Waiting() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.templates)
+}

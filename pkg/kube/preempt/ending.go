@@ -2,12 +2,14 @@ package preempt
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -17,8 +19,8 @@ import (
 
 // A gang that comes to its end goes pod by pod. Who waits for its nodes is tried at each of them, and as soon as somebody's eviction makes up for
 // the rest he would be evicted, though the rest is free a moment later. So nobody is evicted in that moment, if fewer need
-// leave after it. Nobody who came later takes the places meanwhile that the gang would have got: they are kept for it until it is tried again, at
-// each pod that goes, and once it has waited long enough.
+// leave after it. Nobody who came later takes the places meanwhile that the gang is to get without anybody's leaving: they are kept for it until it is
+// tried again, at each pod that goes, and once it has waited long enough. The same for pods that have gone already, of which the snapshot does not know.
 
 // mostPatient is how long a group waits at the most, however many gangs end one after the other. Whoever did not wait for
 // as long may do so again.
@@ -53,13 +55,24 @@ func (p *patient) may(group gang.Ref, now time.Time) bool {
 
 // awaitsEnd says whether an eviction is put off, and has the group tried again when it was for long enough.
 func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solution, speaker *v1.Pod) bool {
-	if len(found.gone) == 0 || !p.fewerSoon(ctx, a, found) || !p.patient.may(a.Group.Key, p.Clock.Now()) {
+	if len(found.gone) == 0 {
 		return false
 	}
-	own, _ := a.Split(found.Places)
-	p.Cache.Handle(gang.Saved{Group: a.Group.Key, Places: own, For: 2 * cache.EndsWithin})
+	soon := p.fewerSoon(ctx, a, found)
+	if soon == nil || !p.patient.may(a.Group.Key, p.Clock.Now()) {
+		return false
+	}
+	p.Cache.Handle(gang.Saved{Group: a.Group.Key, Places: free(a, soon), For: 2 * cache.EndsWithin})
 	p.tryAgain(ctx, a.Group.Key, speaker)
 	return true
+}
+
+// free are the places that members get where nobody is evicted. On other nodes nothing is kept: others may evict whom they need there.
+func free(a *place.Attempt, soon *solution) []gang.Place {
+	own, _ := a.Split(soon.Places)
+	return slices.DeleteFunc(own, func(at gang.Place) bool {
+		return slices.ContainsFunc(soon.gone, func(victim *v1.Pod) bool { return victim.Spec.NodeName == at.Node })
+	})
 }
 
 // again is who speaks for groups that are to be tried once more in a moment. However often one is refused until then, that is one try.
@@ -104,14 +117,30 @@ func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, speaker *v1.Po
 	}()
 }
 
-// fewerSoon says whether an eviction costs less once those have gone who are about to.
-func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) bool {
-	ending := p.Cache.Ending(a.Group.Whole(), p.gone)
+// fewerSoon is what costs less than an eviction once those have gone who are about to; nil if nothing does.
+func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solution) *solution {
+	ending := there(a, p.Cache.Ending(a.Group.Whole(), p.gone))
 	if len(ending) == 0 {
-		return false
+		return nil
 	}
 	soon, _ := p.chooseWithin(ctx, p.candidatesAfter(ctx, a, p.Limits().MaxGrace, ending))
-	return soon != nil && soon.before(found)
+	if soon == nil || !soon.before(found) {
+		return nil
+	}
+	return soon
+}
+
+// there are those of some pods, by UID with the node of each, that count on one of an attempt's nodes. Of those without a node that is not known.
+func there(a *place.Attempt, some map[types.UID]string) map[types.UID]bool {
+	is := map[types.UID]bool{}
+	for uid, node := range some {
+		i, ok := a.Net.Tree.NodeIndex(node)
+		if node == "" || ok && a.Nodes[i] != nil &&
+			slices.ContainsFunc(a.Nodes[i].GetPods(), func(info fwk.PodInfo) bool { return info.GetPod().UID == uid }) {
+			is[uid] = true
+		}
+	}
+	return is
 }
 
 // gone says whether there is no such pod any more. The informer knows that before it tells anybody, and it tells the scheduler, which tries

@@ -85,6 +85,52 @@ func TestNotHeardOfYet(t *testing.T) {
 	require.Empty(t, c.Evicted())
 }
 
+// TestGoneButForTheSnapshot: all members of a gang have gone, and who is tried is tried with a snapshot that has them still. Nobody is evicted for
+// room that is free.
+func TestGoneButForTheSnapshot(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=4")
+	c.Clock = stopped{now: time.Now()}
+	end := running("end", 2)
+	c.Gang("end", 2, end...)
+	c.Pod(testcluster.A("low", 10, "8", "n2"))
+	c.Run()
+	c.Wait("2", func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(end[0])); return fmt.Sprint(len(pods)) })
+	c.Plugin.Preemptor.GoesBy(cache.NewStore(cache.MetaNamespaceKeyFunc))
+	c.Gang("g", 1, testcluster.Pending(1, 100, "8")...)
+	c.WaitSaid(1, "a gang is ending")
+	require.Empty(t, c.Evicted())
+}
+
+// TestWhoWaitsKeepsNoVictims: a gang waits for an end, and what it would get without it is kept for it only where nobody would leave: one that needs
+// little evicts the pod that matters least.
+func TestWhoWaitsKeepsNoVictims(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
+	c.Clock = stopped{now: time.Now()}
+	end := running("end", 2)
+	c.Gang("end", 2, end...)
+	c.Pod(testcluster.A("low", 10, "8", "n2"))
+	c.Pod(testcluster.A("mid", 50, "8", "n3"))
+	c.Run()
+	left := func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(end[0])); return fmt.Sprint(len(pods)) }
+	c.Wait("2", left)
+	c.Remove("end-0")
+	c.Wait("1", left)
+	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
+	c.WaitSaid(1, "a gang is ending")
+	b := testcluster.A("", 100, "8", "")
+	b.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+		NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+			{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{"n2", "n3"}},
+		}}},
+	}}}
+	c.Gang("b", 1, b)
+	c.Wait("low", c.Evicted)
+	c.Wait("b-0=n2", func() string { return c.Where("b-0") })
+	c.Remove("end-1")
+	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
+	require.Equal(t, "low", c.Evicted())
+}
+
 // TestNoEnd: nobody follows. It is waited for a moment, and no longer.
 func TestNoEnd(t *testing.T) {
 	c := ends(t, nil)
