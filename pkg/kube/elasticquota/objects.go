@@ -156,6 +156,7 @@ func (r *Room) grow() {
 		r.book = r.newBook(tree)
 	} else {
 		r.book = r.book.Replant(tree)
+		r.book.Runtime, r.book.ScaleMin = r.args.Runtime, r.args.ScaleMin
 	}
 	r.activate()
 	if r.Active() {

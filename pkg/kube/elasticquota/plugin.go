@@ -47,15 +47,18 @@ func (r *Room) New(ctx context.Context, raw runtime.Object, h fwk.Handle) (fwk.P
 	return &Plugin{r}, nil
 }
 
-// begin has the room hear of pods and nodes, once. Quotas that were heard of before that count from now on.
+// begin has the room hear of pods and nodes, once. Quotas that were heard of before that count from now on, and by the arguments of
+// whichever profile has any, also if that is not the first.
 func (r *Room) begin(args config.QuotaArgs, written bool, h fwk.Handle) error {
 	r.mu.Lock()
+	first, before := !r.begun, r.args
 	err := r.agree(args, written)
-	if err == nil && !r.begun {
-		if err = r.hear(h); err == nil && len(r.objects) > 0 {
-			r.regrow()
-			return nil
-		}
+	if err == nil && first {
+		err = r.hear(h)
+	}
+	if err == nil && len(r.objects) > 0 && (first || !reflect.DeepEqual(before, r.args)) {
+		r.regrow()
+		return nil
 	}
 	r.mu.Unlock()
 	return err

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -856,4 +857,27 @@ func TestQuotasBeforeTheirPlugin(t *testing.T) {
 		w.declare("b max=8")
 		require.True(t, w.Active())
 	}
+}
+
+// TestQuotasBeforeTheirArguments: the profile that is made first has no arguments, and another one has some. Quotas that were heard of before
+// either go by those.
+func TestQuotasBeforeTheirArguments(t *testing.T) {
+	w := newWorld(t, nil)
+	w.begun = false
+	w.declare("a max=8")
+	h := early{informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+	defaults, err := config.DecodeQuota(nil)
+	require.NoError(t, err)
+	require.NoError(t, w.begin(defaults, false, h))
+	require.True(t, w.book.Runtime)
+	args := defaults
+	args.Runtime, args.ScaleMin, args.DefaultMax = false, false, map[string]resource.Quantity{"cpu": resource.MustParse("3")}
+	require.NoError(t, w.begin(args, true, h))
+	w.lock()
+	defer w.mu.Unlock()
+	require.False(t, w.book.Runtime)
+	require.False(t, w.book.ScaleMin)
+	of, problem := w.book.Tree().Spec(scheduling.DefaultQuota)
+	require.Empty(t, problem)
+	require.EqualValues(t, 3000, of.Max["cpu"])
 }
