@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,42 +19,63 @@ func fileOf(folder string, t Trace, contender string) string {
 	return filepath.Join(folder, fmt.Sprintf("%s-%d-%s.txt", t.Kind, t.Seed, contender))
 }
 
-// requested begins the line that says how many requests the scheduler has made.
-const requested = "# requests "
+// seen is what was seen of a play.
+type seen struct {
+	trace    string // sum of the trace that was played
+	requests float64
+	events   []Event
+}
 
-// write has a line for each event, below the number of requests.
-func write(file string, events []Event, requests float64) error {
+// requested begins the line that says how many requests the scheduler has made, played the one that says which trace was played.
+const (
+	requested = "# requests "
+	played    = "# trace "
+)
+
+// sum tells traces apart.
+func (t Trace) sum() string {
+	text, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // of a type of ours
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+}
+
+// write has a line for each event, below the number of requests and the trace's sum.
+func write(file string, s seen) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "%s%.0f\n", requested, requests)
-	for _, e := range events {
+	fmt.Fprintf(&text, "%s%.0f\n%s%s\n", requested, s.requests, played, s.trace)
+	for _, e := range s.events {
 		fmt.Fprintf(&text, "%9.3f %-8s %s %d %s %s\n", e.At.Seconds(), e.Kind, e.Gang, e.Run, e.Pod, e.Node)
 	}
 	return os.WriteFile(file, text.Bytes(), 0o644)
 }
 
 // read returns what write wrote.
-func read(file string) (events []Event, requests float64, err error) {
+func read(file string) (s seen, err error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return nil, 0, err
+		return seen{}, err
 	}
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	for n := 1; lines.Scan(); n++ {
 		if text, is := strings.CutPrefix(lines.Text(), requested); is {
-			requests, err = strconv.ParseFloat(text, 64)
+			s.requests, err = strconv.ParseFloat(text, 64)
+		} else if text, is := strings.CutPrefix(lines.Text(), played); is {
+			s.trace = text
 		} else {
 			var e Event
 			e, err = eventOf(lines.Text())
-			events = append(events, e)
+			s.events = append(s.events, e)
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s:%d: %w", file, n, err)
+			return seen{}, fmt.Errorf("%s:%d: %w", file, n, err)
 		}
 	}
-	return events, requests, lines.Err()
+	return s, lines.Err()
 }
 
 // eventOf reads a line.
@@ -90,16 +113,15 @@ func judgeAgain(o options, traces []Trace) (results []Result, err error) {
 	for _, t := range traces {
 		for _, c := range o.contenders {
 			file := fileOf(o.again, t, c)
-			events, requests, err := read(file)
+			s, err := read(file)
 			if err != nil {
 				return nil, err
 			}
-			for _, e := range events {
-				if e.Kind != Stopped && !slices.ContainsFunc(t.Gangs, func(g Gang) bool { return g.Name == e.Gang }) {
-					return nil, fmt.Errorf("%s: there is no gang %s in a trace of %v: was it played with another -for?", file, e.Gang, o.during)
-				}
+			if s.trace != t.sum() {
+				return nil, fmt.Errorf("%s: trace %q was played, and %s with seed %d and -for %v is %q: was it played with another -for, or by another version?",
+					file, s.trace, t.Kind, t.Seed, o.during, t.sum())
 			}
-			results = append(results, Result{Contender: c, Trace: t.Kind, Seed: t.Seed, Columns: Judge(t, events), Requests: requests})
+			results = append(results, Result{Contender: c, Trace: t.Kind, Seed: t.Seed, Columns: Judge(t, s.events), Requests: s.requests})
 		}
 	}
 	return results, nil

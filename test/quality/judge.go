@@ -66,7 +66,7 @@ type Columns struct {
 	// Partial are runs that had nodes and never all of them; PartialHeld is pods × seconds that runs held which were not whole.
 	Partial     int     `json:"partial"`
 	PartialHeld float64 `json:"partialPodSeconds"`
-	// Utilisation is the part of all usable nodes × makespan on which gangs ran that were whole.
+	// Utilisation is the part of all usable nodes × the time in which gangs came on which gangs ran that were whole.
 	Utilisation float64 `json:"utilisation"`
 }
 
@@ -152,14 +152,16 @@ func (j *judge) pass(now time.Duration) {
 			partial += len(r.nodes)
 		}
 	}
-	j.running += dt * float64(running)
 	j.out.PartialHeld += dt * float64(partial)
 	free := j.free(nil, "")
 	most := 0
 	for _, n := range free {
 		most = max(most, n)
 	}
-	j.fit += (min(now, j.coming) - min(j.now, j.coming)).Seconds() * float64(most)
+	// Whoever leaves one gang pending for long has an empty cluster in the end: how full it is counts while gangs come.
+	coming := (min(now, j.coming) - min(j.now, j.coming)).Seconds()
+	j.running += coming * float64(running)
+	j.fit += coming * float64(most)
 	j.now = now
 }
 
@@ -346,8 +348,6 @@ func (j *judge) finish() Columns {
 	}
 	if t := min(j.now, j.coming).Seconds(); t > 0 {
 		j.out.LargestFit = j.fit / t
-	}
-	if t := j.now.Seconds(); t > 0 {
 		j.out.Utilisation = j.running / (t * float64(len(j.nodes)))
 	}
 	return j.out

@@ -128,7 +128,9 @@ func TestWaits(t *testing.T) {
 	require.Equal(t, map[string]Quantiles{"3-8": {5, 5}, "1-2": {0, 0}, "9-": {16, 16}}, got.Waits)
 	require.InDelta(t, 20, got.Makespan, 1e-9, "c has not ended")
 	free := Judge(gangs, []Event{at(4, Created, "c", 0)}).LargestFit
-	require.InDelta(t, free, Judge(gangs, []Event{at(4, Created, "c", 0), at(40, Bound, "c", 0, "c-0", "node-0")}).LargestFit, 1e-9)
+	late := Judge(gangs, []Event{at(4, Created, "c", 0), at(40, Bound, "c", 0, "c-0", "node-0"), at(80, Finished, "c", 0)})
+	require.InDelta(t, free, late.LargestFit, 1e-9)
+	require.Zero(t, late.Utilisation, "no gang comes any more")
 }
 
 // TestAgain: what was seen is read as it was written, and judged as before.
@@ -138,15 +140,15 @@ func TestAgain(t *testing.T) {
 	gangs.Kind, gangs.Seed = "full", 3
 	events := []Event{at(0, Created, "a", 0), at(1, Bound, "a", 0, "a-0", "node-0"), at(2, Evicted, "a", 0, "a-0"), at(3, Bound, "a", 1, "a-0", "node-1"), at(4, Finished, "a", 1), at(5, Gone, "a", 1, "a-0"), at(6, Stopped, nobody, 0)}
 	file := fileOf(o.again, gangs, "muster")
-	require.NoError(t, write(file, events, 17))
-	got, _, err := read(file)
+	require.NoError(t, write(file, seen{gangs.sum(), 17, events}))
+	got, err := read(file)
 	require.NoError(t, err)
-	require.Equal(t, events, got)
+	require.Equal(t, seen{gangs.sum(), 17, events}, got)
 	results, err := judgeAgain(o, []Trace{gangs})
 	require.NoError(t, err)
 	require.Equal(t, []Result{{Contender: "muster", Trace: "full", Seed: 3, Columns: Judge(gangs, events), Requests: 17}}, results)
 	_, err = judgeAgain(o, []Trace{{Kind: "full", Seed: 3}})
-	require.ErrorContains(t, err, "there is no gang a in a trace of 1s")
+	require.ErrorContains(t, err, "was it played with another -for")
 	_, err = judgeAgain(o, []Trace{{Kind: "full", Seed: 4}})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	for _, line := range []string{"", "x created a 0", "1 made a 0", "1 created a x", "1 created a", "1 bound a 0 a-0 n b", "# requests x"} {
@@ -353,7 +355,7 @@ func TestSaidToAll(t *testing.T) {
 
 // TestOver: a run that has come to its end holds its nodes until its pods have gone, which is neither use nor partial.
 func TestOver(t *testing.T) {
-	got := Judge(trace(Gang{Name: "a", Size: 1}, Gang{Name: "b", Size: 2}), []Event{
+	got := Judge(trace(Gang{Name: "a", Size: 1}, Gang{Name: "b", At: 5 * time.Second, Size: 2}), []Event{
 		at(0, Bound, "a", 0, "a-0", "node-0"),
 		at(2, Finished, "a", 0),
 		at(3, Bound, "b", 0, "b-0", "node-1"), at(3, Bound, "b", 0, "b-1", "node-3"),

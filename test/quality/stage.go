@@ -136,7 +136,7 @@ func (s *stage) play(ctx context.Context, o options, c contender, t Trace) (*Res
 	}
 	fmt.Fprintf(os.Stderr, "%s has played %s, seed %d\n", c.name, t.Kind, t.Seed)
 	if o.events != "" {
-		if err := write(fileOf(o.events, t, c.name), p.events, after-before); err != nil {
+		if err := write(fileOf(o.events, t, c.name), seen{t.sum(), after - before, p.events}); err != nil {
 			return nil, err
 		}
 	}
