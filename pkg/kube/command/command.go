@@ -45,6 +45,7 @@ type Options struct {
 // Main runs the command with the process's arguments and returns its exit code.
 func Main(o Options) int {
 	runtime.Must(saveNominations())
+	runtime.Must(connect.Narrow())
 	saveMemory()
 	return cli.Run(New(o))
 }

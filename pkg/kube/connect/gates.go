@@ -3,6 +3,7 @@ package connect
 import (
 	"fmt"
 
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
 
@@ -17,4 +18,10 @@ func gangsOnce(gates featuregate.FeatureGate) error {
 	}
 	return fmt.Errorf("feature gate %s must be off in this scheduler: plugin %s schedules the PodGroups of scheduling.k8s.io without it, and their pods would be gangs twice; the API server needs it",
 		features.GenericWorkload, config.PluginName)
+}
+
+// Narrow has the scheduler's queue ask only those about an event whom the plugin names (plugin/listeners.go), unless --feature-gates says otherwise. Before
+// Kubernetes 1.37, also where an older one is emulated, the queue cannot, and asks everybody. It is for the whole process, before there is a scheduler.
+func Narrow() error {
+	return utilfeature.DefaultMutableFeatureGate.OverrideDefault(features.SchedulerPreQueueingHints, true)
 }

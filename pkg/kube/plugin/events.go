@@ -38,11 +38,12 @@ func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHi
 		p.extend()
 	}
 	p.findGate()
+	p.findNarrows()
 	others, err := p.othersEvents(ctx, first)
 	return append([]fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel}, QueueingHintFn: p.worthTrying},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.worthEvicting},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.otherNode},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel}, QueueingHintFn: p.worthTrying, PreQueueingHintFn: p.narrowed},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.worthEvicting, PreQueueingHintFn: p.narrowed},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.otherNode, PreQueueingHintFn: p.narrowed},
 		// Not every update of the pod itself: what is written about it must not wake it.
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodScaleDown | fwk.UpdatePodLabel | fwk.UpdatePodToleration |
 			fwk.UpdatePodSchedulingGatesEliminated | fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: p.otherPod},
@@ -64,7 +65,11 @@ func (p *Plugin) othersEvents(ctx context.Context, listen bool) (all []fwk.Clust
 		events, failed := of.EventsToRegister(ctx)
 		err = errors.Join(err, failed)
 		for _, e := range events {
-			all = append(all, fwk.ClusterEventWithHint{Event: e.Event, QueueingHintFn: p.delegated(of.Name(), e)})
+			heard := fwk.ClusterEventWithHint{Event: e.Event, QueueingHintFn: p.delegated(of.Name(), e)}
+			if e.PreQueueingHintFn != nil {
+				heard.PreQueueingHintFn = everybody
+			}
+			all = append(all, heard)
 			if listen {
 				err = errors.Join(err, p.listen(of.Name(), e))
 			}

@@ -1,6 +1,9 @@
 package plugin_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -86,5 +90,38 @@ func TestWhoFollowsIsTriedInTime(t *testing.T) {
 			do.what(c)
 			c.Wait(do.want, func() string { return c.Where("a-0", "a-1", "b-0", "b-1") })
 		})
+	}
+}
+
+// TestOnlyLeadersListen: of members that wait only those hear of events that are tried for all; and pods without a gang, wherever they wait. Where a plugin that
+// nobody knows may keep pods out, the queue asks everybody.
+func TestOnlyLeadersListen(t *testing.T) {
+	require.NoError(t, connect.Narrow())
+	for _, config := range []string{testcluster.Config, strings.ReplaceAll(testcluster.Config, "preEnqueue: {enabled: [{name: Holder}]}, ", "")} {
+		c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
+		c.Config = config
+		c.Pod(testcluster.A("x", 0, "8", "n0"))
+		c.Pod(testcluster.A("y", 0, "8", "n1"))
+		c.Run()
+		c.Pod(testcluster.A("alone", 0, "9", ""))
+		c.WaitSaid(1, "Pod/alone Warning FailedScheduling")
+		for g := range 60 {
+			c.Gang(fmt.Sprint("g", g), 2, testcluster.Pending(2, 0, "4")...)
+		}
+		asked := func() string { some, all := c.Plugin.Listeners(); return fmt.Sprint(some, all) }
+		if config == testcluster.Config {
+			c.WaitSaid(60, "Warning Unschedulable")
+			require.Equal(t, "[] true", asked())
+			continue
+		}
+		c.Wait("[alone g0-0] false", asked)
+		c.Remove("x")
+		c.Wait("g0-0=n0 g0-1=n0 g1-0>", func() string { return c.Where("g0-0", "g0-1", "g1-0") })
+		c.Wait("[alone g1-0] false", func() string {
+			some, all := c.Plugin.Listeners() // some have left the queue, and are not swept out yet
+			return fmt.Sprint(slices.DeleteFunc(some, func(name string) bool { return !strings.HasSuffix(c.Where(name), ">") }), all)
+		})
+		c.Remove("y")
+		c.Wait("g1-0=n1 g1-1=n1 g2-0>", func() string { return c.Where("g1-0", "g1-1", "g2-0") })
 	}
 }

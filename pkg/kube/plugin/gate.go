@@ -43,7 +43,9 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // call the queue.
 func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if p := g.plugin(); p != nil {
-		return p.admit(pod)
+		s := p.admit(pod)
+		p.listeners.note(pod, s.IsSuccess(), p.waits)
+		return s
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 //	queue.go       QueueSort: members stand together
 //	events.go      what may cure a refusal, and who is tried again then
 //	gate.go        PreEnqueue: one member is tried for all
+//	listeners.go   who of those that wait need be asked about an event
 //	prefilter.go   PreFilter: the plan of the whole gang, then one node for each member
 //	filter.go      Filter: no other node for a planned member, no planned place for others
 //	postfilter.go  PostFilter: eviction and reservation
@@ -67,6 +68,9 @@ type Options struct {
 	// Writers is how many requests an eviction has under way at a time; 0 means 16. With
 	// one their order is always the same.
 	Writers int
+	// Narrow is how many times as many members must wait as pods are let into the scheduler's queue, for the queue to ask those alone about
+	// an event; 0 means 16: so many it passes over faster than it looks one up. It makes no difference to what comes of it.
+	Narrow int
 	// Unread says that nobody reads the status of gangs, which is not written then.
 	Unread bool
 	// Started is called with what all profiles share, once.
@@ -93,13 +97,14 @@ type Shared struct {
 
 	profiles map[string]*Plugin // by name
 
-	options  Options
-	handle   fwk.Handle // of the first profile: queue and waiting pods are the same for all
-	teller   *status.Teller
-	victims  preempt.Victims
-	refused  wake.Room // groups that wait for something to change
-	allotted allot.Room
-	quotas   *elasticquota.Room
+	options   Options
+	handle    fwk.Handle // of the first profile: queue and waiting pods are the same for all
+	teller    *status.Teller
+	victims   preempt.Victims
+	refused   wake.Room // groups that wait for something to change
+	listeners listeners
+	allotted  allot.Room
+	quotas    *elasticquota.Room
 	// Pods without a gang that wait for something that no event tells of: that the gangs are tried that were partially bound at the start,
 	// and that a place is given back which is held.
 	resumes, keptOff wake.Kept[string, *v1.Pod]
@@ -125,6 +130,7 @@ type Plugin struct {
 	ordinary  *preempt.PodPreemption
 	idler     fwk.PostFilterPlugin // gives claims back that keep a pod where there is no room; nil if none does
 	hasGate   bool                 // the profile runs the Gate
+	narrows   bool                 // and all its pods come to it that may hear of events
 	added     func() []fwk.Plugin
 	checks    []Checker
 }
@@ -231,6 +237,9 @@ func (o *Options) defaults() {
 	}
 	if o.Writers == 0 {
 		o.Writers = 16
+	}
+	if o.Narrow == 0 {
+		o.Narrow = 16
 	}
 }
 

@@ -27,12 +27,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -211,10 +213,13 @@ func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk
 
 // build makes the scheduler.
 func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.SchedulerPreQueueingHints) {
+		_ = connect.Narrow() // where a version is emulated that cannot, the queue asks everybody
+	}
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
 	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
-		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Unread: s.unread,
+		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Unread: s.unread, Narrow: 1,
 		// Asked before a gang's status is read: not while it changes.
 		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false },
 	}})
