@@ -173,16 +173,16 @@ func (t *template) changed(nodes []fwk.NodeInfo, beside map[int]string) (todo []
 		case n == nil && somebody && t.beside[i] != beside[i]:
 			t.generation[i] = 0 // what is known of it was said beside others
 		case n == nil:
-		case t.generation[i] != generation(n), somebody && t.beside[i] != beside[i]:
+		case t.generation[i] != Generation(n), somebody && t.beside[i] != beside[i]:
 			todo = append(todo, i)
 		}
 	}
 	return todo
 }
 
-// generation is the node's. Of thousands of nodes it is all that is read, from memory that is cold: without a
+// Generation is the node's. Of thousands of nodes it is all that is read, from memory that is cold: without a
 // call between them, the processor waits for many at once.
-func generation(n fwk.NodeInfo) int64 {
+func Generation(n fwk.NodeInfo) int64 {
 	if info, ok := n.(*framework.NodeInfo); ok {
 		return info.Generation
 	}
@@ -216,7 +216,7 @@ func (t *template) move(nodes []fwk.NodeInfo) (moved bool) {
 		if n == nil {
 			continue
 		}
-		was, ok := at[generation(n)]
+		was, ok := at[Generation(n)]
 		if !ok {
 			continue
 		}

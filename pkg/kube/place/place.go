@@ -176,6 +176,9 @@ func (a *Attempt) Without(out func(node int) bool) *Attempt {
 // Beside tells apart who is counted on a node besides the snapshot.
 func (a *Attempt) Beside(node int) string { return a.beside[node].Key() }
 
+// AnyBeside says whether anybody is counted besides the snapshot.
+func (a *Attempt) AnyBeside() bool { return len(a.beside) > 0 }
+
 // Counted says whether the attempt got so far that it knows what nodes take.
 func (a *Attempt) Counted() bool { return a.counted }
 

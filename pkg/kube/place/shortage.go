@@ -137,27 +137,37 @@ func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, lacks map[str
 	known := p.stays.of(a.need(), len(a.Nodes))
 	stay := slices.Clone(known.stay)
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
-		switch {
+		switch now := fit.Generation(n); {
 		case a.World.Free[i] > 0 || bare[i] == 0:
 			stay[i] = false
-		case known.generation[i] != n.GetGeneration() || len(a.beside[i]) > 0:
+		case known.generation[i] != now || len(a.beside) > 0 && len(a.beside[i]) > 0:
 			stay[i] = a.stays(ctx, i, n)
 			if known.stay[i] = stay[i]; len(a.beside[i]) == 0 {
-				known.generation[i] = n.GetGeneration()
+				known.generation[i] = now
 			}
 		}
 	})
+	alike := map[*fit.Reasons]int{} // of nodes that lack the same, as most do
 	rest = maps.Clone(lacks)
+	lessen := func(reasons []string, by int) {
+		for _, reason := range reasons {
+			if rest[reason] -= by; rest[reason] <= 0 {
+				delete(rest, reason)
+			}
+		}
+	}
 	for i, is := range stay {
 		if !is || a.Nodes[i] == nil {
 			continue
 		}
-		many++
-		for _, reason := range a.Lacks(i) {
-			if rest[reason]--; rest[reason] <= 0 {
-				delete(rest, reason)
-			}
+		if many++; len(a.counts) == 1 {
+			alike[a.counts[0].Why(i)]++
+		} else {
+			lessen(a.Lacks(i), 1)
 		}
+	}
+	for reasons, n := range alike {
+		lessen(reasons.All(), n)
 	}
 	return many, rest
 }

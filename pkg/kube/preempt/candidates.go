@@ -76,7 +76,7 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 // candidatesAfter is candidates as if some had been seen leaving.
 func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool) *candidates {
 	c := &candidates{
-		Attempt: a, cache: p.Cache, here: make([]onNode, len(a.Nodes)), limits: p.listBudgets(),
+		Attempt: a, cache: p.Cache, here: p.vain.takeHere(len(a.Nodes)), limits: p.listBudgets(),
 		waits: p.waiting(), claim: p.claim(a.Group, grace),
 	}
 	c.joins = map[types.UID]bool{}

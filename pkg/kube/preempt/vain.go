@@ -7,12 +7,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -39,7 +41,9 @@ type vain struct {
 	known map[string]*nothing // by what is asked for
 	nodes []onNodeNow         // by node index
 	tree  *topology.Tree
-	paths []uint64 // by node index of tree, where the node stands
+	paths []uint64                 // by node index of tree, where the node stands
+	now   map[int]*domainNow       // by the index of the first node
+	here  atomic.Pointer[[]onNode] // all empty: of a search that has come to nothing
 }
 
 // mostVain bounds what is remembered: a few bytes for each domain.
@@ -62,6 +66,14 @@ type fruitless struct {
 // onNodeNow is what one state of a node shows.
 type onNodeNow struct {
 	generation int64
+	gangs      []gang.Ref
+	namespaces []string
+}
+
+// domainNow is what one state of all nodes of a domain shows, of which none is missing.
+type domainNow struct {
+	to         int    // the last one is before it
+	base       uint64 // of paths and generations
 	gangs      []gang.Ref
 	namespaces []string
 }
@@ -105,6 +117,9 @@ func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Ve
 		any, untried = any || is[d].any, untried || is[d].untried
 	}
 	p.vain.put(asks, is)
+	if c != nil {
+		p.vain.here.Store(c.empty())
+	}
 	switch {
 	case untried:
 		return nil, Untried
@@ -119,6 +134,14 @@ func (c *candidates) anyIn(first string) bool {
 	i, _ := c.Net.Tree.NodeIndex(first)
 	lo, hi := c.Net.Tree.Nodes(domainOf(c.Attempt, i))
 	return slices.ContainsFunc(c.here[lo:hi], func(n onNode) bool { return len(n.victims)+len(n.leaving) > 0 })
+}
+
+// empty empties what candidates know of nodes, which nobody asks any more.
+func (c *candidates) empty() *[]onNode {
+	here := c.here
+	clear(here)
+	c.here = nil
+	return &here
 }
 
 // domainOf is the domain that members which are placed on a node must not leave.
@@ -138,7 +161,7 @@ func (p *Preemptor) digests(a *place.Attempt) map[string]uint64 {
 		p.vain.known, p.vain.seed = map[string]*nothing{}, maphash.MakeSeed()
 	}
 	if len(p.vain.nodes) != len(a.Nodes) {
-		p.vain.nodes = make([]onNodeNow, len(a.Nodes))
+		p.vain.nodes, p.vain.now = make([]onNodeNow, len(a.Nodes)), map[int]*domainNow{}
 	}
 	s := states{
 		vain: &p.vain, gangs: p.gangStates(a), budgets: budgetStates(p.listBudgets()), out: map[string]uint64{},
@@ -171,7 +194,7 @@ func (s *states) findPaths(tree *topology.Tree) {
 	if s.vain.tree == tree {
 		return
 	}
-	s.vain.tree, s.vain.paths = tree, make([]uint64, tree.NumNodes())
+	s.vain.tree, s.vain.paths, s.vain.now = tree, make([]uint64, tree.NumNodes()), map[int]*domainNow{}
 	for i := range s.vain.paths {
 		s.hash.Reset()
 		for d := tree.Node(i); d != topology.Root; d = tree.Parent(d) {
@@ -183,33 +206,75 @@ func (s *states) findPaths(tree *topology.Tree) {
 
 // domain is the digest of the nodes from one to before another.
 func (s *states) domain(a *place.Attempt, from, to int) uint64 {
+	is := s.lookAt(a, from, to)
 	s.hash.Reset()
 	maphash.WriteComparable(&s.hash, s.vetoes)
+	maphash.WriteComparable(&s.hash, is.base)
+	if a.AnyBeside() {
+		for i := from; i < to; i++ {
+			s.write(a.Beside(i))
+		}
+	}
+	for _, name := range is.gangs {
+		s.write(s.gangs(name))
+	}
+	for _, name := range is.namespaces {
+		s.write(s.budgets[name])
+	}
+	return s.hash.Sum64()
+}
+
+// lookAt is what the nodes from one to before another show. Where none has changed that is known: nearly all of the time is for reading
+// the generations.
+func (s *states) lookAt(a *place.Attempt, from, to int) *domainNow {
+	known := s.vain.now[from]
+	as, whole := known != nil && known.to == to, true
+	for i := from; i < to; i++ {
+		if a.Nodes[i] == nil {
+			as, whole = false, false
+		} else if n := &s.vain.nodes[i]; n.generation != fit.Generation(a.Nodes[i]) {
+			n.look(a.Nodes[i])
+			as = false
+		}
+	}
+	if as {
+		return known
+	}
+	is := s.gather(a, from, to)
+	if whole {
+		s.vain.now[from] = is
+	} else {
+		delete(s.vain.now, from)
+	}
+	return is
+}
+
+// gather puts together what the nodes show.
+func (s *states) gather(a *place.Attempt, from, to int) *domainNow {
+	is := &domainNow{to: to}
 	gangs, namespaces := map[gang.Ref]bool{}, map[string]bool{}
+	s.hash.Reset()
 	for i := from; i < to; i++ {
 		maphash.WriteComparable(&s.hash, s.vain.paths[i])
 		if a.Nodes[i] == nil {
-			s.hash.WriteByte(0)
+			maphash.WriteComparable(&s.hash, int64(0))
 			continue
 		}
 		n := &s.vain.nodes[i]
-		n.look(a.Nodes[i])
 		maphash.WriteComparable(&s.hash, n.generation)
-		s.write(a.Beside(i))
 		for _, name := range n.gangs {
 			if !gangs[name] {
-				gangs[name] = true
-				s.write(s.gangs(name))
+				gangs[name], is.gangs = true, append(is.gangs, name)
 			}
 		}
 		for _, name := range n.namespaces {
 			if !namespaces[name] {
-				namespaces[name] = true
-				s.write(s.budgets[name])
+				namespaces[name], is.namespaces = true, append(is.namespaces, name)
 			}
 		}
 	}
-	return s.hash.Sum64()
+	is.base = s.hash.Sum64()
+	return is
 }
 
 // write adds a text that cannot run into the next.
@@ -218,11 +283,8 @@ func (s *states) write(text string) {
 	s.hash.WriteString(text)
 }
 
-// look brings what is known of a node up to date.
+// look notes what a node shows now.
 func (n *onNodeNow) look(node fwk.NodeInfo) {
-	if n.generation == node.GetGeneration() {
-		return
-	}
 	*n = onNodeNow{generation: node.GetGeneration()}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
@@ -289,6 +351,14 @@ func budgetStates(budgets map[string][]budget) map[string]string {
 		out[namespace] = b.String()
 	}
 	return out
+}
+
+// takeHere is room for the candidates of so many nodes.
+func (v *vain) takeHere(nodes int) []onNode {
+	if here := v.here.Swap(nil); here != nil && len(*here) == nodes {
+		return *here
+	}
+	return make([]onNode, nodes)
 }
 
 // get returns what is remembered of those who ask for the same. It is not to be changed.
