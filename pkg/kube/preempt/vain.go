@@ -43,6 +43,7 @@ type vain struct {
 	tree  *topology.Tree
 	paths []uint64                 // by node index of tree, where the node stands
 	now   map[int]*domainNow       // by the index of the first node
+	looks int64                    // counts looks at nodes
 	here  atomic.Pointer[[]onNode] // all empty: of a search that has come to nothing
 }
 
@@ -66,13 +67,16 @@ type fruitless struct {
 // onNodeNow is what one state of a node shows.
 type onNodeNow struct {
 	generation int64
+	looked     int64 // which look it was
 	gangs      []gang.Ref
 	namespaces []string
 }
 
-// domainNow is what one state of all nodes of a domain shows, of which none is missing.
+// domainNow is what one state of all nodes of a domain shows, of which none is missing. Nodes are in domains of several layers, each of
+// which is asked about by itself.
 type domainNow struct {
 	to         int    // the last one is before it
+	after      int64  // the last look at a node before it was made
 	base       uint64 // of paths and generations
 	gangs      []gang.Ref
 	namespaces []string
@@ -212,7 +216,10 @@ func (s *states) domain(a *place.Attempt, from, to int) uint64 {
 	maphash.WriteComparable(&s.hash, is.base)
 	if a.AnyBeside() {
 		for i := from; i < to; i++ {
-			s.write(a.Beside(i))
+			if beside := a.Beside(i); beside != "" {
+				maphash.WriteComparable(&s.hash, i-from)
+				s.write(beside)
+			}
 		}
 	}
 	for _, name := range is.gangs {
@@ -232,10 +239,14 @@ func (s *states) lookAt(a *place.Attempt, from, to int) *domainNow {
 	for i := from; i < to; i++ {
 		if a.Nodes[i] == nil {
 			as, whole = false, false
-		} else if n := &s.vain.nodes[i]; n.generation != fit.Generation(a.Nodes[i]) {
-			n.look(a.Nodes[i])
-			as = false
+			continue
 		}
+		n := &s.vain.nodes[i]
+		if n.generation != fit.Generation(a.Nodes[i]) {
+			s.vain.looks++
+			n.look(a.Nodes[i], s.vain.looks)
+		}
+		as = as && n.looked <= known.after // of another layer's domain it may have been asked meanwhile
 	}
 	if as {
 		return known
@@ -251,7 +262,7 @@ func (s *states) lookAt(a *place.Attempt, from, to int) *domainNow {
 
 // gather puts together what the nodes show.
 func (s *states) gather(a *place.Attempt, from, to int) *domainNow {
-	is := &domainNow{to: to}
+	is := &domainNow{to: to, after: s.vain.looks}
 	gangs, namespaces := map[gang.Ref]bool{}, map[string]bool{}
 	s.hash.Reset()
 	for i := from; i < to; i++ {
@@ -284,8 +295,8 @@ func (s *states) write(text string) {
 }
 
 // look notes what a node shows now.
-func (n *onNodeNow) look(node fwk.NodeInfo) {
-	*n = onNodeNow{generation: node.GetGeneration()}
+func (n *onNodeNow) look(node fwk.NodeInfo, number int64) {
+	*n = onNodeNow{generation: node.GetGeneration(), looked: number}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
 		if name := source.Of(pod); !name.IsZero() && !slices.Contains(n.gangs, name) {

@@ -96,6 +96,12 @@ func TestInVainIsNotRepeated(t *testing.T) {
 		"one may be evicted": {
 			func(l *lasting) { l.put(a("safe", 10, "1", "n3")) }, "want", "evicts g-0 g-1 safe", 2 + 4,
 		},
+		"one may be evicted, and a gang that may go anywhere has asked since": {func(l *lasting) {
+			l.asks("any")
+			l.put(a("safe", 10, "1", "n3"))
+			evicts, _ := l.asks("any")
+			require.Equal(l.t, "evicts g-0 g-1 safe", evicts)
+		}, "want", "evicts g-0 g-1 safe", 2 + 4},
 		"a budget": {func(l *lasting) {
 			b := budget("web", 1, "web")
 			b.Namespace = "default"
@@ -126,8 +132,13 @@ func TestInVainIsNotRepeated(t *testing.T) {
 					}
 					c.Gang(gang, 2, both...)
 				}
+				anywhere := pending(2, 100, "4")
+				for _, p := range anywhere {
+					testcluster.Held(p, "outside")
+				}
+				c.GangWith(nil, "any", 2, anywhere...)
 			}))
-			for _, gang := range []string{"like", "less"} {
+			for _, gang := range []string{"like", "less", "any"} {
 				l.Wait("2", func() string {
 					if group, refusal := l.Plugin.Cache.Group(l.Get(gang + "-0")); !refusal.Is() && len(group.Pending) == 2 {
 						return "2"
