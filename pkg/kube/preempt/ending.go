@@ -70,8 +70,13 @@ func (p *Preemptor) awaitsEnd(ctx context.Context, a *place.Attempt, found *solu
 // free are the places that members get where nobody is evicted. On other nodes nothing is kept: others may evict whom they need there.
 func free(a *place.Attempt, soon *solution) []gang.Place {
 	own, _ := a.Split(soon.Places)
+	gone := map[types.UID]bool{}
+	for _, victim := range soon.gone {
+		gone[victim.UID] = true
+	}
 	return slices.DeleteFunc(own, func(at gang.Place) bool {
-		return slices.ContainsFunc(soon.gone, func(victim *v1.Pod) bool { return victim.Spec.NodeName == at.Node })
+		i, ok := a.Net.Tree.NodeIndex(at.Node)
+		return !ok || a.Nodes[i] == nil || hasOne(a.Nodes[i], func(uid types.UID) bool { return gone[uid] }) // also one that is on its way there
 	})
 }
 
@@ -135,12 +140,16 @@ func there(a *place.Attempt, some map[types.UID]string) map[types.UID]bool {
 	is := map[types.UID]bool{}
 	for uid, node := range some {
 		i, ok := a.Net.Tree.NodeIndex(node)
-		if node == "" || ok && a.Nodes[i] != nil &&
-			slices.ContainsFunc(a.Nodes[i].GetPods(), func(info fwk.PodInfo) bool { return info.GetPod().UID == uid }) {
+		if node == "" || ok && a.Nodes[i] != nil && hasOne(a.Nodes[i], func(on types.UID) bool { return on == uid }) {
 			is[uid] = true
 		}
 	}
 	return is
+}
+
+// hasOne says whether one of some pods counts on a node.
+func hasOne(node fwk.NodeInfo, some func(types.UID) bool) bool {
+	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool { return some(info.GetPod().UID) })
 }
 
 // gone says whether there is no such pod any more. The informer knows that before it tells anybody, and it tells the scheduler, which tries

@@ -102,33 +102,46 @@ func TestGoneButForTheSnapshot(t *testing.T) {
 }
 
 // TestWhoWaitsKeepsNoVictims: a gang waits for an end, and what it would get without it is kept for it only where nobody would leave: one that needs
-// little evicts the pod that matters least.
+// little evicts the pod that matters least, or sends it back that is on its way there.
 func TestWhoWaitsKeepsNoVictims(t *testing.T) {
-	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
-	c.Clock = stopped{now: time.Now()}
-	end := running("end", 2)
-	c.Gang("end", 2, end...)
-	c.Pod(testcluster.A("low", 10, "8", "n2"))
-	c.Pod(testcluster.A("mid", 50, "8", "n3"))
-	c.Run()
-	left := func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(end[0])); return fmt.Sprint(len(pods)) }
-	c.Wait("2", left)
-	c.Remove("end-0")
-	c.Wait("1", left)
-	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
-	c.WaitSaid(1, "a gang is ending")
-	b := testcluster.A("", 100, "8", "")
-	b.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-		NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
-			{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{"n2", "n3"}},
-		}}},
-	}}}
-	c.Gang("b", 1, b)
-	c.Wait("low", c.Evicted)
-	c.Wait("b-0=n2", func() string { return c.Where("b-0") })
-	c.Remove("end-1")
-	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
-	require.Equal(t, "low", c.Evicted())
+	on := func(p *v1.Pod, nodes ...string) *v1.Pod {
+		p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+				{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: nodes},
+			}}},
+		}}}
+		return p
+	}
+	for _, runs := range []bool{true, false} {
+		c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
+		c.Clock = stopped{now: time.Now()}
+		end := running("end", 2)
+		c.Gang("end", 2, end...)
+		c.Pod(testcluster.A("mid", 50, "8", "n3"))
+		if runs {
+			c.Pod(testcluster.A("low", 10, "8", "n2"))
+		}
+		c.Run()
+		if !runs {
+			c.Gang("low", 1, testcluster.Held(on(testcluster.A("", 10, "8", ""), "n2"), "inside"))
+			c.WaitHeld("low-0")
+		}
+		left := func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(end[0])); return fmt.Sprint(len(pods)) }
+		c.Wait("2", left)
+		c.Remove("end-0")
+		c.Wait("1", left)
+		c.Gang("g", 3, testcluster.Pending(3, 100, "8")...)
+		c.WaitSaid(1, "a gang is ending")
+		c.Gang("b", 1, on(testcluster.A("", 100, "8", ""), "n2", "n3"))
+		c.Wait("b-0=n2", func() string { return c.Where("b-0") })
+		c.Remove("end-1")
+		c.Wait("g-0=n0 g-1=n1 g-2=n3", func() string { return c.Where("g-0", "g-1", "g-2") })
+		if runs {
+			require.Equal(t, "low mid", c.Evicted())
+		} else {
+			require.Equal(t, "mid", c.Evicted())
+		}
+	}
 }
 
 // TestNoEnd: nobody follows. It is waited for a moment, and no longer.
