@@ -13,7 +13,9 @@ package testcluster
 import (
 	"bytes"
 	"context"
+	"maps"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,6 +162,7 @@ func (c *Cluster) Run() *Cluster {
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 	)
 	require.NoError(c.t, err)
+	c.Plugin.Complete(slices.Collect(maps.Keys(c.Scheduler.Profiles)))
 	informers.StartWithContext(ctx)
 	informers.WaitForCacheSyncWithContext(ctx)
 	require.NoError(c.t, c.Scheduler.WaitForHandlersSync(ctx))

@@ -5,8 +5,10 @@ package command
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/runtime"
@@ -81,6 +83,9 @@ func New(o Options) *cobra.Command {
 	}})
 	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) {
 		leader.settled = true
+		if shared != nil {
+			shared.Complete(slices.Collect(maps.Keys(sched.Profiles)))
+		}
 		watchConfiguration(ctx, opts.ConfigFile, cfg, sched, shared)
 	}
 	var plugins []app.Option

@@ -38,7 +38,7 @@ func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHi
 		p.extend()
 	}
 	p.findGate()
-	p.findNarrows()
+	p.findPasses()
 	others, err := p.othersEvents(ctx, first)
 	return append([]fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown | fwk.UpdatePodLabel}, QueueingHintFn: p.worthTrying, PreQueueingHintFn: p.narrowed},

@@ -125,3 +125,28 @@ func TestOnlyLeadersListen(t *testing.T) {
 		c.Wait("g1-0=n1 g1-1=n1 g2-0>", func() string { return c.Where("g1-0", "g1-1", "g2-0") })
 	}
 }
+
+// TestPastTheGate: pods of a profile that has nothing of Muster's are asked about events, too, where those of another one are few.
+func TestPastTheGate(t *testing.T) {
+	require.NoError(t, connect.Narrow())
+	c := testcluster.New(t, "s/b/n0=8")
+	c.Config = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: muster-scheduler
+  plugins: {queueSort: {enabled: [{name: PrioritySort}], disabled: [{name: "*"}]}}
+- schedulerName: other
+  plugins: {queueSort: {enabled: [{name: PrioritySort}], disabled: [{name: "*"}]}, multiPoint: {disabled: [{name: Coscheduling}, {name: CoschedulingGate}]}}
+`
+	c.Pod(testcluster.A("x", 0, "8", "n0"))
+	c.Run()
+	other := testcluster.A("other", 0, "8", "")
+	other.Spec.SchedulerName = "other"
+	c.Pod(other)
+	c.WaitSaid(1, "Pod/other Warning FailedScheduling")
+	_, all := c.Plugin.Listeners()
+	require.True(t, all)
+	c.Remove("x")
+	c.Wait("other=n0", func() string { return c.Where("other") })
+}

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,32 +20,32 @@ import (
 // listeners are the pods that the Gates have let into the queue, and maybe some that have left it since.
 type listeners struct {
 	mu   sync.Mutex
-	pods map[types.NamespacedName]types.UID
+	pods sets.Set[types.NamespacedName]
 	most int // where those are swept out that have left
 }
 
 // fewListeners are kept without a look at whether they have left.
 const fewListeners = 64
 
-// note has a pod be one of them, or not. waits says whether a pod may still be in the queue.
-func (l *listeners) note(pod *v1.Pod, in bool, waits func(types.NamespacedName, types.UID) bool) {
+// note has a pod be one of them, or not. waits says whether a pod of that name may still be in the queue: which goes by names, too, so that one
+// that was made again may stand there in place of the other.
+func (l *listeners) note(pod *v1.Pod, in bool, waits func(types.NamespacedName) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if !in {
-		delete(l.pods, name)
+		l.pods.Delete(name)
 		return
 	}
 	if l.pods == nil {
-		l.pods, l.most = map[types.NamespacedName]types.UID{}, fewListeners
+		l.pods, l.most = sets.New[types.NamespacedName](), fewListeners
 	}
-	l.pods[name] = pod.UID
-	if len(l.pods) <= l.most {
+	if l.pods.Insert(name); len(l.pods) <= l.most {
 		return
 	}
-	for name, uid := range l.pods {
-		if !waits(name, uid) {
-			delete(l.pods, name)
+	for name := range l.pods {
+		if !waits(name) {
+			l.pods.Delete(name)
 		}
 	}
 	l.most = max(fewListeners, 2*len(l.pods))
@@ -57,28 +58,34 @@ func (l *listeners) list(most int) (names []types.NamespacedName, few bool) {
 	if len(l.pods) > most {
 		return nil, false
 	}
-	for name := range l.pods {
-		names = append(names, name)
-	}
-	return names, true
+	return l.pods.UnsortedList(), true
 }
 
 // knownGates are PreEnqueue plugins that hear of none of the events for which the queue is narrowed, or are not helped by any: a pod that one of them
 // has kept out may not have come to the Gate, since they are asked in any order.
 var knownGates = sets.New(GateName, Name, names.SchedulingGates, names.DynamicResources, names.DefaultPreemption)
 
-// findNarrows finds out whether all pods of the profile that may hear of an event have come through its Gate.
-func (p *Plugin) findNarrows() {
-	p.narrows = p.hasGate
+// findPasses finds out whether all pods of the profile that may hear of an event have come through its Gate.
+func (p *Plugin) findPasses() {
+	p.passes = p.hasGate
 	for _, pl := range p.profile.ListPlugins().PreEnqueue.Enabled {
-		p.narrows = p.narrows && knownGates.Has(pl.Name)
+		p.passes = p.passes && knownGates.Has(pl.Name)
 	}
 }
 
-// narrowed is the PreQueueingHint of events of which only those hear who were let in. Other profiles say themselves whose pods are theirs.
-func (p *Plugin) narrowed(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
-	if p.narrows {
-		if pods, few := p.listeners.list(p.Cache.Waiting() / p.options.Narrow); few {
+// Complete tells which profiles the scheduler has, once it is made. Until then, and where pods of one of them may come past the Gate, the queue asks
+// everybody: once somebody names some, those are all that it asks, whoever the others belong to.
+func (s *Shared) Complete(profiles []string) {
+	s.narrows.Store(!slices.ContainsFunc(profiles, func(name string) bool {
+		p := s.Profile(name)
+		return p == nil || !p.passes
+	}))
+}
+
+// narrowed is the PreQueueingHint of events of which only those hear who were let in.
+func (s *Shared) narrowed(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
+	if s.narrows.Load() {
+		if pods, few := s.listeners.list(s.Cache.Waiting() / s.options.Narrow); few {
 			return fwk.PreQueueingHintResult{Pods: pods}, nil
 		}
 	}
@@ -90,10 +97,10 @@ func everybody(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
 	return fwk.PreQueueingHintResult{AllPods: true}, nil
 }
 
-// waits says whether a pod may be in the queue: the informer still has it, and it has no node, or waits there for more of it.
-func (s *Shared) waits(name types.NamespacedName, uid types.UID) bool {
+// waits says whether a pod may be in the queue: the informer still has one of that name, and it has no node, or waits there for more of it.
+func (s *Shared) waits(name types.NamespacedName) bool {
 	pod, err := s.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(name.Namespace).Get(name.Name)
-	if err != nil || pod.UID != uid {
+	if err != nil {
 		return false
 	}
 	_, resizes := podutil.GetPodCondition(&pod.Status, v1.PodResizePending)

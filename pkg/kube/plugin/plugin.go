@@ -103,6 +103,7 @@ type Shared struct {
 	victims   preempt.Victims
 	refused   wake.Room // groups that wait for something to change
 	listeners listeners
+	narrows   atomic.Bool // of no profile may a pod hear of events that is not one of them
 	allotted  allot.Room
 	quotas    *elasticquota.Room
 	// Pods without a gang that wait for something that no event tells of: that the gangs are tried that were partially bound at the start,
@@ -130,7 +131,7 @@ type Plugin struct {
 	ordinary  *preempt.PodPreemption
 	idler     fwk.PostFilterPlugin // gives claims back that keep a pod where there is no room; nil if none does
 	hasGate   bool                 // the profile runs the Gate
-	narrows   bool                 // and all its pods come to it that may hear of events
+	passes    bool                 // and all its pods come to it that may hear of events
 	added     func() []fwk.Plugin
 	checks    []Checker
 }

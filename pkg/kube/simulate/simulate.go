@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -235,6 +236,9 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	)
 	if err != nil {
 		return err
+	}
+	if s.shared != nil { // some profile has the plugin
+		s.shared.Complete(slices.Collect(maps.Keys(sched.Profiles)))
 	}
 	s.late.PodActivator = sched.SchedulingQueue
 	for name, p := range sched.Profiles {
