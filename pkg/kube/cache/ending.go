@@ -60,12 +60,12 @@ func (c *Cache) Ending(but []gang.Ref, gone func(pod string, uid types.UID) bool
 func (c *Cache) justLost(gone func(pod string, uid types.UID) bool) (some map[gang.Ref]bool, members map[types.UID]string) {
 	type bound struct {
 		key string
-		uid types.UID
-		of  gang.Ref
+		pod *v1.Pod
+		of  *record
 	}
 	some, members = map[gang.Ref]bool{}, map[types.UID]string{}
-	var there []bound
 	c.mu.RLock()
+	there := make([]bound, 0, len(c.pods)) // there may be tens of thousands: they are looked up without the lock
 	now := c.Clock.Now()
 	for _, l := range c.losses {
 		if now.Sub(l.at) < EndsWithin {
@@ -79,14 +79,14 @@ func (c *Cache) justLost(gone func(pod string, uid types.UID) bool) (some map[ga
 		}
 		for key, pod := range r.Pods {
 			if pod.Spec.NodeName != "" {
-				there = append(there, bound{key, pod.UID, ref})
+				there = append(there, bound{key, pod, r})
 			}
 		}
 	}
 	c.mu.RUnlock()
 	for _, m := range there {
-		if !some[m.of] && gone(m.key, m.uid) {
-			some[m.of] = true
+		if gone(m.key, m.pod.UID) {
+			some[m.of.Ref] = true
 		}
 	}
 	return some, members
