@@ -176,6 +176,9 @@ func (a *Attempt) Without(out func(node int) bool) *Attempt {
 // Beside tells apart who is counted on a node besides the snapshot.
 func (a *Attempt) Beside(node int) string { return a.beside[node].Key() }
 
+// Generation is the number that the scheduler has given to the state of a node that is there, and to no other.
+func (a *Attempt) Generation(node int) int64 { return fit.Generation(a.Nodes[node]) }
+
 // AnyBeside says whether anybody is counted besides the snapshot.
 func (a *Attempt) AnyBeside() bool { return len(a.beside) > 0 }
 

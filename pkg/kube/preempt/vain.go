@@ -14,7 +14,6 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -242,7 +241,7 @@ func (s *states) lookAt(a *place.Attempt, from, to int) *domainNow {
 			continue
 		}
 		n := &s.vain.nodes[i]
-		if n.generation != fit.Generation(a.Nodes[i]) {
+		if n.generation != a.Generation(i) {
 			s.vain.looks++
 			n.look(a.Nodes[i], s.vain.looks)
 		}
