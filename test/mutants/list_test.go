@@ -622,8 +622,8 @@ func isDigit`, "TestCompareNames"},
 	{"nodes are avoided for ever", tick, `			a.until = time.Time{}
 `, ``, "TestANodeThatRefusedIsAvoidedForAWhile"},
 	{"time comes late", tick, `!t.IsZero() && !now.Before(t)`, `!t.IsZero() && now.After(t)`, "TestHoldingEndsInTime"},
-	{"a node is as it was", known, `case t.generation[i] != generation(n), somebody`, `case t.generation[i] == 0, somebody`, "TestMemory"},
-	{"whoever is beside", known, `generation(n), somebody && t.beside[i] != beside[i]:`, `n.GetGeneration(), somebody && false:`, "TestMemory"},
+	{"a node is as it was", known, `case t.generation[i] != Generation(n), somebody`, `case t.generation[i] == 0, somebody`, "TestMemory"},
+	{"whoever is beside", known, `Generation(n), somebody && t.beside[i] != beside[i]:`, `n.GetGeneration(), somebody && false:`, "TestMemory"},
 	{"apart is known from others", known, `	if c.reads.apart {
 `, `	if false {
 `, "TestMemory"},
