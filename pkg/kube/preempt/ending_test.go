@@ -30,6 +30,11 @@ func running(name string, n int) (pods []*v1.Pod) {
 	return pods
 }
 
+// holding counts the members of a pod's gang that have a place, as far as the cache has heard.
+func holding(c *testcluster.Cluster, of *v1.Pod) func() string {
+	return func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(of)); return fmt.Sprint(len(pods)) }
+}
+
 // ends is a cluster on which a gang of two has run, of which nobody may leave for g, and one pod that may. It has lost its first
 // member, which the cache has heard of, and then g has come.
 func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
@@ -39,7 +44,7 @@ func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
 	c.Run()
-	left := func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(end[0])); return fmt.Sprint(len(pods)) }
+	left := holding(c, end[0])
 	c.Wait("2", left)
 	c.Remove("end-0")
 	c.Wait("1", left)
@@ -94,7 +99,7 @@ func TestGoneButForTheSnapshot(t *testing.T) {
 	c.Gang("end", 2, end...)
 	c.Pod(testcluster.A("low", 10, "8", "n2"))
 	c.Run()
-	c.Wait("2", func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(end[0])); return fmt.Sprint(len(pods)) })
+	c.Wait("2", holding(c, end[0]))
 	c.Plugin.Preemptor.GoesBy(cache.NewStore(cache.MetaNamespaceKeyFunc))
 	c.Gang("g", 1, testcluster.Pending(1, 100, "8")...)
 	c.WaitSaid(1, "a gang is ending")
@@ -126,7 +131,7 @@ func TestWhoWaitsKeepsNoVictims(t *testing.T) {
 			c.Gang("low", 1, testcluster.Held(on(testcluster.A("", 10, "8", ""), "n2"), "inside"))
 			c.WaitHeld("low-0")
 		}
-		left := func() string { pods, _ := c.Plugin.Cache.Placed(source.Of(end[0])); return fmt.Sprint(len(pods)) }
+		left := holding(c, end[0])
 		c.Wait("2", left)
 		c.Remove("end-0")
 		c.Wait("1", left)
