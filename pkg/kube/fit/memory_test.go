@@ -80,7 +80,7 @@ func (c *cluster) list() []fwk.NodeInfo {
 // TestMemory: whatever happens to a cluster, remembered answers are those that the
 // Filters give now.
 func TestMemory(t *testing.T) {
-	kinds := []string{"known from before", "moved", "beside somebody", "apart", "not to be remembered", "left out"}
+	kinds := []string{"known from before", "moved", "beside somebody", "apart", "kept off a rack", "not to be remembered", "left out"}
 	worlds.Check(t, 600, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		h := &history{cluster: newCluster(t), T: rt, Tally: tally}
 		h.memory = fit.NewMemory(h.cluster)
@@ -123,7 +123,7 @@ func name[V any](h *history, of map[string]V) string {
 func has[V any](of map[string]V, name string) bool { _, ok := of[name]; return ok }
 
 func (h *history) newNode() {
-	h.setNode(node(fmt.Sprint("node-", h.made), []string{"4", "8"}[h.pick("size", 2)]).Obj())
+	h.setNode(node(fmt.Sprint("node-", h.made), []string{"4", "8"}[h.pick("size", 2)]).Label(rack, []string{"r0", "r1"}[h.pick("rack", 2)]).Obj())
 	h.made++
 }
 
@@ -172,7 +172,7 @@ func (h *history) newPod(on string) {
 // compare asks about a template with and without the memory.
 func (h *history) compare() {
 	template := pod("m").Req(cpu([]string{"1", "2"}[h.pick("size", 2)]))
-	switch h.pick("template", 6) {
+	switch h.pick("template", 7) {
 	case 0:
 		template.HostPort(80)
 	case 1:
@@ -181,6 +181,8 @@ func (h *history) compare() {
 		template.PodAntiAffinity(v1.LabelHostname, like("a"), st.PodAntiAffinityWithRequiredReq)
 	case 3:
 		template.Label("app", "z") // which nobody keeps off
+	case 4:
+		template.Label("app", "b") // which some keep off their rack
 	}
 	nodes := h.list()
 	if len(nodes) > 1 && h.pick("left out", 4) == 0 {
@@ -211,9 +213,15 @@ func (h *history) compare() {
 	h.Count("known from before", asked < int64(len(nodes)))
 	h.Count("beside somebody", len(beside) > 0)
 	h.Count("apart", counter.Remembered() && counter.Apart())
+	h.Count("kept off a rack", slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n != nil && keptOffFrom(counter, n) }))
 	h.Count("not to be remembered", !counter.Remembered())
 	h.Count("left out", slices.Contains(nodes, nil))
 	h.Count("moved", h.moved(nodes))
+}
+
+// keptOffFrom says whether somebody on a node keeps a member off others, too.
+func keptOffFrom(c *fit.Counter, n fwk.NodeInfo) bool {
+	return slices.ContainsFunc(n.GetPods(), func(p fwk.PodInfo) bool { return c.KeptOffBy(p.GetPod()) })
 }
 
 // TestMemoryOfANodeThatWasLeftOut: what was said of a node beside somebody is not true of

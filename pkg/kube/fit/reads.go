@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -51,10 +52,26 @@ func (c *Counter) readsOf() reads {
 	return r
 }
 
-// onlyOnHosts says that the pods of the cluster keep others off their own node at most.
+// onlyOnHosts says that the pods of the cluster keep the member off their own node at most. Every term is looked at: the
+// snapshot lists nodes with pods that reach farther, but only where a feature gate is on.
 func (c *Counter) onlyOnHosts() bool {
-	far, err := c.profile.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredNonHostScopedAntiAffinityList()
-	return err == nil && len(far) == 0
+	nodes, err := c.profile.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList()
+	return err == nil && !slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
+		return slices.ContainsFunc(n.GetPodsWithRequiredAntiAffinity(), func(p fwk.PodInfo) bool { return c.keptOffFrom(p.GetRequiredAntiAffinityTerms()) })
+	})
+}
+
+// keptOffFrom says whether a pod with such terms keeps the member off other nodes than its own.
+func (c *Counter) keptOffFrom(terms []fwk.AffinityTerm) bool {
+	return slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool {
+		return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())
+	})
+}
+
+// mayMatch says whether a term means a pod, if the labels of its namespace do not tell.
+func mayMatch(t *fwk.AffinityTerm, pod *v1.Pod) bool {
+	_, some := t.NamespaceSelector.Requirements()
+	return (some || t.Namespaces.Has(pod.Namespace)) && t.Selector.Matches(labels.Set(pod.Labels))
 }
 
 // hasNoTerms says that a pod requires nothing of other pods.

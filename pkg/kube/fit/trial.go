@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -134,6 +135,15 @@ func (s *Trial) look(kind int) seen {
 	return look
 }
 
+// Node is a node as it is now; nil if there is none.
+func (s *Trial) Node(name string) fwk.NodeInfo {
+	n, err := s.pods.NodeInfos().Get(name)
+	if err != nil {
+		return nil
+	}
+	return n
+}
+
 // Put puts a member of a kind on a node.
 func (s *Trial) Put(kind, node int) {
 	took := s.take(s.kinds[kind], s.nodes[node])
@@ -185,6 +195,20 @@ func (c *Counter) Dependent(alone bool) bool {
 		}
 	}
 	return c.pages.far(c.member.GetPod())
+}
+
+// KeptOffBy says whether a pod that runs keeps members off other nodes than its own.
+func (c *Counter) KeptOffBy(pod *v1.Pod) bool {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil || c.refused != nil || c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) {
+		return false
+	}
+	terms, err := fwk.GetAffinityTerms(pod, fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity))
+	return err == nil && c.keptOffFrom(terms)
+}
+
+// Seeks says whether a member must be near pods such as this one.
+func (c *Counter) Seeks(pod *v1.Pod) bool {
+	return slices.ContainsFunc(c.member.GetRequiredAffinityTerms(), func(t fwk.AffinityTerm) bool { return mayMatch(&t, pod) })
 }
 
 // onlyApartOnHosts says that a pod's own terms only keep others like it off its node:
