@@ -20,7 +20,7 @@ type Judge struct {
 // NewJudge prepares to compare.
 func NewJudge(w World, r Request) *Judge {
 	w.Free = w.Room
-	return &Judge{ground: newGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must), request: r}
+	return &Judge{ground: newGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must, nil), request: r}
 }
 
 // Decide says which of two plans comes first, and by which rule; "" if they are equal.

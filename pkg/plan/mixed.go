@@ -86,7 +86,7 @@ func newOutline(w JobWorld, j Job) *mixed {
 			m.World.Bound[i] += n
 		}
 	}
-	m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must)
+	m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)
 	m.addSets()
 	m.addColumns()
 	return m

@@ -27,12 +27,17 @@ type ground struct {
 }
 
 // newGround prepares what does not depend on who the members are. must is the layer
-// of which they share a domain.
-func newGround(w World, steps []offer.Slots, must int) ground {
-	g := ground{tree: w.Tree, size: offer.Roll(w.Tree, w.Free, steps)}
+// of which they share a domain; sum is that of what is free, nil if it is not known.
+func newGround(w World, steps []offer.Slots, must int, sum []offer.Slots) ground {
+	g := ground{tree: w.Tree, size: sum}
+	if sum == nil || steps[0] > 1 {
+		g.size = offer.Roll(w.Tree, w.Free, steps)
+	}
 	switch {
 	case w.Room != nil:
 		g.room = offer.Sum(w.Tree, w.Room)
+	case sum != nil:
+		g.room = sum
 	case steps[0] > 1:
 		g.room = offer.Sum(w.Tree, w.Free)
 	default:

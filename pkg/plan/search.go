@@ -145,9 +145,14 @@ func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 			w.Free[i] = c.Most()
 		}
 	}
+	return newSearch(w, r, width, charges, nil)
+}
+
+// newSearch is NewSearch where the sum of Free may be known; nil if it is not.
+func newSearch(w World, r Request, width int, charges []offer.Curve, sum []offer.Slots) *Search {
 	s := &Search{World: w, Request: r, charges: charges, charged: width}
 	s.steps = r.Multiple.Steps(w.Tree.Depth() + 1)
-	s.ground = newGround(w, s.steps, r.Must)
+	s.ground = newGround(w, s.steps, r.Must, sum)
 	s.addColumns()
 	return s
 }

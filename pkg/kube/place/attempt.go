@@ -38,12 +38,15 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 // Choose plans as if the pods that are gone, by node index, had left; nil means nobody.
 func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.Refusal, error) {
 	dependent := a.Dependent()
+	if !dependent && slices.ContainsFunc(gone, func(some []*v1.Pod) bool { return slices.ContainsFunc(some, a.KeptOffBy) }) {
+		return a.chooseAnew(ctx, gone)
+	}
 	if !dependent && a.Alike() {
-		w := a.World
+		w, sum := a.World, a.sum
 		if gone != nil {
-			w.Free = a.FreeWithout(ctx, gone)
+			w.Free, sum = a.FreeWithout(ctx, gone), nil
 		}
-		p, refusal := plan.Choose(w, a.Request())
+		p, refusal := plan.ChooseFrom(w, a.Request(), sum)
 		if refusal != nil {
 			return Outcome{}, refusal, nil
 		}
@@ -74,6 +77,17 @@ func maxMultiple(g plan.Gather) (most offer.Slots) {
 // Dependent says whether members may depend on one another across nodes.
 func (a *Attempt) Dependent() bool {
 	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Dependent(len(a.kinds) == 1) })
+}
+
+// KeptOffBy says whether a pod that runs keeps some members off other nodes than its own: what those take depends on
+// whether it is there.
+func (a *Attempt) KeptOffBy(pod *v1.Pod) bool {
+	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.KeptOffBy(pod) })
+}
+
+// Seek says whether some members must be near pods such as this one.
+func (a *Attempt) Seek(pod *v1.Pod) bool {
+	return slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Seeks(pod) })
 }
 
 // Request is what like members ask for.
@@ -107,7 +121,7 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 		}
 	}
 	a.World.Free, a.counts = a.least(), counts
-	a.counted, a.answers = true, make([]map[string]offer.Slots, len(a.Nodes))
+	a.counted, a.answers, a.sum = true, &answers{}, offer.Sum(tree, a.World.Free)
 	return counts, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	v1 "k8s.io/api/core/v1"
@@ -150,6 +151,22 @@ func (q Question) key() string {
 	return string(b)
 }
 
+// answers are what the Filters said of nodes to questions that came before. Most attempts ask none, so that there is no
+// place for them until the first one.
+type answers struct {
+	once   sync.Once
+	byNode []map[string]offer.Slots
+}
+
+// on are those about one of so many nodes.
+func (a *answers) on(node, nodes int) map[string]offer.Slots {
+	a.once.Do(func() { a.byNode = make([]map[string]offer.Slots, nodes) })
+	if a.byNode[node] == nil {
+		a.byNode[node] = map[string]offer.Slots{}
+	}
+	return a.byNode[node]
+}
+
 // Take asks the Filters, each question once. Questions about one node must come one
 // after the other.
 func (a *Attempt) Take(ctx context.Context, q Question) offer.Slots {
@@ -157,11 +174,7 @@ func (a *Attempt) Take(ctx context.Context, q Question) offer.Slots {
 	if !loaded && len(q.Gone) == 0 {
 		return a.kinds[q.Kind].slots[q.Node]
 	}
-	answers := a.answers[q.Node]
-	if answers == nil {
-		answers = map[string]offer.Slots{}
-		a.answers[q.Node] = answers
-	}
+	answers := a.answers.on(q.Node, len(a.Nodes))
 	key := q.key()
 	if slots, ok := answers[key]; ok {
 		return slots
@@ -229,6 +242,23 @@ func (a *Attempt) FreeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slo
 
 // trial is the snapshot with everybody there who counts.
 func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, error) {
+	s, err := a.trialWithout(ctx, gone)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range a.Nodes {
+		if n == nil {
+			continue
+		}
+		for _, p := range a.beside[i] {
+			s.Add(a.Net.Tree.NodeName(i), p)
+		}
+	}
+	return s, nil
+}
+
+// trialWithout is the snapshot, from which some have gone.
+func (a *Attempt) trialWithout(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, error) {
 	pods := make([]*v1.Pod, len(a.kinds))
 	for k := range pods {
 		pods[k] = a.kinds[k].pod
@@ -247,14 +277,6 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 		}
 		for _, p := range gone[i] {
 			s.Remove(p)
-		}
-	}
-	for i, n := range a.Nodes {
-		if n == nil {
-			continue
-		}
-		for _, p := range a.beside[i] {
-			s.Add(names[i], p)
 		}
 	}
 	return s, nil

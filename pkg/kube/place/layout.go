@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
 // layout is where the nodes of the scheduler's snapshot stand in the tree.
@@ -23,6 +24,7 @@ type layouts struct {
 	current *cache.Topology // what the cache said when last was made
 	infos   []fwk.NodeInfo  // of which it was made
 	objects []*v1.Node      // what infos held then, or something in the same place
+	states  []int64         // and in which states they were: in no other one have they another object
 }
 
 // of returns the layout of a snapshot's nodes. It must not be changed.
@@ -32,9 +34,9 @@ func (l *layouts) of(c *cache.Cache, nodes []fwk.NodeInfo) *layout {
 	if l.last != nil && l.current == c.Topology() && !c.AnyGone() && l.holds(nodes) {
 		return l.last
 	}
-	l.infos, l.objects = nodes, make([]*v1.Node, len(nodes))
+	l.infos, l.objects, l.states = nodes, make([]*v1.Node, len(nodes)), make([]int64, len(nodes))
 	for i, n := range nodes {
-		l.objects[i] = n.Node()
+		l.objects[i], l.states[i] = n.Node(), fit.Generation(n)
 	}
 	l.current = c.Topology()
 	net := c.TopologyOf(l.objects)
@@ -56,12 +58,17 @@ func (l *layouts) holds(nodes []fwk.NodeInfo) bool {
 		if n != l.infos[i] {
 			return false
 		}
+		state := fit.Generation(n)
+		if state == l.states[i] {
+			continue
+		}
 		if object := n.Node(); object != l.objects[i] {
 			if object == nil || !l.last.net.Knows(object) {
 				return false
 			}
 			l.objects[i] = object
 		}
+		l.states[i] = state
 	}
 	return true
 }

@@ -55,7 +55,10 @@ func (a *Attempt) Spread(places []gang.Place) (out []Spread) {
 	}
 	tree := a.Net.Tree
 	near, _ := a.Net.LayerOf(a.pages.Near())
-	sum := offer.Sum(tree, a.World.Free)
+	sum := a.sum
+	if sum == nil {
+		sum = offer.Sum(tree, a.World.Free)
+	}
 	want := offer.Slots(len(places))
 	for layer := 1; layer <= tree.Depth(); layer++ {
 		touched := map[topology.ID]bool{}

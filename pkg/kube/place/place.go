@@ -3,6 +3,7 @@
 //
 //	place.go       a Planner makes the attempts of one profile
 //	attempt.go     one attempt, and the plan for members that need the same
+//	anew.go        the plan where who leaves was in the way of other nodes
 //	job.go         the plan for members that differ, or depend on one another
 //	reserved.go    whether places that were chosen before can be taken now
 //	capable.go     where a gang could be if others had finished
@@ -112,13 +113,14 @@ type Attempt struct {
 	counted   bool
 	counts    []fit.Counts // by kind
 	limited   limited
-	unlimited bool                     // they do not count
-	refusers  []string                 // plugins that refused members on a trial
-	beside    map[int]fit.Pods         // by node index, who is counted there besides the snapshot
-	others    map[int]fit.Pods         // and who is only for members that the gang can do without
-	answers   []map[string]offer.Slots // by node index, what the Filters said before
-	crowd     func() []int             // how many members those have each who wait beside the group; nil if they do not count
-	work      *plan.Work               // what it shares with other plans; nil if it is the only one
+	unlimited bool             // they do not count
+	refusers  []string         // plugins that refused members on a trial
+	beside    map[int]fit.Pods // by node index, who is counted there besides the snapshot
+	others    map[int]fit.Pods // and who is only for members that the gang can do without
+	answers   *answers
+	sum       []offer.Slots // of what is free, by domain; nil if nobody has added it up
+	crowd     func() []int  // how many members those have each who wait beside the group; nil if they do not count
+	work      *plan.Work    // what it shares with other plans; nil if it is the only one
 }
 
 // kind is members that need the same.
@@ -156,7 +158,7 @@ func (a *Attempt) Replace(node int, n fwk.NodeInfo) {
 // Without is a counted attempt in a cluster that lacks some nodes.
 func (a *Attempt) Without(out func(node int) bool) *Attempt {
 	some := *a
-	some.own, some.kinds, some.answers = false, slices.Clone(a.kinds), make([]map[string]offer.Slots, len(a.Nodes))
+	some.own, some.kinds, some.answers = false, slices.Clone(a.kinds), &answers{}
 	for k := range some.kinds {
 		some.kinds[k].slots = slices.Clone(a.kinds[k].slots)
 	}
@@ -169,7 +171,7 @@ func (a *Attempt) Without(out func(node int) bool) *Attempt {
 			some.kinds[k].slots[i] = 0
 		}
 	}
-	some.World.Free = some.least()
+	some.World.Free, some.sum = some.least(), nil
 	return &some
 }
 

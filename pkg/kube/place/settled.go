@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
-	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
 // What pods had that have gone is not always free at once: a claim is deallocated by a controller, some
@@ -20,7 +19,7 @@ func (a *Attempt) Settled(ctx context.Context) (*Attempt, error) {
 	}
 	b := *a
 	b.pages, b.kinds, b.limited = pages, slices.Clone(a.kinds), limited{}
-	b.answers = make([]map[string]offer.Slots, len(a.Nodes))
+	b.answers = &answers{}
 	for k := range b.kinds {
 		c, err := fit.NewCounter(ctx, a.profile, b.kinds[k].pod, pages...)
 		if err != nil {

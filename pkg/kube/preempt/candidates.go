@@ -35,7 +35,9 @@ type candidates struct {
 	joins map[types.UID]bool     // who can be sent back and takes nobody along
 	parts map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
 	any   bool
-	late  bool // somebody would take longer than that to leave, and stays therefore
+	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes, too.
+	keptOff bool
+	late    bool // somebody would take longer than that to leave, and stays therefore
 
 	patience func() (more func() bool) // whether there is time to look into one more domain, only to tell about it
 
@@ -88,7 +90,7 @@ func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace
 		return mayLeave(c.claim, pod, convert.Priority(pod) < ceiling) && !convert.Protected(pod) && takes(pod, now) <= grace && !barred[pod.UID]
 	}
 	gangs := c.listGangs(mayEvict)
-	found := make([]bool, len(a.Nodes))
+	found, keepOff := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
 		here := &c.here[i]
 		for _, info := range n.GetPods() {
@@ -112,8 +114,9 @@ func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace
 			}
 		}
 		found[i] = len(here.victims)+len(here.leaving) > 0
+		keepOff[i] = slices.ContainsFunc(here.pods, a.KeptOffBy) || slices.ContainsFunc(here.leaving, a.KeptOffBy)
 	})
-	c.any, c.late = slices.Contains(found, true), slices.Contains(late, true)
+	c.any, c.late, c.keptOff = slices.Contains(found, true), slices.Contains(late, true), slices.Contains(keepOff, true)
 	return c
 }
 
@@ -345,31 +348,6 @@ func (c *candidates) gone(victims []evict.Pick) [][]*v1.Pod {
 		gone[v.Node] = append(gone[v.Node], c.here[v.Node].pods[v.Victim])
 	}
 	return gone
-}
-
-// withoutGangs are the candidates that belong to no gang.
-func (c *candidates) withoutGangs() *candidates {
-	alone := *c
-	alone.gangs, alone.whole, alone.here = nil, nil, make([]onNode, len(c.here))
-	for i, here := range c.here {
-		alone.here[i].leaving = here.leaving
-		for v, victim := range here.victims {
-			if victim.Gang == 0 {
-				alone.here[i].victims = append(alone.here[i].victims, victim)
-				alone.here[i].pods = append(alone.here[i].pods, here.pods[v])
-			}
-		}
-	}
-	return &alone
-}
-
-// translate returns picks of c's victims as picks of another's that have them, too.
-func (c *candidates) translate(to *candidates, picks []evict.Pick) []evict.Pick {
-	out := make([]evict.Pick, len(picks))
-	for i, p := range picks {
-		out[i] = evict.Pick{Node: p.Node, Victim: slices.Index(to.here[p.Node].pods, c.here[p.Node].pods[p.Victim])}
-	}
-	return out
 }
 
 // victim is a pod as package evict sees it.

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
-	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -53,10 +52,17 @@ func (p *Preemptor) chooseAmong(ctx context.Context, c *candidates) (*solution, 
 	c.patience = p.patience
 	var e *solution
 	var exact bool
-	if !a.Dependent() && a.Alike() {
+	like := !a.Dependent() && a.Alike()
+	if like {
 		e, exact = c.chooseLike(ctx)
-	} else if e, exact = c.chooseExactly(ctx); !exact {
-		e, exact = c.chooseForJob(ctx)
+	} else {
+		e, exact = c.chooseExactly(ctx)
+	}
+	if c.keptOff || !like && !exact {
+		other, all := c.chooseByPlans(ctx)
+		if e == nil || !exact || other != nil && !e.before(other) { // of equals the other plan knows more
+			e, exact = other, all
+		}
 	}
 	switch {
 	case e == nil && !exact:
@@ -113,10 +119,10 @@ func (c *candidates) chooseExactly(ctx context.Context) (e *solution, exact bool
 	}
 	found, exact := evict.ChooseJobAmongGangs(w, job, nodes, c.gangs)
 	if found == nil {
-		return nil, exact && !c.Dependent()
+		return nil, exact && !c.dependent()
 	}
 	e = &solution{gone: c.victims(found.Victims), cost: found.Cost}
-	if c.Dependent() {
+	if c.dependent() {
 		var refusal *plan.Refusal
 		var err error
 		e.Outcome, refusal, err = c.Choose(ctx, c.gone(found.Victims))
@@ -129,105 +135,4 @@ func (c *candidates) chooseExactly(ctx context.Context) (e *solution, exact bool
 		}
 	}
 	return e, true
-}
-
-// mostPutBack bounds the plans that are made to find out who may stay, and mostJobWork what they
-// cost together, those that are easy to make apart.
-const (
-	mostPutBack = 64
-	mostJobWork = plan.OneWork / 4
-)
-
-// chooseForJob looks for victims where chooseExactly does not find them, and leaves gangs
-// alone. It starts from those that like members would need, each as needy as the
-// neediest, or from all that there are, and keeps everyone without whose leaving there
-// is a plan, the dearest first: so no victim is needless, though another set may be
-// cheaper. If there is none, exact says that there can be none.
-func (c *candidates) chooseForJob(ctx context.Context) (e *solution, exact bool) {
-	work := plan.NewWork(mostJobWork)
-	chosen := c.Chosen(c.Group.Need())
-	needed := c.For(chosen).Sharing(work)
-	// Others than these members may fit, gangs may leave, and who depends on others does not fit
-	// the better the fewer there are.
-	exact = len(chosen) == len(c.Group.Pending) && len(c.gangs) == 0 && !c.Dependent()
-	plans := func(out []evict.Pick) ([]evict.Pick, bool) {
-		found, refusal, err := needed.Choose(ctx, c.gone(out))
-		if refusal != nil || err != nil {
-			exact = exact && err == nil && !refusal.Cut
-			return out, false
-		}
-		return c.used(ctx, out, found.Places), true
-	}
-	alone := c.withoutGangs()
-	var out []evict.Pick
-	if choice, _ := evict.ChooseAmongGangs(needed.World, needed.Request(), alone.raw(ctx), nil); choice != nil {
-		out = alone.translate(c, choice.Victims)
-	}
-	out, enough := plans(out)
-	if !enough {
-		if out, enough = plans(alone.translate(c, alone.everybody())); !enough {
-			return nil, exact
-		}
-	}
-	out = c.keep(out, plans)
-	work.Allow(mostJobWork)
-	found, refusal, err := c.Sharing(work).Choose(ctx, c.gone(out))
-	if refusal != nil || err != nil {
-		return nil, false
-	}
-	used := c.used(ctx, out, found.Places)
-	e = &solution{Outcome: found, gone: c.victims(used)}
-	for _, at := range used {
-		e.cost = e.cost.Add(evict.CostOf(c.here[at.Node].victims[at.Victim]))
-	}
-	return e, true
-}
-
-// keep lets victims stay without whom there is a plan all the same: half of them at
-// once as long as that goes, then one by one.
-func (c *candidates) keep(out []evict.Pick, plans func([]evict.Pick) ([]evict.Pick, bool)) []evict.Pick {
-	c.dearestFirst(out)
-	tries := 0
-	for size := max(len(out)/2, 1); size > 0; size /= 2 {
-		for i := 0; i < len(out) && tries < mostPutBack; tries++ {
-			fewer, enough := plans(slices.Delete(slices.Clone(out), i, min(i+size, len(out))))
-			if !enough {
-				i += size
-				continue
-			}
-			tried := slices.DeleteFunc(slices.Clone(out[:i]), func(p evict.Pick) bool { return !slices.Contains(fewer, p) })
-			out, i = fewer, len(tried)
-		}
-	}
-	return out
-}
-
-func (c *candidates) dearestFirst(out []evict.Pick) {
-	slices.SortStableFunc(out, func(x, y evict.Pick) int {
-		return c.here[y.Node].victims[y.Victim].Compare(c.here[x.Node].victims[x.Victim])
-	})
-}
-
-// used are the victims whose places a plan uses, the dearest first: each is put back where the
-// members of its node have room beside it. Where members depend on one another it may be
-// another node on which somebody makes room.
-func (c *candidates) used(ctx context.Context, out []evict.Pick, places []gang.Place) []evict.Pick {
-	if c.Dependent() {
-		return out
-	}
-	out = slices.Clone(out)
-	c.dearestFirst(out)
-	left := make([][]int, len(c.here))
-	for _, p := range out {
-		left[p.Node] = append(left[p.Node], p.Victim)
-	}
-	loads := c.Loads(places)
-	return slices.DeleteFunc(out, func(p evict.Pick) bool {
-		without := slices.DeleteFunc(slices.Clone(left[p.Node]), func(v int) bool { return v == p.Victim })
-		if !c.Holds(ctx, p.Node, loads[p.Node], c.here[p.Node].without(without)) {
-			return false
-		}
-		left[p.Node] = without
-		return true
-	})
 }

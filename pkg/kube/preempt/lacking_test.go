@@ -105,7 +105,7 @@ func TestWhoLeavesWithin(t *testing.T) {
 }
 
 // TestManyUnlikeMembers: of more kinds of members than all ways can be tried for it is tried who may stay, the dearest
-// first. Gangs are left alone.
+// first.
 func TestManyUnlikeMembers(t *testing.T) {
 	for name, test := range map[string]struct {
 		given func(c *testcluster.Cluster)
@@ -125,10 +125,21 @@ func TestManyUnlikeMembers(t *testing.T) {
 			c.Pod(a("z", 20, "1", "n0"))
 			c.Pod(a("w", 200, "1", "n0"))
 		}, "x z"},
-		"no gang": {func(c *testcluster.Cluster) {
+		"a gang, which is cheaper": {func(c *testcluster.Cluster) {
 			c.Gang("g", 1, a("", 1, "2", "n0"))
 			c.Pod(a("x", 10, "2", "n0"))
+		}, "g-0"},
+		"nobody of a gang that would leave whole": {func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 1, "1", "n0"), a("", 1, "1", "n0"))
+			c.Pod(a("x", 10, "2", "n0"))
 		}, "x"},
+		"all of a gang": {func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 1, "1", "n0"), a("", 1, "1", "n0"))
+			c.Pod(a("x", 200, "2", "n0"))
+		}, "g-0 g-1"},
+		"whom a gang can spare": {func(c *testcluster.Cluster) {
+			c.Gang("g", 1, a("", 10, "2", "n0"), a("", 200, "2", "n0"))
+		}, "g-0"},
 		"who leaves anyway has left": {func(c *testcluster.Cluster) {
 			c.Pod(leaving(a("x", 10, "2", "n0")))
 			c.Pod(a("y", 5, "2", "n0"))

@@ -1,0 +1,258 @@
+package preempt
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/plan"
+)
+
+// This file looks for victims where what a node takes does not say enough: members differ, and there are too many ways; or
+// they depend on who is on other nodes. A plan is made as if some had left, and who may stay is found out by more plans.
+
+// mostPutBack bounds the plans that are made to find out who may stay, and mostJobWork what they
+// cost together, those that are easy to make apart.
+const (
+	mostPutBack = 64
+	mostJobWork = plan.OneWork / 4
+)
+
+// dependent says whether what a node takes may depend on who leaves another one.
+func (c *candidates) dependent() bool { return c.keptOff || c.Dependent() }
+
+// chooseByPlans starts from those that like members would need, each as needy as the
+// neediest, or from all that there are, and keeps everyone without whose leaving there
+// is a plan, the dearest first: so no victim is needless, though another set may be
+// cheaper. If there is none, exact says that there can be none.
+func (c *candidates) chooseByPlans(ctx context.Context) (e *solution, exact bool) {
+	work := plan.NewWork(mostJobWork)
+	chosen := c.Chosen(c.Group.Need())
+	needed := c.For(chosen).Sharing(work)
+	everybody, all := c.legal(c.everybody())
+	// Others than these members may fit, and who depends on others does not fit the better the fewer there are.
+	exact = all && len(chosen) == len(c.Group.Pending) && !c.dependent()
+	plans := func(out []evict.Pick) ([]evict.Pick, bool) {
+		found, refusal, err := needed.Choose(ctx, c.gone(out))
+		if refusal != nil || err != nil {
+			exact = exact && err == nil && !refusal.Cut
+			return out, false
+		}
+		return c.used(ctx, out, found.Places), true
+	}
+	out, enough := c.first(ctx, needed, everybody, plans)
+	if !enough {
+		return nil, exact
+	}
+	out = c.keep(out, plans)
+	work.Allow(mostJobWork)
+	found, refusal, err := c.Sharing(work).Choose(ctx, c.gone(out))
+	if refusal != nil || err != nil {
+		return nil, false
+	}
+	out = c.used(ctx, out, found.Places)
+	return &solution{Outcome: found, gone: c.victims(out), cost: c.costOf(c.units(out))}, true
+}
+
+// first is the first set of victims with which there is a plan: those who keep members off other nodes, those for like
+// members, everybody, or everybody but those whom members must be near.
+func (c *candidates) first(
+	ctx context.Context, needed *place.Attempt, everybody []evict.Pick, plans func([]evict.Pick) ([]evict.Pick, bool),
+) (out []evict.Pick, enough bool) {
+	if c.keptOff {
+		out, _ = c.legal(slices.DeleteFunc(c.everybody(), func(p evict.Pick) bool { return !c.KeptOffBy(c.pod(p)) }))
+		if out, enough = plans(out); enough {
+			return out, true
+		}
+		out = nil
+	}
+	if choice, _ := evict.ChooseAmongGangs(needed.World, needed.Request(), c.raw(ctx), c.gangs); choice != nil {
+		out, _ = c.legal(choice.Victims)
+	}
+	if out, enough = plans(out); enough {
+		return out, true
+	}
+	if out, enough = plans(everybody); enough {
+		return out, true
+	}
+	sought := func(p evict.Pick) bool { return c.Seek(c.pod(p)) }
+	if !slices.ContainsFunc(everybody, sought) {
+		return nil, false
+	}
+	others, _ := c.legal(slices.DeleteFunc(slices.Clone(everybody), sought))
+	if slices.ContainsFunc(others, sought) { // their gangs cannot do without those who leave
+		others = slices.DeleteFunc(others, func(p evict.Pick) bool { return c.gangOf(p) > 0 })
+	}
+	return plans(others)
+}
+
+func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.here[p.Node].pods[p.Victim] }
+
+func (c *candidates) gangOf(p evict.Pick) int { return c.here[p.Node].victims[p.Victim].Gang }
+
+// leaving says of each gang how many of some victims are members.
+func (c *candidates) leaving(victims []evict.Pick) []int {
+	of := make([]int, len(c.gangs))
+	for _, p := range victims {
+		if g := c.gangOf(p); g > 0 {
+			of[g-1]++
+		}
+	}
+	return of
+}
+
+// legal completes victims by those who leave because of them. Of a gang that may not leave whole, or not without others
+// that may not, only the cheapest are left that it can spare; all says that there is no such gang.
+func (c *candidates) legal(victims []evict.Pick) (out []evict.Pick, all bool) {
+	of := c.leaving(victims)
+	spared := map[int]int{} // by number of such a gang, how many more may leave
+	for _, part := range evict.Apart(c.gangs, evict.Leave(c.gangs, of)) {
+		if !slices.ContainsFunc(part, func(g int) bool { return !c.gangs[g].Whole }) {
+			continue
+		}
+		for _, g := range part {
+			spared[g+1] = c.gangs[g].Spare
+		}
+	}
+	out = slices.Clone(victims)
+	if len(spared) > 0 {
+		c.dearestFirst(out)
+		slices.Reverse(out)
+		out = slices.DeleteFunc(out, func(p evict.Pick) bool {
+			left, some := spared[c.gangOf(p)]
+			if some && left > 0 {
+				spared[c.gangOf(p)]--
+			}
+			return some && left <= 0
+		})
+		of = c.leaving(out)
+	}
+	leave := evict.Leave(c.gangs, of)
+	out = slices.DeleteFunc(out, func(p evict.Pick) bool { g := c.gangOf(p); return g > 0 && leave[g-1] })
+	for _, p := range c.everybody() {
+		if g := c.gangOf(p); g > 0 && leave[g-1] {
+			out = append(out, p)
+		}
+	}
+	return out, len(spared) == 0
+}
+
+// departing is victims of whom nobody stays if one leaves.
+type departing struct {
+	picks []evict.Pick
+	cost  evict.Cost
+}
+
+// units sorts victims by who leaves with whom, the dearest first. Their order is the same for fewer victims.
+func (c *candidates) units(victims []evict.Pick) (units []departing) {
+	leave := evict.Leave(c.gangs, c.leaving(victims))
+	parts := evict.Apart(c.gangs, leave)
+	partOf := map[int]int{} // by number of the gang
+	for i, part := range parts {
+		var cost evict.Cost
+		for _, g := range part {
+			partOf[g+1], cost = i, cost.Add(c.gangs[g].Cost)
+		}
+		units = append(units, departing{cost: cost})
+	}
+	for _, p := range victims {
+		if i, ok := partOf[c.gangOf(p)]; ok {
+			units[i].picks = append(units[i].picks, p)
+			continue
+		}
+		units = append(units, departing{[]evict.Pick{p}, evict.CostOf(c.here[p.Node].victims[p.Victim])})
+	}
+	for _, u := range units {
+		slices.SortFunc(u.picks, comparePicks)
+	}
+	slices.SortFunc(units, func(x, y departing) int {
+		return cmp.Or(y.cost.Compare(x.cost), slices.CompareFunc(x.picks, y.picks, comparePicks))
+	})
+	return units
+}
+
+func comparePicks(x, y evict.Pick) int {
+	return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.Victim, y.Victim))
+}
+
+// costOf is what it costs that units leave.
+func (c *candidates) costOf(units []departing) (cost evict.Cost) {
+	for _, u := range units {
+		cost = cost.Add(u.cost)
+	}
+	return cost
+}
+
+// picks are the victims of units.
+func picks(units []departing) (out []evict.Pick) {
+	for _, u := range units {
+		out = append(out, u.picks...)
+	}
+	return out
+}
+
+// keep lets victims stay without whom there is a plan all the same: half of them at
+// once as long as that goes, then one by one; who leaves with others stays with them.
+func (c *candidates) keep(out []evict.Pick, plans func([]evict.Pick) ([]evict.Pick, bool)) []evict.Pick {
+	units, tries := c.units(out), 0
+	for size := max(len(units)/2, 1); size > 0; size /= 2 {
+		for i := 0; i < len(units) && tries < mostPutBack; tries++ {
+			fewer, enough := plans(picks(slices.Delete(slices.Clone(units), i, min(i+size, len(units)))))
+			if !enough {
+				i += size
+				continue
+			}
+			tried := picks(units[:i])
+			units = c.units(fewer)
+			i = 0
+			for i < len(units) && slices.Contains(tried, units[i].picks[0]) {
+				i++
+			}
+		}
+	}
+	return picks(units)
+}
+
+func (c *candidates) dearestFirst(out []evict.Pick) {
+	slices.SortStableFunc(out, func(x, y evict.Pick) int {
+		return c.here[y.Node].victims[y.Victim].Compare(c.here[x.Node].victims[x.Victim])
+	})
+}
+
+// used are the victims whose places a plan uses, the dearest first: each is put back, with who leaves with it, where the
+// members of its node have room beside it. Where members depend on one another it may be
+// another node on which somebody makes room.
+func (c *candidates) used(ctx context.Context, out []evict.Pick, places []gang.Place) []evict.Pick {
+	if c.dependent() {
+		return out
+	}
+	units, loads := c.units(out), c.Loads(places)
+	left := make([][]int, len(c.here))
+	for _, p := range out {
+		left[p.Node] = append(left[p.Node], p.Victim)
+	}
+	stay := func(u departing) bool {
+		without := map[int][]int{}
+		for _, p := range u.picks {
+			if without[p.Node] == nil {
+				without[p.Node] = left[p.Node]
+			}
+			without[p.Node] = slices.DeleteFunc(slices.Clone(without[p.Node]), func(v int) bool { return v == p.Victim })
+		}
+		for node, fewer := range without {
+			if !c.Holds(ctx, node, loads[node], c.here[node].without(fewer)) {
+				return false
+			}
+		}
+		for node, fewer := range without {
+			left[node] = fewer
+		}
+		return true
+	}
+	return picks(slices.DeleteFunc(units, stay))
+}

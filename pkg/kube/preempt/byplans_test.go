@@ -1,0 +1,112 @@
+package preempt_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/test/testcluster"
+)
+
+// terms are one term about pods of an app.
+func terms(of, layer string) []v1.PodAffinityTerm {
+	return []v1.PodAffinityTerm{{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": of}}, TopologyKey: layer}}
+}
+
+// repels makes a pod one that has nobody of an app in its domain of a layer.
+func repels(of, layer string, p *v1.Pod) *v1.Pod {
+	p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(of, layer)}}
+	return p
+}
+
+// near makes a pod one that must be in one domain of a layer with somebody of an app.
+func near(of, layer string, p *v1.Pod) *v1.Pod {
+	p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(of, layer)}}
+	return p
+}
+
+// want are so many pending members of one app.
+func want(n int, cpus string, are func(*v1.Pod) *v1.Pod) []*v1.Pod {
+	return testcluster.Of(n, func() *v1.Pod { return are(app(a("", 100, cpus, ""), "want")) })
+}
+
+// TestWhoLeavesElsewhere: whom a gang evicts where what a node takes depends on who is on others.
+func TestWhoLeavesElsewhere(t *testing.T) {
+	plain := func(p *v1.Pod) *v1.Pod { return p }
+	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
+	const noHelp, nobody = "preemption is not helpful for scheduling", "no potential victims"
+	for name, test := range map[string]struct {
+		nodes  string
+		wants  []*v1.Pod
+		given  func(c *testcluster.Cluster)
+		evicts string
+	}{
+		"one who keeps all off his block": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+			c.Pod(repels("want", "block", a("guard", 10, "1", "n0")))
+		}, "guard for want-0=n0 want-1=n1"},
+		"he is cheaper than two elsewhere": {"s/b/n0=4 s/b/n1=4 s/c/n2=4 s/c/n3=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+			c.Pod(repels("want", "block", a("guard", 10, "1", "n0")))
+			c.Pod(a("x", 10, "4", "n2"))
+			c.Pod(a("y", 10, "4", "n3"))
+		}, "guard for want-0=n0 want-1=n1"},
+		"he is dearer than one elsewhere": {"s/b/n0=4 s/b/n1=4 s/c/n2=4 s/c/n3=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+			c.Pod(repels("want", "block", a("guard", 20, "1", "n0")))
+			c.Pod(a("x", 10, "4", "n2"))
+		}, "x for want-0=n2 want-1=n3"},
+		"he, and one who takes room": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+			c.Pod(repels("want", "block", a("guard", 10, "1", "n0")))
+			c.Pod(a("x", 10, "1", "n1"))
+		}, "guard x for want-0=n0 want-1=n1"},
+		"he matters more": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+			c.Pod(repels("want", "block", a("guard", 200, "1", "n0")))
+			c.Pod(a("x", 10, "1", "n1"))
+		}, noHelp},
+		"he keeps off others": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+			c.Pod(repels("others", "block", a("guard", 10, "1", "n0")))
+			c.Pod(a("x", 10, "1", "n1"))
+		}, "guard x for want-0=n0 want-1=n1"},
+		"his gang leaves with him": {"s/b/n0=4 s/b/n1=4 s/c/n2=4", want(2, "4", plain), func(c *testcluster.Cluster) {
+			c.Gang("g", 2, repels("want", "block", a("", 10, "1", "n0")), a("", 10, "4", "n2"))
+		}, "g-0 g-1 for want-0=n0 want-1=n1"},
+		"a gang, for members apart": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "1", "n1"), a("", 10, "1", "n1"))
+		}, "g-0 g-1 for want-0=n0 want-1=n1"},
+		"a pod rather than a gang of two": {"s/b/n0=4 s/c/n1=4 s/d/n2=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "1", "n1"), a("", 10, "1", "n1"))
+			c.Pod(a("x", 20, "1", "n2"))
+		}, "x for want-0=n0 want-1=n2"},
+		"not a gang of which one matters more": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+			c.Gang("g", 2, a("", 10, "1", "n1"), a("", 200, "1", "n0"))
+		}, nobody},
+		"the one whom a gang can spare": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+			c.Gang("g", 1, a("", 10, "4", "n0"), a("", 10, "0", "n1"))
+		}, "g-0 for want-0=n0 want-1=n1"},
+		"not the one whom members must be near": {"s/b/n0=4", want(1, "2", func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
+			c.Pod(app(a("data", 10, "1", "n0"), "data"))
+			c.Pod(a("x", 10, "3", "n0"))
+		}, "x for want-0=n0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testcluster.New(t, test.nodes)
+			test.given(c)
+			c.GangWith(map[string]string{scheduling.AnnotationTopologySpec: testcluster.InOneSpine}, "want", len(test.wants), test.wants...)
+			c.Run()
+			gone, where, evicts := strings.Cut(test.evicts, " for want-")
+			if !evicts {
+				c.WaitSaid(1, test.evicts)
+				require.Empty(t, c.Evicted())
+				return
+			}
+			var names []string
+			for _, p := range test.wants {
+				names = append(names, p.Name)
+			}
+			c.Wait("want-"+where, func() string { return c.Where(names...) })
+			require.Equal(t, gone, c.Evicted())
+		})
+	}
+}
