@@ -105,6 +105,12 @@ type settling interface {
 	Settled() Page
 }
 
+// hoping is a page that expects the worst where it is not known what members will be given.
+type hoping interface {
+	// Hopeful is the page that expects the best; nil if that makes no difference.
+	Hopeful() Page
+}
+
 // promising is a page that knows what is still to be made for pods that do not exist yet.
 type promising interface {
 	// Asked is a pod as the plugins can be asked about it, without what is still to be made; the pod itself if
@@ -191,19 +197,40 @@ func (p Pages) Short(members []Demand, nodes []fwk.NodeInfo) (all []Shortage) {
 // Settled are the pages as they will be when all is given back that nobody has any more; nil if they are
 // so now.
 func (p Pages) Settled() (settled Pages) {
-	for i, page := range p {
-		s, ok := page.Page.(settling)
-		if !ok {
-			continue
+	settled = p.instead(func(page Page) Page {
+		if s, ok := page.(settling); ok {
+			return s.Settled()
 		}
-		if later := s.Settled(); later != nil {
-			if settled == nil {
-				settled = slices.Clone(p)
-			}
-			settled[i].Page, settled[i].settled = later, true
-		}
+		return nil
+	})
+	for i := range settled {
+		settled[i].settled = settled[i].settled || settled[i].Page != p[i].Page
 	}
 	return settled
+}
+
+// Hopeful are the pages that expect the best where it is not known what members will be given; nil if that makes no
+// difference.
+func (p Pages) Hopeful() Pages {
+	return p.instead(func(page Page) Page {
+		if h, ok := page.(hoping); ok {
+			return h.Hopeful()
+		}
+		return nil
+	})
+}
+
+// instead are the pages with others in the place of some; nil if there are none.
+func (p Pages) instead(other func(Page) Page) (pages Pages) {
+	for i, page := range p {
+		if o := other(page.Page); o != nil {
+			if pages == nil {
+				pages = slices.Clone(p)
+			}
+			pages[i].Page = o
+		}
+	}
+	return pages
 }
 
 // Joint are the claims that members have together, as they are to be written before these come to their nodes.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -157,14 +159,45 @@ func (r *volumeRehearsal) bindOne(turn *volumeTurn, pod *v1.Pod, pvc *v1.Persist
 			return why
 		}
 	} else {
-		r.taken.pvs[hold.pv.Name] = hold.pv
-		turn.pvs = append(turn.pvs, hold.pv.Name)
+		for _, pv := range append(r.inItsPlace(hold.pv, pvc, node), hold.pv) {
+			r.taken.pvs[pv.Name] = pv
+			turn.pvs = append(turn.pvs, pv.Name)
+		}
 	}
 	if !taken {
 		r.taken.claims[key] = hold
 		turn.claims = append(turn.claims, key)
 	}
 	return ""
+}
+
+// inItsPlace are volumes that VolumeBinding may take in the place of one: they are as large, and it goes through them in no
+// order. As long as all can be used on the same nodes it makes no difference; else one of each sort is as good as
+// taken, so that a plan holds whichever is. A page that hopes for the best has none.
+func (r *volumeRehearsal) inItsPlace(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim, node *v1.Node) (others []*v1.PersistentVolume) {
+	if r.page.hopeful || pv.Spec.ClaimRef != nil {
+		return nil
+	}
+	size := pv.Spec.Capacity[v1.ResourceStorage]
+	sorts := []*v1.VolumeNodeAffinity{pv.Spec.NodeAffinity}
+	left := slices.DeleteFunc(r.page.at(volume.GetPersistentVolumeClaimClass(pvc), node), func(o *v1.PersistentVolume) bool {
+		q := o.Spec.Capacity[v1.ResourceStorage]
+		return q.Cmp(size) != 0 || equality.Semantic.DeepEqual(o.Spec.NodeAffinity, pv.Spec.NodeAffinity)
+	})
+	for len(left) > 0 {
+		other, err := volume.FindMatchingVolume(pvc, left, node, r.taken.pvs, true, r.page.vac)
+		if err != nil || other == nil {
+			break
+		}
+		others, sorts = append(others, other), append(sorts, other.Spec.NodeAffinity)
+		left = slices.DeleteFunc(left, func(o *v1.PersistentVolume) bool {
+			return slices.ContainsFunc(sorts, func(s *v1.VolumeNodeAffinity) bool { return equality.Semantic.DeepEqual(o.Spec.NodeAffinity, s) })
+		})
+	}
+	if len(others) > 0 {
+		r.page.unequal.Store(true)
+	}
+	return others
 }
 
 // elsewhere says why a claim that somebody has taken cannot be used on a node.

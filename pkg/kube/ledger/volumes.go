@@ -130,7 +130,7 @@ func (l *volumes) Open(_ context.Context, members []fit.Demand) (fit.Page, error
 	p := &volumePage{
 		volumes: l, number: l.pages.Add(1), vac: utilfeature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass),
 		wide: map[string][]*v1.PersistentVolume{}, local: map[string]map[string][]*v1.PersistentVolume{},
-		entries: map[string]string{}, users: map[string]int{}, demand: map[string]demand{},
+		entries: map[string]string{}, users: map[string]int{}, demand: map[string]demand{}, unequal: &atomic.Bool{},
 	}
 	for _, d := range members {
 		p.count(d)
@@ -160,6 +160,10 @@ type volumePage struct {
 	stock   []*storagev1.CSIStorageCapacity
 	base    volumesTaken // by those whom the scheduler has put somewhere
 	far     bool
+	// unequal says that a claim was given one of several volumes that are not of use on the same nodes, so that it
+	// makes a difference which; hopeful that it will be the one that was chosen.
+	unequal *atomic.Bool
+	hopeful bool
 }
 
 // demand is what the members need of a class that is not bound yet.
@@ -208,6 +212,7 @@ func (p *volumePage) read(nodes []fwk.NodeInfo) error {
 	if err != nil {
 		return err
 	}
+	all = slices.SortedFunc(slices.Values(all), func(x, y *v1.PersistentVolume) int { return cmp.Compare(x.Name, y.Name) })
 	for _, pv := range all {
 		class := volume.GetPersistentVolumeClass(pv)
 		if _, asked := p.demand[class]; !asked || p.isTaken(pv) {
@@ -393,6 +398,17 @@ func several(c *storagev1.CSIStorageCapacity, nodes []fwk.NodeInfo) bool {
 		}
 	}
 	return false
+}
+
+// Hopeful is the page that counts on claims getting the volumes that were chosen for them, where others might be taken in
+// their place; nil if that makes no difference.
+func (p *volumePage) Hopeful() fit.Page {
+	if p.hopeful || !p.unequal.Load() {
+		return nil
+	}
+	h := *p
+	h.number, h.hopeful = p.pages.Add(1), true
+	return &h
 }
 
 // State implements fit.Page. Any claim, volume or attachment may change what a node takes, so that

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
@@ -142,4 +143,44 @@ func TestAssumedVolumes(t *testing.T) {
 	w.assume(members[1], "n")
 	got, _ := w.slots("n", members[2], members[3])
 	require.Equal(t, offer.Slots(1), got)
+}
+
+// TestVolumesOfWhichEitherMayBeTaken: where VolumeBinding may take a volume that another node needs, the order in which
+// members come is one that holds whichever it takes; to hope for the other one is a page of its own.
+func TestVolumesOfWhichEitherMayBeTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		disks            []runtime.Object
+		first            string // the node that is taken first; then the other one
+		holds, different bool
+	}{
+		"the one that both reach may be taken": {[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n", "other")}, "n", false, true},
+		"it is the only one there":             {[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n", "other")}, "other", true, false},
+		"the smaller one is taken":             {[]runtime.Object{disk("a", "c", "1Gi", "n"), disk("b", "c", "2Gi", "n", "other")}, "n", true, false},
+		"one for each": {[]runtime.Object{
+			disk("a", "c", "1Gi", "n", "other"), disk("b", "c", "1Gi", "other", "n", "more"), disk("d", "c", "1Gi", "other"),
+		}, "n", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			members, claims := each(2, "c", "1Gi")
+			w := newCluster(t, slices.Concat([]runtime.Object{node("n"), node("other"), class("c", "")}, claims, c.disks)...)
+			pages := w.open(members...)
+			fits := func(pages fit.Pages) bool {
+				s, err := fit.NewTrial(t.Context(), w.profile, members, []string{"n", "other"}, pages...)
+				require.NoError(t, err)
+				first := map[string]int{"n": 0, "other": 1}[c.first]
+				require.True(t, s.Fits(0, first))
+				s.Put(0, first)
+				fits := s.Fits(1, 1-first)
+				require.NoError(t, s.Close())
+				return fits
+			}
+			require.Equal(t, c.holds, fits(pages))
+			hopeful := pages.Hopeful()
+			require.Equal(t, c.different, hopeful != nil)
+			if hopeful != nil {
+				require.True(t, fits(hopeful))
+				require.Nil(t, hopeful.Hopeful())
+			}
+		})
+	}
 }

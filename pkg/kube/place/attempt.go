@@ -28,6 +28,9 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	if err != nil || refusal == nil {
 		return found, nil, err
 	}
+	if found, ok := a.hopefully(ctx); ok {
+		return found, nil, nil
+	}
 	plugins, everywhere := a.refusedBy()
 	return Outcome{}, &Refusal{
 		Plan: refusal, Diagnosis: a.short(diagnose(a.Nodes, counts).with(a.limited, counts), refusal), Avoided: a.Group.Avoid,

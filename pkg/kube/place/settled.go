@@ -17,6 +17,11 @@ func (a *Attempt) Settled(ctx context.Context) (*Attempt, error) {
 	if pages == nil {
 		return nil, nil
 	}
+	return a.by(ctx, pages)
+}
+
+// by is the attempt when other pages count.
+func (a *Attempt) by(ctx context.Context, pages fit.Pages) (*Attempt, error) {
 	b := *a
 	b.pages, b.kinds, b.limited = pages, slices.Clone(a.kinds), limited{}
 	b.answers = &answers{}
@@ -28,6 +33,20 @@ func (a *Attempt) Settled(ctx context.Context) (*Attempt, error) {
 		b.kinds[k].counter = c
 	}
 	return &b, nil
+}
+
+// hopefully is a plan that comes true only if members are given what it expects, if there is one. Nobody is evicted for such a plan.
+func (a *Attempt) hopefully(ctx context.Context) (Outcome, bool) {
+	pages := a.pages.Hopeful()
+	if pages == nil {
+		return Outcome{}, false
+	}
+	b, err := a.by(ctx, pages)
+	if err != nil {
+		return Outcome{}, false
+	}
+	found, refusal, err := b.Plan(ctx)
+	return found, refusal == nil && err == nil
 }
 
 // settles says that there will be a plan when all is given back that nobody has any more.
