@@ -58,6 +58,9 @@ type Planner struct {
 	limits  limits
 	bare    bare
 	stays   stays
+	// MayLeave is what quotas say of who may be evicted for a group: of a pod, and whether its priority is lower. It may be
+	// nil, and give nil where quotas have no say. To be set before the first attempt.
+	MayLeave func(*cache.Group) func(pod *v1.Pod, lower bool) bool
 }
 
 // NewPlanner returns the planner of a profile. The ledgers are asked beside its Filters.

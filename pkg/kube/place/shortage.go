@@ -2,6 +2,8 @@ package place
 
 import (
 	"context"
+	"encoding/binary"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
@@ -90,10 +92,11 @@ type stays struct {
 type staysFor struct {
 	asked      int64
 	generation []int64
+	leave      []uint64 // who may be evicted there, as far as quotas say
 	stay       []bool
 }
 
-// mostStays bounds the memory: nine bytes for each node.
+// mostStays bounds the memory: 17 bytes for each node.
 const mostStays = 64
 
 // of is what is known for members of a priority that need the same.
@@ -108,7 +111,7 @@ func (s *stays) of(key string, nodes int) *staysFor {
 		s.known[key] = f
 	}
 	if f.asked = s.asked; len(f.stay) != nodes {
-		f.generation, f.stay = make([]int64, nodes), make([]bool, nodes)
+		f.generation, f.leave, f.stay = make([]int64, nodes), make([]uint64, nodes), make([]bool, nodes)
 	}
 	return f
 }
@@ -136,15 +139,22 @@ func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, lacks map[str
 	defer p.stays.mu.Unlock()
 	known := p.stays.of(a.need(), len(a.Nodes))
 	stay := slices.Clone(known.stay)
+	may, quotas := a.mayLeave()
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
-		switch now := fit.Generation(n); {
-		case a.World.Free[i] > 0 || bare[i] == 0:
+		if a.World.Free[i] > 0 || bare[i] == 0 {
 			stay[i] = false
-		case known.generation[i] != now || len(a.beside) > 0 && len(a.beside[i]) > 0:
-			stay[i] = a.stays(ctx, i, n)
-			if known.stay[i] = stay[i]; len(a.beside[i]) == 0 {
-				known.generation[i] = now
-			}
+			return
+		}
+		now, leave := fit.Generation(n), uint64(0)
+		if quotas { // what they say changes, and the node does not
+			leave = whoLeaves(n, may)
+		}
+		if known.generation[i] == now && known.leave[i] == leave && len(a.beside[i]) == 0 {
+			return
+		}
+		stay[i] = a.stays(ctx, i, n, may)
+		if known.stay[i] = stay[i]; len(a.beside[i]) == 0 {
+			known.generation[i], known.leave[i] = now, leave
 		}
 	})
 	alike := map[*fit.Reasons]int{} // of nodes that lack the same, as most do
@@ -181,14 +191,37 @@ func (a *Attempt) need() string {
 	return key
 }
 
-// stays says whether those who may not be evicted keep a node from taking anybody.
-func (a *Attempt) stays(ctx context.Context, node int, n fwk.NodeInfo) bool {
+// mayLeave says who leaves, or may be evicted for the members; quotas says that quotas have a say in that.
+func (a *Attempt) mayLeave() (may func(*v1.Pod) bool, quotas bool) {
 	ceiling := convert.Priority(a.Lowest())
+	rule := func(_ *v1.Pod, lower bool) bool { return lower }
+	if ask := a.planner.MayLeave; ask != nil {
+		if says := ask(a.Group); says != nil {
+			rule, quotas = says, true
+		}
+	}
+	return func(pod *v1.Pod) bool {
+		return pod.DeletionTimestamp != nil || !convert.Protected(pod) && rule(pod, convert.Priority(pod) < ceiling)
+	}, quotas
+}
+
+// whoLeaves tells apart which of a node's pods may leave.
+func whoLeaves(n fwk.NodeInfo, may func(*v1.Pod) bool) uint64 {
+	h := fnv.New64a()
+	for i, info := range n.GetPods() {
+		if may(info.GetPod()) {
+			_, _ = h.Write(binary.AppendUvarint(nil, uint64(i)))
+		}
+	}
+	return h.Sum64()
+}
+
+// stays says whether those who may not be evicted keep a node from taking anybody.
+func (a *Attempt) stays(ctx context.Context, node int, n fwk.NodeInfo, may func(*v1.Pod) bool) bool {
 	pods := n.GetPods()
 	var gone []*v1.Pod
 	for _, info := range pods {
-		pod := info.GetPod()
-		if pod.DeletionTimestamp != nil || convert.Priority(pod) < ceiling && !convert.Protected(pod) {
+		if pod := info.GetPod(); may(pod) {
 			gone = append(gone, pod)
 		}
 	}

@@ -181,6 +181,7 @@ func New(s *Shared, of Profile) *Plugin {
 		Clock: p.options.Clock, Ended: of.Ended, Writers: p.options.Writers, Limits: p.limits,
 		Quotas: quotas{p.quotas},
 	})
+	p.planner.MayLeave = p.Preemptor.MayLeave
 	s.profiles[name] = p
 	s.resume = append(s.resume, p.Preemptor.Resume)
 	return p

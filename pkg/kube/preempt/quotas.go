@@ -45,6 +45,15 @@ func (p *Preemptor) claim(group *cache.Group, within time.Duration) Claim {
 	return p.Quotas.Claim(group, within)
 }
 
+// MayLeave is what quotas say of who may be evicted for a group: of a pod, and whether its priority is lower. nil is that they
+// have no say.
+func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
+	if claim := p.claim(group, forEver); claim != nil {
+		return claim.May
+	}
+	return nil
+}
+
 // chooseWithin is chooseAmong where quotas decide as well: whom room is made of, and who leaves besides so that the quotas
 // have enough. Of those who make room it is tried with all, with those alone whose leaving their quotas need, and from the other end:
 // somebody leaves for the quotas, and then it is asked who else makes room.
