@@ -40,6 +40,8 @@ func Sentence(s place.Shortage) string {
 	switch {
 	case len(r.Domains) == 0:
 		out.WriteString("; no node is in one")
+	case s.Never != nil && r.Domains[0].Slots == 0 && len(r.Multiple) > 0: // fewer may have room
+		out.WriteString("; no domain could take the smallest multiple, even with every pod gone")
 	case s.Never != nil && r.Domains[0].Slots == 0:
 		out.WriteString("; no node could take a single member, even with every pod gone")
 	case s.Never != nil && whole:
@@ -48,6 +50,8 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; the largest, %s, %s %d with every pod gone", clipped(r.Domains[0].Path), could, r.Domains[0].Slots)
 	case whole:
 		fmt.Fprintf(&out, "; there is room for %d", r.Domains[0].Slots)
+	case r.Domains[0].Slots == 0 && len(r.Multiple) > 0:
+		out.WriteString("; none has room for the smallest multiple")
 	case r.Domains[0].Slots == 0:
 		out.WriteString("; none has room for a single member")
 	default:

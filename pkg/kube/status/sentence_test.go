@@ -45,6 +45,10 @@ func TestSentence(t *testing.T) {
 			"Needs 2 in one BlockLayer domain; none has room for a single member (1 node says: class " + strings.Repeat("a", 98) + " ... " + strings.Repeat("b", 51) + ").",
 			place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "b"}}}, Lacks: map[string]int{"class " + strings.Repeat("a", 100) + strings.Repeat("b", 200): 1}},
 		},
+		{ // fewer may have room
+			"Needs 3 in multiples of 5 a BlockLayer in one BlockLayer domain; none has room for the smallest multiple.",
+			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 5}}, Domains: []plan.Offer{{Path: "b"}}}},
+		},
 		{"Needs 2 in one BlockLayer domain; no node is in one.", place.Shortage{Plan: &plan.Refusal{Want: 2, Layer: "BlockLayer"}}},
 		{
 			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3.",
