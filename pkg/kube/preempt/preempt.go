@@ -5,6 +5,7 @@
 //	candidates.go     who may be evicted
 //	crews.go          which of a gang leave together
 //	choose.go         who is, and the plan that follows
+//	byplans.go        who is, where what a node takes does not say enough
 //	quotas.go         who must leave besides, so that quotas have enough
 //	ending.go         for whom it is waited a moment, since others end by themselves
 //	vain.go           where nobody was found, and need not be looked for again
