@@ -45,11 +45,17 @@ func (c *candidates) chooseByPlans(ctx context.Context) (e *solution, exact bool
 		}
 		return c.used(ctx, out, found.Places), true
 	}
-	out, enough := c.first(ctx, needed, everybody, plans)
-	if !enough {
+	starts := c.starts(ctx, needed, everybody, plans)
+	if len(starts) == 0 {
 		return nil, exact
 	}
-	out = c.keep(out, plans)
+	var out []evict.Pick
+	for i, start := range starts {
+		fewer := c.keep(start, plans)
+		if i == 0 || c.costOf(c.units(fewer)).Compare(c.costOf(c.units(out))) < 0 {
+			out = fewer
+		}
+	}
 	work.Allow(mostJobWork)
 	found, refusal, err := c.Sharing(work).Choose(ctx, c.gone(out))
 	if refusal != nil || err != nil {
@@ -59,36 +65,54 @@ func (c *candidates) chooseByPlans(ctx context.Context) (e *solution, exact bool
 	return &solution{Outcome: found, gone: c.victims(out), cost: c.costOf(c.units(out))}, true
 }
 
-// first is the first set of victims with which there is a plan: those who keep members off other nodes, those for like
-// members, everybody, or everybody but those whom members must be near.
-func (c *candidates) first(
+// starts are sets of victims with which there is a plan. Mostly it is one: those who keep members off other nodes, those for
+// like members, or everybody. Where none of these will do it is several: everybody but those whom members must be near, or but
+// one of those on each node.
+func (c *candidates) starts(
 	ctx context.Context, needed *place.Attempt, everybody []evict.Pick, plans func([]evict.Pick) ([]evict.Pick, bool),
-) (out []evict.Pick, enough bool) {
-	if c.keptOff {
-		out, _ = c.legal(slices.DeleteFunc(c.everybody(), func(p evict.Pick) bool { return !c.KeptOffBy(c.pod(p)) }))
-		if out, enough = plans(out); enough {
-			return out, true
+) (starts [][]evict.Pick) {
+	add := func(victims []evict.Pick) bool {
+		out, enough := plans(victims)
+		if enough {
+			starts = append(starts, out)
 		}
-		out = nil
+		return enough
 	}
+	but := func(all []evict.Pick, stays func(evict.Pick) bool) []evict.Pick {
+		out, _ := c.legal(slices.DeleteFunc(slices.Clone(all), stays))
+		return out
+	}
+	if c.keptOff && add(but(everybody, func(p evict.Pick) bool { return !c.KeptOffBy(c.pod(p)) })) {
+		return starts
+	}
+	var like []evict.Pick
 	if choice, _ := evict.ChooseAmongGangs(needed.World, needed.Request(), c.raw(ctx), c.gangs); choice != nil {
-		out, _ = c.legal(choice.Victims)
+		like, _ = c.legal(choice.Victims)
 	}
-	if out, enough = plans(out); enough {
-		return out, true
-	}
-	if out, enough = plans(everybody); enough {
-		return out, true
+	if add(like) || add(everybody) {
+		return starts
 	}
 	sought := func(p evict.Pick) bool { return c.Seek(c.pod(p)) }
 	if !slices.ContainsFunc(everybody, sought) {
-		return nil, false
+		return nil
 	}
-	others, _ := c.legal(slices.DeleteFunc(slices.Clone(everybody), sought))
+	others := but(everybody, sought)
 	if slices.ContainsFunc(others, sought) { // their gangs cannot do without those who leave
 		others = slices.DeleteFunc(others, func(p evict.Pick) bool { return c.gangOf(p) > 0 })
 	}
-	return plans(others)
+	add(others)
+	byCost := slices.Clone(everybody)
+	c.dearestFirst(byCost)
+	for range 2 { // the dearest stays on each node, or the cheapest
+		stays := map[int]bool{}
+		add(but(byCost, func(p evict.Pick) bool {
+			first := sought(p) && !stays[p.Node]
+			stays[p.Node] = stays[p.Node] || first
+			return first
+		}))
+		slices.Reverse(byCost)
+	}
+	return starts
 }
 
 func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.here[p.Node].pods[p.Victim] }
@@ -197,12 +221,20 @@ func picks(units []departing) (out []evict.Pick) {
 }
 
 // keep lets victims stay without whom there is a plan all the same: half of them at
-// once as long as that goes, then one by one; who leaves with others stays with them.
+// once as long as that goes, then one by one; who leaves with others stays with them. Of gangs that must leave all the same one
+// member is tried that they can spare.
 func (c *candidates) keep(out []evict.Pick, plans func([]evict.Pick) ([]evict.Pick, bool)) []evict.Pick {
 	units, tries := c.units(out), 0
 	for size := max(len(units)/2, 1); size > 0; size /= 2 {
 		for i := 0; i < len(units) && tries < mostPutBack; tries++ {
-			fewer, enough := plans(picks(slices.Delete(slices.Clone(units), i, min(i+size, len(units)))))
+			others := slices.Delete(slices.Clone(units), i, min(i+size, len(units)))
+			fewer, enough := plans(picks(others))
+			for _, one := range c.spared(units[i], size) {
+				if !enough && tries < mostPutBack {
+					tries++
+					fewer, enough = plans(append(picks(others), one))
+				}
+			}
 			if !enough {
 				i += size
 				continue
@@ -216,6 +248,21 @@ func (c *candidates) keep(out []evict.Pick, plans func([]evict.Pick) ([]evict.Pi
 		}
 	}
 	return picks(units)
+}
+
+// spared are those of a unit of whom one may leave alone, the cheapest first; nobody unless it is looked at by itself.
+func (c *candidates) spared(u departing, size int) (out []evict.Pick) {
+	if size > 1 || len(u.picks) < 2 {
+		return nil
+	}
+	for _, p := range u.picks {
+		if c.gangs[c.gangOf(p)-1].Spare > 0 {
+			out = append(out, p)
+		}
+	}
+	c.dearestFirst(out)
+	slices.Reverse(out)
+	return out
 }
 
 func (c *candidates) dearestFirst(out []evict.Pick) {

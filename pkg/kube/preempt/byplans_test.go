@@ -85,10 +85,18 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 		"the one whom a gang can spare": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
 			c.Gang("g", 1, a("", 10, "4", "n0"), a("", 10, "0", "n1"))
 		}, "g-0 for want-0=n0 want-1=n1"},
+		"one of a gang that can spare him, where he is in the way": {"s/b/n0=4 s/c/n1=4 s/d/n2=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+			c.Pod(a("x", 200, "3", "n2"))
+			c.Gang("g", 1, a("", 10, "1", "n2"), a("", 10, "4", "n1"), a("", 10, "0", "n2"))
+		}, "g-1 for want-0=n0 want-1=n1"},
 		"not the one whom members must be near": {"s/b/n0=4", want(1, "2", func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
 			c.Pod(app(a("data", 10, "1", "n0"), "data"))
 			c.Pod(a("x", 10, "3", "n0"))
 		}, "x for want-0=n0"},
+		"all of those but one": {"s/b/n0=4", want(1, "2", func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
+			c.Pod(app(a("small", 10, "1", "n0"), "data"))
+			c.Pod(app(a("large", 20, "3", "n0"), "data"))
+		}, "large for want-0=n0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testcluster.New(t, test.nodes)
