@@ -197,14 +197,14 @@ func (p Pages) Short(members []Demand, nodes []fwk.NodeInfo) (all []Shortage) {
 // Settled are the pages as they will be when all is given back that nobody has any more; nil if they are
 // so now.
 func (p Pages) Settled() (settled Pages) {
-	settled = p.instead(func(page Page) Page {
+	settled, replaced := p.instead(func(page Page) Page {
 		if s, ok := page.(settling); ok {
 			return s.Settled()
 		}
 		return nil
 	})
-	for i := range settled {
-		settled[i].settled = settled[i].settled || settled[i].Page != p[i].Page
+	for _, i := range replaced {
+		settled[i].settled = true
 	}
 	return settled
 }
@@ -212,25 +212,26 @@ func (p Pages) Settled() (settled Pages) {
 // Hopeful are the pages that expect the best where it is not known what members will be given; nil if that makes no
 // difference.
 func (p Pages) Hopeful() Pages {
-	return p.instead(func(page Page) Page {
+	pages, _ := p.instead(func(page Page) Page {
 		if h, ok := page.(hoping); ok {
 			return h.Hopeful()
 		}
 		return nil
 	})
+	return pages
 }
 
-// instead are the pages with others in the place of some; nil if there are none.
-func (p Pages) instead(other func(Page) Page) (pages Pages) {
+// instead are the pages with others in the place of some, which are named by index; nil if there are none.
+func (p Pages) instead(other func(Page) Page) (pages Pages, replaced []int) {
 	for i, page := range p {
 		if o := other(page.Page); o != nil {
 			if pages == nil {
 				pages = slices.Clone(p)
 			}
-			pages[i].Page = o
+			pages[i].Page, replaced = o, append(replaced, i)
 		}
 	}
-	return pages
+	return pages, replaced
 }
 
 // Joint are the claims that members have together, as they are to be written before these come to their nodes.

@@ -135,15 +135,6 @@ func (s *Trial) look(kind int) seen {
 	return look
 }
 
-// Node is a node as it is now; nil if there is none.
-func (s *Trial) Node(name string) fwk.NodeInfo {
-	n, err := s.pods.NodeInfos().Get(name)
-	if err != nil {
-		return nil
-	}
-	return n
-}
-
 // Put puts a member of a kind on a node.
 func (s *Trial) Put(kind, node int) {
 	took := s.take(s.kinds[kind], s.nodes[node])
@@ -199,10 +190,14 @@ func (c *Counter) Dependent(alone bool) bool {
 
 // KeptOffBy says whether a pod that runs keeps members off other nodes than its own.
 func (c *Counter) KeptOffBy(pod *v1.Pod) bool {
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil || c.refused != nil || c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) {
+	if pod.Spec.Affinity == nil || c.refused != nil || c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) {
 		return false
 	}
-	terms, err := fwk.GetAffinityTerms(pod, fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity))
+	far := slices.DeleteFunc(slices.Clone(fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity)), func(t v1.PodAffinityTerm) bool { return t.TopologyKey == v1.LabelHostname })
+	if len(far) == 0 {
+		return false
+	}
+	terms, err := fwk.GetAffinityTerms(pod, far)
 	return err == nil && c.keptOffFrom(terms)
 }
 

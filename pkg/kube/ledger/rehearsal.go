@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -48,6 +48,8 @@ type volumeRehearsal struct {
 	gone  map[types.UID]bool
 	nodes map[string]*attachments
 	log   []volumeTurn
+	// replays says that it is found out what those have who are under way.
+	replays bool
 }
 
 // volumeTurn is what one pod has taken, to be given back.
@@ -178,26 +180,34 @@ func (r *volumeRehearsal) inItsPlace(pv *v1.PersistentVolume, pvc *v1.Persistent
 	if r.page.hopeful || pv.Spec.ClaimRef != nil {
 		return nil
 	}
-	size := pv.Spec.Capacity[v1.ResourceStorage]
-	sorts := []*v1.VolumeNodeAffinity{pv.Spec.NodeAffinity}
+	size, sorts := pv.Spec.Capacity[v1.ResourceStorage], []string{reachOf(pv)}
 	left := slices.DeleteFunc(r.page.at(volume.GetPersistentVolumeClaimClass(pvc), node), func(o *v1.PersistentVolume) bool {
 		q := o.Spec.Capacity[v1.ResourceStorage]
-		return q.Cmp(size) != 0 || equality.Semantic.DeepEqual(o.Spec.NodeAffinity, pv.Spec.NodeAffinity)
+		return q.Cmp(size) != 0 || reachOf(o) == sorts[0]
 	})
 	for len(left) > 0 {
 		other, err := volume.FindMatchingVolume(pvc, left, node, r.taken.pvs, true, r.page.vac)
 		if err != nil || other == nil {
 			break
 		}
-		others, sorts = append(others, other), append(sorts, other.Spec.NodeAffinity)
-		left = slices.DeleteFunc(left, func(o *v1.PersistentVolume) bool {
-			return slices.ContainsFunc(sorts, func(s *v1.VolumeNodeAffinity) bool { return equality.Semantic.DeepEqual(o.Spec.NodeAffinity, s) })
-		})
+		others, sorts = append(others, other), append(sorts, reachOf(other))
+		left = slices.DeleteFunc(left, func(o *v1.PersistentVolume) bool { return slices.Contains(sorts, reachOf(o)) })
 	}
-	if len(others) > 0 {
+	if len(others) > 0 && !r.replays {
 		r.page.unequal.Store(true)
 	}
 	return others
+}
+
+// reachOf is equal for volumes that can be used on the same nodes: as a rule, by the hosts that they name, or by all that they say.
+func reachOf(pv *v1.PersistentVolume) string {
+	if hosts, some := hostsOf(pv); some {
+		return "hosts " + strings.Join(hosts, " ")
+	}
+	if pv.Spec.NodeAffinity == nil {
+		return ""
+	}
+	return pv.Spec.NodeAffinity.String()
 }
 
 // elsewhere says why a claim that somebody has taken cannot be used on a node.

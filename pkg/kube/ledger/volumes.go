@@ -212,12 +212,13 @@ func (p *volumePage) read(nodes []fwk.NodeInfo) error {
 	if err != nil {
 		return err
 	}
-	all = slices.SortedFunc(slices.Values(all), func(x, y *v1.PersistentVolume) int { return cmp.Compare(x.Name, y.Name) })
+	all = slices.DeleteFunc(slices.Clone(all), func(pv *v1.PersistentVolume) bool {
+		_, asked := p.demand[volume.GetPersistentVolumeClass(pv)]
+		return !asked || p.isTaken(pv)
+	})
+	slices.SortFunc(all, func(x, y *v1.PersistentVolume) int { return cmp.Compare(x.Name, y.Name) })
 	for _, pv := range all {
 		class := volume.GetPersistentVolumeClass(pv)
-		if _, asked := p.demand[class]; !asked || p.isTaken(pv) {
-			continue
-		}
 		hosts, some := hostsOf(pv)
 		if !some {
 			p.wide[class] = append(p.wide[class], pv)
@@ -406,8 +407,13 @@ func (p *volumePage) Hopeful() fit.Page {
 	if p.hopeful || !p.unequal.Load() {
 		return nil
 	}
+	nodes, err := p.profile.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil
+	}
 	h := *p
 	h.number, h.hopeful = p.pages.Add(1), true
+	h.replay(nodes)
 	return &h
 }
 
@@ -422,7 +428,7 @@ func (p *volumePage) replay(nodes []fwk.NodeInfo) {
 	if len(p.demand) == 0 {
 		return
 	}
-	r := &volumeRehearsal{page: p, taken: p.base}
+	r := &volumeRehearsal{page: p, taken: p.base, replays: true}
 	for _, n := range nodes {
 		if len(n.GetPVCRefCounts()) == 0 {
 			continue

@@ -41,9 +41,6 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 // Choose plans as if the pods that are gone, by node index, had left; nil means nobody.
 func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.Refusal, error) {
 	dependent := a.Dependent()
-	if !dependent && slices.ContainsFunc(gone, func(some []*v1.Pod) bool { return slices.ContainsFunc(some, a.KeptOffBy) }) {
-		return a.chooseAnew(ctx, gone)
-	}
 	if !dependent && a.Alike() {
 		w, sum := a.World, a.sum
 		if gone != nil {

@@ -242,23 +242,6 @@ func (a *Attempt) FreeWithout(ctx context.Context, gone [][]*v1.Pod) []offer.Slo
 
 // trial is the snapshot with everybody there who counts.
 func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, error) {
-	s, err := a.trialWithout(ctx, gone)
-	if err != nil {
-		return nil, err
-	}
-	for i, n := range a.Nodes {
-		if n == nil {
-			continue
-		}
-		for _, p := range a.beside[i] {
-			s.Add(a.Net.Tree.NodeName(i), p)
-		}
-	}
-	return s, nil
-}
-
-// trialWithout is the snapshot, from which some have gone.
-func (a *Attempt) trialWithout(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, error) {
 	pods := make([]*v1.Pod, len(a.kinds))
 	for k := range pods {
 		pods[k] = a.kinds[k].pod
@@ -277,6 +260,14 @@ func (a *Attempt) trialWithout(ctx context.Context, gone [][]*v1.Pod) (*fit.Tria
 		}
 		for _, p := range gone[i] {
 			s.Remove(p)
+		}
+	}
+	for i, n := range a.Nodes {
+		if n == nil {
+			continue
+		}
+		for _, p := range a.beside[i] {
+			s.Add(names[i], p)
 		}
 	}
 	return s, nil

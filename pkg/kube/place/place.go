@@ -3,7 +3,6 @@
 //
 //	place.go       a Planner makes the attempts of one profile
 //	attempt.go     one attempt, and the plan for members that need the same
-//	anew.go        the plan where who leaves was in the way of other nodes
 //	job.go         the plan for members that differ, or depend on one another
 //	reserved.go    whether places that were chosen before can be taken now
 //	capable.go     where a gang could be if others had finished

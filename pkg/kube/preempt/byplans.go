@@ -23,9 +23,6 @@ const (
 	mostJobWork = plan.OneWork / 4
 )
 
-// dependent says whether what a node takes may depend on who leaves another one.
-func (c *candidates) dependent() bool { return c.keptOff || c.Dependent() }
-
 // chooseByPlans starts from those that like members would need, each as needy as the
 // neediest, or from all that there are, and keeps everyone without whose leaving there
 // is a plan, the dearest first: so no victim is needless, though another set may be
@@ -36,22 +33,25 @@ func (c *candidates) chooseByPlans(ctx context.Context) (e *solution, exact bool
 	needed := c.For(chosen).Sharing(work)
 	everybody, all := c.legal(c.everybody())
 	// Others than these members may fit, and who depends on others does not fit the better the fewer there are.
-	exact = all && len(chosen) == len(c.Group.Pending) && !c.dependent()
-	plans := func(out []evict.Pick) ([]evict.Pick, bool) {
+	exact = all && len(chosen) == len(c.Group.Pending) && !c.Dependent()
+	plans := func(out []evict.Pick) ([]evict.Pick, []gang.Place) {
 		found, refusal, err := needed.Choose(ctx, c.gone(out))
 		if refusal != nil || err != nil {
 			exact = exact && err == nil && !refusal.Cut
-			return out, false
+			return out, nil
 		}
-		return c.used(ctx, out, found.Places), true
+		return c.used(ctx, out, found.Places), found.Places
 	}
-	starts := c.starts(ctx, needed, everybody, plans)
+	starts := c.starts(needed, c.raw(ctx), everybody, plans)
 	if len(starts) == 0 {
 		return nil, exact
 	}
 	var out []evict.Pick
 	for i, start := range starts {
-		fewer := c.keep(start, plans)
+		fewer, enough := c.keep(start, plans)
+		if !enough {
+			return nil, false
+		}
 		if i == 0 || c.costOf(c.units(fewer)).Compare(c.costOf(c.units(out))) < 0 {
 			out = fewer
 		}
@@ -65,28 +65,30 @@ func (c *candidates) chooseByPlans(ctx context.Context) (e *solution, exact bool
 	return &solution{Outcome: found, gone: c.victims(out), cost: c.costOf(c.units(out))}, true
 }
 
-// starts are sets of victims with which there is a plan. Mostly it is one: those who keep members off other nodes, those for
-// like members, or everybody. Where none of these will do it is several: everybody but those whom members must be near, or but
+// plans makes a plan as if victims had left, and says whose leaving it uses and where members go; nowhere if there is none.
+type plans func(victims []evict.Pick) (used []evict.Pick, places []gang.Place)
+
+// starts are sets of victims with which there is a plan. Mostly it is one: those for like members, or everybody. Where none of these will do it is several: everybody but those whom members must be near, or but
 // one of those on each node.
-func (c *candidates) starts(
-	ctx context.Context, needed *place.Attempt, everybody []evict.Pick, plans func([]evict.Pick) ([]evict.Pick, bool),
-) (starts [][]evict.Pick) {
+func (c *candidates) starts(needed *place.Attempt, raw []evict.RawNode, everybody []evict.Pick, plans plans) (starts [][]evict.Pick) {
 	add := func(victims []evict.Pick) bool {
-		out, enough := plans(victims)
-		if enough {
-			starts = append(starts, out)
+		out, places := plans(victims)
+		if places == nil {
+			return false
 		}
-		return enough
+		// Mostly those will do who are where members go, of all that there are.
+		if fewer, places := plans(c.on(out, places)); places != nil {
+			out = fewer
+		}
+		starts = append(starts, out)
+		return true
 	}
 	but := func(all []evict.Pick, stays func(evict.Pick) bool) []evict.Pick {
 		out, _ := c.legal(slices.DeleteFunc(slices.Clone(all), stays))
 		return out
 	}
-	if c.keptOff && add(but(everybody, func(p evict.Pick) bool { return !c.KeptOffBy(c.pod(p)) })) {
-		return starts
-	}
 	var like []evict.Pick
-	if choice, _ := evict.ChooseAmongGangs(needed.World, needed.Request(), c.raw(ctx), c.gangs); choice != nil {
+	if choice, _ := evict.ChooseAmongGangs(needed.World, needed.Request(), raw, c.gangs); choice != nil {
 		like, _ = c.legal(choice.Victims)
 	}
 	if add(like) || add(everybody) {
@@ -113,6 +115,19 @@ func (c *candidates) starts(
 		slices.Reverse(byCost)
 	}
 	return starts
+}
+
+// on are those of some victims who are where members go, or keep them off from elsewhere, with who leaves with them.
+func (c *candidates) on(victims []evict.Pick, places []gang.Place) []evict.Pick {
+	taken := map[string]bool{}
+	for _, at := range places {
+		taken[at.Node] = true
+	}
+	return picks(slices.DeleteFunc(c.units(victims), func(u departing) bool {
+		return !slices.ContainsFunc(u.picks, func(p evict.Pick) bool {
+			return taken[c.Net.Tree.NodeName(p.Node)] || c.keptOff && c.KeptOffBy(c.pod(p))
+		})
+	}))
 }
 
 func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.here[p.Node].pods[p.Victim] }
@@ -168,8 +183,9 @@ func (c *candidates) legal(victims []evict.Pick) (out []evict.Pick, all bool) {
 
 // departing is victims of whom nobody stays if one leaves.
 type departing struct {
-	picks []evict.Pick
-	cost  evict.Cost
+	picks   []evict.Pick
+	cost    evict.Cost
+	budgets []evict.Budget // each as often as they count towards it
 }
 
 // units sorts victims by who leaves with whom, the dearest first. Their order is the same for fewer victims.
@@ -178,18 +194,19 @@ func (c *candidates) units(victims []evict.Pick) (units []departing) {
 	parts := evict.Apart(c.gangs, leave)
 	partOf := map[int]int{} // by number of the gang
 	for i, part := range parts {
-		var cost evict.Cost
+		var u departing
 		for _, g := range part {
-			partOf[g+1], cost = i, cost.Add(c.gangs[g].Cost)
+			partOf[g+1], u.cost, u.budgets = i, u.cost.Add(c.gangs[g].Cost), append(u.budgets, c.gangs[g].Budgets...)
 		}
-		units = append(units, departing{cost: cost})
+		units = append(units, u)
 	}
 	for _, p := range victims {
 		if i, ok := partOf[c.gangOf(p)]; ok {
 			units[i].picks = append(units[i].picks, p)
 			continue
 		}
-		units = append(units, departing{[]evict.Pick{p}, evict.CostOf(c.here[p.Node].victims[p.Victim])})
+		v := c.here[p.Node].victims[p.Victim]
+		units = append(units, departing{[]evict.Pick{p}, evict.CostOf(v), v.Budgets})
 	}
 	for _, u := range units {
 		slices.SortFunc(u.picks, comparePicks)
@@ -206,9 +223,11 @@ func comparePicks(x, y evict.Pick) int {
 
 // costOf is what it costs that units leave.
 func (c *candidates) costOf(units []departing) (cost evict.Cost) {
+	var budgets []evict.Budget
 	for _, u := range units {
-		cost = cost.Add(u.cost)
+		cost, budgets = cost.Add(u.cost), append(budgets, u.budgets...)
 	}
+	cost.Violations += evict.Violations(budgets)
 	return cost
 }
 
@@ -222,32 +241,41 @@ func picks(units []departing) (out []evict.Pick) {
 
 // keep lets victims stay without whom there is a plan all the same: half of them at
 // once as long as that goes, then one by one; who leaves with others stays with them. Of gangs that must leave all the same one
-// member is tried that they can spare.
-func (c *candidates) keep(out []evict.Pick, plans func([]evict.Pick) ([]evict.Pick, bool)) []evict.Pick {
+// member is tried that they can spare. enough is false if there are too many to find out who must leave: others than those
+// where members go would.
+func (c *candidates) keep(out []evict.Pick, plans plans) (fewer []evict.Pick, enough bool) {
 	units, tries := c.units(out), 0
+	try := func(victims []evict.Pick) bool {
+		tries++
+		used, places := plans(victims)
+		if places != nil {
+			units = c.units(used)
+		}
+		return places != nil
+	}
 	for size := max(len(units)/2, 1); size > 0; size /= 2 {
-		for i := 0; i < len(units) && tries < mostPutBack; tries++ {
-			others := slices.Delete(slices.Clone(units), i, min(i+size, len(units)))
-			fewer, enough := plans(picks(others))
-			for _, one := range c.spared(units[i], size) {
-				if !enough && tries < mostPutBack {
-					tries++
-					fewer, enough = plans(append(picks(others), one))
-				}
+		for i := 0; i < len(units) && tries < mostPutBack; {
+			unit, tried := units[i], picks(units[:i])
+			others := picks(slices.Delete(slices.Clone(units), i, min(i+size, len(units))))
+			less := try(others)
+			for _, one := range c.spared(unit, size) {
+				less = less || tries < mostPutBack && try(append(slices.Clone(others), one))
 			}
-			if !enough {
+			if !less {
 				i += size
 				continue
 			}
-			tried := picks(units[:i])
-			units = c.units(fewer)
-			i = 0
-			for i < len(units) && slices.Contains(tried, units[i].picks[0]) {
+			for i = 0; i < len(units) && slices.Contains(tried, units[i].picks[0]); {
 				i++
 			}
 		}
 	}
-	return picks(units)
+	out = picks(units)
+	if tries < mostPutBack {
+		return out, true
+	}
+	used, places := plans(out)
+	return used, places != nil && len(c.on(used, places)) == len(used)
 }
 
 // spared are those of a unit of whom one may leave alone, the cheapest first; nobody unless it is looked at by itself.
@@ -275,7 +303,7 @@ func (c *candidates) dearestFirst(out []evict.Pick) {
 // members of its node have room beside it. Where members depend on one another it may be
 // another node on which somebody makes room.
 func (c *candidates) used(ctx context.Context, out []evict.Pick, places []gang.Place) []evict.Pick {
-	if c.dependent() {
+	if c.Dependent() {
 		return out
 	}
 	units, loads := c.units(out), c.Loads(places)

@@ -1,6 +1,7 @@
 package preempt_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func want(n int, cpus string, are func(*v1.Pod) *v1.Pod) []*v1.Pod {
 func TestWhoLeavesElsewhere(t *testing.T) {
 	plain := func(p *v1.Pod) *v1.Pod { return p }
 	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
-	const noHelp, nobody = "preemption is not helpful for scheduling", "no potential victims"
+	const noHelp, untried, nobody = "preemption is not helpful for scheduling", "not all ways were tried", "no potential victims"
 	for name, test := range map[string]struct {
 		nodes  string
 		wants  []*v1.Pod
@@ -47,20 +48,7 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 	}{
 		"one who keeps all off his block": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
 			c.Pod(repels("want", "block", a("guard", 10, "1", "n0")))
-		}, "guard for want-0=n0 want-1=n1"},
-		"he is cheaper than two elsewhere": {"s/b/n0=4 s/b/n1=4 s/c/n2=4 s/c/n3=4", want(2, "4", plain), func(c *testcluster.Cluster) {
-			c.Pod(repels("want", "block", a("guard", 10, "1", "n0")))
-			c.Pod(a("x", 10, "4", "n2"))
-			c.Pod(a("y", 10, "4", "n3"))
-		}, "guard for want-0=n0 want-1=n1"},
-		"he is dearer than one elsewhere": {"s/b/n0=4 s/b/n1=4 s/c/n2=4 s/c/n3=4", want(2, "4", plain), func(c *testcluster.Cluster) {
-			c.Pod(repels("want", "block", a("guard", 20, "1", "n0")))
-			c.Pod(a("x", 10, "4", "n2"))
-		}, "x for want-0=n2 want-1=n3"},
-		"he, and one who takes room": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
-			c.Pod(repels("want", "block", a("guard", 10, "1", "n0")))
-			c.Pod(a("x", 10, "1", "n1"))
-		}, "guard x for want-0=n0 want-1=n1"},
+		}, untried},
 		"he matters more": {"s/b/n0=4 s/b/n1=4", want(2, "4", plain), func(c *testcluster.Cluster) {
 			c.Pod(repels("want", "block", a("guard", 200, "1", "n0")))
 			c.Pod(a("x", 10, "1", "n1"))
@@ -69,9 +57,6 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 			c.Pod(repels("others", "block", a("guard", 10, "1", "n0")))
 			c.Pod(a("x", 10, "1", "n1"))
 		}, "guard x for want-0=n0 want-1=n1"},
-		"his gang leaves with him": {"s/b/n0=4 s/b/n1=4 s/c/n2=4", want(2, "4", plain), func(c *testcluster.Cluster) {
-			c.Gang("g", 2, repels("want", "block", a("", 10, "1", "n0")), a("", 10, "4", "n2"))
-		}, "g-0 g-1 for want-0=n0 want-1=n1"},
 		"a gang, for members apart": {"s/b/n0=4 s/c/n1=4", want(2, "4", apart), func(c *testcluster.Cluster) {
 			c.Gang("g", 2, a("", 10, "1", "n1"), a("", 10, "1", "n1"))
 		}, "g-0 g-1 for want-0=n0 want-1=n1"},
@@ -89,6 +74,10 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 			c.Pod(a("x", 200, "3", "n2"))
 			c.Gang("g", 1, a("", 10, "1", "n2"), a("", 10, "4", "n1"), a("", 10, "0", "n2"))
 		}, "g-1 for want-0=n0 want-1=n1"},
+		"one who is on none of the nodes": {"s/b/n0=4 s/c/n1=4 s/c/n2=4", want(2, "4", apart), func(c *testcluster.Cluster) {
+			c.Pod(repels("want", "block", a("leader", 10, "1", "n2")))
+			c.Pod(a("x", 200, "3", "n2"))
+		}, "leader for want-0=n0 want-1=n1"},
 		"not the one whom members must be near": {"s/b/n0=4", want(1, "2", func(p *v1.Pod) *v1.Pod { return near("data", v1.LabelHostname, p) }), func(c *testcluster.Cluster) {
 			c.Pod(app(a("data", 10, "1", "n0"), "data"))
 			c.Pod(a("x", 10, "3", "n0"))
@@ -117,4 +106,24 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 			require.Equal(t, gone, c.Evicted())
 		})
 	}
+}
+
+// TestWhoLeavesElsewhereTakesTime: a reservation waits for somebody who is on none of its nodes, and is not given up.
+func TestWhoLeavesElsewhereTakesTime(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=4 s/c/n1=4 s/c/n2=4")
+	c.Stay()
+	c.Pod(repels("want", "block", a("leader", 10, "1", "n2")))
+	c.Pod(a("x", 200, "3", "n2"))
+	wants := want(2, "4", func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) })
+	c.GangWith(map[string]string{scheduling.AnnotationTopologySpec: testcluster.InOneSpine}, "want", 2, wants...)
+	c.Run()
+	c.Wait("want-0>n0 want-1>n1", func() string { return c.Where("want-0", "want-1") })
+	c.Wait("leader", c.Evicted)
+	for i := range 3 { // each has whoever waits be looked at again
+		c.Node(fmt.Sprintf("s/d/more%d=1", i))
+		c.Never(func() bool { return len(c.Said("given up")) > 0 })
+	}
+	c.Release()
+	c.Wait("want-0=n0 want-1=n1", func() string { return c.Where("want-0", "want-1") })
+	require.Equal(t, "leader", c.Evicted())
 }

@@ -35,7 +35,7 @@ type candidates struct {
 	joins map[types.UID]bool     // who can be sent back and takes nobody along
 	parts map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
 	any   bool
-	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes, too.
+	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes than his own.
 	keptOff bool
 	late    bool // somebody would take longer than that to leave, and stays therefore
 

@@ -52,18 +52,12 @@ func (p *Preemptor) chooseAmong(ctx context.Context, c *candidates) (*solution, 
 	c.patience = p.patience
 	var e *solution
 	var exact bool
-	like := !a.Dependent() && a.Alike()
-	if like {
+	if !a.Dependent() && a.Alike() {
 		e, exact = c.chooseLike(ctx)
-	} else {
-		e, exact = c.chooseExactly(ctx)
+	} else if e, exact = c.chooseExactly(ctx); !exact {
+		e, exact = c.chooseByPlans(ctx)
 	}
-	if c.keptOff || !like && !exact {
-		other, all := c.chooseByPlans(ctx)
-		if e == nil || !exact || other != nil && !e.before(other) { // of equals the other plan knows more
-			e, exact = other, all
-		}
-	}
+	exact = exact && (e != nil || !c.keptOff) // who leaves makes room on other nodes, too, and that was not tried
 	switch {
 	case e == nil && !exact:
 		return nil, Untried
@@ -119,10 +113,10 @@ func (c *candidates) chooseExactly(ctx context.Context) (e *solution, exact bool
 	}
 	found, exact := evict.ChooseJobAmongGangs(w, job, nodes, c.gangs)
 	if found == nil {
-		return nil, exact && !c.dependent()
+		return nil, exact && !c.Dependent()
 	}
 	e = &solution{gone: c.victims(found.Victims), cost: found.Cost}
-	if c.dependent() {
+	if c.Dependent() {
 		var refusal *plan.Refusal
 		var err error
 		e.Outcome, refusal, err = c.Choose(ctx, c.gone(found.Victims))

@@ -329,7 +329,7 @@ func (v *Victims) Avoid(group gang.Ref) place.Avoid {
 }
 
 // Leaving lists, by node index, who is still on a reserved node and was asked to leave, or
-// leaves anyway.
+// leaves anyway; on any node if it matters to members who is elsewhere. The places must have been looked at.
 func (v *Victims) Leaving(a *place.Attempt, now time.Time) (gone [][]*v1.Pod, any bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -338,16 +338,24 @@ func (v *Victims) Leaving(a *place.Attempt, now time.Time) (gone [][]*v1.Pod, an
 		asked = e.pods
 	}
 	gone = make([][]*v1.Pod, len(a.Nodes))
-	for _, node := range a.Group.Places {
-		i, ok := a.Net.Tree.NodeIndex(node)
-		if !ok || a.Nodes[i] == nil || gone[i] != nil {
-			continue
-		}
+	look := func(i int) {
 		for _, p := range a.Nodes[i].GetPods() {
 			pod := p.GetPod()
 			if pod.DeletionTimestamp != nil || asked[pod.UID] || v.isGoing(pod, now) {
 				gone[i], any = append(gone[i], pod), true
 			}
+		}
+	}
+	if a.Dependent() {
+		for i, n := range a.Nodes {
+			if n != nil {
+				look(i)
+			}
+		}
+	}
+	for _, node := range a.Group.Places {
+		if i, ok := a.Net.Tree.NodeIndex(node); ok && a.Nodes[i] != nil && gone[i] == nil {
+			look(i)
 		}
 	}
 	return gone, any
