@@ -47,29 +47,30 @@ func (c *candidates) chooseByPlans(ctx context.Context) (e *solution, exact bool
 		return nil, exact
 	}
 	var out []evict.Pick
-	for i, start := range starts {
+	found := false
+	for _, start := range starts {
 		fewer, enough := c.keep(start, plans)
-		if !enough {
-			return nil, false
-		}
-		if i == 0 || c.costOf(c.units(fewer)).Compare(c.costOf(c.units(out))) < 0 {
-			out = fewer
+		if enough && (!found || c.costOf(c.units(fewer)).Compare(c.costOf(c.units(out))) < 0) {
+			out, found = fewer, true
 		}
 	}
+	if !found {
+		return nil, false
+	}
 	work.Allow(mostJobWork)
-	found, refusal, err := c.Sharing(work).Choose(ctx, c.gone(out))
+	last, refusal, err := c.Sharing(work).Choose(ctx, c.gone(out))
 	if refusal != nil || err != nil {
 		return nil, false
 	}
-	out = c.used(ctx, out, found.Places)
-	return &solution{Outcome: found, gone: c.victims(out), cost: c.costOf(c.units(out))}, true
+	out = c.used(ctx, out, last.Places)
+	return &solution{Outcome: last, gone: c.victims(out), cost: c.costOf(c.units(out))}, true
 }
 
 // plans makes a plan as if victims had left, and says whose leaving it uses and where members go; nowhere if there is none.
 type plans func(victims []evict.Pick) (used []evict.Pick, places []gang.Place)
 
-// starts are sets of victims with which there is a plan. Mostly it is one: those for like members, or everybody. Where none of these will do it is several: everybody but those whom members must be near, or but
-// one of those on each node.
+// starts are sets of victims with which there is a plan. Mostly it is one: those for like members, or everybody. Where none of
+// these will do it is several: everybody but those whom members must be near, or but one of those on each node.
 func (c *candidates) starts(needed *place.Attempt, raw []evict.RawNode, everybody []evict.Pick, plans plans) (starts [][]evict.Pick) {
 	add := func(victims []evict.Pick) bool {
 		out, places := plans(victims)
