@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -64,7 +65,7 @@ var candidateWord = regexp.MustCompile(`^((\w+)(-\d)?)=(\d+)(:\w+)?(@\d+)?$`)
 // second 5, on the first node with a member of gang g, and y on the second one. Each gang is listed with how many it can spare, "!" if not all
 // of it may leave; those in one word are of one group: "g=1+h=0!". The members of a gang that are known are
 // other objects than those that the scheduler counts on a node, as they may be in a cluster.
-func candidatesOf(t *testing.T, there, gangs, lack string) *candidates {
+func candidatesOf(t rapid.TB, there, gangs, lack string) *candidates {
 	t.Helper()
 	c, number := &candidates{claim: Lack(lack)}, map[string]int{}
 	for i, group := range strings.Fields(gangs) {
