@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
@@ -70,15 +71,6 @@ func (a *Attempt) placesFitAlone(ctx context.Context, gone [][]*v1.Pod) string {
 // placesFitTogether is placesFit for members that depend on one another. They are tried
 // in the order of the plan; a process that only found the places tries them by rank.
 func (a *Attempt) placesFitTogether(ctx context.Context, gone [][]*v1.Pod) (turn []string, why string) {
-	s, err := a.trial(ctx, gone)
-	if err != nil {
-		return nil, err.Error()
-	}
-	defer func() {
-		if err := s.Close(); err != nil && why == "" {
-			why = err.Error()
-		}
-	}()
 	left := slices.Clone(a.Group.Turn)
 	if left == nil {
 		for _, m := range a.Group.Pending {
@@ -89,8 +81,32 @@ func (a *Attempt) placesFitTogether(ctx context.Context, gone [][]*v1.Pod) (turn
 		_, pending := a.kindOf[pod]
 		return !pending || a.Group.Places[pod] == ""
 	})
+	return a.fitTogether(ctx, a.Group.Places, left, gone)
+}
+
+// Fits says whether members that depend on one another can take the places of a plan once those in gone have left, by node index.
+func (a *Attempt) Fits(ctx context.Context, places []gang.Place, gone [][]*v1.Pod) bool {
+	at, left := map[string]string{}, make([]string, len(places))
+	for i, p := range places {
+		at[p.Pod], left[i] = p.Node, p.Pod
+	}
+	_, why := a.fitTogether(ctx, at, left, gone)
+	return why == ""
+}
+
+// fitTogether says in which order members can take places, by pod, or why they cannot. They are tried in the order of left.
+func (a *Attempt) fitTogether(ctx context.Context, places map[string]string, left []string, gone [][]*v1.Pod) (turn []string, why string) {
+	s, err := a.trial(ctx, gone)
+	if err != nil {
+		return nil, err.Error()
+	}
+	defer func() {
+		if err := s.Close(); err != nil && why == "" {
+			why = err.Error()
+		}
+	}()
 	fits := func(pod string) bool {
-		i, ok := a.Net.Tree.NodeIndex(a.Group.Places[pod])
+		i, ok := a.Net.Tree.NodeIndex(places[pod])
 		if !ok || a.Nodes[i] == nil || !s.Fits(a.kindOf[pod], i) {
 			return false
 		}
@@ -100,7 +116,7 @@ func (a *Attempt) placesFitTogether(ctx context.Context, gone [][]*v1.Pod) (turn
 	for len(left) > 0 {
 		i := slices.IndexFunc(left, fits)
 		if i < 0 {
-			return nil, left[0] + " does not fit " + a.Group.Places[left[0]]
+			return nil, left[0] + " does not fit " + places[left[0]]
 		}
 		turn = append(turn, left[i])
 		left = slices.Delete(left, i, i+1)

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
-	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
@@ -34,55 +33,63 @@ func (c *candidates) chooseByPlans(ctx context.Context) (e *solution, exact bool
 	everybody, all := c.legal(c.everybody())
 	// Others than these members may fit, and who depends on others does not fit the better the fewer there are.
 	exact = all && len(chosen) == len(c.Group.Pending) && !c.Dependent()
-	plans := func(out []evict.Pick) ([]evict.Pick, []gang.Place) {
+	plans := func(out []evict.Pick) *way {
 		found, refusal, err := needed.Choose(ctx, c.gone(out))
 		if refusal != nil || err != nil {
 			exact = exact && err == nil && !refusal.Cut
-			return out, nil
+			return nil
 		}
-		return c.used(ctx, out, found.Places), found.Places
+		return c.used(ctx, needed, found, out)
 	}
+	c.fitted = 0
 	starts := c.starts(needed, c.raw(ctx), everybody, plans)
 	if len(starts) == 0 {
 		return nil, exact
 	}
-	var out []evict.Pick
-	found := false
+	var best *way
 	for _, start := range starts {
-		fewer, enough := c.keep(start, plans)
-		if enough && (!found || c.costOf(c.units(fewer)).Compare(c.costOf(c.units(out))) < 0) {
-			out, found = fewer, true
+		if w := c.keep(start, plans); w.enough && (best == nil || c.costOf(c.units(w.victims)).Compare(c.costOf(c.units(best.victims))) < 0) {
+			best = w
 		}
 	}
-	if !found {
+	if best == nil {
 		return nil, false
 	}
-	work.Allow(mostJobWork)
-	last, refusal, err := c.Sharing(work).Choose(ctx, c.gone(out))
-	if refusal != nil || err != nil {
+	// The others may have room beside those that are needed. That there is a plan for these is known by now: a search for it that
+	// has done enough before would not have to find it again.
+	last, refusal, err := c.Sharing(plan.NewWork(mostJobWork)).Choose(ctx, c.gone(best.victims))
+	if err != nil {
 		return nil, false
 	}
-	out = c.used(ctx, out, last.Places)
-	return &solution{Outcome: last, gone: c.victims(out), cost: c.costOf(c.units(out))}, true
+	if refusal == nil {
+		c.fitted = 0
+		if w := c.used(ctx, c.Attempt, last, best.victims); w.enough {
+			best = w
+		}
+	}
+	return &solution{Outcome: best.Outcome, gone: c.victims(best.victims), cost: c.costOf(c.units(best.victims))}, true
 }
 
-// plans makes a plan as if victims had left, and says whose leaving it uses and where members go; nowhere if there is none.
-type plans func(victims []evict.Pick) (used []evict.Pick, places []gang.Place)
+// way is a plan as if victims had left, each of whom is in the way of its places. It is not enough if there were too many to find that out, and
+// some are not where members go.
+type way struct {
+	place.Outcome
+	victims []evict.Pick
+	enough  bool
+}
+
+// plans makes a plan as if victims had left, and says whose leaving it uses; nil if there is none.
+type plans func(victims []evict.Pick) *way
 
 // starts are sets of victims with which there is a plan. Mostly it is one: those for like members, or everybody. Where none of
 // these will do it is several: everybody but those whom members must be near, or but one of those on each node.
-func (c *candidates) starts(needed *place.Attempt, raw []evict.RawNode, everybody []evict.Pick, plans plans) (starts [][]evict.Pick) {
+func (c *candidates) starts(needed *place.Attempt, raw []evict.RawNode, everybody []evict.Pick, plans plans) (starts []*way) {
 	add := func(victims []evict.Pick) bool {
-		out, places := plans(victims)
-		if places == nil {
-			return false
+		w := plans(victims)
+		if w != nil {
+			starts = append(starts, w)
 		}
-		// Mostly those will do who are where members go, of all that there are.
-		if fewer, places := plans(c.on(out, places)); places != nil {
-			out = fewer
-		}
-		starts = append(starts, out)
-		return true
+		return w != nil
 	}
 	but := func(all []evict.Pick, stays func(evict.Pick) bool) []evict.Pick {
 		out, _ := c.legal(slices.DeleteFunc(slices.Clone(all), stays))
@@ -116,19 +123,6 @@ func (c *candidates) starts(needed *place.Attempt, raw []evict.RawNode, everybod
 		slices.Reverse(byCost)
 	}
 	return starts
-}
-
-// on are those of some victims who are where members go, or keep them off from elsewhere, with who leaves with them.
-func (c *candidates) on(victims []evict.Pick, places []gang.Place) []evict.Pick {
-	taken := map[string]bool{}
-	for _, at := range places {
-		taken[at.Node] = true
-	}
-	return picks(slices.DeleteFunc(c.units(victims), func(u departing) bool {
-		return !slices.ContainsFunc(u.picks, func(p evict.Pick) bool {
-			return taken[c.Net.Tree.NodeName(p.Node)] || c.keptOff && c.KeptOffBy(c.pod(p))
-		})
-	}))
 }
 
 func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.here[p.Node].pods[p.Victim] }
@@ -242,17 +236,17 @@ func picks(units []departing) (out []evict.Pick) {
 
 // keep lets victims stay without whom there is a plan all the same: half of them at
 // once as long as that goes, then one by one; who leaves with others stays with them. Of gangs that must leave all the same one
-// member is tried that they can spare. enough is false if there are too many to find out who must leave: others than those
-// where members go would.
-func (c *candidates) keep(out []evict.Pick, plans plans) (fewer []evict.Pick, enough bool) {
-	units, tries := c.units(out), 0
+// member is tried that they can spare. Plans are bounded: after that those leave whom the last one uses.
+func (c *candidates) keep(start *way, plans plans) *way {
+	best, units, tries := start, c.units(start.victims), 0
 	try := func(victims []evict.Pick) bool {
 		tries++
-		used, places := plans(victims)
-		if places != nil {
-			units = c.units(used)
+		w := plans(victims)
+		better := w != nil && w.enough
+		if better {
+			best, units = w, c.units(w.victims)
 		}
-		return places != nil
+		return better
 	}
 	for size := max(len(units)/2, 1); size > 0; size /= 2 {
 		for i := 0; i < len(units) && tries < mostPutBack; {
@@ -271,12 +265,7 @@ func (c *candidates) keep(out []evict.Pick, plans plans) (fewer []evict.Pick, en
 			}
 		}
 	}
-	out = picks(units)
-	if tries < mostPutBack {
-		return out, true
-	}
-	used, places := plans(out)
-	return used, places != nil && len(c.on(used, places)) == len(used)
+	return best
 }
 
 // spared are those of a unit of whom one may leave alone, the cheapest first; nobody unless it is looked at by itself.
@@ -300,14 +289,13 @@ func (c *candidates) dearestFirst(out []evict.Pick) {
 	})
 }
 
-// used are the victims whose places a plan uses, the dearest first: each is put back, with who leaves with it, where the
-// members of its node have room beside it. Where members depend on one another it may be
-// another node on which somebody makes room.
-func (c *candidates) used(ctx context.Context, out []evict.Pick, places []gang.Place) []evict.Pick {
+// used says which of some victims a plan needs to have left, the dearest first: each is put back, with who leaves with it, where the
+// members of its node have room beside it.
+func (c *candidates) used(ctx context.Context, a *place.Attempt, found place.Outcome, out []evict.Pick) *way {
 	if c.Dependent() {
-		return out
+		return c.usedTogether(ctx, a, found, out)
 	}
-	units, loads := c.units(out), c.Loads(places)
+	units, loads := c.units(out), a.Loads(found.Places)
 	left := make([][]int, len(c.here))
 	for _, p := range out {
 		left[p.Node] = append(left[p.Node], p.Victim)
@@ -321,7 +309,7 @@ func (c *candidates) used(ctx context.Context, out []evict.Pick, places []gang.P
 			without[p.Node] = slices.DeleteFunc(slices.Clone(without[p.Node]), func(v int) bool { return v == p.Victim })
 		}
 		for node, fewer := range without {
-			if !c.Holds(ctx, node, loads[node], c.here[node].without(fewer)) {
+			if !a.Holds(ctx, node, loads[node], c.here[node].without(fewer)) {
 				return false
 			}
 		}
@@ -330,5 +318,46 @@ func (c *candidates) used(ctx context.Context, out []evict.Pick, places []gang.P
 		}
 		return true
 	}
-	return picks(slices.DeleteFunc(units, stay))
+	return &way{found, picks(slices.DeleteFunc(units, stay)), true}
+}
+
+// mostFitted bounds how many members are held against their places to find out who may stay beside them.
+const mostFitted = 4096
+
+// usedTogether is used where it may be another node on which somebody makes room: all members are held against their places, as long as
+// that may be. Those come first who are not where members go.
+func (c *candidates) usedTogether(ctx context.Context, a *place.Attempt, found place.Outcome, out []evict.Pick) *way {
+	loads := a.Loads(found.Places)
+	there, beside := apart(c.units(out), func(u departing) bool {
+		return slices.ContainsFunc(u.picks, func(p evict.Pick) bool { return loads[p.Node] != nil })
+	})
+	var back []departing
+	leave := func(stay []departing) []evict.Pick {
+		stays := map[evict.Pick]bool{}
+		for _, p := range slices.Concat(picks(back), picks(stay)) {
+			stays[p] = true
+		}
+		return slices.DeleteFunc(slices.Clone(out), func(p evict.Pick) bool { return stays[p] })
+	}
+	fits := func(stay []departing) bool {
+		c.fitted += len(found.Places)
+		return a.Fits(ctx, found.Places, c.gone(leave(stay)))
+	}
+	most := func() int { return (mostFitted - c.fitted) / max(len(found.Places), 1) }
+	stay, all := putBack(beside, most(), fits)
+	back = stay
+	more, _ := putBack(there, most(), fits)
+	return &way{found, leave(more), all || len(back) == len(beside)}
+}
+
+// apart sorts units into those that are something and the others.
+func apart(units []departing, are func(departing) bool) (those, others []departing) {
+	for _, u := range units {
+		if are(u) {
+			those = append(those, u)
+		} else {
+			others = append(others, u)
+		}
+	}
+	return those, others
 }

@@ -2,6 +2,8 @@ package preempt_test
 
 import (
 	"fmt"
+	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,4 +128,50 @@ func TestWhoLeavesElsewhereTakesTime(t *testing.T) {
 	c.Release()
 	c.Wait("want-0=n0 want-1=n1", func() string { return c.Where("want-0", "want-1") })
 	require.Equal(t, "leader", c.Evicted())
+}
+
+// TestNobodyLeavesNeedlessly: workers that must be in one block with their leader make room for themselves on full nodes, however many
+// ways there are. Of those who leave nobody could stay where he was.
+func TestNobodyLeavesNeedlessly(t *testing.T) {
+	for seed := range 4 {
+		t.Run(fmt.Sprint(seed+2), func(t *testing.T) {
+			r := rand.New(rand.NewSource(int64(seed + 2)))
+			var nodes []string
+			blocks, each := 3+r.Intn(3), 3+r.Intn(3)
+			for i := range blocks * each {
+				nodes = append(nodes, fmt.Sprintf("s/b%d/n%d=8", i/each, i))
+			}
+			c := testcluster.New(t, strings.Join(nodes, " "))
+			size, on := map[string]int{}, map[string]string{}
+			for i := range nodes {
+				for left := 8; left > 0; {
+					name := fmt.Sprint("v", len(size))
+					size[name], on[name] = min(left, 1+r.Intn(2)), fmt.Sprint("n", i)
+					left -= size[name]
+					c.Pod(a(name, int32(10+r.Intn(20)), fmt.Sprint(size[name]), on[name]))
+				}
+			}
+			wants := []*v1.Pod{app(a("", 100, "2", ""), "leader")}
+			for range 4 + r.Intn(4) {
+				wants = append(wants, near("leader", "block", app(a("", 100, "3", ""), "worker")))
+			}
+			c.GangWith(map[string]string{scheduling.AnnotationTopologySpec: testcluster.InOneSpine}, "want", len(wants), wants...)
+			c.Run()
+			used := map[string]int{}
+			for i, p := range wants {
+				require.True(t, c.Within(testcluster.WaitFor, func() bool { return c.Get(p.Name).Spec.NodeName != "" }), c.Describe())
+				used[c.Get(p.Name).Spec.NodeName] += 2 + min(i, 1)
+			}
+			evicted := strings.Fields(c.Evicted())
+			require.NotEmpty(t, evicted)
+			for name := range size {
+				if !slices.Contains(evicted, name) {
+					used[on[name]] += size[name]
+				}
+			}
+			for _, name := range evicted {
+				require.Greater(t, used[on[name]]+size[name], 8, "%s could stay on %s", name, on[name])
+			}
+		})
+	}
 }

@@ -7,25 +7,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
-	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/place"
-	"github.com/muster-scheduler/muster/pkg/topology"
 )
-
-// inTree gives candidates the tree of their nodes.
-func (c *candidates) inTree() *candidates {
-	var nodes []topology.Node
-	for i := range c.here {
-		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
-	}
-	c.Attempt = &place.Attempt{Net: &cache.Topology{Tree: topology.Build(nil, nodes)}}
-	return c
-}
 
 // names are those of some victims, sorted.
 func (c *candidates) names(victims []evict.Pick) string {
@@ -37,69 +22,51 @@ func (c *candidates) names(victims []evict.Pick) string {
 	return strings.Join(names, " ")
 }
 
-// once returns plans that there are when all of some set have left, by the first such set: members go to the
-// nodes of that set, or only to the first one of them.
-func (c *candidates) once(spread bool, asked *int, sets ...string) plans {
-	return func(victims []evict.Pick) ([]evict.Pick, []gang.Place) {
+// once returns plans that there are when all of some set have left, by the first such set. Nobody says who else could stay.
+func (c *candidates) once(enough bool, asked *int, sets ...string) plans {
+	return func(victims []evict.Pick) *way {
 		*asked++
 		gone := strings.Fields(c.names(victims))
 		for _, set := range sets {
-			var places []gang.Place
-			if slices.ContainsFunc(strings.Fields(set), func(name string) bool { return !slices.Contains(gone, name) }) {
-				continue
+			if !slices.ContainsFunc(strings.Fields(set), func(name string) bool { return !slices.Contains(gone, name) }) {
+				return &way{victims: victims, enough: enough}
 			}
-			for node, here := range c.here {
-				if slices.ContainsFunc(here.pods, func(p *v1.Pod) bool { return slices.Contains(strings.Fields(set), p.Name) }) && (spread || len(places) == 0) {
-					places = append(places, gang.Place{Node: c.Net.Tree.NodeName(node)})
-				}
-			}
-			return victims, places
 		}
-		return victims, nil
+		return nil
 	}
 }
 
-// TestKeep: of those who would leave only those leave without whom there is no plan, as far as tries go. After that nobody leaves
-// but where members go.
+// TestKeep: of those who would leave only those leave without whom there is no plan, as far as tries go.
 func TestKeep(t *testing.T) {
-	many := func(n int) string {
-		var names []string
-		for i := range n {
-			names = append(names, fmt.Sprintf("p%d=10", i))
-		}
-		return strings.Join(names, "|")
+	var many []string
+	for i := range 70 {
+		many = append(many, fmt.Sprintf("p%d=10", i))
 	}
-	all := func(c *candidates) string { return c.names(c.everybody()) }
+	const all = "all"
 	for name, test := range map[string]struct {
 		there, gangs string
-		spread       bool
 		sets         []string
-		want         string // "all" is everybody
-		enough       bool
+		want         string
 		most         int // plans that may be made
 	}{
-		"who is needed":                          {"a=10|b=20|c=30|d=40", "", true, []string{"b d"}, "b d", true, 10},
-		"the dearer one stays":                   {"a=10|b=20", "", true, []string{"b", "a"}, "a", true, 10},
-		"who leaves with others stays with them": {"g-0=10|g-1=10|x=90", "g=0", true, []string{"g-0", "x"}, "x", true, 10},
-		"whom a gang can spare leaves alone":     {"g-0=10|g-1=20|x=5", "g=1", true, []string{"g-1"}, "g-1", true, 10},
-		"as far as tries go, where members go":   {many(70), "", true, []string{"all"}, "all", true, mostPutBack + 1},
-		"nobody elsewhere without having tried":  {many(70), "", false, []string{"all"}, "all", false, mostPutBack + 1},
+		"who is needed":                          {"a=10|b=20|c=30|d=40", "", []string{"b d"}, "b d", 10},
+		"the dearer one stays":                   {"a=10|b=20", "", []string{"b", "a"}, "a", 10},
+		"who leaves with others stays with them": {"g-0=10|g-1=10|x=90", "g=0", []string{"g-0", "x"}, "x", 10},
+		"whom a gang can spare leaves alone":     {"g-0=10|g-1=20|x=5", "g=1", []string{"g-1"}, "g-1", 10},
+		"as far as tries go":                     {strings.Join(many, "|"), "", []string{all}, all, mostPutBack},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := candidatesOf(t, test.there, test.gangs, "").inTree()
-			for i, set := range test.sets {
-				if set == "all" {
-					test.sets[i] = all(c)
-				}
-			}
-			if test.want == "all" {
-				test.want = all(c)
+			c := candidatesOf(t, test.there, test.gangs, "")
+			everybody := c.names(c.everybody())
+			for i := range test.sets {
+				test.sets[i] = strings.ReplaceAll(test.sets[i], all, everybody)
 			}
 			asked := 0
-			fewer, enough := c.keep(c.everybody(), c.once(test.spread, &asked, test.sets...))
-			require.Equal(t, test.want, c.names(fewer))
-			require.Equal(t, test.enough, enough)
+			start := &way{victims: c.everybody(), enough: true}
+			w := c.keep(start, c.once(true, &asked, test.sets...))
+			require.Equal(t, strings.ReplaceAll(test.want, all, everybody), c.names(w.victims))
 			require.LessOrEqual(t, asked, test.most)
+			require.Same(t, start, c.keep(start, c.once(false, &asked, test.sets...)), "of who else leaves it is not known whether he need")
 		})
 	}
 }
@@ -136,12 +103,11 @@ func TestKeepsEverybodyElse(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "ways") {
 			sets = append(sets, strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, len(names), rapid.ID).Draw(t, "way"), " "))
 		}
-		c := candidatesOf(t, strings.Join(there, "|"), strings.Join(gangs, " "), "").inTree()
+		c := candidatesOf(t, strings.Join(there, "|"), strings.Join(gangs, " "), "")
 		asked := 0
 		plans := c.once(true, &asked, sets...)
-		fewer, enough := c.keep(c.everybody(), plans)
-		require.True(t, enough)
-		leaves := func(victims []evict.Pick) bool { _, places := plans(victims); return places != nil }
+		fewer := c.keep(&way{victims: c.everybody(), enough: true}, plans).victims
+		leaves := func(victims []evict.Pick) bool { return plans(victims) != nil }
 		require.True(t, leaves(fewer))
 		whole, _ := c.legal(fewer)
 		require.ElementsMatch(t, whole, fewer, "who cannot run on leaves, too")

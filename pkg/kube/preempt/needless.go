@@ -138,14 +138,22 @@ func without(gone [][]*v1.Pod, units [][]*v1.Pod) [][]*v1.Pod {
 	return out
 }
 
-// stay lists who may stay, the first rather than the last: half of them at once as long as
-// that goes, then one by one.
+// stay lists who may stay, the first rather than the last.
 func stay(units [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) (out []*v1.Pod) {
-	var may [][]*v1.Pod
+	may, _ := putBack(units, mostPutBack, fits)
+	for _, unit := range may {
+		out = append(out, unit...)
+	}
+	return out
+}
+
+// putBack lists which units may stay, the first rather than the last: half of them at once as long as that goes, then one by one. all
+// says that it took no more than most questions to ask about each.
+func putBack[T any](units []T, most int, fits func(stay []T) bool) (may []T, all bool) {
 	left := slices.Clone(units)
 	tries := 0
-	for size := len(left); size > 0 && tries < mostPutBack; size /= 2 {
-		for i := 0; i < len(left) && tries < mostPutBack; tries++ {
+	for size := len(left); size > 0 && tries < most; size /= 2 {
+		for i := 0; i < len(left) && tries < most; tries++ {
 			to := min(i+size, len(left))
 			if with := slices.Concat(may, left[i:to]); fits(with) {
 				may, left = with, slices.Delete(left, i, to)
@@ -153,9 +161,7 @@ func stay(units [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) (out []*v1.Pod) {
 				i += size
 			}
 		}
+		all = size == 1 && tries < most
 	}
-	for _, unit := range may {
-		out = append(out, unit...)
-	}
-	return out
+	return may, all || len(left) == 0
 }
