@@ -95,6 +95,7 @@ type Cache struct {
 	expected  map[string]bool                              // kinds of owners that are watched
 	sought    map[string]bool                              // kinds of owners that gangs name, and that were looked for since; nil if none comes later
 	pods      map[string]*v1.Pod                           // members of gangs
+	afar      int                                          // how many of them keep others off domains
 	templates map[*v1.Pod]Template                         // what those of them need that wait
 	onNode    map[string]map[string]bool                   // of them, those that are bound, by node
 	nominated map[string]string                            // pods that are nominated for a node, of gangs or not, and that node
@@ -485,6 +486,33 @@ func (c *Cache) ReservedIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 		i, ok := tree.NodeIndex(node)
 		if p := c.pods[key]; ok && p != nil && key != self && !c.book.SameGroup(key, self) {
 			out[i] = append(out[i], p)
+		}
+	}
+	return out
+}
+
+// Kept is a place that a reservation keeps for a member.
+type Kept struct {
+	Pod  *v1.Pod
+	Node string
+}
+
+// KeptAfar returns the places that reservations of other groups keep, for members of the same or higher priority that may keep the pod off
+// other nodes than their own; or, if the pod's group may keep others off so, for all such members.
+func (c *Cache) KeptAfar(pod *v1.Pod, own bool) (out []Kept) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if !own && c.afar == 0 || !c.book.AnyPlaces() {
+		return nil
+	}
+	self := convert.PodKey(pod)
+	for key, node := range c.book.ReservedPlaces() {
+		p := c.placed(key)
+		if p == nil || !own && !convert.KeepsOffAfar(p) || key == self || c.book.SameGroup(key, self) {
+			continue
+		}
+		if convert.Priority(p) >= convert.Priority(pod) && !c.comesBeside(p, pod) {
+			out = append(out, Kept{p, node})
 		}
 	}
 	return out

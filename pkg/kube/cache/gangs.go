@@ -236,6 +236,12 @@ func asksElse(was, is *v1.Pod) bool {
 func (c *Cache) file(key string, pod *v1.Pod) {
 	old := c.pods[key]
 	delete(c.templates, old)
+	if old != nil && convert.KeepsOffAfar(old) {
+		c.afar--
+	}
+	if pod != nil && convert.KeepsOffAfar(pod) {
+		c.afar++
+	}
 	if old != nil && old.Spec.NodeName != "" {
 		on := c.onNode[old.Spec.NodeName]
 		if delete(on, key); len(on) == 0 {

@@ -231,3 +231,10 @@ func WithoutClaims(spec *v1.PodSpec, drop func(v1.PodResourceClaim) bool) {
 	}
 	spec.InitContainers, spec.Containers = without(spec.InitContainers), without(spec.Containers)
 }
+
+// KeepsOffAfar says whether a pod requires that others are not in its domain of some layer above the node.
+func KeepsOffAfar(pod *v1.Pod) bool {
+	a := pod.Spec.Affinity
+	return a != nil && a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		func(t v1.PodAffinityTerm) bool { return t.TopologyKey != v1.LabelHostname })
+}

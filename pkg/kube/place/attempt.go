@@ -33,7 +33,7 @@ func (a *Attempt) Plan(ctx context.Context) (Outcome, *Refusal, error) {
 	}
 	plugins, everywhere := a.refusedBy()
 	return Outcome{}, &Refusal{
-		Plan: refusal, Diagnosis: a.short(diagnose(a.Nodes, counts).with(a.limited, counts), refusal), Avoided: a.Group.Avoid,
+		Plan: refusal, Diagnosis: a.short(diagnose(a.Nodes, counts).with(a.limited, counts), refusal), Avoided: a.avoided(),
 		Plugins: plugins, Everywhere: everywhere,
 	}, nil
 }

@@ -1,12 +1,18 @@
 package place
 
 import (
+	"maps"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // besides returns, by node index, who must be counted on nodes besides the snapshot:
@@ -73,4 +79,64 @@ func (a *Attempt) Lowest() *v1.Pod {
 		}
 	}
 	return low
+}
+
+// keepOff leaves out the nodes that reservations keep the group off from other nodes, by terms of either: whoever has left for a reservation
+// would be made again, go to another node of the same domain, and be evicted once more. A group with a reservation of its own goes by that.
+func (a *Attempt) keepOff() {
+	low := a.Lowest()
+	if low == nil || a.Group.Waiting {
+		return
+	}
+	own := slices.ContainsFunc(a.Group.Pending, func(m gang.Member) bool { return convert.KeepsOffAfar(a.Group.Pods[m.Pod]) })
+	kept := a.planner.cache.KeptAfar(low, own)
+	if len(kept) == 0 {
+		return
+	}
+	var members []fwk.PodInfo
+	for _, m := range a.Group.Pending {
+		if info, err := framework.NewPodInfo(a.Group.Pods[m.Pod]); err == nil {
+			members = append(members, info)
+		}
+	}
+	namespaces := a.profile.SharedInformerFactory().Core().V1().Namespaces().Lister()
+	for _, by := range kept {
+		i, ok := a.Net.Tree.NodeIndex(by.Node)
+		other, err := framework.NewPodInfo(by.Pod)
+		if !ok || a.all[i] == nil || err != nil {
+			continue
+		}
+		var off fit.Off
+		for _, m := range members {
+			off.Add(m, other, a.all[i].Node(), namespaces)
+		}
+		a.close(off, "places held for gang "+source.Of(by.Pod).String())
+	}
+}
+
+// close leaves out the nodes of some domains.
+func (a *Attempt) close(off fit.Off, why string) {
+	for i, n := range a.Nodes {
+		if n == nil || !off.Closes(n.Node()) {
+			continue
+		}
+		a.Replace(i, nil)
+		if a.kept == nil {
+			a.kept = map[int]string{}
+		}
+		a.kept[i] = why
+	}
+}
+
+// avoided says which nodes are left out, and why.
+func (a *Attempt) avoided() map[string]string {
+	if len(a.kept) == 0 {
+		return a.Group.Avoid
+	}
+	all := map[string]string{}
+	for i, why := range a.kept {
+		all[a.Net.Tree.NodeName(i)] = why
+	}
+	maps.Copy(all, a.Group.Avoid)
+	return all
 }

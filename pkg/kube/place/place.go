@@ -80,6 +80,7 @@ func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avo
 		a.leaveOut(avoid)
 	}
 	a.beside, a.others = p.besides(a)
+	a.keepOff()
 	return a
 }
 
@@ -118,6 +119,7 @@ type Attempt struct {
 	unlimited bool             // they do not count
 	refusers  []string         // plugins that refused members on a trial
 	beside    map[int]fit.Pods // by node index, who is counted there besides the snapshot
+	kept      map[int]string   // by node index, which others keep the group off it from other nodes
 	others    map[int]fit.Pods // and who is only for members that the gang can do without
 	answers   *answers
 	sum       []offer.Slots // of what is free, by domain; nil if nobody has added it up

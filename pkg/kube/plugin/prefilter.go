@@ -85,6 +85,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		if !p.Cache.AnyPlaces() {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
+		if off := p.keptFrom(pod); off != nil {
+			state.Write(offKey, off)
+		}
 		return nil, nil // Filter keeps it off planned places
 	}
 	c := p.findNode(ctx, pod, nodes)

@@ -175,3 +175,44 @@ func TestNobodyLeavesNeedlessly(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoHasLeftElsewhereStaysAway: who has left for members that must be apart from him, and is made again, does not come back to another
+// node beside their places; nor does another one. He is evicted once.
+func TestWhoHasLeftElsewhereStaysAway(t *testing.T) {
+	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
+	both := func(p *v1.Pod) *v1.Pod {
+		required := &apart(p).Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		*required = append(*required, terms("low", "block")...)
+		return p
+	}
+	for name, test := range map[string]struct {
+		wants []*v1.Pod
+		comes func(c *testcluster.Cluster, name string) // once "low" has been evicted, and at first
+		which string                                    // its pod
+	}{
+		"a pod that keeps them off": {want(2, "4", apart), func(c *testcluster.Cluster, name string) {
+			c.Pod(apart(a(name, 10, "1", map[bool]string{true: "n2"}[name == "low"])))
+		}, ""},
+		"a pod that they keep off": {want(2, "4", both), func(c *testcluster.Cluster, name string) {
+			c.Pod(app(a(name, 10, "1", map[bool]string{true: "n2"}[name == "low"]), "low"))
+		}, ""},
+		"a gang that they keep off": {want(2, "4", both), func(c *testcluster.Cluster, name string) {
+			c.Gang(name, 1, app(a("", 10, "1", map[bool]string{true: "n2"}[name == "low"]), "low"))
+		}, "-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testcluster.New(t, "s/b/n0=4 s/c/n1=4 s/c/n2=4 s/c/n3=1")
+			c.Stay()
+			test.comes(c, "low")
+			c.Pod(a("x", 200, "3", "n2"))
+			c.GangWith(map[string]string{scheduling.AnnotationTopologySpec: testcluster.InOneSpine}, "want", 2, test.wants...)
+			c.Run()
+			c.Wait("want-0>n0 want-1>n1", func() string { return c.Where("want-0", "want-1") })
+			test.comes(c, "again")
+			c.WaitSaid(1, "held")
+			c.Release()
+			c.Wait("want-0=n0 want-1=n1", func() string { return c.Where("want-0", "want-1") })
+			require.Equal(t, "low"+test.which, c.Evicted())
+		})
+	}
+}
