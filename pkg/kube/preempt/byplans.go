@@ -3,6 +3,7 @@ package preempt
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -82,7 +83,7 @@ type way struct {
 type plans func(victims []evict.Pick) *way
 
 // starts are sets of victims with which there is a plan. Mostly it is one: those for like members, or everybody. Where none of
-// these will do it is several: everybody but those whom members must be near, or but one of those on each node.
+// these will do it is several: everybody but those whom members must be near, or but one of those on each node; or else but one of all.
 func (c *candidates) starts(needed *place.Attempt, raw []evict.RawNode, everybody []evict.Pick, plans plans) (starts []*way) {
 	add := func(victims []evict.Pick) bool {
 		w := plans(victims)
@@ -122,7 +123,43 @@ func (c *candidates) starts(needed *place.Attempt, raw []evict.RawNode, everybod
 		}))
 		slices.Reverse(byCost)
 	}
+	if len(starts) > 0 {
+		return starts
+	}
+	// Of all that there are one stays, with those without whom he cannot.
+	tries := 0
+	for _, u := range c.units(everybody) {
+		if !slices.ContainsFunc(u.picks, sought) {
+			continue
+		}
+		others := but(everybody, func(p evict.Pick) bool { return slices.Contains(u.picks, p) })
+		for _, some := range c.spares(u) {
+			if tries++; tries > mostSought || add(slices.Concat(others, some)) {
+				return starts
+			}
+		}
+	}
 	return starts
+}
+
+// mostSought bounds the plans that are made to find out who must stay for members that seek one of several.
+const mostSought = 32
+
+// spares are those of a unit who may leave all the same if the rest stays: nobody, and as many as a gang can spare on each node.
+func (c *candidates) spares(u departing) (out [][]evict.Pick) {
+	out = append(out, nil)
+	g := c.gangOf(u.picks[0])
+	if g == 0 || c.gangs[g-1].Spare == 0 || slices.ContainsFunc(u.picks, func(p evict.Pick) bool { return c.gangOf(p) != g }) {
+		return out
+	}
+	on := slices.Clone(u.picks)
+	for len(on) > 0 {
+		node := on[0].Node
+		here := slices.DeleteFunc(slices.Clone(on), func(p evict.Pick) bool { return p.Node != node })
+		out = append(out, here[:min(len(here), c.gangs[g-1].Spare)])
+		on = slices.DeleteFunc(on, func(p evict.Pick) bool { return p.Node == node })
+	}
+	return out
 }
 
 func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.here[p.Node].pods[p.Victim] }
@@ -295,30 +332,62 @@ func (c *candidates) used(ctx context.Context, a *place.Attempt, found place.Out
 	if c.Dependent() {
 		return c.usedTogether(ctx, a, found, out)
 	}
-	units, loads := c.units(out), a.Loads(found.Places)
+	loads := a.Loads(found.Places)
 	left := make([][]int, len(c.here))
 	for _, p := range out {
 		left[p.Node] = append(left[p.Node], p.Victim)
 	}
-	stay := func(u departing) bool {
-		without := map[int][]int{}
-		for _, p := range u.picks {
-			if without[p.Node] == nil {
-				without[p.Node] = left[p.Node]
+	without := func(picks []evict.Pick) map[int][]int {
+		fewer := map[int][]int{}
+		for _, p := range picks {
+			if fewer[p.Node] == nil {
+				fewer[p.Node] = left[p.Node]
 			}
-			without[p.Node] = slices.DeleteFunc(slices.Clone(without[p.Node]), func(v int) bool { return v == p.Victim })
+			fewer[p.Node] = slices.DeleteFunc(slices.Clone(fewer[p.Node]), func(v int) bool { return v == p.Victim })
 		}
-		for node, fewer := range without {
+		return fewer
+	}
+	may := func(picks []evict.Pick) bool {
+		for node, fewer := range without(picks) {
 			if !a.Holds(ctx, node, loads[node], c.here[node].without(fewer)) {
 				return false
 			}
 		}
-		for node, fewer := range without {
+		return true
+	}
+	stay := func(picks []evict.Pick) bool {
+		if !may(picks) {
+			return false
+		}
+		for node, fewer := range without(picks) {
 			left[node] = fewer
 		}
 		return true
 	}
-	return &way{found, picks(slices.DeleteFunc(units, stay)), true}
+	units := slices.DeleteFunc(c.units(out), func(u departing) bool { return stay(u.picks) })
+	for i, u := range units {
+		if some := c.spareRest(u, 2*len(u.picks), may); some != nil {
+			stay(some)
+			units[i].picks = slices.DeleteFunc(u.picks, func(p evict.Pick) bool { return slices.Contains(some, p) })
+		}
+	}
+	return &way{found, picks(units), true}
+}
+
+// spareRest says who of a gang that leaves whole may stay if it can spare the others, who are in the way; nobody if it cannot. So many questions are asked at
+// the most.
+func (c *candidates) spareRest(u departing, most int, may func(stay []evict.Pick) bool) []evict.Pick {
+	g := c.gangOf(u.picks[0])
+	if g == 0 || len(u.picks) < 2 || c.gangs[g-1].Spare == 0 || slices.ContainsFunc(u.picks, func(p evict.Pick) bool { return c.gangOf(p) != g }) {
+		return nil
+	}
+	byCost := slices.Clone(u.picks)
+	c.dearestFirst(byCost)
+	stay, _ := putBack(byCost, most, may)
+	if len(u.picks)-len(stay) > c.gangs[g-1].Spare {
+		return nil
+	}
+	return stay
 }
 
 // mostFitted bounds how many members are held against their places to find out who may stay beside them.
@@ -331,23 +400,34 @@ func (c *candidates) usedTogether(ctx context.Context, a *place.Attempt, found p
 	there, beside := apart(c.units(out), func(u departing) bool {
 		return slices.ContainsFunc(u.picks, func(p evict.Pick) bool { return loads[p.Node] != nil })
 	})
-	var back []departing
-	leave := func(stay []departing) []evict.Pick {
-		stays := map[evict.Pick]bool{}
-		for _, p := range slices.Concat(picks(back), picks(stay)) {
+	back := map[evict.Pick]bool{}
+	leave := func(stay []evict.Pick) []evict.Pick {
+		stays := maps.Clone(back)
+		for _, p := range stay {
 			stays[p] = true
 		}
 		return slices.DeleteFunc(slices.Clone(out), func(p evict.Pick) bool { return stays[p] })
 	}
-	fits := func(stay []departing) bool {
+	putThemBack := func(picks []evict.Pick) {
+		for _, p := range picks {
+			back[p] = true
+		}
+	}
+	may := func(stay []evict.Pick) bool {
 		c.fitted += len(found.Places)
 		return a.Fits(ctx, found.Places, c.gone(leave(stay)))
 	}
 	most := func() int { return (mostFitted - c.fitted) / max(len(found.Places), 1) }
-	stay, all := putBack(beside, most(), fits)
-	back = stay
-	more, _ := putBack(there, most(), fits)
-	return &way{found, leave(more), all || len(back) == len(beside)}
+	fits := func(stay []departing) bool { return may(picks(stay)) }
+	some, all := putBack(beside, most(), fits)
+	enough := all || len(some) == len(beside)
+	putThemBack(picks(some))
+	some, _ = putBack(there, most(), fits)
+	putThemBack(picks(some))
+	for _, u := range c.units(leave(nil)) {
+		putThemBack(c.spareRest(u, most(), may))
+	}
+	return &way{found, leave(nil), enough}
 }
 
 // apart sorts units into those that are something and the others.

@@ -41,6 +41,7 @@ func want(n int, cpus string, are func(*v1.Pod) *v1.Pod) []*v1.Pod {
 func TestWhoLeavesElsewhere(t *testing.T) {
 	plain := func(p *v1.Pod) *v1.Pod { return p }
 	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
+	seeks := func(cpus string) *v1.Pod { return near("data", v1.LabelHostname, app(a("", 100, cpus, ""), "want")) }
 	const noHelp, untried, nobody = "preemption is not helpful for scheduling", "not all ways were tried", "no potential victims"
 	for name, test := range map[string]struct {
 		nodes  string
@@ -88,6 +89,21 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 			c.Pod(app(a("small", 10, "1", "n0"), "data"))
 			c.Pod(app(a("large", 20, "3", "n0"), "data"))
 		}, "large for want-0=n0"},
+		"all of those on two nodes but one": {"s/b/n0=8 s/c/n1=8", []*v1.Pod{app(a("", 100, "8", ""), "want"), seeks("4")}, func(c *testcluster.Cluster) {
+			c.Pod(app(a("small", 10, "1", "n0"), "data"))
+			c.Pod(app(a("large", 20, "4", "n1"), "data"))
+		}, "small for want-0=n0 want-1=n1"},
+		"not the gang of which one is sought": {"s/b/n0=8 s/c/n1=8", []*v1.Pod{seeks("6")}, func(c *testcluster.Cluster) {
+			c.Gang("g", 2, app(a("", 10, "1", "n0"), "data"), a("", 10, "1", "n1"))
+			c.Pod(a("x", 20, "6", "n0"))
+		}, "x for want-0=n0"},
+		"one of the gang of which one is sought": {"s/b/n0=12 s/c/n1=8", []*v1.Pod{seeks("8")}, func(c *testcluster.Cluster) {
+			data := func(node string) *v1.Pod { return app(a("", 10, "4", node), "data") }
+			c.Gang("g", 3, data("n1"), data("n1"), data("n0"), data("n0"))
+		}, "g-2 for want-0=n0"},
+		"those of a gang that can spare them": {"s/b/n0=8 s/c/n1=4", []*v1.Pod{seeks("4"), app(a("", 100, "4", ""), "data")}, func(c *testcluster.Cluster) {
+			c.Gang("g", 1, a("", 10, "4", "n1"), a("", 10, "4", "n0"), a("", 10, "4", "n0"))
+		}, "g-1 g-2 for want-0=n0 want-1=n0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testcluster.New(t, test.nodes)
