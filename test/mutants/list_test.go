@@ -643,7 +643,7 @@ func isDigit`, "TestCompareNames"},
 	{"the answers are the memory", known, `Slots: slices.Clone(t.slots)`, `Slots: t.slots`, "TestMemory"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
-	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
+	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
 	{"who leaves elsewhere is not waited for", victims, `	if a.Dependent() {
 		for i, n`, `	if false {
 		for i, n`, "TestWhoLeavesElsewhereTakesTime"},
