@@ -131,8 +131,7 @@ func enclosing(tree *topology.Tree, nodes []string) string {
 func (v *View) makeRoom(n *Next, t *plugin.Trial) {
 	victims, inTheWay := t.Preemptor.Victims, map[types.UID]bool{}
 	asked := func(p *v1.Pod) bool { return victims.Asked(t.Attempt.Group.Key, p) }
-	gone, _ := victims.Leaving(t.Attempt, v.Now())
-	for _, p := range slices.Concat(gone...) {
+	for _, p := range victims.Leaving(t.Attempt, v.Now()).All() {
 		inTheWay[p.UID] = true
 		if n.Why != nil && !asked(p) {
 			n.Leave = append(n.Leave, nameOn(p))

@@ -328,39 +328,6 @@ func (v *Victims) Avoid(group gang.Ref) place.Avoid {
 	}
 }
 
-// Leaving lists, by node index, who is still on a reserved node and was asked to leave, or
-// leaves anyway; on any node if it matters to members who is elsewhere. The places must have been looked at.
-func (v *Victims) Leaving(a *place.Attempt, now time.Time) (gone [][]*v1.Pod, any bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var asked map[types.UID]bool
-	if e := v.asked[a.Group.Key]; e != nil {
-		asked = e.pods
-	}
-	gone = make([][]*v1.Pod, len(a.Nodes))
-	look := func(i int) {
-		for _, p := range a.Nodes[i].GetPods() {
-			pod := p.GetPod()
-			if pod.DeletionTimestamp != nil || asked[pod.UID] || v.isGoing(pod, now) {
-				gone[i], any = append(gone[i], pod), true
-			}
-		}
-	}
-	if a.Dependent() {
-		for i, n := range a.Nodes {
-			if n != nil {
-				look(i)
-			}
-		}
-	}
-	for _, node := range a.Group.Places {
-		if i, ok := a.Net.Tree.NodeIndex(node); ok && a.Nodes[i] != nil && gone[i] == nil {
-			look(i)
-		}
-	}
-	return gone, any
-}
-
 // Asked says whether a pod was asked to leave for the reservation of a group, wherever it is: the rest of a
 // gang leaves along with those whose places are taken.
 func (v *Victims) Asked(group gang.Ref, pod *v1.Pod) bool {

@@ -1,0 +1,104 @@
+package preempt
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// Leaving is who leaves, as far as that matters to a reservation, by node index: its own are who is still on a reserved node, and
+// who was asked to leave for it, if it matters to members who is elsewhere; in that case all are whoever leaves.
+type Leaving struct{ own, all [][]*v1.Pod }
+
+// Leaving says who is still there and was asked to leave, or leaves anyway. The places must have been looked at.
+func (v *Victims) Leaving(a *place.Attempt, now time.Time) Leaving {
+	asked, going := v.remembered(a.Group.Key, now)
+	on := func(i int, is func(*v1.Pod) bool) (pods []*v1.Pod) {
+		for _, p := range a.Nodes[i].GetPods() {
+			if pod := p.GetPod(); is(pod) {
+				pods = append(pods, pod)
+			}
+		}
+		return pods
+	}
+	forThis := func(p *v1.Pod) bool { return asked[p.UID] }
+	leaves := func(p *v1.Pod) bool { return p.DeletionTimestamp != nil || asked[p.UID] || going[p.UID] }
+	l := Leaving{own: make([][]*v1.Pod, len(a.Nodes))}
+	for _, node := range a.Group.Places {
+		if i, ok := a.Net.Tree.NodeIndex(node); ok && a.Nodes[i] != nil && l.own[i] == nil {
+			l.own[i] = on(i, leaves)
+		}
+	}
+	if l.all = l.own; !a.Dependent() {
+		return l
+	}
+	l.all = slices.Clone(l.own)
+	for i, n := range a.Nodes {
+		if n == nil || l.own[i] != nil {
+			continue
+		}
+		if l.all[i] = on(i, leaves); l.all[i] != nil {
+			l.own[i] = on(i, forThis)
+		}
+	}
+	return l
+}
+
+// remembered are those who were asked to leave for a group's reservation, and who are to leave for whomever and were not seen
+// leaving. They are copies: whoever goes through all pods of a cluster with them holds nobody up.
+func (v *Victims) remembered(group gang.Ref, now time.Time) (asked, going map[types.UID]bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.asked[group]; e != nil {
+		asked = maps.Clone(e.pods)
+	}
+	going = make(map[types.UID]bool, len(v.going))
+	for uid, p := range v.going {
+		if v.isGoing(p.pod, now) {
+			going[uid] = true
+		}
+	}
+	return asked, going
+}
+
+// Any says whether anybody leaves.
+func (l Leaving) Any() bool {
+	return slices.ContainsFunc(l.all, func(here []*v1.Pod) bool { return len(here) > 0 })
+}
+
+// Fit says with whom gone the reserved places of an attempt can be taken, and if they cannot even then, why. Who leaves elsewhere
+// may be somebody whom members need: as long as he is there, the reservation waits for its own.
+func (l Leaving) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, why string) {
+	if _, why = a.PlacesFit(ctx, l.all); why == "" || len(l.elsewhere()) == 0 {
+		return l.all, why
+	}
+	if _, still := a.PlacesFit(ctx, l.own); still != "" {
+		return l.all, why
+	}
+	return l.own, ""
+}
+
+// elsewhere are all but its own.
+func (l Leaving) elsewhere() (pods []*v1.Pod) {
+	for i, here := range l.all {
+		if len(here) == len(l.own[i]) {
+			continue
+		}
+		for _, p := range here {
+			if !slices.Contains(l.own[i], p) {
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods
+}
+
+// All are whoever leaves.
+func (l Leaving) All() []*v1.Pod { return slices.Concat(l.all...) }
