@@ -100,5 +100,39 @@ func (l Leaving) elsewhere() (pods []*v1.Pod) {
 	return pods
 }
 
-// All are whoever leaves.
-func (l Leaving) All() []*v1.Pod { return slices.Concat(l.all...) }
+// InTheWay are its own, and of the others those without whom the reserved places could not be taken, as far as few tries show.
+func (l Leaving) InTheWay(ctx context.Context, a *place.Attempt) []*v1.Pod {
+	own := slices.Concat(l.own...)
+	if settled, err := a.Settled(ctx); settled != nil && err == nil {
+		a = settled
+	}
+	others := l.elsewhere()
+	if len(others) == 0 {
+		return own
+	}
+	if _, why := a.PlacesFit(ctx, l.all); why != "" {
+		return own
+	}
+	units := make([][]*v1.Pod, len(others))
+	for i, p := range others {
+		units[i] = []*v1.Pod{p}
+	}
+	back := stay(units, func(some [][]*v1.Pod) bool {
+		_, why := a.PlacesFit(ctx, l.without(some))
+		return why == ""
+	})
+	needless := uids([][]*v1.Pod{back})
+	return append(own, slices.DeleteFunc(others, func(p *v1.Pod) bool { return needless[p.UID] })...)
+}
+
+// without are all but some.
+func (l Leaving) without(units [][]*v1.Pod) [][]*v1.Pod {
+	stays := uids(units)
+	out := slices.Clone(l.all)
+	for i, here := range out {
+		if len(here) > 0 {
+			out[i] = slices.DeleteFunc(slices.Clone(here), func(p *v1.Pod) bool { return stays[p.UID] })
+		}
+	}
+	return out
+}
