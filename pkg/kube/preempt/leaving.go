@@ -4,12 +4,15 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
@@ -19,53 +22,104 @@ type Leaving struct{ own, all [][]*v1.Pod }
 
 // Leaving says who is still there and was asked to leave, or leaves anyway. The places must have been looked at.
 func (v *Victims) Leaving(a *place.Attempt, now time.Time) Leaving {
-	asked, going := v.remembered(a.Group.Key, now)
-	on := func(i int, is func(*v1.Pod) bool) (pods []*v1.Pod) {
-		for _, p := range a.Nodes[i].GetPods() {
-			if pod := p.GetPod(); is(pod) {
-				pods = append(pods, pod)
-			}
-		}
-		return pods
-	}
-	forThis := func(p *v1.Pod) bool { return asked[p.UID] }
-	leaves := func(p *v1.Pod) bool { return p.DeletionTimestamp != nil || asked[p.UID] || going[p.UID] }
+	known := v.remembered(a.Group.Key, now)
 	l := Leaving{own: make([][]*v1.Pod, len(a.Nodes))}
 	for _, node := range a.Group.Places {
 		if i, ok := a.Net.Tree.NodeIndex(node); ok && a.Nodes[i] != nil && l.own[i] == nil {
-			l.own[i] = on(i, leaves)
+			l.own[i] = some(a.Nodes[i], known.leaves)
 		}
 	}
 	if l.all = l.own; !a.Dependent() {
 		return l
 	}
+	return v.elsewhere(a, l, known)
+}
+
+// elsewhere adds who leaves other nodes than the reserved ones.
+func (v *Victims) elsewhere(a *place.Attempt, l Leaving, known remembered) Leaving {
 	l.all = slices.Clone(l.own)
+	named := map[int]bool{}
+	for node := range known.nodes {
+		if i, ok := a.Net.Tree.NodeIndex(node); ok {
+			named[i] = true
+		}
+	}
+	v.calm.mu.Lock()
+	defer v.calm.mu.Unlock()
+	calm := v.calm.of(len(a.Nodes))
 	for i, n := range a.Nodes {
 		if n == nil || l.own[i] != nil {
 			continue
 		}
-		if l.all[i] = on(i, leaves); l.all[i] != nil {
-			l.own[i] = on(i, forThis)
+		now := fit.Generation(n)
+		if calm[i] == now && !named[i] {
+			continue
+		}
+		calm[i] = now
+		if l.all[i] = some(n, known.leaves); l.all[i] == nil {
+			continue
+		}
+		l.own[i] = some(n, known.isAsked)
+		if slices.ContainsFunc(l.all[i], func(p *v1.Pod) bool { return p.DeletionTimestamp != nil }) {
+			calm[i] = 0
 		}
 	}
 	return l
 }
 
-// remembered are those who were asked to leave for a group's reservation, and who are to leave for whomever and were not seen
-// leaving. They are copies: whoever goes through all pods of a cluster with them holds nobody up.
-func (v *Victims) remembered(group gang.Ref, now time.Time) (asked, going map[types.UID]bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if e := v.asked[group]; e != nil {
-		asked = maps.Clone(e.pods)
+// calm remembers in which state of nodes nobody is seen leaving, by node index: that is nearly all nodes, and all of their pods are a lot
+// to look at. Indices may be those of another tree: no two nodes have had the same state.
+type calm struct {
+	mu    sync.Mutex
+	nodes []int64
+}
+
+// of is what is known of so many nodes. c.mu is held.
+func (c *calm) of(nodes int) []int64 {
+	if len(c.nodes) != nodes {
+		c.nodes = make([]int64, nodes)
 	}
-	going = make(map[types.UID]bool, len(v.going))
-	for uid, p := range v.going {
-		if v.isGoing(p.pod, now) {
-			going[uid] = true
+	return c.nodes
+}
+
+// some are those of a node's pods of whom something is so.
+func some(n fwk.NodeInfo, is func(*v1.Pod) bool) (pods []*v1.Pod) {
+	for _, p := range n.GetPods() {
+		if pod := p.GetPod(); is(pod) {
+			pods = append(pods, pod)
 		}
 	}
-	return asked, going
+	return pods
+}
+
+// remembered are those who were asked to leave for a group's reservation, and who are to leave for whomever and were not seen
+// leaving; and on which nodes they are.
+type remembered struct {
+	asked, going map[types.UID]bool
+	nodes        map[string]bool
+}
+
+// remembered copies what is to be known: whoever goes through all pods of a cluster with it holds nobody up.
+func (v *Victims) remembered(group gang.Ref, now time.Time) remembered {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r := remembered{going: make(map[types.UID]bool, len(v.going)), nodes: map[string]bool{}}
+	if e := v.asked[group]; e != nil {
+		r.asked = maps.Clone(e.pods)
+		maps.Copy(r.nodes, e.nodes)
+	}
+	for uid, p := range v.going {
+		if v.isGoing(p.pod, now) {
+			r.going[uid], r.nodes[p.pod.Spec.NodeName] = true, true
+		}
+	}
+	return r
+}
+
+func (r remembered) isAsked(p *v1.Pod) bool { return r.asked[p.UID] }
+
+func (r remembered) leaves(p *v1.Pod) bool {
+	return p.DeletionTimestamp != nil || r.asked[p.UID] || r.going[p.UID]
 }
 
 // Any says whether anybody leaves.
@@ -76,7 +130,7 @@ func (l Leaving) Any() bool {
 // Fit says with whom gone the reserved places of an attempt can be taken, and if they cannot even then, why. Who leaves elsewhere
 // may be somebody whom members need: as long as he is there, the reservation waits for its own.
 func (l Leaving) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, why string) {
-	if _, why = a.PlacesFit(ctx, l.all); why == "" || len(l.elsewhere()) == 0 {
+	if _, why = a.PlacesFit(ctx, l.all); why == "" || len(l.others()) == 0 {
 		return l.all, why
 	}
 	if _, still := a.PlacesFit(ctx, l.own); still != "" {
@@ -85,8 +139,8 @@ func (l Leaving) Fit(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, w
 	return l.own, ""
 }
 
-// elsewhere are all but its own.
-func (l Leaving) elsewhere() (pods []*v1.Pod) {
+// others are all but its own.
+func (l Leaving) others() (pods []*v1.Pod) {
 	for i, here := range l.all {
 		if len(here) == len(l.own[i]) {
 			continue
@@ -106,7 +160,7 @@ func (l Leaving) InTheWay(ctx context.Context, a *place.Attempt) []*v1.Pod {
 	if settled, err := a.Settled(ctx); settled != nil && err == nil {
 		a = settled
 	}
-	others := l.elsewhere()
+	others := l.others()
 	if len(others) == 0 {
 		return own
 	}

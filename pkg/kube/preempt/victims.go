@@ -32,6 +32,8 @@ type Victims struct {
 	vetoes    map[types.UID]veto
 	vetoCount int // of all that ever came
 
+	calm calm
+
 	looks atomic.Int32 // how many members on their way are being waited for
 }
 
@@ -42,6 +44,7 @@ func (v *Victims) Looks() bool { return v.looks.Load() > 0 }
 type eviction struct {
 	number int
 	pods   map[types.UID]bool
+	nodes  map[string]bool    // on which those are
 	took   map[types.UID]bool // those whose leaving the API server has taken
 	begun  bool               // its places are in the book
 	doubt  *doubt             // who may not be needed any more; nil if nobody asks
@@ -75,10 +78,8 @@ func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
 		v.asked = map[gang.Ref]*eviction{}
 	}
 	v.last++
-	e := &eviction{number: v.last, pods: map[types.UID]bool{}, took: map[types.UID]bool{}}
-	for _, p := range pods {
-		e.pods[p.UID] = true
-	}
+	e := &eviction{number: v.last, pods: map[types.UID]bool{}, nodes: map[string]bool{}, took: map[types.UID]bool{}}
+	e.add(pods)
 	v.asked[group] = e
 	v.part(pods, e.number, time.Time{})
 	return e.number
@@ -90,9 +91,13 @@ func (v *Victims) also(group gang.Ref, number int, pods []*v1.Pod) {
 	defer v.mu.Unlock()
 	v.part(pods, number, time.Time{})
 	if e := v.asked[group]; e != nil && e.number == number {
-		for _, p := range pods {
-			e.pods[p.UID] = true
-		}
+		e.add(pods)
+	}
+}
+
+func (e *eviction) add(pods []*v1.Pod) {
+	for _, p := range pods {
+		e.pods[p.UID], e.nodes[p.Spec.NodeName] = true, true
 	}
 }
 
