@@ -58,7 +58,7 @@ const (
 	known      = "pkg/kube/fit/memory.go"
 	reads      = "pkg/kube/fit/reads.go"
 	rehearsal  = "pkg/kube/ledger/rehearsal.go"
-	victims    = "pkg/kube/preempt/victims.go"
+	leavingNow = "pkg/kube/preempt/leaving.go"
 	devAsk     = "pkg/device/ask.go"
 	devNode    = "pkg/device/node.go"
 	devState   = "pkg/device/state.go"
@@ -643,10 +643,9 @@ func isDigit`, "TestCompareNames"},
 	{"the answers are the memory", known, `Slots: slices.Clone(t.slots)`, `Slots: t.slots`, "TestMemory"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
-	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
-	{"who leaves elsewhere is not waited for", victims, `	if a.Dependent() {
-		for i, n`, `	if false {
-		for i, n`, "TestWhoLeavesElsewhereTakesTime"},
+	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
+	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "TestWhoLeavesElsewhereTakesTime"},
+	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "TestWhomMembersSeekLeaves"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},

@@ -46,7 +46,7 @@ func (v *View) reserved(ctx context.Context, e *Explanation, ref gang.Ref, was c
 	if e.Next.Why = v.Eviction(ref); e.Next.Why != nil {
 		e.State = Evicts
 	}
-	v.makeRoom(e.Next, trial)
+	v.makeRoom(ctx, e.Next, trial)
 	if e.Next.Takers, err = v.takers(ctx, ref, trial, e.Next.Nodes); err != nil {
 		return err
 	}
@@ -127,12 +127,11 @@ func enclosing(tree *topology.Tree, nodes []string) string {
 	return tree.Path(domain)
 }
 
-// makeRoom notes who leaves for a reservation.
-func (v *View) makeRoom(n *Next, t *plugin.Trial) {
+// makeRoom notes who leaves for a reservation, or must have left before its places can be taken.
+func (v *View) makeRoom(ctx context.Context, n *Next, t *plugin.Trial) {
 	victims, inTheWay := t.Preemptor.Victims, map[types.UID]bool{}
 	asked := func(p *v1.Pod) bool { return victims.Asked(t.Attempt.Group.Key, p) }
-	gone, _ := victims.Leaving(t.Attempt, v.Now())
-	for _, p := range slices.Concat(gone...) {
+	for _, p := range victims.Leaving(t.Attempt, v.Now()).InTheWay(ctx, t.Attempt) {
 		inTheWay[p.UID] = true
 		if n.Why != nil && !asked(p) {
 			n.Leave = append(n.Leave, nameOn(p))

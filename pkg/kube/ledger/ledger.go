@@ -1,6 +1,7 @@
 // Package ledger knows what pods take that no NodeInfo shows, one file for each thing:
 //
-//	volumes.go   volumes: local ones, storage capacity; rehearsal.go: who takes which; attach.go: how many a node attaches
+//	volumes.go   volumes: local ones, storage capacity; rehearsal.go: who takes which; attach.go: how many a node attaches;
+//	             putaside.go: what those have who are under way
 //	claims.go    resource claims, and extended resources that a class backs; allocate.go: who takes which devices;
 //	             joint.go: what members have together; settled.go: what is to be deallocated; tocome.go: claims that are
 //	             still to be made; short.go: how many are missing

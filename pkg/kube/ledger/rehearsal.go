@@ -161,7 +161,19 @@ func (r *volumeRehearsal) bindOne(turn *volumeTurn, pod *v1.Pod, pvc *v1.Persist
 			return why
 		}
 	} else {
-		for _, pv := range append(r.inItsPlace(hold.pv, pvc, node), hold.pv) {
+		others := r.inItsPlace(hold.pv, pvc, node)
+		if r.replays && len(others) > 0 {
+			if pv := r.page.putAside(pod, pvc, node); pv != nil {
+				hold.pv, others = pv, nil
+			}
+		}
+		if len(others) > 0 {
+			r.page.unequal.Store(true)
+		}
+		if r.page.hopeful {
+			others = nil
+		}
+		for _, pv := range append(others, hold.pv) {
 			r.taken.pvs[pv.Name] = pv
 			turn.pvs = append(turn.pvs, pv.Name)
 		}
@@ -175,9 +187,10 @@ func (r *volumeRehearsal) bindOne(turn *volumeTurn, pod *v1.Pod, pvc *v1.Persist
 
 // inItsPlace are volumes that VolumeBinding may take in the place of one: they are as large, and it goes through them in no
 // order. As long as all can be used on the same nodes it makes no difference; else one of each sort is as good as
-// taken, so that a plan holds whichever is. A page that hopes for the best has none.
+// taken, so that a plan holds whichever is. A page that hopes for the best has none, but for those of which somebody who is under
+// way has one already: VolumeBinding knows which.
 func (r *volumeRehearsal) inItsPlace(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim, node *v1.Node) (others []*v1.PersistentVolume) {
-	if r.page.hopeful || pv.Spec.ClaimRef != nil {
+	if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {
 		return nil
 	}
 	size, sorts := pv.Spec.Capacity[v1.ResourceStorage], []string{reachOf(pv)}
@@ -192,9 +205,6 @@ func (r *volumeRehearsal) inItsPlace(pv *v1.PersistentVolume, pvc *v1.Persistent
 		}
 		others, sorts = append(others, other), append(sorts, reachOf(other))
 		left = slices.DeleteFunc(left, func(o *v1.PersistentVolume) bool { return slices.Contains(sorts, reachOf(o)) })
-	}
-	if len(others) > 0 && !r.replays {
-		r.page.unequal.Store(true)
 	}
 	return others
 }

@@ -67,14 +67,8 @@ type claim struct {
 // claimsOf are those claims of a pod that exist, the smallest first, as VolumeBinding takes them.
 func (l *volumes) claimsOf(pod *v1.Pod) (claims []claim) {
 	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		name := ""
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			name = ephemeral.VolumeClaimName(pod, v)
-		default:
+		name := claimName(pod, &pod.Spec.Volumes[i])
+		if name == "" {
 			continue
 		}
 		pvc, err := l.pvcs.PersistentVolumeClaims(pod.Namespace).Get(name)
@@ -89,6 +83,17 @@ func (l *volumes) claimsOf(pod *v1.Pod) (claims []claim) {
 		return cmp.Compare(a, b)
 	})
 	return claims
+}
+
+// claimName is that of the claim that one of a pod's volumes is of; "" if it is of none.
+func claimName(pod *v1.Pod, v *v1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return ephemeral.VolumeClaimName(pod, v)
+	}
+	return ""
 }
 
 func size(pvc *v1.PersistentVolumeClaim) int64 {
@@ -164,6 +169,7 @@ type volumePage struct {
 	// makes a difference which; hopeful that it will be the one that was chosen.
 	unequal *atomic.Bool
 	hopeful bool
+	asked   int // how often VolumeBinding was asked what it has put aside
 }
 
 // demand is what the members need of a class that is not bound yet.
@@ -422,9 +428,9 @@ func (p *volumePage) Hopeful() fit.Page {
 func (p *volumePage) State(fwk.NodeInfo) string { return fmt.Sprint("page ", p.number) }
 
 // replay has those take again whom the scheduler has put on nodes, and whose claims are not seen as bound
-// yet: VolumeBinding knows what it has assumed for them, and nobody else does.
+// yet: VolumeBinding knows what it has assumed for them, and nobody else does. It is asked where it makes a difference.
 func (p *volumePage) replay(nodes []fwk.NodeInfo) {
-	p.base = newVolumesTaken()
+	p.base, p.asked = newVolumesTaken(), 0
 	if len(p.demand) == 0 {
 		return
 	}

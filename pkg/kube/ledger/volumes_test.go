@@ -184,3 +184,41 @@ func TestVolumesOfWhichEitherMayBeTaken(t *testing.T) {
 		})
 	}
 }
+
+// TestVolumesOfThoseUnderWay: one of two volumes is somebody's who is under way, and another node needs one of them: it takes a
+// member if and only if the plugins let it pass. Where nobody knows which one it is, that node is one to hope for.
+func TestVolumesOfThoseUnderWay(t *testing.T) {
+	for name, disks := range map[string][]runtime.Object{
+		"the first one is of both nodes":  {disk("a", "c", "1Gi", "n", "other"), disk("b", "c", "1Gi", "n")},
+		"the second one is of both nodes": {disk("a", "c", "1Gi", "n"), disk("b", "c", "1Gi", "n", "other")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			members, claims := each(3, "c", "1Gi")
+			members[0] = using("m-0", "tiny", "data-0") // who has a volume beside it, too
+			claims = append(claims, volumeClaim("tiny", "c", "1Mi"), disk("t", "c", "1Mi", "n"))
+			objects := slices.Concat([]runtime.Object{node("n"), node("other"), class("c", "")}, claims, disks)
+			w := newCluster(t, objects...)
+			seen := map[int]bool{}
+			for range 200 {
+				back := w.holds(members[0], "n")
+				passed, _ := w.cycles(members[1:2], "other")
+				got, _ := w.slots("other", members[1])
+				require.Equal(t, offer.Slots(passed), got)
+				require.Nil(t, w.open(members[1]).Hopeful(), "it is known")
+				back()
+				if seen[passed] = true; len(seen) == 2 {
+					break
+				}
+			}
+			require.Len(t, seen, 2, "it goes through volumes in no order")
+
+			members[0].Spec.NodeName = "n" // by somebody else
+			w = newCluster(t, append(objects, members[0])...)
+			got, _ := w.slots("other", members[1])
+			require.Zero(t, got)
+			hopeful := w.open(members[1]).Hopeful()
+			require.NotNil(t, hopeful)
+			require.Nil(t, hopeful.Hopeful())
+		})
+	}
+}

@@ -153,8 +153,8 @@ func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, lacks map[str
 			return
 		}
 		stay[i] = a.stays(ctx, i, n, may)
-		if known.stay[i] = stay[i]; len(a.beside[i]) == 0 {
-			known.generation[i], known.leave[i] = now, leave
+		if len(a.beside[i]) == 0 {
+			known.generation[i], known.leave[i], known.stay[i] = now, leave, stay[i]
 		}
 	})
 	alike := map[*fit.Reasons]int{} // of nodes that lack the same, as most do

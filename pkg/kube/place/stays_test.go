@@ -78,6 +78,25 @@ func TestStayIsKept(t *testing.T) {
 	require.Equal(t, "0 stay, 2 Insufficient cpu", lacking(w.shortage("a", true)))
 }
 
+// TestStayBeside: what is found while somebody is counted on a node besides is not told when nobody is any more.
+func TestStayBeside(t *testing.T) {
+	w := newWorld(t, `
+		node s/b/n1 4
+		node s/b/n2 4
+		gang a min=2
+		pods a 2 cpu=3 priority=5
+		pod x cpu=1 on=n1 priority=9
+		pod z cpu=3 on=n1 priority=1
+		pod y cpu=4 on=n2 priority=1
+	`)
+	require.Equal(t, "0 stay, 2 Insufficient cpu", lacking(w.shortage("a", true)))
+	w.pod("comes", -1, []string{"cpu=1", "priority=9", "nominated=n1"})
+	w.wait(func() bool { return len(w.cache.NominatedNodes()) == 1 })
+	require.Equal(t, "1 stay, 1 Insufficient cpu", lacking(w.shortage("a", true)))
+	delete(w.nominated, "n1")
+	require.Equal(t, "0 stay, 2 Insufficient cpu", lacking(w.shortage("a", true)))
+}
+
 // TestOdd: only those who start together must make up whole multiples by themselves.
 func TestOdd(t *testing.T) {
 	r := &plan.Refusal{Want: 6}

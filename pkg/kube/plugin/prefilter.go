@@ -271,13 +271,13 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 			}
 			return p.take(pod, "the gang's places are reserved for other members")
 		}
-		gone, any := p.victims.Leaving(a, p.options.Clock.Now())
-		then := a // when what they have is given back
+		leaving := p.victims.Leaving(a, p.options.Clock.Now())
+		then, any := a, leaving.Any() // when what they have is given back
 		if settled, err := a.Settled(ctx); settled != nil && err == nil {
 			then, any = settled, true
 		}
 		if any {
-			_, still := then.PlacesFit(ctx, gone)
+			_, still := leaving.Fit(ctx, then)
 			if still == "" {
 				found, refusal, err := a.Plan(ctx)
 				p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})

@@ -103,7 +103,7 @@ func (p *Preemptor) Answer(ctx context.Context, a *place.Attempt) {
 	if d == nil {
 		return
 	}
-	gone, _ := p.Victims.Leaving(a, p.Clock.Now())
+	gone, _ := p.Victims.Leaving(a, p.Clock.Now()).Fit(ctx, a)
 	leaves := p.Victims.LeavesFor(a.Group.Key, p.Clock.Now())
 	d.answer <- stay(d.units, func(some [][]*v1.Pod) bool {
 		if _, why := a.PlacesFit(ctx, without(gone, some)); why != "" {

@@ -13,6 +13,7 @@
 //	leavers.go        who might have been
 //	others.go         who is to leave for others, and is asked for this gang, too
 //	victims.go        who was asked to leave and is still there
+//	leaving.go        for whom a reservation waits
 //	execution.go      the eviction itself, in the background
 //	departure.go      how its victims leave: groups in steps
 //	wholes.go         which groups leave whole, and how far they are

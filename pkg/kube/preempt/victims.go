@@ -32,6 +32,8 @@ type Victims struct {
 	vetoes    map[types.UID]veto
 	vetoCount int // of all that ever came
 
+	calm calm
+
 	looks atomic.Int32 // how many members on their way are being waited for
 }
 
@@ -42,6 +44,7 @@ func (v *Victims) Looks() bool { return v.looks.Load() > 0 }
 type eviction struct {
 	number int
 	pods   map[types.UID]bool
+	nodes  map[string]bool    // on which those are
 	took   map[types.UID]bool // those whose leaving the API server has taken
 	begun  bool               // its places are in the book
 	doubt  *doubt             // who may not be needed any more; nil if nobody asks
@@ -75,10 +78,8 @@ func (v *Victims) set(group gang.Ref, pods []*v1.Pod) (number int) {
 		v.asked = map[gang.Ref]*eviction{}
 	}
 	v.last++
-	e := &eviction{number: v.last, pods: map[types.UID]bool{}, took: map[types.UID]bool{}}
-	for _, p := range pods {
-		e.pods[p.UID] = true
-	}
+	e := &eviction{number: v.last, pods: map[types.UID]bool{}, nodes: map[string]bool{}, took: map[types.UID]bool{}}
+	e.add(pods)
 	v.asked[group] = e
 	v.part(pods, e.number, time.Time{})
 	return e.number
@@ -90,9 +91,13 @@ func (v *Victims) also(group gang.Ref, number int, pods []*v1.Pod) {
 	defer v.mu.Unlock()
 	v.part(pods, number, time.Time{})
 	if e := v.asked[group]; e != nil && e.number == number {
-		for _, p := range pods {
-			e.pods[p.UID] = true
-		}
+		e.add(pods)
+	}
+}
+
+func (e *eviction) add(pods []*v1.Pod) {
+	for _, p := range pods {
+		e.pods[p.UID], e.nodes[p.Spec.NodeName] = true, true
 	}
 }
 
@@ -326,39 +331,6 @@ func (v *Victims) Avoid(group gang.Ref) place.Avoid {
 	return func(node fwk.NodeInfo) bool {
 		return slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return stuck[p.GetPod().UID] })
 	}
-}
-
-// Leaving lists, by node index, who is still on a reserved node and was asked to leave, or
-// leaves anyway; on any node if it matters to members who is elsewhere. The places must have been looked at.
-func (v *Victims) Leaving(a *place.Attempt, now time.Time) (gone [][]*v1.Pod, any bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var asked map[types.UID]bool
-	if e := v.asked[a.Group.Key]; e != nil {
-		asked = e.pods
-	}
-	gone = make([][]*v1.Pod, len(a.Nodes))
-	look := func(i int) {
-		for _, p := range a.Nodes[i].GetPods() {
-			pod := p.GetPod()
-			if pod.DeletionTimestamp != nil || asked[pod.UID] || v.isGoing(pod, now) {
-				gone[i], any = append(gone[i], pod), true
-			}
-		}
-	}
-	if a.Dependent() {
-		for i, n := range a.Nodes {
-			if n != nil {
-				look(i)
-			}
-		}
-	}
-	for _, node := range a.Group.Places {
-		if i, ok := a.Net.Tree.NodeIndex(node); ok && a.Nodes[i] != nil && gone[i] == nil {
-			look(i)
-		}
-	}
-	return gone, any
 }
 
 // Asked says whether a pod was asked to leave for the reservation of a group, wherever it is: the rest of a

@@ -1,6 +1,7 @@
 package preempt
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,15 +171,10 @@ func TestVictimsLeaving(t *testing.T) {
 			}
 			v.set(by, pods(c.asked))
 			a := attempting(gangG, c.there, c.places...)
-			gone, any := v.Leaving(a, now)
-			var waits []string
-			for _, here := range gone {
-				for _, p := range here {
-					waits = append(waits, p.Name)
-				}
-			}
-			require.Equal(t, c.waits, strings.Join(waits, " "))
-			require.Equal(t, c.waits != "", any)
+			leaving := v.Leaving(a, now)
+			require.Equal(t, c.waits, namesOf(slices.Concat(leaving.own...)))
+			require.Equal(t, leaving.own, leaving.all)
+			require.Equal(t, c.waits != "", leaving.Any())
 			for _, p := range pods(c.asked) {
 				require.True(t, v.Leaves(p, now))
 			}

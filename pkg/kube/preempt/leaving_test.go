@@ -1,0 +1,82 @@
+package preempt
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+)
+
+// looked is a node that notes when its pods are looked at.
+type looked struct {
+	fwk.NodeInfo
+	at func()
+}
+
+func (n looked) GetPods() []fwk.PodInfo {
+	n.at()
+	return n.NodeInfo.GetPods()
+}
+
+// TestLeavingHoldsNobodyUp: who goes through the pods of nodes to see who leaves does not keep others from noting who is to.
+func TestLeavingHoldsNobodyUp(t *testing.T) {
+	v := &Victims{}
+	v.set(gangG, pods("n0/x"))
+	a := attempting(gangG, "n0/x n0/y", "n0")
+	looks := 0
+	a.Nodes[0] = looked{a.Nodes[0], func() {
+		looks++
+		require.True(t, v.mu.TryLock())
+		v.mu.Unlock()
+	}}
+	require.True(t, v.Leaving(a, time.Unix(1000, 0)).Any())
+	require.Positive(t, looks)
+}
+
+// TestLeavingElsewhere: on other nodes than the reserved ones pods are looked at again only if somebody leaves there, or was asked to,
+// or the node has changed.
+func TestLeavingElsewhere(t *testing.T) {
+	now := time.Unix(1000, 0)
+	v := &Victims{}
+	var at []string
+	watch := func(a *place.Attempt) {
+		for i, n := range a.Nodes {
+			a.Nodes[i] = looked{n, func() { at = append(at, n.Node().Name) }}
+		}
+	}
+	elsewhere := func(a *place.Attempt) string {
+		at = nil
+		l := Leaving{own: make([][]*v1.Pod, len(a.Nodes))}
+		l = v.elsewhere(a, l, v.remembered(gangG, now))
+		slices.Sort(at)
+		return strings.Join([]string{strings.Join(slices.Compact(at), " "), namesOf(slices.Concat(l.own...)), namesOf(slices.Concat(l.all...))}, "|")
+	}
+	a := attempting(gangG, "n0/x n1/y n2/z!")
+	watch(a)
+	require.Equal(t, "n0 n1 n2||z!", elsewhere(a))
+	require.Equal(t, "n2||z!", elsewhere(a))
+	n := v.set(gangG, pods("n0/x"))
+	v.set(gangH, pods("n1/y"))
+	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a))
+	v.back(pods("n0/x"), n, now)
+	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a), "he was asked, though he is not counted on")
+	v.stay(gangG, n, pods("n0/x"), now)
+	v.Abandon(gangG)
+	v.Abandon(gangH)
+	require.Equal(t, "n2||z!", elsewhere(a))
+
+	changed := attempting(gangG, "n1/w!")
+	a.Nodes[1] = changed.Nodes[1]
+	require.Equal(t, "n2||w! z!", elsewhere(a))
+	a.Nodes[1] = attempting(gangG, "n1/y").Nodes[1]
+	require.Equal(t, "n2||z!", elsewhere(a))
+
+	a.Nodes = append(a.Nodes, attempting(gangG, "n0/v!").Nodes[0])
+	require.Equal(t, "n0 n2||z! v!", elsewhere(a), "there are more nodes")
+}
