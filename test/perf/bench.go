@@ -17,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -153,6 +155,19 @@ func (b *bench) connect() (err error) {
 	}
 	b.dynamic, err = dynamic.NewForConfig(config)
 	return err
+}
+
+// inform watches pods as a scheduler does that decides nothing.
+func (b *bench) inform(ctx context.Context) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	factory := informers.NewSharedInformerFactory(b.binder, 0)
+	pods := factory.Core().V1().Pods().Informer()
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced) {
+		cancel()
+		return nil, ctx.Err()
+	}
+	return func() { cancel(); factory.Shutdown() }, nil
 }
 
 // create makes the gangs' objects and then all pods.

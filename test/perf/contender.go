@@ -28,6 +28,7 @@ type contender struct {
 	quotas  bool     // its gangs have quotas; only a flag brings it in
 	whole   bool     // gangs start whole or not at all
 	gathers bool     // gangs stay in one spine
+	watches bool     // it has an informer of pods, as every scheduler must
 	only    func(Shape) bool
 	// dress makes a pod one of the contender's; i counts through the backlog.
 	dress func(p *v1.Pod, i int, s Shape)
@@ -67,6 +68,7 @@ var (
 var contenders = []contender{
 	// Gangs have their objects here, too: to make those takes time from whoever binds while pods come.
 	{name: "floor", dress: label, group: sigsGroup, groups: sigsGroups},
+	{name: "floor-watching", dress: label, group: sigsGroup, groups: sigsGroups, watches: true},
 	{name: "stock", program: stockProgram, profile: stockProfile},
 	{name: "stock-pinned", program: stockProgram, profile: stockProfile, dress: pin},
 	{

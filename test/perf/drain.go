@@ -35,9 +35,11 @@ type Result struct {
 	FilterRuns   *float64 `json:"filterRunsPerPod,omitempty"`
 	PlanningRuns *float64 `json:"planningFilterRunsPerPod,omitempty"`
 	CPU          float64  `json:"cpuSeconds"`
-	PeakMB       float64  `json:"peakMB"`
-	RSSMB        float64  `json:"rssMB"`
-	Failures     []string `json:"failures,omitempty"`
+	// Until is processor time until the last bind, in ms a pod, by the program's name; the bench is one.
+	Until    map[string]float64 `json:"msPerPodUntilLastBind,omitempty"`
+	PeakMB   float64            `json:"peakMB"`
+	RSSMB    float64            `json:"rssMB"`
+	Failures []string           `json:"failures,omitempty"`
 }
 
 // drain creates a backlog and has it bound. Without running, the scheduler is stopped
@@ -82,6 +84,17 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, r
 		return nil, err
 	}
 	before.counts = counted
+	spent, err := processors()
+	if err != nil {
+		return nil, err
+	}
+	if c.watches {
+		stop, err := b.inform(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+	}
 	began := time.Now()
 	switch {
 	case running && p == nil:
@@ -100,6 +113,9 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, r
 		return nil, fmt.Errorf("%s, %s: %d of %d pods are bound: %w", c.name, s, seen.count(), len(pods), err)
 	}
 	r := &Result{Contender: c.name, Shape: s, Nodes: b.nodes, Running: running}
+	if r.Until, err = sinceThen(spent, len(pods)); err != nil {
+		return nil, err
+	}
 	r.times(began, seen, running)
 	after, err := b.settled(ctx, p)
 	if err != nil {

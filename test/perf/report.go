@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -92,8 +93,29 @@ func (r Report) table(w io.Writer) error {
 				maybe(one.FilterRuns), maybe(one.PlanningRuns),
 				1000*one.CPU/float64(one.Shape.Total()), one.PeakMB, g.ratio(one, "stock", memory), verdict(one.Failures))
 		}
+		g.until(out)
 	}
 	return out.Flush()
+}
+
+// until writes who has used the processors until the last bind.
+func (g group) until(out io.Writer) {
+	programs := map[string]bool{}
+	for _, one := range g.results {
+		for name, ms := range one.Until {
+			programs[name] = programs[name] || ms >= 0.01
+		}
+	}
+	maps.DeleteFunc(programs, func(_ string, used bool) bool { return !used })
+	names := slices.Sorted(maps.Keys(programs))
+	fmt.Fprintf(out, "until the last bind, ms of a processor a pod\t%s\t\n", strings.Join(names, "\t"))
+	for _, one := range g.results {
+		fmt.Fprintf(out, "%s\t", one.Contender)
+		for _, name := range names {
+			fmt.Fprintf(out, "%.2f\t", one.Until[name])
+		}
+		fmt.Fprintln(out)
+	}
 }
 
 // unknown stands where nobody knows.

@@ -49,6 +49,21 @@ func (b *bench) measureOutside(ctx context.Context, p *scheduler) (u usage, err 
 // clockTick is the unit of CPU time in /proc, USER_HZ, which is 100 on Linux.
 const clockTick = 100
 
+// Fields of /proc/PID/stat behind the name.
+const parentField, groupField, userField, systemField = 1, 2, 11, 12
+
+// statOf splits a line of /proc/PID/stat. The second field is the name, in parentheses; it may hold anything.
+func statOf(text []byte) (name string, behind []string) {
+	end := bytes.LastIndexByte(text, ')')
+	return string(text[bytes.IndexByte(text, '(')+1 : end]), strings.Fields(string(text[end+1:]))
+}
+
+func secondsOf(fields []string) float64 {
+	user, _ := strconv.ParseFloat(fields[userField], 64)
+	system, _ := strconv.ParseFloat(fields[systemField], 64)
+	return (user + system) / clockTick
+}
+
 // read adds up the processes of a group, from /proc.
 func (u *usage) read(group int) error {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -61,16 +76,12 @@ func (u *usage) read(group int) error {
 		if err != nil {
 			continue // it has ended meanwhile
 		}
-		// The second field is the name, in parentheses; it may hold anything.
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		const groupField, userField, systemField = 2, 11, 12
+		_, fields := statOf(text)
 		if fields[groupField] != strconv.Itoa(group) {
 			continue
 		}
 		found = true
-		user, _ := strconv.ParseFloat(fields[userField], 64)
-		system, _ := strconv.ParseFloat(fields[systemField], 64)
-		u.cpu += (user + system) / clockTick
+		u.cpu += secondsOf(fields)
 		status, err := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
 		if err != nil {
 			continue
@@ -129,4 +140,34 @@ func share(sum *float64, n float64) *float64 {
 	}
 	part := *sum / n
 	return &part
+}
+
+// processors reads how many seconds of a processor the bench and what it has started have used, by the program's name.
+func processors() (map[string]float64, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	self := strconv.Itoa(os.Getpid())
+	all := map[string]float64{}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		name, fields := statOf(text)
+		if fields[parentField] == self || filepath.Base(filepath.Dir(path)) == self {
+			all[name] += secondsOf(fields)
+		}
+	}
+	return all, nil
+}
+
+// sinceThen is what has been used since processors said before, in ms a pod.
+func sinceThen(before map[string]float64, pods int) (map[string]float64, error) {
+	now, err := processors()
+	for name := range now {
+		now[name] = 1000 * (now[name] - before[name]) / float64(pods)
+	}
+	return now, err
 }
