@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -65,6 +66,43 @@ func BenchmarkClaims(b *testing.B) {
 		count(memory)
 		for b.Loop() {
 			count(memory)
+		}
+	})
+}
+
+// BenchmarkVolumes counts members with a claim each on 30 nodes of three zones, where there are 1,000 volumes as large as one another
+// for whole zones, made by hand.
+func BenchmarkVolumes(b *testing.B) {
+	members, objects := each(2, "c", "1Gi")
+	objects = append(objects, class("c", ""))
+	var nodes []string
+	for i := range 30 {
+		n := node(fmt.Sprint("n-", i))
+		n.Labels[v1.LabelTopologyZone] = fmt.Sprint("z-", i%3)
+		objects, nodes = append(objects, n), append(nodes, n.Name)
+	}
+	for i := range 1000 {
+		pv := disk(fmt.Sprint("pv-", i), "c", "1Gi", "some")
+		e := &pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]
+		e.Key, e.Values = v1.LabelTopologyZone, []string{fmt.Sprint("z-", i%3)}
+		objects = append(objects, pv)
+	}
+	w := newCluster(b, objects...)
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			w.open(members...)
+		}
+	})
+	b.Run("put on each node", func(b *testing.B) {
+		pages := w.open(members...)
+		for b.Loop() {
+			s, err := fit.NewTrial(b.Context(), w.profile, members[:1], nodes, pages...)
+			require.NoError(b, err)
+			for i := range nodes {
+				require.True(b, s.Fits(0, i))
+				s.Put(0, i)
+			}
+			require.NoError(b, s.Close())
 		}
 	})
 }

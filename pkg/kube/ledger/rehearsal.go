@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -193,31 +192,21 @@ func (r *volumeRehearsal) inItsPlace(pv *v1.PersistentVolume, pvc *v1.Persistent
 	if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {
 		return nil
 	}
-	size, sorts := pv.Spec.Capacity[v1.ResourceStorage], []string{reachOf(pv)}
+	reach := r.page.reach
+	size, sorts := pv.Spec.Capacity[v1.ResourceStorage], []string{reach[pv.Name]}
 	left := slices.DeleteFunc(r.page.at(volume.GetPersistentVolumeClaimClass(pvc), node), func(o *v1.PersistentVolume) bool {
 		q := o.Spec.Capacity[v1.ResourceStorage]
-		return q.Cmp(size) != 0 || reachOf(o) == sorts[0]
+		return q.Cmp(size) != 0 || reach[o.Name] == sorts[0]
 	})
 	for len(left) > 0 {
 		other, err := volume.FindMatchingVolume(pvc, left, node, r.taken.pvs, true, r.page.vac)
 		if err != nil || other == nil {
 			break
 		}
-		others, sorts = append(others, other), append(sorts, reachOf(other))
-		left = slices.DeleteFunc(left, func(o *v1.PersistentVolume) bool { return slices.Contains(sorts, reachOf(o)) })
+		others, sorts = append(others, other), append(sorts, reach[other.Name])
+		left = slices.DeleteFunc(left, func(o *v1.PersistentVolume) bool { return slices.Contains(sorts, reach[o.Name]) })
 	}
 	return others
-}
-
-// reachOf is equal for volumes that can be used on the same nodes: as a rule, by the hosts that they name, or by all that they say.
-func reachOf(pv *v1.PersistentVolume) string {
-	if hosts, some := hostsOf(pv); some {
-		return "hosts " + strings.Join(hosts, " ")
-	}
-	if pv.Spec.NodeAffinity == nil {
-		return ""
-	}
-	return pv.Spec.NodeAffinity.String()
 }
 
 // elsewhere says why a claim that somebody has taken cannot be used on a node.

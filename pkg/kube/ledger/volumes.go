@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -135,6 +136,7 @@ func (l *volumes) Open(_ context.Context, members []fit.Demand) (fit.Page, error
 	p := &volumePage{
 		volumes: l, number: l.pages.Add(1), vac: utilfeature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass),
 		wide: map[string][]*v1.PersistentVolume{}, local: map[string]map[string][]*v1.PersistentVolume{},
+		reach:   map[string]string{},
 		entries: map[string]string{}, users: map[string]int{}, demand: map[string]demand{}, unequal: &atomic.Bool{},
 	}
 	for _, d := range members {
@@ -159,6 +161,7 @@ type volumePage struct {
 	// Volumes that are free, or kept for a claim, by class. Those that name their hosts are by host, too.
 	wide    map[string][]*v1.PersistentVolume
 	local   map[string]map[string][]*v1.PersistentVolume
+	reach   map[string]string // by name of those volumes: equal for such as can be used on the same nodes
 	entries map[string]string // by UID of the members
 	users   map[string]int    // by claim, how many members name it
 	demand  map[string]demand // by class
@@ -226,6 +229,7 @@ func (p *volumePage) read(nodes []fwk.NodeInfo) error {
 	for _, pv := range all {
 		class := volume.GetPersistentVolumeClass(pv)
 		hosts, some := hostsOf(pv)
+		p.reach[pv.Name] = reachOf(pv, hosts, some)
 		if !some {
 			p.wide[class] = append(p.wide[class], pv)
 			continue
@@ -276,9 +280,34 @@ func hostsOf(pv *v1.PersistentVolume) (hosts []string, some bool) {
 	return slices.Compact(hosts), true
 }
 
-// at are the volumes of a class that a node may reach.
+// reachOf is equal for volumes that can be used on the same nodes: as a rule, by the hosts that they name, or by all that they say.
+func reachOf(pv *v1.PersistentVolume, hosts []string, some bool) string {
+	if some {
+		return "hosts " + strings.Join(hosts, " ")
+	}
+	where, err := json.Marshal(pv.Spec.NodeAffinity)
+	if err != nil {
+		return "volume " + pv.Name
+	}
+	return string(where)
+}
+
+// at are the volumes of a class that a node may reach. Of those for whole zones there are many that are alike: each sort is asked once.
 func (p *volumePage) at(class string, node *v1.Node) []*v1.PersistentVolume {
-	return slices.Concat(p.local[class][node.Labels[v1.LabelHostname]], p.wide[class])
+	known := map[string]bool{}
+	far := func(pv *v1.PersistentVolume) bool {
+		if pv.Spec.ClaimRef != nil {
+			return false // also that says something: the claim gets no other one
+		}
+		reach := p.reach[pv.Name]
+		is, asked := known[reach]
+		if !asked {
+			is = volume.CheckNodeAffinity(pv, node.Labels) == nil
+			known[reach] = is
+		}
+		return !is
+	}
+	return slices.Concat(p.local[class][node.Labels[v1.LabelHostname]], slices.DeleteFunc(slices.Clone(p.wide[class]), far))
 }
 
 // entryOf says what a member takes: of claims which are its own and wait for it no more than what
@@ -368,15 +397,15 @@ func (p *volumePage) isFar(nodes []fwk.NodeInfo) bool {
 func (p *volumePage) abundant(class string, need demand) bool {
 	alike := map[string]int{} // by where they can be used
 	for _, pv := range p.wide[class] {
-		where, err := json.Marshal(pv.Spec.NodeAffinity)
-		if err != nil || pv.Spec.ClaimRef != nil {
+		if pv.Spec.ClaimRef != nil {
 			return false
 		}
-		if _, known := alike[string(where)]; !known {
-			alike[string(where)] = 0
+		where := p.reach[pv.Name]
+		if _, known := alike[where]; !known {
+			alike[where] = 0
 		}
 		if !slices.ContainsFunc(need.claims, func(c *v1.PersistentVolumeClaim) bool { return !serves(pv, c) }) {
-			alike[string(where)]++
+			alike[where]++
 		}
 	}
 	for _, n := range alike {

@@ -222,3 +222,40 @@ func TestVolumesOfThoseUnderWay(t *testing.T) {
 		})
 	}
 }
+
+// TestVolumesOfZones: a node takes as many members as there are volumes for its zone; and none whose claim has one of another zone
+// kept for it.
+func TestVolumesOfZones(t *testing.T) {
+	zonal := func(name, zone string) *v1.PersistentVolume {
+		pv := disk(name, "c", "1Gi", zone)
+		pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = v1.LabelTopologyZone
+		return pv
+	}
+	in := func(name, zone string) *v1.Node {
+		n := node(name)
+		n.Labels[v1.LabelTopologyZone] = zone
+		return n
+	}
+	members, claims := each(4, "c", "1Gi")
+	kept := zonal("kept", "x")
+	kept.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "data-3"}
+	w := newCluster(t, slices.Concat([]runtime.Object{
+		in("n", "x"), in("other", "y"), class("c", ""), zonal("a", "x"), zonal("b", "y"), zonal("d", "y"), kept,
+	}, claims)...)
+	for name, want := range map[string]int{"n": 1, "other": 2} {
+		got, _ := w.slots(name, members[:3]...)
+		require.EqualValues(t, want, got, name)
+		passed, _ := w.cycles(members[:3], name)
+		require.Equal(t, want, passed, name)
+	}
+	for name, want := range map[string]int{"n": 1, "other": 0} {
+		got, _ := w.slots(name, members[3])
+		require.EqualValues(t, want, min(got, 1), name)
+		passed, _ := w.cycles(members[3:], name)
+		require.Equal(t, want, passed, name)
+		there := w.nodes()[name]
+		for _, page := range w.open(members[3]) {
+			require.Equal(t, want == 1, page.Rehearse().Take(t.Context(), members[3], there).IsSuccess(), name)
+		}
+	}
+}
