@@ -84,7 +84,7 @@ func (s *chooser) seed(by func(order []int) []int) {
 		for i, n := range chosen {
 			l.add(s.Kinds[i].Want, n)
 		}
-		if s.may(l) {
+		if s.suffices(len(chosen), chosen) && s.may(l) {
 			s.keep(chosen)
 		}
 	}
@@ -149,7 +149,7 @@ func (s *chooser) descend(at int, chosen []int, l *load) {
 		return
 	}
 	if at == len(s.Kinds) {
-		if sum(chosen) > 0 && (s.exact || s.full(chosen, l)) {
+		if s.exact || s.full(chosen, l) {
 			s.keep(chosen)
 		}
 		return
@@ -210,7 +210,7 @@ func (s *chooser) full(chosen []int, l *load) bool {
 }
 
 func (s *chooser) keep(chosen []int) {
-	if !slices.ContainsFunc(s.found, func(is []int) bool { return slices.Equal(is, chosen) }) {
+	if sum(chosen) > 0 && !slices.ContainsFunc(s.found, func(is []int) bool { return slices.Equal(is, chosen) }) {
 		s.found = append(s.found, slices.Clone(chosen))
 	}
 }
