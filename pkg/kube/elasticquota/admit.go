@@ -3,7 +3,6 @@ package elasticquota
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -17,10 +16,11 @@ import (
 )
 
 // Admit returns the members of a group that waits which its quotas admit: all that it needs, and of the others as many as may
-// be. Why is what is said if there are none.
-func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
+// be. There are several choices where members differ, the one of the lowest ranks first if it is one of them. Why is what is said if there is
+// none.
+func (r *Room) Admit(group *cache.Group) (choices [][]gang.Member, why *Said) {
 	if !r.Active() || len(group.Pending) == 0 {
-		return group.Pending, nil
+		return [][]gang.Member{group.Pending}, nil
 	}
 	r.lock()
 	defer r.mu.Unlock()
@@ -32,26 +32,40 @@ func (r *Room) Admit(group *cache.Group) (members []gang.Member, why *Said) {
 		r.needs(group)
 	}
 	a := r.ask(group, needed, surplus)
-	r.revoke.asks(a, group.Pods[group.Pending[0].Pod])
 	more, refusal := r.asked().Admit(a)
-	if r.isLater(a.Gang, refusal); refusal != nil {
-		r.pass(group, refusal.Cause != quota.NotNext)
-		said := r.orEver(a, refusal)
-		why = &Said{Sentence: Sentence(said), Text: Words(said, "gang's"), Never: said.Ever}
-		if r.save(group, a, refusal) {
-			why.Text += "; refused for so long that what is free of its quotas is kept for it"
-		}
-		return nil, why
+	if refusal == nil {
+		choices = [][]gang.Member{admitted(group, needed, surplus, more)}
 	}
-	r.release(group.Key)
-	admitted := map[string]bool{}
+	if len(surplus) > 0 && (refusal != nil || len(choices[0]) < len(group.Pending)) {
+		choices = append(choices, r.others(r.choosing(group, needed), slices.Concat(choices...), mostChoices)...)
+	}
+	if len(choices) > 0 {
+		r.revoke.asks(a, group.Pods[group.Pending[0].Pod])
+		r.isLater(a.Gang, nil)
+		r.release(group.Key)
+		return choices, nil
+	}
+	a, said := r.least(group, needed, a, refusal)
+	r.revoke.asks(a, group.Pods[group.Pending[0].Pod])
+	r.isLater(a.Gang, said)
+	r.pass(group, said.Cause != quota.NotNext)
+	why = &Said{Sentence: Sentence(said), Text: Words(said, "gang's"), Never: said.Ever}
+	if r.save(group, a, said) {
+		why.Text += "; refused for so long that what is free of its quotas is kept for it"
+	}
+	return nil, why
+}
+
+// admitted are those who are needed, and as many of the others as may be.
+func admitted(group *cache.Group, needed, surplus []gang.Member, more []int) []gang.Member {
+	is := map[string]bool{}
 	for _, m := range needed {
-		admitted[m.Pod] = true
+		is[m.Pod] = true
 	}
 	for at := range surplus {
-		admitted[surplus[at].Pod] = more[at] > 0
+		is[surplus[at].Pod] = more[at] > 0
 	}
-	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !admitted[m.Pod] }), nil
+	return slices.DeleteFunc(slices.Clone(group.Pending), func(m gang.Member) bool { return !is[m.Pod] })
 }
 
 // orEver is the refusal for a limit that is too low for a gang whoever leaves, if there is one: while it stands nothing else helps. r.mu is held.
@@ -79,8 +93,15 @@ func (r *Room) needs(group *cache.Group) {
 	for _, m := range group.Pending {
 		by[gangOf(group.Pods[m.Pod])] = nil
 	}
-	pays := r.payers()
-	for _, m := range group.Needed() {
+	pays, needed := r.payers(), group.Needed()
+	if len(needed) > 0 && r.asked().Beyond(r.ask(group, needed, nil)) != nil {
+		if c := r.choosing(group, needed); c != nil { // others than those of the lowest ranks may fit
+			if least, _ := r.fewest(c, needed, 1); len(least) > 0 {
+				needed = least[0]
+			}
+		}
+	}
+	for _, m := range needed {
 		name := gangOf(group.Pods[m.Pod])
 		by[name] = append(by[name], r.want(group.Pods[m.Pod], pays))
 	}
@@ -107,7 +128,7 @@ func (r *Room) ask(group *cache.Group, needed, surplus []gang.Member) quota.Ask 
 	pays := r.payers(needed...)
 	for _, m := range needed {
 		w := r.want(group.Pods[m.Pod], pays)
-		if last := len(a.Need) - 1; last >= 0 && a.Need[last].Quota == w.Quota && a.Need[last].Fixed == w.Fixed && maps.Equal(a.Need[last].Asks, w.Asks) {
+		if last := len(a.Need) - 1; last >= 0 && same(a.Need[last], w) {
 			a.Need[last].Count++
 			continue
 		}
@@ -245,6 +266,9 @@ func (r *Room) Would(group *cache.Group) bool {
 	}
 	a := r.ask(group, needed, nil)
 	_, refusal := r.asked().Admit(a)
+	if refusal != nil && len(r.others(r.choosing(group, needed), nil, 1)) > 0 {
+		return true
+	}
 	r.comesLater(a.Gang, refusal)
 	return refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext // then it waits for something else, and is to say so
 }
@@ -365,8 +389,9 @@ func (r *Room) Cure(group *cache.Group) string {
 		needed = group.Pending[:1]
 	}
 	a := r.ask(group, needed, nil)
-	if _, refusal := r.asked().Admit(a); refusal != nil {
-		return cure(r.orEver(a, refusal))
+	if _, refusal := r.asked().Admit(a); refusal != nil && len(r.others(r.choosing(group, needed), nil, 1)) == 0 {
+		_, refusal = r.least(group, needed, a, refusal)
+		return cure(refusal)
 	}
 	return ""
 }

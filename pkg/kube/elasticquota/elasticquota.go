@@ -10,6 +10,7 @@
 //
 //	plugin.go   PreFilter, Reserve, Unreserve for pods without a gang
 //	admit.go    whether a gang is admitted, and with how many members; what is said if not
+//	choices.go  with which, where members differ and not all are needed
 //	claim.go    who may be evicted for whom
 //	after.go    what quotas have when those have gone who leave already
 //	starve.go   what is saved for gangs that were refused for long
@@ -51,6 +52,8 @@ const TopX = "elasticquotas.scheduling.x-k8s.io"
 type Room struct {
 	// Has says whether a member of a gang has a place in a plan, or a node.
 	Has func(pod *v1.Pod) bool
+	// Templates are equal for pods that are written alike; nil has them written down anew each time.
+	Templates func([]*v1.Pod) []cache.Template
 	// Awaits says whether a member's place is reserved until others have left.
 	Awaits func(pod *v1.Pod) bool
 	// Serves says whether this process schedules a pod.

@@ -221,8 +221,9 @@ func TestNoQuota(t *testing.T) {
 	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
 	runs, limited := w.pod("default/runs", "", "n1", "2"), w.pod("plain/runs", "", "n1", "2")
 	g := w.group("default/g", "", 2)
-	members, why := w.Admit(g)
-	require.Len(t, members, 2, why)
+	choices, why := w.Admit(g)
+	require.Len(t, choices, 1, why)
+	require.Len(t, choices[0], 2)
 	c := w.Claim(g, forEver)
 	require.True(t, c.May(runs, true), "priorities decide")
 	require.False(t, c.May(runs, false))
@@ -452,9 +453,10 @@ func TestStarving(t *testing.T) {
 	for i := range 5 {
 		w.dropPod(w.Room.pods[fmt.Sprint("default/s-", i)].Pod)
 	}
-	members, said := w.Admit(group)
+	choices, said := w.Admit(group)
 	require.Nil(t, said)
-	require.Len(t, members, 8)
+	require.Len(t, choices, 1)
+	require.Len(t, choices[0], 8)
 	why, _ = w.admitPod(single)
 	require.Empty(t, why, "the gang has its places now, or will ask again")
 }
@@ -483,8 +485,9 @@ func TestStarvingToBorrow(t *testing.T) {
 	w.dropPod(w.Room.pods["default/a1"].Pod)
 	require.Contains(t, refused(later), "quota claimed by default/big", "two of the six that it needs are missing")
 	w.dropPod(w.Room.pods["other/b1"].Pod)
-	members, _ := w.Admit(big)
-	require.Len(t, members, 6)
+	choices, _ := w.Admit(big)
+	require.Len(t, choices, 1)
+	require.Len(t, choices[0], 6)
 
 	huge := w.group("default/huge", "", 9)
 	huge.Starving = true
@@ -748,8 +751,9 @@ func TestTheTurnOfAGroup(t *testing.T) {
 		why, _ := w.admitPod(y)
 		require.Empty(t, why)
 		w.dropPod(y)
-		members, said := w.Admit(g)
-		require.Len(t, members, 8, said)
+		choices, said := w.Admit(g)
+		require.Len(t, choices, 1, said)
+		require.Len(t, choices[0], 8)
 	}
 }
 

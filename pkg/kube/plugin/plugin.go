@@ -87,6 +87,7 @@ type Trial struct {
 	Attempt *place.Attempt
 	Found   place.Outcome
 	Refusal *place.Refusal
+	some    bool // it is for some of those who may start, and others may where these never could
 }
 
 // Shared is what the profiles of one process share.

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -51,7 +52,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		ran := p.Meter.Runs()
 		node, came := "", status.PreemptionNone
 		if c.by == nil {
-			node, came = p.Preemptor.Evict(ctx, a, pod)
+			node, came = p.Preemptor.Evict(ctx, a, pod, c.others...)
 		}
 		p.Meter.Ran(a.Group.Key, ran)
 		p.Meter.Refused(a, c.refusal)
@@ -65,6 +66,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 			switch {
 			case c.overQuota:
 				why = c.byQuota()
+			case c.some:
+				why = gang.Refusal{By: gang.Plan, Evictable: true}
 			case c.by != nil:
 				why = *c.by
 			}
@@ -119,11 +122,18 @@ func idlerOf(profile framework.Framework) fwk.PostFilterPlugin {
 func (p *Plugin) explain(ctx context.Context, c *cycle, speaker *v1.Pod, why *gang.Refusal) status.Said {
 	said := c.said
 	if c.refusal != nil {
-		s := p.shortage(ctx, c.attempt, c.refusal)
+		s := c.trial(p).Shortage(ctx)
 		why.Never, why.Plugins = s.Never != nil, s.Plugins
+		if c.some && len(s.Plugins) > 0 { // quotas may admit another choice
+			why.Plugins = append(slices.Clone(s.Plugins), elasticquota.Name)
+		}
 		said = status.Refused(c.refusal, s, status.Frame(speaker, c.attempt.Group.Whole()...))
 	}
 	return p.steadily(c.attempt.Group.Key, said, speaker)
+}
+
+func (c *cycle) trial(p *Plugin) Trial {
+	return Trial{Plugin: p, Attempt: c.attempt, Refusal: c.refusal, some: c.some}
 }
 
 // shortage is what an attempt's refusal comes to.
@@ -133,7 +143,11 @@ func (p *Plugin) shortage(ctx context.Context, a *place.Attempt, r *place.Refusa
 
 // Shortage is what the trial's refusal comes to, as people are told.
 func (t Trial) Shortage(ctx context.Context) place.Shortage {
-	return t.shortage(ctx, t.Attempt, t.Refusal)
+	s := t.shortage(ctx, t.Attempt, t.Refusal)
+	if t.some {
+		s.Never = nil
+	}
+	return s
 }
 
 // because is who refused an attempt.

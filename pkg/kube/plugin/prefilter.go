@@ -34,12 +34,14 @@ const (
 // cycle is what one scheduling cycle of a member has found out.
 type cycle struct {
 	verdict verdict
-	node    string         // of its place, if it is sent there
-	why     string         // why it is kept out
-	attempt *place.Attempt // to plan the gang, if that was refused or waits
-	refusal *place.Refusal // of the attempt; nil if a plugin has failed
-	said    status.Said    // what is said of that as long as PostFilter knows no more
-	renews  bool           // it was tried again only to say newer words
+	node    string           // of its place, if it is sent there
+	why     string           // why it is kept out
+	attempt *place.Attempt   // to plan the gang, if that was refused or waits
+	refusal *place.Refusal   // of the attempt; nil if a plugin has failed
+	others  []*place.Attempt // for other choices of its members, for whom others may leave, too
+	some    bool             // it is one of several choices, and what keeps it does not keep all
+	said    status.Said      // what is said of that as long as PostFilter knows no more
+	renews  bool             // it was tried again only to say newer words
 
 	overQuota bool // its quotas refuse it
 	mayHelp   bool // somebody may leave for it whose leaving frees what they lack
@@ -182,18 +184,29 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	if c := p.checked(ctx, a); c != nil {
 		return c
 	}
-	a, over := p.admitted(ctx, a)
+	choices, over := p.admitted(ctx, a)
 	if over != nil {
 		return over
 	}
-	found, refusal, err := p.amid(a).Plan(ctx)
-	p.tried(ctx, Trial{Attempt: a, Found: found, Refusal: refusal})
-	if claim := p.idle(pod, a, refusal); claim != "" {
+	best, tries, err := p.best(ctx, choices)
+	var c *cycle
+	switch {
+	case err == nil && best.Refusal == nil:
+	case err == nil && len(choices[0].Group.Pending) < len(a.Group.Pending):
+		c = p.noChoice(ctx, a, tries)
+		if best.some = c.some; c.refusal != nil {
+			best.Attempt, best.Refusal = c.attempt, c.refusal
+		}
+	default:
+		c = &cycle{verdict: refused, said: said(best.Refusal, err), attempt: best.Attempt, refusal: best.Refusal}
+	}
+	p.tried(ctx, best)
+	a, found := best.Attempt, best.Found
+	if claim := p.idle(pod, a, best.Refusal); claim != "" {
 		return &cycle{why: givenBackWords(claim)}
 	}
-	if refusal != nil || err != nil {
-		// PostFilter files the refusal.
-		return &cycle{verdict: refused, said: said(refusal, err), attempt: a, refusal: refusal}
+	if c != nil {
+		return c // PostFilter files the refusal
 	}
 	spread := a.Spread(found.Places)
 	p.teller.Placed(a.Group.Key, spread)

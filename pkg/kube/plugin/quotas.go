@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -52,7 +53,7 @@ func (s *Shared) QuotaCure(group *cache.Group) string { return s.quotas.Cure(gro
 func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	s.quotas = room
 	room.Clock, room.Has, room.Serves, room.Follow, room.Note = s.options.Clock, s.Cache.HasNode, s.Cache.Serves, s.Cache.Follow, s.teller.Note
-	room.Open, room.Starves = s.Cache.Open, s.Cache.Starves
+	room.Open, room.Starves, room.Templates = s.Cache.Open, s.Cache.Starves, s.Cache.Templates
 	room.Write, room.Idle, room.Patch, room.Settle = s.Writer.DoAfter, s.teller.DoIdle, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
 	room.Together, room.Leaves, room.Violated = s.leaveTogether, s.Cache.Leaves, s.violated
 	room.Departs = func(pod *v1.Pod, within time.Duration) bool {
@@ -186,28 +187,110 @@ func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 	s.try(admitted)
 }
 
-// admitted is the attempt for those members whom the quotas admit. If there are none, what has come of the cycle is returned, with the
-// attempt for those who are needed: others may leave for them, if anybody who may frees what the quotas lack.
-func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (some *place.Attempt, c *cycle) {
-	members, why := p.quotas.Admit(a.Group)
-	switch {
-	case why == nil && len(members) == len(a.Group.Pending):
-		return a, nil
-	case why == nil:
-		return a.For(members), nil
+// admitted are the attempts for those members whom the quotas admit, one for each choice of them. If there are none, what has come of the cycle is
+// returned, with the attempt for those who are needed: others may leave for them, if anybody who may frees what the quotas lack.
+func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*place.Attempt, c *cycle) {
+	admits, why := p.quotas.Admit(a.Group)
+	for _, members := range admits {
+		if len(members) == len(a.Group.Pending) {
+			return []*place.Attempt{a}, nil
+		}
+		choices = append(choices, a.For(members))
 	}
-	c = &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a, overQuota: true}
-	if p.quotas.Helps(a.Group) {
-		if needed := a.Group.Needed(); len(needed) > 0 { // others leave for them alone; the quotas were not asked for more
-			a = a.For(needed)
-			c.attempt = a
-		}
-		c.mayHelp = true
-		if _, refusal, err := a.Plan(ctx); err != nil || refusal != nil && refusal.Plan == nil {
-			c.mayHelp = false
-		}
+	if why == nil {
+		return choices, nil
+	}
+	c = p.overQuota(a, why)
+	if some := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
+		c.attempt, c.others = some[0].Attempt, attempts(some[1:])
+		c.mayHelp = slices.ContainsFunc(some, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
 	}
 	return nil, c
+}
+
+// overQuota is what comes of a cycle that quotas end.
+func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Said) *cycle {
+	return &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a, overQuota: true}
+}
+
+// best is the first of some choices with which most members start, and what has come of all that were tried; if none can, of the first. The error
+// is that of a plugin.
+func (p *Plugin) best(ctx context.Context, choices []*place.Attempt) (best Trial, tries []Trial, err error) {
+	for i, a := range choices {
+		if len(best.Found.Places) >= len(a.Group.Pending) {
+			continue
+		}
+		t := Trial{Attempt: a}
+		if t.Found, t.Refusal, err = p.amid(a).Plan(ctx); err != nil {
+			return t, nil, err
+		}
+		if tries = append(tries, t); i == 0 || t.Refusal == nil && len(t.Found.Places) > len(best.Found.Places) {
+			best = t
+		}
+	}
+	return best, tries, nil
+}
+
+// mostFewestNodes bounds the nodes that are looked at, in all, for choices for whom others may leave.
+const mostFewestNodes = 16_000
+
+// fewest are the attempts for no more members than are needed for whom the quotas may have others leave, as they come out on the nodes as
+// these are. Those are left out whom other attempts are for: of these, more may start.
+func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial) {
+	for _, members := range p.quotas.Fewest(a.Group, max(2, mostFewestNodes/max(1, len(a.Nodes)))) {
+		if slices.ContainsFunc(but, func(o *place.Attempt) bool { return within(members, o.Group) }) {
+			continue
+		}
+		t := Trial{Attempt: a.For(members)}
+		if !p.quotas.Helps(t.Attempt.Group) {
+			continue
+		}
+		var err error
+		if t.Found, t.Refusal, err = t.Attempt.Plan(ctx); err == nil {
+			some = append(some, t)
+		}
+	}
+	return some
+}
+
+// within says whether members are all of a group that they are in.
+func within(members []gang.Member, group *cache.Group) bool {
+	return !slices.ContainsFunc(members, func(m gang.Member) bool { return !group.IsPending(m.Pod) })
+}
+
+func attempts(of []Trial) (all []*place.Attempt) {
+	for _, t := range of {
+		all = append(all, t.Attempt)
+	}
+	return all
+}
+
+// noChoice is what comes of a cycle when there is no plan for any choice of members that quotas admit: others may leave for these, and for choices
+// that the quotas have room for then. What is said is of one that might start: nobody waits for members whom no node takes.
+func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial) *cycle {
+	fewest := p.fewest(ctx, a, attempts(of))
+	some := len(of)+len(fewest) > 1
+	others := attempts(slices.Concat(of, fewest))
+	for _, t := range fewest {
+		if t.Refusal != nil { // not for want of quota alone
+			continue
+		}
+		if why := p.quotas.Why(a.Group, t.Attempt.Group.Pending); why != nil {
+			c := p.overQuota(t.Attempt, why)
+			c.others, c.mayHelp, c.some = others, true, some
+			return c
+		}
+	}
+	t := of[0]
+	if some {
+		for _, o := range slices.Concat(of, fewest) {
+			if o.Refusal != nil && p.shortage(ctx, o.Attempt, o.Refusal).Never == nil {
+				t = o
+				break
+			}
+		}
+	}
+	return &cycle{verdict: refused, said: said(t.Refusal, nil), attempt: t.Attempt, refusal: t.Refusal, others: others, some: some}
 }
 
 // byQuota is who refused an attempt whose quotas have too little. Whether anybody is evicted for it, or leaves by himself, is not the same.

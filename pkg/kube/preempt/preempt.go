@@ -133,9 +133,10 @@ const (
 )
 
 // Evict looks for victims, reserves the places that they leave and has them leave. It
-// returns the node of the speaker's place if there are any.
-func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod) (node string, verdict Verdict) {
-	a, found, verdict := p.find(ctx, a)
+// returns the node of the speaker's place if there are any. Others are attempts for other members of the group, of
+// which the one for whom it costs least is taken.
+func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod, others ...*place.Attempt) (node string, verdict Verdict) {
+	a, found, verdict := p.findAmong(ctx, append([]*place.Attempt{a}, others...))
 	if found == nil {
 		return "", verdict
 	}
@@ -169,6 +170,29 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 		}
 	}
 	return node, Evicts
+}
+
+// findAmong is find for the first of some attempts for whose members it costs least. Without one the verdict is the
+// first one's, unless more is known of another one than that nobody helps.
+func (p *Preemptor) findAmong(ctx context.Context, some []*place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
+	seen := map[*place.Attempt]bool{}
+	for i, a := range some {
+		if seen[a] {
+			continue
+		}
+		seen[a] = true
+		of, s, verdict := p.find(ctx, a)
+		if s != nil && (found == nil || s.before(found)) {
+			best, found = of, s
+		}
+		if i == 0 || came == Nobody && verdict == NoHelp || (came == Nobody || came == NoHelp) && (verdict == Untried || verdict == LeftOut) {
+			came = verdict
+		}
+	}
+	if found != nil {
+		return best, found, Evicts
+	}
+	return some[0], nil, came
 }
 
 // find looks for victims: for all that a group needs, or where it can do without some gangs, for the

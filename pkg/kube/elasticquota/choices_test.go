@@ -1,0 +1,90 @@
+package elasticquota
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+)
+
+// unlike is a gang of quota q with members of so many CPU that wait, of whom some are needed.
+func (w *world) unlike(need int, cpu ...string) *cache.Group {
+	group := &cache.Group{Pods: map[string]*v1.Pod{}}
+	group.Key = gang.Ref{Namespace: "default", Name: "g"}
+	group.Gangs = []gang.Gang{{Spec: gang.Spec{Ref: group.Key, Min: need}, Need: need}}
+	for i, n := range cpu {
+		p := w.pod(fmt.Sprint("default/g-", i), "q", "", n).DeepCopy()
+		p.Labels["pod-group.scheduling.sigs.k8s.io"] = "g"
+		w.setPod(p)
+		m := gang.Member{Gang: group.Key, Pod: key(p)}
+		group.Pending, group.Pods[m.Pod] = append(group.Pending, m), p
+	}
+	return group
+}
+
+func pods(choices [][]gang.Member) (all []string) {
+	for _, members := range choices {
+		text := ""
+		for _, m := range members {
+			text += m.Pod[len(m.Pod)-1:]
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// Members of a gang that differ, and of whom not all are needed, are admitted in every way that the quota has room for. The one of the lowest
+// ranks comes first, then those with most members.
+func TestChosenMembers(t *testing.T) {
+	for name, test := range map[string]struct {
+		max, used string
+		need      int
+		cpu       []string
+		want      []string
+		fewest    []string
+		says      string
+		never     bool
+	}{
+		"not those of the lowest ranks": {max: "8", used: "0", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"02"}, fewest: []string{"02"}},
+		"whoever they are":              {max: "16", used: "4", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"01", "02"}, fewest: []string{"01", "02"}},
+		"more of others":                {max: "12", used: "0", need: 1, cpu: []string{"8", "8", "4", "4", "4"}, want: []string{"02", "234"}, fewest: []string{"0", "2"}},
+		"as many as are alike":          {max: "12", used: "0", need: 1, cpu: []string{"4", "4", "4", "4"}, want: []string{"012"}, fewest: []string{"0"}},
+		"all":                           {max: "14", used: "0", need: 2, cpu: []string{"6", "6", "2"}, want: []string{"012"}, fewest: []string{"01", "02"}},
+		"all are needed":                {max: "8", used: "0", need: 3, cpu: []string{"6", "6", "2"}, fewest: []string{"012"}, says: "Quota q may have 8 cpu, has 0 cpu, and 14 cpu more are needed.", never: true},
+		"when others have left":         {max: "8", used: "2", need: 2, cpu: []string{"6", "6", "2"}, fewest: []string{"02"}, says: "Quota q may have 8 cpu, has 2 cpu, and 8 cpu more are needed."},
+		"never":                         {max: "7", used: "1", need: 2, cpu: []string{"6", "6", "2"}, says: "Quota q may have 7 cpu, has 1 cpu, and 8 cpu more are needed.", never: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.node("n1", "64", v1.ConditionTrue)
+			w.declare("q max=" + test.max)
+			w.pod("default/runs", "q", "n1", test.used)
+			g := w.unlike(test.need, test.cpu...)
+			choices, said := w.Admit(g)
+			require.Equal(t, test.want, pods(choices))
+			require.Equal(t, test.says == "", w.Would(g))
+			require.Equal(t, test.says == "", w.Cure(g) == "")
+			require.Equal(t, test.fewest, pods(w.Fewest(g, 100)))
+			if test.says == "" {
+				require.Nil(t, said)
+				return
+			}
+			require.Equal(t, test.says, said.Sentence)
+			require.Equal(t, test.never, said.Never)
+		})
+	}
+}
+
+// A gang of which others could start than those of the lowest ranks asks for its part of what there is.
+func TestChosenMembersAsk(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "64", v1.ConditionTrue)
+	w.declare("q max=8")
+	_, said := w.Admit(w.unlike(2, "6", "6", "2"))
+	require.Nil(t, said)
+	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:8 runtime cpu:8")
+}

@@ -1,0 +1,147 @@
+package quota_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// TestChoices compares the choices with all that there are, of two gangs with members of several kinds.
+func TestChoices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amount := func(most int, label string) int64 { return int64(rapid.IntRange(0, most).Draw(t, label)) }
+		tree, _ := quota.Grow([]quota.Spec{
+			{Name: "root", Inner: true},
+			{Name: "a", Parent: "root", Max: quota.List{"cpu": amount(16, "max of a"), "gpu": amount(8, "gpus of a")}},
+			{Name: "b", Parent: "root", Max: quota.List{"cpu": amount(16, "max of b")}},
+		})
+		b := quota.NewBook(tree)
+		if b.Runtime = rapid.Bool().Draw(t, "runtime"); b.Runtime {
+			b.Total("root", quota.List{"cpu": amount(24, "total"), "gpu": 8})
+		}
+		b.Set(quota.Pod{Name: "runs", Gang: "other", Quota: "a", State: quota.Holds, Asks: quota.List{"cpu": amount(4, "used")}})
+		gangs := rapid.IntRange(1, 2).Draw(t, "gangs")
+		c := quota.Choosing{Ask: quota.Ask{Gang: "g"}, Need: make([]int, gangs)}
+		for range rapid.IntRange(1, 4).Draw(t, "kinds") {
+			k := quota.Kind{Gang: rapid.IntRange(0, gangs-1).Draw(t, "gang")}
+			k.Quota, k.Count = rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "quota"), rapid.IntRange(1, 3).Draw(t, "count")
+			k.Asks = quota.List{"cpu": amount(6, "cpu"), "gpu": amount(3, "gpu")}
+			c.Kinds = append(c.Kinds, k)
+		}
+		for g := range c.Need {
+			c.Need[g] = rapid.IntRange(0, 3).Draw(t, "need")
+		}
+
+		var admitted, most, fewest [][]int
+		ask := func(chosen []int) quota.Ask {
+			a := quota.Ask{Gang: "g"}
+			for i, n := range chosen {
+				w := c.Kinds[i].Want
+				if w.Count = n; n > 0 {
+					a.Need = append(a.Need, w)
+				}
+			}
+			return a
+		}
+		starts := func(chosen []int) (enough, exact bool) {
+			enough, exact = slices.Max(chosen) > 0, true
+			for g, need := range c.Need {
+				n := 0
+				for i, k := range c.Kinds {
+					if k.Gang == g {
+						n += chosen[i]
+					}
+				}
+				enough, exact = enough && n >= need, exact && n == need
+			}
+			return enough, exact
+		}
+		for chosen := range counts(c.Kinds) {
+			enough, exact := starts(chosen)
+			if _, refusal := b.Admit(ask(chosen)); enough && refusal == nil {
+				admitted = append(admitted, chosen)
+			}
+			if enough && exact && b.Beyond(ask(chosen)) == nil {
+				fewest = append(fewest, chosen)
+			}
+		}
+		for _, chosen := range admitted {
+			if !slices.ContainsFunc(admitted, func(o []int) bool { return !slices.Equal(o, chosen) && contains(o, chosen) }) {
+				most = append(most, chosen)
+			}
+		}
+		got := b.Most(c, 1000)
+		require.ElementsMatch(t, most, got)
+		require.True(t, slices.IsSortedFunc(got, func(x, y []int) int { return total(y) - total(x) }), got)
+		require.LessOrEqual(t, len(b.Most(c, 1)), 1)
+		got, all := b.Fewest(c, 1000)
+		require.ElementsMatch(t, fewest, got)
+		require.True(t, all)
+	})
+}
+
+// counts are all choices of members of some kinds.
+func counts(kinds []quota.Kind) func(yield func([]int) bool) {
+	return func(yield func([]int) bool) {
+		chosen := make([]int, len(kinds))
+		for {
+			if !yield(slices.Clone(chosen)) {
+				return
+			}
+			i := 0
+			for ; i < len(kinds) && chosen[i] == kinds[i].Count; i++ {
+				chosen[i] = 0
+			}
+			if i == len(kinds) {
+				return
+			}
+			chosen[i]++
+		}
+	}
+}
+
+func contains(more, fewer []int) bool {
+	for i := range fewer {
+		if fewer[i] > more[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func total(of []int) (n int) {
+	for _, i := range of {
+		n += i
+	}
+	return n
+}
+
+// TestChoicesAreBounded: of more kinds than can be tried in all ways, whoever needs least is among the choices.
+func TestChoicesAreBounded(t *testing.T) {
+	tree, _ := quota.Grow([]quota.Spec{{Name: "q", Max: quota.List{"cpu": 200}}})
+	b := quota.NewBook(tree)
+	c := quota.Choosing{Ask: quota.Ask{Gang: "g"}, Need: []int{15}}
+	least, most := make([]int, 30), make([]int, 30) // 1 to 15, and as many more as may be: 190 of 200
+	for i := range 30 {
+		c.Kinds = append(c.Kinds, quota.Kind{Want: quota.Want{Quota: "q", Asks: quota.List{"cpu": int64(30 - i)}, Count: 1}})
+		if i >= 15 {
+			least[i] = 1
+		}
+		if i >= 11 {
+			most[i] = 1
+		}
+	}
+	choices := b.Most(c, 16)
+	require.NotEmpty(t, choices)
+	require.Equal(t, most, choices[0])
+	choices, all := b.Fewest(c, 16)
+	require.NotEmpty(t, choices)
+	require.Equal(t, least, choices[0])
+	require.LessOrEqual(t, len(choices), 16)
+	require.False(t, all, "not all ways were tried")
+	require.Equal(t, least, c.Cheapest("cpu"))
+}
