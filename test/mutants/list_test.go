@@ -59,6 +59,9 @@ const (
 	reads      = "pkg/kube/fit/reads.go"
 	rehearsal  = "pkg/kube/ledger/rehearsal.go"
 	leavingNow = "pkg/kube/preempt/leaving.go"
+	byPlans    = "pkg/kube/preempt/byplans.go"
+	nominated  = "pkg/kube/place/nominated.go"
+	quChoices  = "pkg/quota/choices.go"
 	devAsk     = "pkg/device/ask.go"
 	devNode    = "pkg/device/node.go"
 	devState   = "pkg/device/state.go"
@@ -646,6 +649,10 @@ func isDigit`, "TestCompareNames"},
 	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
 	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "TestWhoLeavesElsewhereTakesTime"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "TestWhomMembersSeekLeaves"},
+	{"who could stay beside the places leaves", byPlans, `return c.usedTogether(ctx, a, found, out)`, `return &way{found, out, true}`, "TestNobodyLeavesNeedlessly"},
+	{"budgets are not shared", byPlans, `cost.Violations += evict.Violations(budgets)`, `_ = budgets`, "TestCostOfAllTogether"},
+	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "TestWhoHasLeftElsewhereStaysAway"},
+	{"those of the first kinds are chosen", quChoices, `return cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `return 0`, "TestMost|TestFewest|TestCheapest"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},
