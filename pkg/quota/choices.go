@@ -26,13 +26,26 @@ const mostQuestions = 512
 // Most lists choices that are admitted and to which nobody can be added: those with most members first, of as many those of the first
 // kinds.
 func (b *Book) Most(c Choosing, most int) [][]int {
-	s := &chooser{Choosing: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refused() == nil }}
-	s.seed(s.fill)
-	s.descend(0, make([]int, len(c.Kinds)), s.begin)
+	s := b.chooser(c)
+	s.search(s.fill)
 	slices.SortStableFunc(s.found, func(x, y []int) int {
 		return cmp.Or(cmp.Compare(sum(y), sum(x)), slices.Compare(y, x))
 	})
 	return s.found[:min(most, len(s.found))]
+}
+
+// Any is a choice that is admitted; nil if there is none.
+func (b *Book) Any(c Choosing) []int {
+	s := b.chooser(c)
+	s.exact, s.enough = true, 1
+	if s.search(s.needed); len(s.found) == 0 {
+		return nil
+	}
+	return s.found[0]
+}
+
+func (b *Book) chooser(c Choosing) *chooser {
+	return &chooser{Choosing: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refused() == nil }}
 }
 
 // Fewest lists choices of no more members than are needed that no limit would keep out which nobody can lend, if nobody else had anything:
@@ -47,8 +60,7 @@ func (b *Book) Fewest(c Choosing, most int) (choices [][]int, all bool) {
 	}
 	begin := &load{view: b.alone(c.Ask.Gang, l.at), ask: &c.Ask}
 	s := &chooser{Choosing: c, begin: begin, fits: func(l *load) bool { return l.hard() == nil }, exact: true}
-	s.seed(s.needed)
-	s.descend(0, make([]int, len(c.Kinds)), begin)
+	s.search(s.needed)
 	return s.found[:min(most, len(s.found))], s.asked < mostQuestions && len(s.found) <= most
 }
 
@@ -58,11 +70,18 @@ func (c Choosing) Cheapest(resource string) []int { return c.needed(c.byNeed(res
 // chooser is the search for choices.
 type chooser struct {
 	Choosing
-	begin *load
-	fits  func(*load) bool
-	exact bool // no more than are needed
-	asked int
-	found [][]int
+	begin  *load
+	fits   func(*load) bool
+	exact  bool // no more than are needed
+	enough int  // choices; 0 is all
+	asked  int
+	found  [][]int
+}
+
+// search begins with whoever needs least, as by has it, and goes on with all that may be.
+func (s *chooser) search(by func(order []int) []int) {
+	s.seed(by)
+	s.descend(0, make([]int, len(s.Kinds)), s.begin)
 }
 
 func (s *chooser) may(l *load) bool {
@@ -145,7 +164,7 @@ func (s *chooser) most(l *load, w Want, count int) int {
 
 // descend tries how many there may be of a kind, and of those after it: who asks for less passes no limit that he who asks for more does not.
 func (s *chooser) descend(at int, chosen []int, l *load) {
-	if s.asked >= mostQuestions || !s.suffices(at, chosen) {
+	if s.asked >= mostQuestions || s.enough > 0 && len(s.found) >= s.enough || !s.suffices(at, chosen) {
 		return
 	}
 	if at == len(s.Kinds) {

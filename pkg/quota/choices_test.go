@@ -78,6 +78,8 @@ func TestChoices(t *testing.T) {
 		require.ElementsMatch(t, most, got)
 		require.True(t, slices.IsSortedFunc(got, func(x, y []int) int { return total(y) - total(x) }), got)
 		require.LessOrEqual(t, len(b.Most(c, 1)), 1)
+		need := slices.ContainsFunc(c.Need, func(n int) bool { return n > 0 })
+		require.Equal(t, need && len(admitted) > 0, b.Any(c) != nil)
 		got, all := b.Fewest(c, 1000)
 		require.ElementsMatch(t, fewest, got)
 		require.True(t, all)

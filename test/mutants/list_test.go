@@ -70,6 +70,7 @@ const (
 	devOptions = "pkg/device/options.go"
 	devTypes   = "pkg/device/device.go"
 	quAdmit    = "pkg/quota/admit.go"
+	quChoices  = "pkg/quota/choices.go"
 	quBook     = "pkg/quota/book.go"
 	quEntitle  = "pkg/quota/entitle.go"
 	quShare    = "pkg/quota/share.go"
@@ -769,4 +770,13 @@ func isDigit`, "TestCompareNames"},
 	{"policies do not matter", quReclaim, `r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`, `false`, "TestPictures"},
 	{"the youngest of a name counts", quTree, `if s.Created < g.specs[j].Created {`, `if s.Created > g.specs[j].Created {`, "TestPictures"},
 	{"a quota below one that is broken is fine", quTree, `t.nodes[p].broken != "" && n.broken == ""`, `false`, "TestPictures"},
+	{"choices to which somebody can be added count", quChoices, `s.exact || s.full(chosen, l)`, `true`, "TestChoices"},
+	{"members beyond those who are needed are chosen for whom others leave", quChoices, `if s.exact {
+		high`, `if false {
+		high`, "TestChoices"},
+	{"choices of fewer members than are needed", quChoices, `		if n > 0 {
+			return false`, `		if false {
+			return false`, "TestChoices"},
+	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
+	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 }

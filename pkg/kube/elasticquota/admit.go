@@ -266,7 +266,7 @@ func (r *Room) Would(group *cache.Group) bool {
 	}
 	a := r.ask(group, needed, nil)
 	_, refusal := r.asked().Admit(a)
-	if refusal != nil && len(r.others(r.choosing(group, needed), nil, 1)) > 0 {
+	if refusal != nil && r.any(group, needed) {
 		return true
 	}
 	r.comesLater(a.Gang, refusal)
@@ -389,7 +389,7 @@ func (r *Room) Cure(group *cache.Group) string {
 		needed = group.Pending[:1]
 	}
 	a := r.ask(group, needed, nil)
-	if _, refusal := r.asked().Admit(a); refusal != nil && len(r.others(r.choosing(group, needed), nil, 1)) == 0 {
+	if _, refusal := r.asked().Admit(a); refusal != nil && !r.any(group, needed) {
 		_, refusal = r.least(group, needed, a, refusal)
 		return cure(refusal)
 	}

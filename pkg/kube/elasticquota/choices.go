@@ -125,6 +125,20 @@ func (r *Room) others(c *choosing, first []gang.Member, most int) (all [][]gang.
 	return all
 }
 
+// any says whether any choice is admitted of those who may be chosen. r.mu is held.
+func (r *Room) any(group *cache.Group, needed []gang.Member) bool {
+	c := r.choosing(group, needed)
+	if c == nil {
+		return false
+	}
+	chosen := r.asked().Any(c.Choosing)
+	if chosen == nil {
+		return false
+	}
+	_, refusal := r.asked().Admit(r.ask(group, c.of(chosen), nil))
+	return refusal == nil
+}
+
 // fewest are the choices of no more members than are needed that quotas have room for when others have left: those of the lowest ranks first.
 // all says that there are no others. r.mu is held.
 func (r *Room) fewest(c *choosing, needed []gang.Member, most int) (choices [][]gang.Member, all bool) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -77,6 +78,24 @@ func TestChosenMembers(t *testing.T) {
 			require.Equal(t, test.never, said.Never)
 		})
 	}
+}
+
+// Of members of whom one asks for too much of one resource and another one for too much of another, a third may start when others have left.
+func TestChosenMembersOfTwoResources(t *testing.T) {
+	w := newWorld(t, nil)
+	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 4, memory: 4}}")
+	w.pod("default/runs", "q", "n1", "1")
+	g := w.unlike(1, "8", "1", "4")
+	for i, memory := range []string{"1", "8", "4"} {
+		p := g.Pods[fmt.Sprint("default/g-", i)].DeepCopy()
+		p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse(memory)
+		w.setPod(p)
+		g.Pods[key(p)] = p
+	}
+	choices, said := w.Admit(g)
+	require.Empty(t, choices)
+	require.False(t, said.Never, said.Text)
+	require.Equal(t, []string{"2"}, pods(w.Fewest(g, 100)))
 }
 
 // A gang of which others could start than those of the lowest ranks asks for its part of what there is.
