@@ -61,7 +61,6 @@ const (
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
 	nominated  = "pkg/kube/place/nominated.go"
-	quChoices  = "pkg/quota/choices.go"
 	devAsk     = "pkg/device/ask.go"
 	devNode    = "pkg/device/node.go"
 	devState   = "pkg/device/state.go"
@@ -653,7 +652,6 @@ func isDigit`, "TestCompareNames"},
 	{"who could stay beside the places leaves", byPlans, `return c.usedTogether(ctx, a, found, out)`, `return &way{found, out, true}`, "TestNobodyLeavesNeedlessly"},
 	{"budgets are not shared", byPlans, `cost.Violations += evict.Violations(budgets)`, `_ = budgets`, "TestCostOfAllTogether"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "TestWhoHasLeftElsewhereStaysAway"},
-	{"those of the first kinds are chosen", quChoices, `return cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `return 0`, "TestMost|TestFewest|TestCheapest"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},

@@ -494,6 +494,7 @@ func (c *Cache) ReservedIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 // Kept is a place that a reservation keeps for a member.
 type Kept struct {
 	Pod  *v1.Pod
+	Gang gang.Ref
 	Node string
 }
 
@@ -512,7 +513,7 @@ func (c *Cache) KeptAfar(pod *v1.Pod, own bool) (out []Kept) {
 			continue
 		}
 		if convert.Priority(p) >= convert.Priority(pod) && !c.comesBeside(p, pod) {
-			out = append(out, Kept{p, node})
+			out = append(out, Kept{p, source.Of(p), node})
 		}
 	}
 	return out

@@ -12,7 +12,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
-	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // besides returns, by node index, who must be counted on nodes besides the snapshot:
@@ -110,7 +109,7 @@ func (a *Attempt) keepOff() {
 		for _, m := range members {
 			off.Add(m, other, a.all[i].Node(), namespaces)
 		}
-		a.close(off, "places held for gang "+source.Of(by.Pod).String())
+		a.close(off, "places held for gang "+by.Gang.String())
 	}
 }
 

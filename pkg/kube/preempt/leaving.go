@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
@@ -51,7 +50,7 @@ func (v *Victims) elsewhere(a *place.Attempt, l Leaving, known remembered) Leavi
 		if n == nil || l.own[i] != nil {
 			continue
 		}
-		now := fit.Generation(n)
+		now := a.Generation(i)
 		if calm[i] == now && !named[i] {
 			continue
 		}
