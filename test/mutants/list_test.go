@@ -61,6 +61,7 @@ const (
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
 	nominated  = "pkg/kube/place/nominated.go"
+	classOf    = "pkg/kube/place/class.go"
 	devAsk     = "pkg/device/ask.go"
 	devNode    = "pkg/device/node.go"
 	devState   = "pkg/device/state.go"
@@ -651,7 +652,8 @@ func isDigit`, "TestCompareNames"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "TestWhomMembersSeekLeaves"},
 	{"who could stay beside the places leaves", byPlans, `return c.usedTogether(ctx, a, found, out)`, `return &way{found, out, true}`, "TestNobodyLeavesNeedlessly"},
 	{"budgets are not shared", byPlans, `cost.Violations += evict.Violations(budgets)`, `_ = budgets`, "TestCostOfAllTogether"},
-	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "TestWhoHasLeftElsewhereStaysAway"},
+	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
+	{"who is kept off speaks for others", classOf, `len(a.kept) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
 	{"tolerations do not matter", reads, `, Tolerations: spec.Tolerations`, ``, "TestMemory"},

@@ -62,7 +62,7 @@ func kill(t *testing.T, m mutant, broken string) {
 	}
 	noticed := false
 	for dir, killers := range m.byPackage() {
-		cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-timeout", "2m", "./"+dir, "-rapid.shrinktime", "1s")
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-timeout", "5m", "-run", "^("+strings.Join(killers, "|")+")$", "./"+dir, "-rapid.shrinktime", "1s")
 		cmd.Dir = root
 		out, err := cmd.CombinedOutput()
 		noticed = noticed || err != nil

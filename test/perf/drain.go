@@ -84,16 +84,16 @@ func (b *bench) drain(ctx context.Context, c contender, s Shape, p *scheduler, r
 		return nil, err
 	}
 	before.counts = counted
-	spent, err := processors()
-	if err != nil {
-		return nil, err
-	}
 	if c.watches {
 		stop, err := b.inform(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer stop()
+	}
+	spent, err := processors()
+	if err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	switch {

@@ -16,7 +16,7 @@ import (
 // remembered of it.
 func (a *Attempt) Class() string {
 	g := a.Group
-	if !a.counted || a.leftOut || a.Limited() || g.Starving || len(g.Bound)+len(g.Places)+g.Held > 0 {
+	if !a.counted || a.partly() || g.Starving || len(g.Bound)+len(g.Places)+g.Held > 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -30,7 +30,7 @@ func (a *Attempt) Class() string {
 // that ends with time.
 func (a *Attempt) Asks() string {
 	g := a.Group
-	if !a.counted || a.leftOut || a.Limited() || g.Held+len(g.Places) > 0 {
+	if !a.counted || a.partly() || g.Held+len(g.Places) > 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -52,6 +52,10 @@ func (a *Attempt) Asks() string {
 	}
 	return b.String()
 }
+
+// partly says whether the group does not see all that nodes have room for: some are left out for it, or kept from it by a reservation that means
+// its labels, or something is remembered of how many they take.
+func (a *Attempt) partly() bool { return a.leftOut || len(a.kept) > 0 || a.Limited() }
 
 // namespaceOf is the labels of a pod's namespace.
 func (a *Attempt) namespaceOf(pod *v1.Pod) map[string]string {

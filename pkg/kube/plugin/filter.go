@@ -25,7 +25,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	if offOf(state).Closes(node.Node()) {
 		p.keptOff.Add(convert.PodKey(pod), pod)
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are where a gang has places held that must be apart from it")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain with places held for a gang, from which the pod must be apart")
 	}
 	others := p.Cache.PlacesOn(name, pod)
 	if len(others) == 0 {

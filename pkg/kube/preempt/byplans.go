@@ -145,18 +145,27 @@ func (c *candidates) starts(needed *place.Attempt, raw []evict.RawNode, everybod
 // mostSought bounds the plans that are made to find out who must stay for members that seek one of several.
 const mostSought = 32
 
+// spareOf is how many members the gang can spare that a unit is of; 0 if it is of none, or of several.
+func (c *candidates) spareOf(u departing) int {
+	g := c.gangOf(u.picks[0])
+	if g == 0 || slices.ContainsFunc(u.picks, func(p evict.Pick) bool { return c.gangOf(p) != g }) {
+		return 0
+	}
+	return c.gangs[g-1].Spare
+}
+
 // spares are those of a unit who may leave all the same if the rest stays: nobody, and as many as a gang can spare on each node.
 func (c *candidates) spares(u departing) (out [][]evict.Pick) {
 	out = append(out, nil)
-	g := c.gangOf(u.picks[0])
-	if g == 0 || c.gangs[g-1].Spare == 0 || slices.ContainsFunc(u.picks, func(p evict.Pick) bool { return c.gangOf(p) != g }) {
+	spare := c.spareOf(u)
+	if spare == 0 {
 		return out
 	}
 	on := slices.Clone(u.picks)
 	for len(on) > 0 {
 		node := on[0].Node
 		here := slices.DeleteFunc(slices.Clone(on), func(p evict.Pick) bool { return p.Node != node })
-		out = append(out, here[:min(len(here), c.gangs[g-1].Spare)])
+		out = append(out, here[:min(len(here), spare)])
 		on = slices.DeleteFunc(on, func(p evict.Pick) bool { return p.Node == node })
 	}
 	return out
@@ -377,14 +386,14 @@ func (c *candidates) used(ctx context.Context, a *place.Attempt, found place.Out
 // spareRest says who of a gang that leaves whole may stay if it can spare the others, who are in the way; nobody if it cannot. So many questions are asked at
 // the most.
 func (c *candidates) spareRest(u departing, most int, may func(stay []evict.Pick) bool) []evict.Pick {
-	g := c.gangOf(u.picks[0])
-	if g == 0 || len(u.picks) < 2 || c.gangs[g-1].Spare == 0 || slices.ContainsFunc(u.picks, func(p evict.Pick) bool { return c.gangOf(p) != g }) {
+	spare := c.spareOf(u)
+	if spare == 0 || len(u.picks) < 2 {
 		return nil
 	}
 	byCost := slices.Clone(u.picks)
 	c.dearestFirst(byCost)
 	stay, _ := putBack(byCost, most, may)
-	if len(u.picks)-len(stay) > c.gangs[g-1].Spare {
+	if len(u.picks)-len(stay) > spare {
 		return nil
 	}
 	return stay

@@ -192,15 +192,17 @@ func TestNobodyLeavesNeedlessly(t *testing.T) {
 	}
 }
 
+// fromLow makes a member one that has neither another one nor a pod of app low in its block.
+func fromLow(p *v1.Pod) *v1.Pod {
+	required := &repels("want", "block", p).Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	*required = append(*required, terms("low", "block")...)
+	return p
+}
+
 // TestWhoHasLeftElsewhereStaysAway: who has left for members that must be apart from him, and is made again, does not come back to another
 // node beside their places; nor does another one. He is evicted once.
 func TestWhoHasLeftElsewhereStaysAway(t *testing.T) {
 	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
-	both := func(p *v1.Pod) *v1.Pod {
-		required := &apart(p).Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		*required = append(*required, terms("low", "block")...)
-		return p
-	}
 	for name, test := range map[string]struct {
 		wants []*v1.Pod
 		comes func(c *testcluster.Cluster, name string) // once "low" has been evicted, and at first
@@ -209,10 +211,10 @@ func TestWhoHasLeftElsewhereStaysAway(t *testing.T) {
 		"a pod that keeps them off": {want(2, "4", apart), func(c *testcluster.Cluster, name string) {
 			c.Pod(apart(a(name, 10, "1", map[bool]string{true: "n2"}[name == "low"])))
 		}, ""},
-		"a pod that they keep off": {want(2, "4", both), func(c *testcluster.Cluster, name string) {
+		"a pod that they keep off": {want(2, "4", fromLow), func(c *testcluster.Cluster, name string) {
 			c.Pod(app(a(name, 10, "1", map[bool]string{true: "n2"}[name == "low"]), "low"))
 		}, ""},
-		"a gang that they keep off": {want(2, "4", both), func(c *testcluster.Cluster, name string) {
+		"a gang that they keep off": {want(2, "4", fromLow), func(c *testcluster.Cluster, name string) {
 			c.Gang(name, 1, app(a("", 10, "1", map[bool]string{true: "n2"}[name == "low"]), "low"))
 		}, "-0"},
 	} {
@@ -231,4 +233,23 @@ func TestWhoHasLeftElsewhereStaysAway(t *testing.T) {
 			require.Equal(t, "low"+test.which, c.Evicted())
 		})
 	}
+}
+
+// TestWhoIsKeptOffSpeaksForNobodyElse: a gang that a reservation keeps off its domain says nothing of another one that asks for the same
+// and is not kept off.
+func TestWhoIsKeptOffSpeaksForNobodyElse(t *testing.T) {
+	c := testcluster.New(t, "s/b/n0=4 s/c/n1=4 s/c/n2=4 s/c/n3=1")
+	c.Stay()
+	c.Pod(app(a("low", 10, "0", "n2"), "low"))
+	c.Pod(a("x", 200, "4", "n2"))
+	c.Pod(a("y", 200, "1", "n3"))
+	c.GangWith(map[string]string{scheduling.AnnotationTopologySpec: testcluster.InOneSpine}, "want", 2, want(2, "4", fromLow)...)
+	c.Run()
+	c.Wait("want-0>n0 want-1>n1", func() string { return c.Where("want-0", "want-1") })
+	c.Gang("again", 1, app(a("", 10, "1", ""), "low"))
+	c.WaitSaid(1, "held")
+	c.Gang("other", 1, app(a("", 10, "1", ""), "others"))
+	c.WaitSaid(1, "other-0 ")
+	c.Remove("y")
+	c.Wait("other-0=n3", func() string { return c.Where("other-0") })
 }
