@@ -13,9 +13,7 @@ package testcluster
 import (
 	"bytes"
 	"context"
-	"maps"
 	goruntime "runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -162,7 +160,7 @@ func (c *Cluster) Run() *Cluster {
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 	)
 	require.NoError(c.t, err)
-	c.Plugin.Complete(slices.Collect(maps.Keys(c.Scheduler.Profiles)))
+	c.Plugin.Complete(c.Scheduler)
 	informers.StartWithContext(ctx)
 	informers.WaitForCacheSyncWithContext(ctx)
 	require.NoError(c.t, c.Scheduler.WaitForHandlersSync(ctx))

@@ -5,10 +5,8 @@ package command
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"runtime/debug"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/runtime"
@@ -84,7 +82,7 @@ func New(o Options) *cobra.Command {
 	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) {
 		leader.settled = true
 		if shared != nil {
-			shared.Complete(slices.Collect(maps.Keys(sched.Profiles)))
+			shared.Complete(sched)
 		}
 		watchConfiguration(ctx, opts.ConfigFile, cfg, sched, shared)
 	}

@@ -109,8 +109,8 @@ func TestOnlyLeadersListen(t *testing.T) {
 			c.Gang(fmt.Sprint("g", g), 2, testcluster.Pending(2, 0, "4")...)
 		}
 		asked := func() string { some, all := c.Plugin.Listeners(); return fmt.Sprint(some, all) }
+		c.WaitSaid(60, "Warning Unschedulable") // all were tried: who was not would come before who has to wait a little
 		if config == testcluster.Config {
-			c.WaitSaid(60, "Warning Unschedulable")
 			require.Equal(t, "[] true", asked())
 			continue
 		}
@@ -124,6 +124,29 @@ func TestOnlyLeadersListen(t *testing.T) {
 		c.Remove("y")
 		c.Wait("g1-0=n1 g1-1=n1 g2-0>", func() string { return c.Where("g1-0", "g1-1", "g2-0") })
 	}
+}
+
+// TestWhoIsPlacedNeverListens: a backlog that fits costs no event anything, however many gangs are let in.
+func TestWhoIsPlacedNeverListens(t *testing.T) {
+	require.NoError(t, connect.Narrow())
+	c := testcluster.New(t, "s/b/n0=40 s/b/n1=40 s/b/n2=40 s/b/n3=40 s/b/n4=40 s/b/n5=40")
+	c.Config = strings.ReplaceAll(testcluster.Config, "preEnqueue: {enabled: [{name: Holder}]}, ", "")
+	c.Run()
+	last := 19
+	for g := range last + 1 {
+		c.Gang(fmt.Sprint("g", g), 2, testcluster.Pending(2, 0, "4")...)
+	}
+	c.Wait("placed", func() string {
+		for g := range last + 1 {
+			if strings.HasSuffix(c.Where(fmt.Sprintf("g%d-1", g)), ">") {
+				return ""
+			}
+		}
+		return "placed"
+	})
+	some, all := c.Plugin.Listeners()
+	require.Empty(t, some)
+	require.False(t, all)
 }
 
 // TestPastTheGate: pods of a profile that has nothing of Muster's are asked about events, too, where those of another one are few.

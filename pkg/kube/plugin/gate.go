@@ -44,7 +44,9 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if p := g.plugin(); p != nil {
 		s := p.admit(pod)
-		p.listeners.note(pod, s.IsSuccess(), p.waits)
+		if !s.IsSuccess() {
+			p.listeners.note(pod, false, nil)
+		}
 		return s
 	}
 	return nil

@@ -1,8 +1,9 @@
 package plugin
 
 import (
-	"slices"
+	"context"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -10,14 +11,17 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // At every event the scheduler's queue passes over all pods that it keeps, also over those that the Gate keeps out, which hear of nothing: with
 // 16,000 members that wait that was a quarter of what a change cost, and two fifths of the garbage. The queue asks for fewer
-// (PreQueueingHint, SchedulerPreQueueingHints) if there is somebody who knows whom an event may concern: nobody but those that the Gate has let in.
+// (PreQueueingHint, SchedulerPreQueueingHints) if there is somebody who knows whom an event may concern: nobody but those that the Gate has let in and
+// that were tried since, and came to nothing. Who waits for its turn is tried in any case, and for who is being tried the queue keeps the event.
 
-// listeners are the pods that the Gates have let into the queue, and maybe some that have left it since.
+// listeners are the pods that were tried and came to nothing, and maybe some that have left the queue since.
 type listeners struct {
 	mu   sync.Mutex
 	pods sets.Set[types.NamespacedName]
@@ -27,7 +31,7 @@ type listeners struct {
 // fewListeners are kept without a look at whether they have left.
 const fewListeners = 64
 
-// note has a pod be one of them, or not. waits says whether a pod of that name may still be in the queue: which goes by names, too, so that one
+// note has a pod be one of them, or not. In a backlog that fits there is nobody. waits says whether a pod of that name may still be in the queue: which goes by names, too, so that one
 // that was made again may stand there in place of the other.
 func (l *listeners) note(pod *v1.Pod, in bool, waits func(types.NamespacedName) bool) {
 	l.mu.Lock()
@@ -73,16 +77,23 @@ func (p *Plugin) findPasses() {
 	}
 }
 
-// Complete tells which profiles the scheduler has, once it is made. Until then, and where pods of one of them may come past the Gate, the queue asks
-// everybody: once somebody names some, those are all that it asks, whoever the others belong to.
-func (s *Shared) Complete(profiles []string) {
-	s.narrows.Store(!slices.ContainsFunc(profiles, func(name string) bool {
+// Complete tells of the scheduler, once it is made and before it runs: which profiles it has, and whom it fails to place. Until then, and where pods
+// of a profile may come past the Gate, the queue asks everybody: once somebody names some, those are all that it asks, whoever the others belong to.
+func (s *Shared) Complete(sched *scheduler.Scheduler) {
+	all := true
+	for name := range sched.Profiles {
 		p := s.Profile(name)
-		return p == nil || !p.passes
-	}))
+		all = all && p != nil && p.passes
+	}
+	s.narrows.Store(all)
+	failed := sched.FailureHandler
+	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominated *fwk.NominatingInfo, began time.Time) {
+		s.listeners.note(pod.Pod, true, s.waits) // before the queue has it: an event may come the moment after
+		failed(ctx, profile, pod, status, nominated, began)
+	}
 }
 
-// narrowed is the PreQueueingHint of events of which only those hear who were let in.
+// narrowed is the PreQueueingHint of events of which only listeners hear.
 func (s *Shared) narrowed(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
 	if s.narrows.Load() {
 		if pods, few := s.listeners.list(s.Cache.Waiting() / s.options.Narrow); few {

@@ -68,7 +68,7 @@ type Options struct {
 	// Writers is how many requests an eviction has under way at a time; 0 means 16. With
 	// one their order is always the same.
 	Writers int
-	// Narrow is how many times as many members must wait as pods are let into the scheduler's queue, for the queue to ask those alone about
+	// Narrow is how many times as many members must wait as were tried and came to nothing, for the queue to ask those alone about
 	// an event; 0 means 16: so many it passes over faster than it looks one up. It makes no difference to what comes of it.
 	Narrow int
 	// Unread says that nobody reads the status of gangs, which is not written then.

@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -238,7 +237,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 		return err
 	}
 	if s.shared != nil { // some profile has the plugin
-		s.shared.Complete(slices.Collect(maps.Keys(sched.Profiles)))
+		s.shared.Complete(sched)
 	}
 	s.late.PodActivator = sched.SchedulingQueue
 	for name, p := range sched.Profiles {
