@@ -57,6 +57,9 @@ const (
 	leave      = "pkg/evict/leave.go"
 	known      = "pkg/kube/fit/memory.go"
 	reads      = "pkg/kube/fit/reads.go"
+	trials     = "pkg/kube/fit/trial.go"
+	aside      = "pkg/kube/plugin/aside.go"
+	listeners  = "pkg/kube/plugin/listeners.go"
 	rehearsal  = "pkg/kube/ledger/rehearsal.go"
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
@@ -779,4 +782,9 @@ func isDigit`, "TestCompareNames"},
 			return false`, "TestChoices"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
+
+	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.afterLeaving(look.state)`, `s.pages.without(look.state)`, "ledger.TestTrialOfBoundVolumes"},
+	{"members are put on nodes that they avoid", trials, `s.nodes[node] == ""`, `false`, "TestTrialLeavesNodesOut"},
+	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
+	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.waits)`, ``, "TestOnlyLeadersListen"},
 }

@@ -453,6 +453,13 @@ func (c *Cache) comesBeside(pod, other *v1.Pod) bool {
 	return convert.Priority(pod) == convert.Priority(other) && c.book.ReservedAfter(convert.PodKey(pod), convert.PodKey(other))
 }
 
+// Siblings says whether two pods are members of one group.
+func (c *Cache) Siblings(pod, other *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return pod.UID != other.UID && c.book.SameGroup(convert.PodKey(pod), convert.PodKey(other))
+}
+
 // SiblingsOn returns the members of a pod's own group that have a place on the node and are not counted
 // there yet, the pod itself among them, in the order in which they are tried.
 func (c *Cache) SiblingsOn(node string, pod *v1.Pod) []*v1.Pod {

@@ -52,7 +52,7 @@ type put struct {
 	took bool // of the ledgers
 }
 
-// NewTrial begins one with one member of each kind, on nodes by index, and with what the
+// NewTrial begins one with one member of each kind, on nodes by index, where "" is none that takes anybody, and with what the
 // ledgers say of them. It must be closed.
 func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod, nodes []string, pages ...opened) (*Trial, error) {
 	pods := profile.MutableSnapshotSharedLister()
@@ -91,6 +91,9 @@ func (s *Trial) Remove(pod *v1.Pod) {
 
 // Fits says whether a member of a kind passes the Filters on a node now.
 func (s *Trial) Fits(kind, node int) bool {
+	if s.nodes[node] == "" {
+		return false
+	}
 	look := s.look(kind)
 	if s.err != nil || look.refused {
 		return false
@@ -130,7 +133,7 @@ func (s *Trial) look(kind int) seen {
 	if look.refused && !status.IsRejected() {
 		s.note(status.AsError())
 	}
-	look.state = s.pages.without(look.state)
+	look.state = s.pages.afterLeaving(look.state) // of what is bound already the pages say nothing, but their plugins do
 	s.seen[kind] = look
 	return look
 }

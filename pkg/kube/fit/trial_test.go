@@ -108,6 +108,16 @@ func TestTrialBesideOthers(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// TestTrialLeavesNodesOut: a node without a name takes nobody.
+func TestTrialLeavesNodesOut(t *testing.T) {
+	nodes, names := racks()
+	s, err := fit.NewTrial(t.Context(), profile(t, nodes), []*v1.Pod{pod("m").Req(cpu("1")).Obj()}, append([]string{""}, names[1:]...))
+	require.NoError(t, err)
+	require.False(t, s.Fits(0, 0))
+	require.True(t, s.Fits(0, 1))
+	require.NoError(t, s.Close())
+}
+
 func TestDependent(t *testing.T) {
 	nodes, _ := racks()
 	f := profile(t, nodes)

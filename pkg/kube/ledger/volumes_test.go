@@ -259,3 +259,18 @@ func TestVolumesOfZones(t *testing.T) {
 		}
 	}
 }
+
+// TestTrialOfBoundVolumes: of a claim that is bound the page says nothing; a trial has its plugin say on which nodes its volume is.
+func TestTrialOfBoundVolumes(t *testing.T) {
+	members, claims := each(1, "c", "1Gi")
+	volume, claim := disk("a", "c", "1Gi", "other"), claims[0].(*v1.PersistentVolumeClaim)
+	volume.Spec.ClaimRef = &v1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	claim.Spec.VolumeName = "a"
+	claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
+	w := newCluster(t, node("n"), node("other"), class("c", ""), volume, claim)
+	s, err := fit.NewTrial(t.Context(), w.profile, members, []string{"n", "other"}, w.open(members...)...)
+	require.NoError(t, err)
+	require.False(t, s.Fits(0, 0))
+	require.True(t, s.Fits(0, 1))
+	require.NoError(t, s.Close())
+}

@@ -247,8 +247,10 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 		pods[k] = a.kinds[k].pod
 	}
 	names := make([]string, len(a.Nodes))
-	for i := range names {
-		names[i] = a.Net.Tree.NodeName(i)
+	for i, n := range a.Nodes {
+		if n != nil { // nobody is put on one that members avoid, though it is in the snapshot
+			names[i] = a.Net.Tree.NodeName(i)
+		}
 	}
 	s, err := fit.NewTrial(ctx, a.profile, pods, names, a.pages...)
 	if err != nil {

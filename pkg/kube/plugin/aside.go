@@ -14,12 +14,13 @@ import (
 // The scheduler counts pods that are nominated for a node when it tries another one there that is no more
 // important. A member with a place is tried there, maybe for the second time since a request has failed; meanwhile others
 // may have been nominated who counted on it, and on somebody who has yet to leave. They do not count in
-// its cycle: it was there first, and has room.
+// its cycle: it was there first, and has room. Neither do members of its own gang whose places a reservation keeps: the plan has them
+// come one after the other, and a spread constraint may take this one only while the others are not there.
 
-// putAside has those nominated for a member's node not count there who come beside it.
+// putAside has those nominated for a member's node not count there who come beside it, or after it.
 func (s *Shared) putAside(profile framework.Framework, pod *v1.Pod, node string) {
 	for _, info := range profile.NominatedPodsForNode(node) {
-		if other := info.GetPod(); s.Cache.ComesBeside(other, pod) {
+		if other := info.GetPod(); s.Cache.ComesBeside(other, pod) || s.Cache.Siblings(other, pod) {
 			s.aside.Add(other, node)
 			s.handle.DeleteNominatedPodIfExists(other)
 		}
