@@ -784,7 +784,6 @@ func isDigit`, "TestCompareNames"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 
 	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.afterLeaving(look.state)`, `s.pages.without(look.state)`, "ledger.TestTrialOfBoundVolumes"},
-	{"members are put on nodes that they avoid", trials, `s.nodes[node] == ""`, `false`, "TestTrialLeavesNodesOut"},
 	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
 	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.waits)`, ``, "TestOnlyLeadersListen"},
 }

@@ -62,7 +62,11 @@ func kill(t *testing.T, m mutant, broken string) {
 	}
 	noticed := false
 	for dir, killers := range m.byPackage() {
-		cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-timeout", "5m", "-run", "^("+strings.Join(killers, "|")+")$", "./"+dir, "-rapid.shrinktime", "1s")
+		args := []string{"test", "-overlay", overlay, "-count=1", "-timeout", "5m", "-run", "^(" + strings.Join(killers, "|") + ")$", "./" + dir}
+		if usesRapid(t, dir) {
+			args = append(args, "-rapid.shrinktime", "1s")
+		}
+		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = root
 		out, err := cmd.CombinedOutput()
 		noticed = noticed || err != nil
@@ -75,6 +79,24 @@ func kill(t *testing.T, m mutant, broken string) {
 	if !noticed {
 		t.Errorf("nobody noticed:\n-%s\n+%s", m.old, m.new)
 	}
+}
+
+// usesRapid says whether a folder's tests know rapid's flags.
+func usesRapid(t *testing.T, dir string) bool {
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(source), `"pgregory.net/rapid"`) {
+			return true
+		}
+	}
+	return false
 }
 
 // byPackage tells which tests of which folder must fail.

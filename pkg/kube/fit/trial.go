@@ -91,9 +91,6 @@ func (s *Trial) Remove(pod *v1.Pod) {
 
 // Fits says whether a member of a kind passes the Filters on a node now.
 func (s *Trial) Fits(kind, node int) bool {
-	if s.nodes[node] == "" {
-		return false
-	}
 	look := s.look(kind)
 	if s.err != nil || look.refused {
 		return false

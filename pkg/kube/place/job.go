@@ -248,7 +248,7 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 	}
 	names := make([]string, len(a.Nodes))
 	for i, n := range a.Nodes {
-		if n != nil { // nobody is put on one that members avoid, though it is in the snapshot
+		if n != nil { // who is in the snapshot, but is avoided, takes nobody
 			names[i] = a.Net.Tree.NodeName(i)
 		}
 	}
