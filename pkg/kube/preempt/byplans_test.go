@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -252,4 +253,13 @@ func TestWhoIsKeptOffSpeaksForNobodyElse(t *testing.T) {
 	c.WaitSaid(1, "other-0 ")
 	c.Remove("y")
 	c.Wait("other-0=n3", func() string { return c.Where("other-0") })
+}
+
+// TestTheFirstQuestionMayAlwaysBeAsked: whether all may stay who are not where members go is found out however many members there are.
+func TestTheFirstQuestionMayAlwaysBeAsked(t *testing.T) {
+	for _, c := range []struct{ members, before, questions int }{
+		{0, 0, 4096}, {100, 0, 40}, {100, 4000, 0}, {3000, 0, 1}, {3000, 3000, 0}, {4096, 0, 1}, {5000, 0, 1}, {5000, 5000, 0},
+	} {
+		require.Equal(t, c.questions, max(0, preempt.Questions(c.members, c.before)), "%d members, %d before", c.members, c.before)
+	}
 }
