@@ -248,11 +248,16 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 	}
 	names := make([]string, len(a.Nodes))
 	for i := range names {
-		names[i] = a.Net.Tree.NodeName(i)
+		if a.Nodes[i] != nil { // else nobody fits
+			names[i] = a.Net.Tree.NodeName(i)
+		}
 	}
 	s, err := fit.NewTrial(ctx, a.profile, pods, names, a.pages...)
 	if err != nil {
 		return nil, err
+	}
+	for k := range pods {
+		s.KeepOff(k, a.kinds[k].counter.Off())
 	}
 	for i, n := range a.Nodes {
 		if n == nil || gone == nil {

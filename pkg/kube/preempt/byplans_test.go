@@ -255,6 +255,35 @@ func TestWhoIsKeptOffSpeaksForNobodyElse(t *testing.T) {
 	c.Wait("other-0=n3", func() string { return c.Where("other-0") })
 }
 
+// TestWhoIsKeptOffTakesNobodyAlong: a reservation keeps the launcher of a gang off its block. The workers, who are not kept off, take what is
+// free there, and nobody leaves for them elsewhere.
+func TestWhoIsKeptOffTakesNobodyAlong(t *testing.T) {
+	plain := func(p *v1.Pod) *v1.Pod { return p }
+	for name, works := range map[string]func(*v1.Pod) *v1.Pod{
+		"each by itself":    plain,
+		"near the launcher": func(p *v1.Pod) *v1.Pod { return near("launcher", "spine", p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testcluster.New(t, "s/b0/n0=16 s/b0/n1=8 s/b0/n2=8 s/b1/n3=8 s/b1/n4=8 s/b1/n5=8")
+			c.Stay()
+			for node, cpus := range map[string]string{"n0": "16", "n4": "8", "n5": "8"} {
+				c.Pod(a("low-"+node, 10, cpus, node))
+			}
+			c.Run()
+			c.Gang("reserves", 1, repels("launcher", "block", a("", 1000, "16", "")))
+			c.Wait("low-n0", c.Evicted)
+			c.Gang("want", 3, app(a("", 500, "8", ""), "launcher"), works(a("", 500, "8", "")), works(a("", 500, "8", "")))
+			c.Wait("want-0=n3", func() string { return c.Where("want-0") })
+			c.Wait("n1 n2", func() string {
+				on := []string{c.Get("want-1").Spec.NodeName, c.Get("want-2").Spec.NodeName}
+				slices.Sort(on)
+				return strings.Join(on, " ")
+			})
+			require.Equal(t, "low-n0", c.Evicted())
+		})
+	}
+}
+
 // TestTheFirstQuestionMayAlwaysBeAsked: whether all may stay who are not where members go is found out however many members there are.
 func TestTheFirstQuestionMayAlwaysBeAsked(t *testing.T) {
 	for _, c := range []struct{ members, before, questions int }{
