@@ -141,6 +141,9 @@ func (a *Attempt) Lacks(node int) (all []string) {
 	for _, c := range a.counts {
 		all = append(all, c.Why(node).All()...)
 	}
+	if why := a.kept[node]; why != "" {
+		all = append(all, "node(s) are in a domain with "+why)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
