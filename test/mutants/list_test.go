@@ -64,7 +64,7 @@ const (
 	classOf    = "pkg/kube/place/class.go"
 	attempt    = "pkg/kube/place/place.go"
 	attempts   = "pkg/kube/place/attempt.go"
-	placeJob   = "pkg/kube/place/job.go"
+	trials     = "pkg/kube/fit/trial.go"
 	devAsk     = "pkg/device/ask.go"
 	devNode    = "pkg/device/node.go"
 	devState   = "pkg/device/state.go"
@@ -658,8 +658,8 @@ func isDigit`, "TestCompareNames"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key()}`, `like := likeness{c.Key(), ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
-	{"who depends on others is not kept off", placeJob, `s.KeepOff(k, a.kinds[k].counter.Off())`, `_ = k`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
-	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closed(n) != nil {`, `if false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
+	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
+	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closed(n) != nil {`, `if n != nil && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
 	for i, n := range with {`, `	for i, n := range with {`, "TestAttemptsAreValues preempt.TestWhoLeavesForOneChoiceLeavesForTheNext"},
 	{"too many members have no question", byPlans, `if before == 0 {`, `if false {`, "TestTheFirstQuestionMayAlwaysBeAsked"},

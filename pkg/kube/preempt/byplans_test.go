@@ -259,12 +259,14 @@ func TestWhoIsKeptOffSpeaksForNobodyElse(t *testing.T) {
 // free there, and nobody leaves for them elsewhere.
 func TestWhoIsKeptOffTakesNobodyAlong(t *testing.T) {
 	plain := func(p *v1.Pod) *v1.Pod { return p }
-	for name, works := range map[string]func(*v1.Pod) *v1.Pod{
-		"each by itself":    plain,
-		"near the launcher": func(p *v1.Pod) *v1.Pod { return near("launcher", "spine", p) },
+	by := func(of string) func(*v1.Pod) *v1.Pod { return func(p *v1.Pod) *v1.Pod { return near(of, "spine", p) } }
+	for name, are := range map[string]struct{ launcher, worker func(*v1.Pod) *v1.Pod }{
+		"each by itself":            {plain, plain},
+		"workers near the launcher": {plain, by("launcher")},
+		"a launcher near workers":   {by("worker"), plain},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := testcluster.New(t, "s/b0/n0=16 s/b0/n1=8 s/b0/n2=8 s/b1/n3=8 s/b1/n4=8 s/b1/n5=8")
+			c := testcluster.New(t, "s/b1/n0=16 s/b1/n1=8 s/b1/n2=8 s/b0/n3=8 s/b0/n4=8 s/b0/n5=8")
 			c.Stay()
 			for node, cpus := range map[string]string{"n0": "16", "n4": "8", "n5": "8"} {
 				c.Pod(a("low-"+node, 10, cpus, node))
@@ -272,7 +274,8 @@ func TestWhoIsKeptOffTakesNobodyAlong(t *testing.T) {
 			c.Run()
 			c.Gang("reserves", 1, repels("launcher", "block", a("", 1000, "16", "")))
 			c.Wait("low-n0", c.Evicted)
-			c.Gang("want", 3, app(a("", 500, "8", ""), "launcher"), works(a("", 500, "8", "")), works(a("", 500, "8", "")))
+			worker := func() *v1.Pod { return are.worker(app(a("", 500, "8", ""), "worker")) }
+			c.Gang("want", 3, are.launcher(app(a("", 500, "8", ""), "launcher")), worker(), worker())
 			on := make([]string, 3)
 			all := func() bool {
 				for i := range on {
