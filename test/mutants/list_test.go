@@ -65,6 +65,8 @@ const (
 	byPlans    = "pkg/kube/preempt/byplans.go"
 	nominated  = "pkg/kube/place/nominated.go"
 	classOf    = "pkg/kube/place/class.go"
+	attempt    = "pkg/kube/place/place.go"
+	attempts   = "pkg/kube/place/attempt.go"
 	devAsk     = "pkg/device/ask.go"
 	devNode    = "pkg/device/node.go"
 	devState   = "pkg/device/state.go"
@@ -656,6 +658,13 @@ func isDigit`, "TestCompareNames"},
 	{"who could stay beside the places leaves", byPlans, `return c.usedTogether(ctx, a, found, out)`, `return &way{found, out, true}`, "TestNobodyLeavesNeedlessly"},
 	{"budgets are not shared", byPlans, `cost.Violations += evict.Violations(budgets)`, `_ = budgets`, "TestCostOfAllTogether"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
+	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
+	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key()}`, `like := likeness{c.Key(), ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
+	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
+	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closed(n) != nil {`, `if n != nil && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
+	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
+	for i, n := range with {`, `	for i, n := range with {`, "TestAttemptsAreValues preempt.TestWhoLeavesForOneChoiceLeavesForTheNext"},
+	{"too many members have no question", byPlans, `if before == 0 {`, `if false {`, "TestTheFirstQuestionMayAlwaysBeAsked"},
 	{"who is kept off speaks for others", classOf, `len(a.kept) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},

@@ -60,6 +60,7 @@ type Counter struct {
 	pages   Pages          // that have something to say of the template
 	rest    fwk.CycleState // in which plugins are not asked that the pages stand for
 	left    fwk.CycleState // in which those are not asked that do not know what is given back
+	off     Off            // where no member may be, whatever the Filters say
 }
 
 // NewCounter runs the profile's PreFilter plugins once for a template. The error is
@@ -93,6 +94,33 @@ func NewCounter(ctx context.Context, profile framework.Framework, template *v1.P
 		c.fills = &fills{}
 	}
 	return c, nil
+}
+
+// KeepOff has the counter count nobody in some domains. It is to be said before anything is counted.
+func (c *Counter) KeepOff(off Off) { c.off = off }
+
+// Off are the domains in which nobody is counted.
+func (c *Counter) Off() Off { return c.off }
+
+// Anywhere is a counter for which no domain is closed.
+func (c *Counter) Anywhere() *Counter {
+	if c.off == nil {
+		return c
+	}
+	anywhere := *c
+	anywhere.off = nil
+	return &anywhere
+}
+
+// closed says that a node is in a domain in which nobody is counted; nil if it is not.
+func (c *Counter) closed(node fwk.NodeInfo) *fwk.Status {
+	if c.off == nil {
+		return nil
+	}
+	if whom, closed := c.off.Closes(node.Node()); closed {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain with places held for "+whom)
+	}
+	return nil
 }
 
 // Alone is a counter that asks no others than the Filters of which it is known what they read of a pod,
@@ -188,6 +216,9 @@ func (c *Counter) CountWithout(ctx context.Context, node fwk.NodeInfo, others Po
 	if c.refused != nil {
 		return 0, c.refused.Reasons()
 	}
+	if s := c.closed(node); s != nil {
+		return 0, s.Reasons()
+	}
 	if c.only != nil && !c.only.Has(node.Node().Name) {
 		c.by.add(c.onlyBy...)
 		return 0, []string{"node(s) didn't match the pod's required nodes"}
@@ -216,6 +247,9 @@ func (c *Counter) Fits(ctx context.Context, node fwk.NodeInfo, others Pods) *fwk
 func (c *Counter) FitsWithout(ctx context.Context, node fwk.NodeInfo, others Pods, gone []*v1.Pod) *fwk.Status {
 	if c.refused != nil {
 		return c.refused
+	}
+	if s := c.closed(node); s != nil {
+		return s
 	}
 	if c.only != nil && !c.only.Has(node.Node().Name) {
 		c.by.add(c.onlyBy...)

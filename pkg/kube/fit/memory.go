@@ -72,11 +72,17 @@ func (r *Reasons) All() []string {
 type Counts struct {
 	Slots []offer.Slots
 	why   []*Reasons
+	nodes []fwk.NodeInfo // that were asked about
 }
 
-// Why says why a node takes nobody; nil where there are slots. It is to be asked before
-// the memory is asked the next question.
-func (c Counts) Why(node int) *Reasons { return c.why[node] }
+// Why says why a node takes nobody; nil where there are slots, or where nobody was asked since the domain is closed. It is to
+// be asked before the memory is asked the next question.
+func (c Counts) Why(node int) *Reasons {
+	if c.nodes[node] == nil {
+		return nil
+	}
+	return c.why[node]
+}
 
 // Count is Counter.Count for many nodes, by index; nil is no node. beside says who is to
 // be counted on a node besides, where there is somebody. Only nodes that have changed
@@ -84,6 +90,7 @@ func (c Counts) Why(node int) *Reasons { return c.why[node] }
 func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, beside map[int]Pods) Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	nodes = c.open(nodes) // what is known of the others goes for who is not kept off
 	t := m.template(c, len(nodes))
 	keys := make(map[int]string, len(beside))
 	for i, pods := range beside {
@@ -110,6 +117,20 @@ func (m *Memory) Count(ctx context.Context, c *Counter, nodes []fwk.NodeInfo, be
 		}
 	})
 	return t.counts(nodes)
+}
+
+// open are the nodes but for those in domains in which nobody is counted.
+func (c *Counter) open(nodes []fwk.NodeInfo) []fwk.NodeInfo {
+	if c.off == nil {
+		return nodes
+	}
+	nodes = slices.Clone(nodes)
+	for i, n := range nodes {
+		if n != nil && c.closed(n) != nil {
+			nodes[i] = nil
+		}
+	}
+	return nodes
 }
 
 // few is how many nodes are asked about faster one after the other than by workers that
@@ -258,7 +279,7 @@ func (t *template) forget(todo []int, beside map[int]string) {
 
 // counts returns the answers. Slots are copied: the next question changes them.
 func (t *template) counts(nodes []fwk.NodeInfo) Counts {
-	c := Counts{Slots: slices.Clone(t.slots), why: t.why}
+	c := Counts{Slots: slices.Clone(t.slots), why: t.why, nodes: nodes}
 	for i, n := range nodes {
 		if n == nil {
 			c.Slots[i] = 0

@@ -26,6 +26,7 @@ type Trial struct {
 	pods    fwk.MutableSnapshotSharedLister
 	kinds   []*v1.Pod
 	nodes   []string
+	off     []Off  // by kind, where none may be
 	seen    []seen // by kind; as it is now
 	puts    []put
 	err     error
@@ -61,9 +62,12 @@ func NewTrial(ctx context.Context, profile framework.Framework, kinds []*v1.Pod,
 	}
 	return &Trial{
 		ctx: context.WithValue(ctx, asking{}, true), profile: profile, pods: pods,
-		kinds: kinds, nodes: nodes, seen: make([]seen, len(kinds)), pages: pages, ledgers: Pages(pages).rehearse(),
+		kinds: kinds, nodes: nodes, off: make([]Off, len(kinds)), seen: make([]seen, len(kinds)), pages: pages, ledgers: Pages(pages).rehearse(),
 	}, nil
 }
+
+// KeepOff has no member of a kind fit in some domains.
+func (s *Trial) KeepOff(kind int, off Off) { s.off[kind] = off }
 
 // Close restores the snapshot. The error is that of any call.
 func (s *Trial) Close() error { return errors.Join(s.err, s.pods.EndMutations()) }
@@ -101,6 +105,9 @@ func (s *Trial) Fits(kind, node int) bool {
 	}
 	n, err := s.pods.NodeInfos().Get(s.nodes[node])
 	if err != nil {
+		return false
+	}
+	if _, closed := s.off[kind].Closes(n.Node()); closed {
 		return false
 	}
 	runs.Add(1)

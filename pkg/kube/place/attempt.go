@@ -141,6 +141,9 @@ func (a *Attempt) Lacks(node int) (all []string) {
 	for _, c := range a.counts {
 		all = append(all, c.Why(node).All()...)
 	}
+	if why := a.kept[node]; why != "" {
+		all = append(all, "node(s) are in a domain with "+why)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -194,20 +197,24 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 		return err
 	}
 	a.pages = pages
-	kinds, alike := make([]int, len(demand)), map[string]int{}
+	type likeness struct{ counter, off string }
+	kinds, alike := make([]int, len(demand)), map[likeness]int{}
 	for t, d := range demand {
 		c, err := fit.NewCounter(ctx, a.profile, d.Pod, a.pages...)
 		if err != nil {
 			return err
 		}
+		c.KeepOff(a.comers.Off(d.Pod))
 		// Templates may differ in what no Filter reads now: labels, for one.
-		k, ok := alike[c.Key()]
+		like := likeness{c.Key(), c.Off().Key()}
+		k, ok := alike[like]
 		if !ok || c.Key() == "" {
 			k = len(a.kinds)
 			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c})
 		}
-		kinds[t], alike[c.Key()] = k, k
+		kinds[t], alike[like] = k, k
 	}
+	a.keepOff()
 	for i, m := range a.Group.Pending {
 		a.kindOf[m.Pod] = kinds[of[i]]
 	}

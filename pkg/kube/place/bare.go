@@ -164,10 +164,11 @@ func (a *Attempt) bareFor(ctx context.Context, kinds []kind) (*Attempt, int) {
 	b := *a
 	var changes int
 	b.Nodes, changes = known.show(a.Net.Tree, a.all)
-	b.own, b.leftOut, b.beside, b.others, b.limited, b.unlimited, b.crowd, b.work = false, false, nil, nil, limited{}, true, nil, nil
+	b.leftOut, b.beside, b.others, b.limited, b.unlimited, b.crowd, b.work = false, nil, nil, limited{}, true, nil, nil
 	b.answers = &answers{}
 	b.kinds, b.counts, b.pages = slices.Clone(kinds), make([]fit.Counts, len(kinds)), nil
 	for k := range b.kinds {
+		b.kinds[k].counter = b.kinds[k].counter.Anywhere()
 		b.counts[k] = known.memory.Count(ctx, b.kinds[k].counter, b.Nodes, nil)
 		b.kinds[k].slots = b.counts[k].Slots
 	}

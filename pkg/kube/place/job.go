@@ -256,6 +256,9 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 	if err != nil {
 		return nil, err
 	}
+	for k := range pods {
+		s.KeepOff(k, a.kinds[k].counter.Off())
+	}
 	for i, n := range a.Nodes {
 		if n == nil || gone == nil {
 			continue

@@ -255,7 +255,7 @@ func (a *Attempt) Hindered(ctx context.Context) bool {
 		return false
 	}
 	b := *a
-	b.Nodes, b.own, b.kinds, b.limited, b.unlimited = a.all, false, slices.Clone(a.kinds), limited{}, true
+	b.Nodes, b.kinds, b.limited, b.unlimited = a.all, slices.Clone(a.kinds), limited{}, true
 	_, refusal, err := b.Plan(ctx)
 	return refusal == nil && err == nil
 }

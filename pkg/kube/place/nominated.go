@@ -80,54 +80,83 @@ func (a *Attempt) Lowest() *v1.Pod {
 	return low
 }
 
-// keepOff leaves out the nodes that reservations keep the group off from other nodes, by terms of either: whoever has left for a reservation
-// would be made again, go to another node of the same domain, and be evicted once more. A group with a reservation of its own goes by that.
-func (a *Attempt) keepOff() {
+// findComers notes the members with places that reservations keep, who keep the group off other nodes, or are kept off by it: whoever has left for
+// a reservation would be made again, go to another node of the same domain, and be evicted once more. A group with a reservation of its
+// own goes by that.
+func (a *Attempt) findComers() {
 	low := a.Lowest()
 	if low == nil || a.Group.Waiting {
 		return
 	}
 	own := slices.ContainsFunc(a.Group.Pending, func(m gang.Member) bool { return convert.KeepsOffAfar(a.Group.Pods[m.Pod]) })
-	kept := a.planner.cache.KeptAfar(low, own)
+	a.comers = a.planner.comers(low, own, func(node string) fwk.NodeInfo {
+		if i, ok := a.Net.Tree.NodeIndex(node); ok {
+			return a.all[i]
+		}
+		return nil
+	})
+}
+
+// Off says where a pod without a gang may not be because of such members; nil if that is nowhere.
+func (p *Planner) Off(pod *v1.Pod) fit.Off {
+	nodes := p.profile.SnapshotSharedLister().NodeInfos()
+	return p.comers(pod, convert.KeepsOffAfar(pod), func(node string) fwk.NodeInfo {
+		if n, err := nodes.Get(node); err == nil {
+			return n
+		}
+		return nil
+	}).Off(pod)
+}
+
+// comers are those whom reservations keep places for, as cache.KeptAfar has them; nil if that is nobody.
+func (p *Planner) comers(pod *v1.Pod, own bool, on func(node string) fwk.NodeInfo) *fit.Comers {
+	kept := p.cache.KeptAfar(pod, own)
 	if len(kept) == 0 {
+		return nil
+	}
+	pods := make([]*v1.Pod, len(kept))
+	for i, by := range kept {
+		pods[i] = by.Pod
+	}
+	all := fit.NewComers(p.profile.SharedInformerFactory().Core().V1().Namespaces().Lister())
+	for i, template := range p.cache.Templates(pods) {
+		if n := on(kept[i].Node); n != nil {
+			all.Add(pods[i], template, n.Node(), "gang "+kept[i].Gang.String())
+		}
+	}
+	return all
+}
+
+// keepOff leaves out the nodes that all members are kept off, and notes those that some are.
+func (a *Attempt) keepOff() {
+	if !slices.ContainsFunc(a.kinds, func(k kind) bool { return k.counter.Off() != nil }) {
 		return
 	}
-	var members []fwk.PodInfo
-	for _, m := range a.Group.Pending {
-		if info, err := framework.NewPodInfo(a.Group.Pods[m.Pod]); err == nil {
-			members = append(members, info)
-		}
+	kept, out := maps.Clone(a.kept), map[int]fwk.NodeInfo{}
+	if kept == nil {
+		kept = map[int]string{}
 	}
-	namespaces := a.profile.SharedInformerFactory().Core().V1().Namespaces().Lister()
-	for _, by := range kept {
-		i, ok := a.Net.Tree.NodeIndex(by.Node)
-		other, err := framework.NewPodInfo(by.Pod)
-		if !ok || a.all[i] == nil || err != nil {
-			continue
-		}
-		var off fit.Off
-		for _, m := range members {
-			off.Add(m, other, a.all[i].Node(), namespaces)
-		}
-		a.close(off, "places held for gang "+by.Gang.String())
-	}
-}
-
-// close leaves out the nodes of some domains.
-func (a *Attempt) close(off fit.Off, why string) {
 	for i, n := range a.Nodes {
-		if n == nil || !off.Closes(n.Node()) {
+		if n == nil {
 			continue
 		}
-		a.Replace(i, nil)
-		if a.kept == nil {
-			a.kept = map[int]string{}
+		all := true
+		for _, k := range a.kinds {
+			whom, closed := k.counter.Off().Closes(n.Node())
+			if closed {
+				kept[i] = "places held for " + whom
+			}
+			all = all && closed
 		}
-		a.kept[i] = why
+		if all {
+			out[i] = nil
+		}
 	}
+	a.kept = kept
+	a.Replace(out)
 }
 
-// avoided says which nodes are left out, and why.
+// avoided says which nodes are left out, for all members or some, and why.
 func (a *Attempt) avoided() map[string]string {
 	if len(a.kept) == 0 {
 		return a.Group.Avoid

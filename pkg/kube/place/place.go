@@ -80,17 +80,19 @@ func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avo
 		a.leaveOut(avoid)
 	}
 	a.beside, a.others = p.besides(a)
-	a.keepOff()
+	a.findComers()
 	return a
 }
 
 func (a *Attempt) leaveOut(avoid Avoid) {
+	out := map[int]fwk.NodeInfo{}
 	for i, n := range a.all {
 		if n != nil && avoid(n) {
-			a.Replace(i, nil)
-			a.leftOut = true
+			out[i] = nil
 		}
 	}
+	a.Replace(out)
+	a.leftOut = len(out) > 0
 }
 
 // Attempt is one try to place a group on one snapshot of the cluster.
@@ -107,7 +109,6 @@ type Attempt struct {
 	planner   *Planner
 	profile   framework.Framework
 	memory    *fit.Memory
-	own       bool           // Nodes are not the layout's
 	all       []fwk.NodeInfo // with those to avoid
 	leftOut   bool           // some are
 	kinds     []kind
@@ -119,7 +120,8 @@ type Attempt struct {
 	unlimited bool             // they do not count
 	refusers  []string         // plugins that refused members on a trial
 	beside    map[int]fit.Pods // by node index, who is counted there besides the snapshot
-	kept      map[int]string   // by node index, which others keep the group off it from other nodes
+	comers    *fit.Comers      // for whom reservations keep places; nil if they keep no member off other nodes
+	kept      map[int]string   // by node index, which of them keep members off it
 	others    map[int]fit.Pods // and who is only for members that the gang can do without
 	answers   *answers
 	sum       []offer.Slots // of what is free, by domain; nil if nobody has added it up
@@ -151,30 +153,36 @@ type Refusal struct {
 	Everywhere bool
 }
 
-// Replace puts another state of a node into the attempt, or takes the node out of it.
-func (a *Attempt) Replace(node int, n fwk.NodeInfo) {
-	if !a.own {
-		a.Nodes, a.own = slices.Clone(a.Nodes), true // the layout's are not to be changed
+// Replace puts other states of nodes into the attempt, by node index, or takes nodes out of it. The layout has the same nodes, and so have
+// attempts for other members: theirs are not changed.
+func (a *Attempt) Replace(with map[int]fwk.NodeInfo) {
+	if len(with) == 0 {
+		return
 	}
-	a.Nodes[node] = n
+	a.Nodes = slices.Clone(a.Nodes)
+	for i, n := range with {
+		a.Nodes[i] = n
+	}
 }
 
 // Without is a counted attempt in a cluster that lacks some nodes.
 func (a *Attempt) Without(out func(node int) bool) *Attempt {
 	some := *a
-	some.own, some.kinds, some.answers = false, slices.Clone(a.kinds), &answers{}
+	some.kinds, some.answers = slices.Clone(a.kinds), &answers{}
 	for k := range some.kinds {
 		some.kinds[k].slots = slices.Clone(a.kinds[k].slots)
 	}
+	gone := map[int]fwk.NodeInfo{}
 	for i := range a.Nodes {
 		if !out(i) {
 			continue
 		}
-		some.Replace(i, nil)
+		gone[i] = nil
 		for k := range some.kinds {
 			some.kinds[k].slots[i] = 0
 		}
 	}
+	some.Replace(gone)
 	some.World.Free, some.sum = some.least(), nil
 	return &some
 }

@@ -92,9 +92,13 @@ func TestAttemptsAreValues(t *testing.T) {
 		gang a min=2
 		pods a 3 cpu=2`)
 	a := w.attempt("a")
+	none := map[int]fwk.NodeInfo{}
 	for i := range a.Nodes {
-		a.Replace(i, nil)
+		none[i] = nil
 	}
+	same := a.For(a.Group.Pending)
+	a.Replace(none)
+	require.NotContains(t, same.Nodes, nil)
 	_, refusal, err := a.Plan(t.Context())
 	require.NoError(t, err)
 	require.NotNil(t, refusal)

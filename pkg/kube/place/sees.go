@@ -21,11 +21,15 @@ func (p *Planner) Sees(ctx context.Context, group *cache.Group, node string) boo
 	there.Group = group.On(node)
 	a := p.NewAttempt(&there, nodes, nil)
 	i, ok := a.Net.Tree.NodeIndex(node)
-	if !ok || a.Nodes[i] == nil || len(there.Pending) == 0 || a.sortKinds(ctx) != nil {
+	if !ok || a.Nodes[i] == nil || len(there.Pending) == 0 {
+		return false
+	}
+	is := a.Nodes[i]
+	if a.sortKinds(ctx) != nil {
 		return false
 	}
 	back := make([][]*v1.Pod, len(a.Nodes)) // those who have come before it will return
-	for _, info := range a.Nodes[i].GetPods() {
+	for _, info := range is.GetPods() {
 		if there.IsPending(convert.PodKey(info.GetPod())) {
 			back[i] = append(back[i], info.GetPod())
 		}

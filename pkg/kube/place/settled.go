@@ -30,6 +30,7 @@ func (a *Attempt) by(ctx context.Context, pages fit.Pages) (*Attempt, error) {
 		if err != nil {
 			return nil, err
 		}
+		c.KeepOff(b.kinds[k].counter.Off())
 		b.kinds[k].counter = c
 	}
 	return &b, nil

@@ -141,7 +141,7 @@ func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, lacks map[str
 	stay := slices.Clone(known.stay)
 	may, quotas := a.mayLeave()
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
-		if a.World.Free[i] > 0 || bare[i] == 0 {
+		if a.World.Free[i] > 0 || bare[i] == 0 || a.kept[i] != "" {
 			stay[i] = false
 			return
 		}

@@ -4,11 +4,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -65,5 +71,78 @@ func BenchmarkReport(b *testing.B) {
 	gangs := cluster.Plugin.Cache.Gangs()
 	for b.Loop() {
 		cluster.Plugin.Meter.Gang(gangs[0])
+	}
+}
+
+// BenchmarkKeptOff begins an attempt for a gang of 500 members, and finds out which of them need the same and where they may not be, while a gang of 500 has its places reserved, on 1,000 nodes:
+// each must be alone in its blocks, as JobSet's exclusive placement has it, or they do not mind each other.
+func BenchmarkKeptOff(b *testing.B) {
+	const members, nodes = 500, 1000
+	for _, exclusive := range []bool{false, true} {
+		var text strings.Builder
+		for i := range nodes {
+			fmt.Fprintf(&text, "s/b%d/n%d=8 ", 2*i/nodes, i)
+		}
+		c := testcluster.New(b, text.String())
+		of := func(job string) []*v1.Pod {
+			return testcluster.Of(members, func() *v1.Pod {
+				p := testcluster.Held(testcluster.A("", 1000, "8", ""), "outside")
+				p.Labels["job"] = job
+				if exclusive {
+					p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+						TopologyKey: "block", LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+							{Key: "job", Operator: metav1.LabelSelectorOpExists}, {Key: "job", Operator: metav1.LabelSelectorOpNotIn, Values: []string{job}},
+						}},
+					}}}}
+				}
+				return p
+			})
+		}
+		c.Gang("x", members, of("x")...)
+		c.Gang("y", members, of("y")...)
+		c.Run()
+		first := testcluster.A("first", 0, "0", "")
+		c.Pod(first)
+		c.Wait("bound", func() string {
+			if c.Get("first").Spec.NodeName == "" {
+				return ""
+			}
+			return "bound"
+		})
+		group := func(name string) (g *cache.Group) {
+			c.Wait("seen", func() string {
+				var refusal gang.Refusal
+				if g, refusal = c.Plugin.Cache.Group(c.Get(name)); refusal.Is() || len(g.Pending) < members {
+					return ""
+				}
+				return "seen"
+			})
+			return g
+		}
+		x, y := group("x-0"), group("y-0")
+		var infos []fwk.NodeInfo
+		c.Wait("all", func() string {
+			infos, _ = c.Profile().SnapshotSharedLister().NodeInfos().List()
+			if len(infos) < nodes {
+				return ""
+			}
+			return "all"
+		})
+		var places []gang.Place
+		for i, m := range x.Pending {
+			places = append(places, gang.Place{Pod: m.Pod, Node: fmt.Sprint("n", i)})
+		}
+		c.Plugin.Cache.Handle(gang.Planned{Group: x.Key, Places: places, Reserved: true, Until: time.Now().Add(time.Hour)})
+		planner := place.NewPlanner(c.Profile(), c.Plugin.Cache)
+		b.Run(fmt.Sprintf("does=begins/exclusive=%v", exclusive), func(b *testing.B) {
+			for b.Loop() {
+				planner.NewAttempt(y, infos, nil)
+			}
+		})
+		b.Run(fmt.Sprintf("does=sorts/exclusive=%v", exclusive), func(b *testing.B) {
+			for b.Loop() {
+				planner.NewAttempt(y, infos, nil).PlacesFit(b.Context(), make([][]*v1.Pod, nodes))
+			}
+		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
@@ -23,7 +22,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if c := cycleOf(state); c != nil && c.node != name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not the place planned for this member")
 	}
-	if offOf(state).Closes(node.Node()) {
+	if _, closed := offOf(state).Closes(node.Node()); closed {
 		p.keptOff.Add(convert.PodKey(pod), pod)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain with places held for a gang, from which the pod must be apart")
 	}
@@ -51,26 +50,4 @@ func offOf(state fwk.CycleState) fit.Off {
 		}
 	}
 	return nil
-}
-
-// keptFrom says where a pod without a gang may not be because of places that reservations keep on other nodes, by terms of either: who has left
-// for a gang would come back beside it, and have to leave again.
-func (p *Plugin) keptFrom(pod *v1.Pod) (off fit.Off) {
-	kept := p.Cache.KeptAfar(pod, convert.KeepsOffAfar(pod))
-	if len(kept) == 0 {
-		return nil
-	}
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		return nil // its own Filters say so
-	}
-	namespaces := p.handle.SharedInformerFactory().Core().V1().Namespaces().Lister()
-	for _, by := range kept {
-		n, err := p.profile.SnapshotSharedLister().NodeInfos().Get(by.Node)
-		other, wrong := framework.NewPodInfo(by.Pod)
-		if err == nil && wrong == nil {
-			off.Add(info, other, n.Node(), namespaces)
-		}
-	}
-	return off
 }

@@ -87,7 +87,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		if !p.Cache.AnyPlaces() {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
-		if off := p.keptFrom(pod); off != nil {
+		if off := p.planner.Off(pod); off != nil { // who has left for a gang would come back beside it, and have to leave again
 			state.Write(offKey, off)
 		}
 		return nil, nil // Filter keeps it off planned places

@@ -402,6 +402,15 @@ func (c *candidates) spareRest(u departing, most int, may func(stay []evict.Pick
 // mostFitted bounds how many members are held against their places to find out who may stay beside them.
 const mostFitted = 4096
 
+// questions is how many more may be asked about so many members each, when so many were held against their places before. The first one may
+// be asked however many there are: mostly all may stay who are not where members go, and nothing else is to be found out of them.
+func questions(members, before int) int {
+	if before == 0 {
+		return max(mostFitted/max(members, 1), 1)
+	}
+	return (mostFitted - before) / max(members, 1)
+}
+
 // usedTogether is used where it may be another node on which somebody makes room: all members are held against their places, as long as
 // that may be. Those come first who are not where members go.
 func (c *candidates) usedTogether(ctx context.Context, a *place.Attempt, found place.Outcome, out []evict.Pick) *way {
@@ -426,7 +435,7 @@ func (c *candidates) usedTogether(ctx context.Context, a *place.Attempt, found p
 		c.fitted += len(found.Places)
 		return a.Fits(ctx, found.Places, c.gone(leave(stay)))
 	}
-	most := func() int { return (mostFitted - c.fitted) / max(len(found.Places), 1) }
+	most := func() int { return questions(len(found.Places), c.fitted) }
 	fits := func(stay []departing) bool { return may(picks(stay)) }
 	some, all := putBack(beside, most(), fits)
 	enough := all || len(some) == len(beside)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -252,4 +253,49 @@ func TestWhoIsKeptOffSpeaksForNobodyElse(t *testing.T) {
 	c.WaitSaid(1, "other-0 ")
 	c.Remove("y")
 	c.Wait("other-0=n3", func() string { return c.Where("other-0") })
+}
+
+// TestWhoIsKeptOffTakesNobodyAlong: a reservation keeps the launcher of a gang off its block. The workers, who are not kept off, take what is
+// free there, and nobody leaves for them elsewhere.
+func TestWhoIsKeptOffTakesNobodyAlong(t *testing.T) {
+	plain := func(p *v1.Pod) *v1.Pod { return p }
+	by := func(of string) func(*v1.Pod) *v1.Pod { return func(p *v1.Pod) *v1.Pod { return near(of, "spine", p) } }
+	for name, are := range map[string]struct{ launcher, worker func(*v1.Pod) *v1.Pod }{
+		"each by itself":            {plain, plain},
+		"workers near the launcher": {plain, by("launcher")},
+		"a launcher near workers":   {by("worker"), plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testcluster.New(t, "s/b1/n0=16 s/b1/n1=8 s/b1/n2=8 s/b0/n3=8 s/b0/n4=8 s/b0/n5=8")
+			c.Stay()
+			for node, cpus := range map[string]string{"n0": "16", "n4": "8", "n5": "8"} {
+				c.Pod(a("low-"+node, 10, cpus, node))
+			}
+			c.Run()
+			c.Gang("reserves", 1, repels("launcher", "block", a("", 1000, "16", "")))
+			c.Wait("low-n0", c.Evicted)
+			worker := func() *v1.Pod { return are.worker(app(a("", 500, "8", ""), "worker")) }
+			c.Gang("want", 3, are.launcher(app(a("", 500, "8", ""), "launcher")), worker(), worker())
+			on := make([]string, 3)
+			all := func() bool {
+				for i := range on {
+					on[i] = c.Get(fmt.Sprint("want-", i)).Spec.NodeName
+				}
+				return !slices.Contains(on, "")
+			}
+			require.True(t, c.Within(testcluster.WaitFor, func() bool { return c.Evicted() != "low-n0" || all() }))
+			require.Equal(t, "low-n0", c.Evicted())
+			slices.Sort(on[1:])
+			require.Equal(t, []string{"n3", "n1", "n2"}, on)
+		})
+	}
+}
+
+// TestTheFirstQuestionMayAlwaysBeAsked: whether all may stay who are not where members go is found out however many members there are.
+func TestTheFirstQuestionMayAlwaysBeAsked(t *testing.T) {
+	for _, c := range []struct{ members, before, questions int }{
+		{0, 0, 4096}, {100, 0, 40}, {100, 4000, 0}, {3000, 0, 1}, {3000, 3000, 0}, {4096, 0, 1}, {5000, 0, 1}, {5000, 5000, 0},
+	} {
+		require.Equal(t, c.questions, max(0, preempt.Questions(c.members, c.before)), "%d members, %d before", c.members, c.before)
+	}
 }

@@ -395,37 +395,50 @@ func (v *Victims) isGoing(pod *v1.Pod, now time.Time) bool {
 func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, stay map[types.UID]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	changed := map[int]fwk.NodeInfo{}
 	for uid, p := range v.going {
 		i, ok := a.Net.Tree.NodeIndex(p.pod.Spec.NodeName)
 		if ok && a.Nodes[i] == nil || stay[uid] {
 			continue // a node to avoid
 		}
-		if !ok || !v.isGoing(p.pod, now) || !departs(ctx, a, i, marked(p.pod, now)) {
+		if !ok || !v.isGoing(p.pod, now) {
 			delete(v.going, uid)
+			continue
 		}
+		on := a.Nodes[i]
+		if n := changed[i]; n != nil {
+			on = n
+		}
+		n, there := departsFrom(ctx, on, marked(p.pod, now))
+		if !there {
+			delete(v.going, uid)
+			continue
+		}
+		changed[i] = n
 	}
+	a.Replace(changed)
 }
 
-// departs marks a pod of a node as leaving. It says false if the pod is gone, or leaves
-// already as far as the scheduler knows.
-func departs(ctx context.Context, a *place.Attempt, node int, going *v1.Pod) bool {
-	for _, info := range a.Nodes[node].GetPods() {
+// departsFrom is a node on which a pod is marked as leaving. It says false if the pod is gone, or leaves already as far as the
+// scheduler knows.
+func departsFrom(ctx context.Context, node fwk.NodeInfo, going *v1.Pod) (marked fwk.NodeInfo, there bool) {
+	for _, info := range node.GetPods() {
 		pod := info.GetPod()
 		if pod.UID != going.UID {
 			continue
 		}
 		if pod.DeletionTimestamp != nil {
-			return false
+			return node, false
 		}
 		gone, err := framework.NewPodInfo(going)
-		n := a.Nodes[node].Snapshot()
-		if err == nil && n.RemovePod(klog.FromContext(ctx), pod) == nil {
-			n.AddPodInfo(gone)
-			a.Replace(node, n)
+		n := node.Snapshot()
+		if err != nil || n.RemovePod(klog.FromContext(ctx), pod) != nil {
+			return node, true
 		}
-		return true
+		n.AddPodInfo(gone)
+		return n, true
 	}
-	return false
+	return node, false
 }
 
 // marked is a pod as it will be once its leaving is seen.

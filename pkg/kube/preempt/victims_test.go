@@ -146,6 +146,28 @@ func TestVictimsDepart(t *testing.T) {
 	}
 }
 
+// TestWhoLeavesForOneChoiceLeavesForTheNext: attempts for several choices of a gang are brought up to date one after the other, also where
+// nodes are left out. What one of them knows by that is not what the scheduler has seen: whoever was asked to leave is remembered.
+func TestWhoLeavesForOneChoiceLeavesForTheNext(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, out := range map[string]map[int]fwk.NodeInfo{"no node is left out": nil, "one is": {2: nil}} {
+		t.Run(name, func(t *testing.T) {
+			v := &Victims{}
+			v.set(gangG, pods("n0/x n0/y"))
+			a := attempting(gangH, "n0/x n0/y n0/z")
+			a.Replace(out)
+			for range 2 {
+				choice := a.For(a.Group.Pending)
+				v.Depart(t.Context(), choice, now, nil)
+				require.ElementsMatch(t, []string{"x", "y"}, strings.Fields(leave(choice)))
+			}
+			later := attempting(gangH, "n0/x n0/y n0/z") // the API server takes its time
+			v.Depart(t.Context(), later, now, nil)
+			require.ElementsMatch(t, []string{"x", "y"}, strings.Fields(leave(later)))
+		})
+	}
+}
+
 // TestVictimsLeaving: for whom a group waits on its reserved nodes.
 func TestVictimsLeaving(t *testing.T) {
 	now := time.Unix(1000, 0)
