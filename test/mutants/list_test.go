@@ -77,6 +77,7 @@ const (
 	quClasses  = "pkg/quota/classes.go"
 	quReclaim  = "pkg/quota/reclaim.go"
 	quTree     = "pkg/quota/tree.go"
+	roomAdmit  = "pkg/kube/elasticquota/admit.go"
 )
 
 var all = []mutant{
@@ -778,5 +779,7 @@ func isDigit`, "TestCompareNames"},
 			return false`, `		if false {
 			return false`, "TestChoices"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
+	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
+	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 }
