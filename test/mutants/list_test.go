@@ -62,6 +62,7 @@ const (
 	byPlans    = "pkg/kube/preempt/byplans.go"
 	nominated  = "pkg/kube/place/nominated.go"
 	classOf    = "pkg/kube/place/class.go"
+	surplus    = "pkg/kube/place/surplus.go"
 	devAsk     = "pkg/device/ask.go"
 	devNode    = "pkg/device/node.go"
 	devState   = "pkg/device/state.go"
@@ -781,5 +782,6 @@ func isDigit`, "TestCompareNames"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
 	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
 	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
+	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 }
