@@ -200,13 +200,18 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		key, owner := c.Key(), ""
+		if a.owners != nil {
+			owner = a.owners.Of(d.Pod)
+			key += " of " + owner
+		}
 		// Templates may differ in what no Filter reads now: labels, for one.
-		k, ok := alike[c.Key()]
+		k, ok := alike[key]
 		if !ok || c.Key() == "" {
 			k = len(a.kinds)
-			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c})
+			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c, owner: owner})
 		}
-		kinds[t], alike[c.Key()] = k, k
+		kinds[t], alike[key] = k, k
 	}
 	for i, m := range a.Group.Pending {
 		a.kindOf[m.Pod] = kinds[of[i]]
