@@ -787,6 +787,6 @@ func isDigit`, "TestCompareNames"},
 	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
 	{"members have leave who may leave for others of their gang", quReclaim, `return refusal == nil && r.eachByRight(victims)`, `return refusal == nil`, "TestPictures"},
 	{"members take the places of those who leave for others of their gang", ownersFile, `if len(any) > len(own) {`, `if false {`, "TestTakeOwned"},
-	{"members of other quotas are alike", placeAsk, `key += " of " + owner`, `_ = owner`, "TestTakeOwned"},
+	{"members of other quotas are alike", placeAsk, `key += " of " + owner`, `_ = owner`, "TestOwnedAlike"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 }

@@ -101,8 +101,8 @@ func (c *Claim) May(p *v1.Pod, lower bool) bool {
 	return right == quota.Own && lower || right == quota.ByMin || right == quota.ByShares
 }
 
-// Of is the quota of a member.
-func (c *Claim) Of(member *v1.Pod) string {
+// QuotaOf is the quota of a member.
+func (c *Claim) QuotaOf(member *v1.Pod) string {
 	c.room.lock()
 	defer c.room.mu.Unlock()
 	of, _ := c.room.quotaOf(member)

@@ -1,6 +1,7 @@
 package place_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,4 +53,19 @@ func TestTakeOwned(t *testing.T) {
 	require.True(t, owned.AreOwned(places("a-0"), gone))
 	require.False(t, owned.AreOwned(places("a-4"), gone))
 	require.True(t, a.AreOwned(places("a-4"), gone))
+}
+
+// TestOwnedAlike: like members of whom not all may use what somebody leaves are told apart.
+func TestOwnedAlike(t *testing.T) {
+	w := newWorld(t, "node s/b/n1 8\ngang a min=3\npods a 2 cpu=2 priority=5\npods a 2-3 cpu=2 priority=6\npod v cpu=4 on=n1")
+	a := w.attempt("a")
+	_, _, err := a.Plan(t.Context())
+	require.NoError(t, err)
+	require.True(t, a.Alike())
+	owned, err := a.Owned(t.Context(), &place.Owners{Of: func(member *v1.Pod) string { return member.Annotations["owner"] }})
+	require.NoError(t, err)
+	require.True(t, owned.Alike(), "all are of one quota")
+	owned, err = a.Owned(t.Context(), &place.Owners{Of: func(member *v1.Pod) string { return fmt.Sprint(*member.Spec.Priority) }})
+	require.NoError(t, err)
+	require.False(t, owned.Alike())
 }

@@ -29,9 +29,9 @@ type Quotas interface {
 type Claim interface {
 	// May says whether a pod may be evicted, and its gang; lower is whether its priority is.
 	May(pod *v1.Pod, lower bool) bool
-	// Of is the quota of a member of the group, and Uses says whether members of a quota may use what a pod leaves: it may leave for others of the
+	// QuotaOf is the quota of a member of the group, and Uses says whether members of a quota may use what a pod leaves: it may leave for others of the
 	// group alone.
-	Of(member *v1.Pod) string
+	QuotaOf(member *v1.Pod) string
 	Uses(quota string, gone *v1.Pod) bool
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
 	Short() bool
@@ -57,7 +57,7 @@ func (c *candidates) own(ctx context.Context) (err error) {
 	}
 	var quotas []string
 	for _, m := range c.Group.Pending {
-		if of := c.claim.Of(c.Group.Pods[m.Pod]); !slices.Contains(quotas, of) {
+		if of := c.claim.QuotaOf(c.Group.Pods[m.Pod]); !slices.Contains(quotas, of) {
 			quotas = append(quotas, of)
 		}
 	}
@@ -74,7 +74,7 @@ func (c *candidates) own(ctx context.Context) (err error) {
 	}
 	if len(kept) > 0 {
 		uses := func(of string, gone *v1.Pod) bool { return !slices.Contains(kept[gone.UID], of) }
-		c.Attempt, err = c.Owned(ctx, &place.Owners{Of: c.claim.Of, Uses: uses})
+		c.Attempt, err = c.Owned(ctx, &place.Owners{Of: c.claim.QuotaOf, Uses: uses})
 	}
 	return err
 }
