@@ -44,6 +44,20 @@ func (b *Book) Any(c Choosing) []int {
 	return s.found[0]
 }
 
+// Later is a choice that is admitted but for its turn; nil if there is none.
+func (b *Book) Later(c Choosing) []int {
+	s := b.chooser(c)
+	s.exact, s.enough = true, 1
+	s.fits = func(l *load) bool {
+		refusal := l.refused()
+		return refusal == nil || refusal.Cause == NotNext
+	}
+	if s.search(s.needed); len(s.found) == 0 {
+		return nil
+	}
+	return s.found[0]
+}
+
 func (b *Book) chooser(c Choosing) *chooser {
 	return &chooser{Choosing: c, begin: &load{view: b.View(), ask: &c.Ask}, fits: func(l *load) bool { return l.refused() == nil }}
 }

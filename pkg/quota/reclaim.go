@@ -65,6 +65,22 @@ func (r *Reclaim) Right(gang string) (least Right) {
 	return least
 }
 
+// RightFor is the right of those who ask of one quota to what a gang has of another one, or of the same: another member's right is not theirs.
+func (r *Reclaim) RightFor(quota, gang, of string) Right {
+	leaf, is := r.book.tree.byName[quota]
+	g := r.book.gangs[gang]
+	if !is || g == nil || gang == r.ask.Gang || r.load.broken != nil {
+		return None
+	}
+	g.facts()
+	for _, p := range g.parts {
+		if r.book.tree.nodes[p.node].Name == of && r.mayGive(p) {
+			return r.between(leaf, p).right
+		}
+	}
+	return None
+}
+
 // Any says whether any gang may be evicted.
 func (r *Reclaim) Any() bool {
 	for name := range r.book.gangs {
@@ -96,12 +112,18 @@ func (r *Reclaim) titles(name string) (all []title) {
 			continue
 		}
 		var best title
-		if n := &r.book.tree.nodes[p.node]; !g.fixed && !n.Spared && n.broken == "" {
+		if r.mayGive(p) {
 			best = r.best(p)
 		}
 		all = append(all, best)
 	}
 	return all
+}
+
+// mayGive says whether a gang ever leaves for what it has of a quota.
+func (r *Reclaim) mayGive(p *part) bool {
+	n := &r.book.tree.nodes[p.node]
+	return !p.gang.fixed && !n.Spared && n.broken == ""
 }
 
 // best is the best right to what a gang has of one quota, for any of those that the ask is for.
@@ -227,7 +249,58 @@ func (r *Reclaim) Enough(victims map[string][]string) bool {
 		v.Leave(pods...)
 	}
 	_, refusal := v.Admit(Ask{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
-	return refusal == nil
+	return refusal == nil && r.eachByRight(victims)
+}
+
+// eachByRight says whether those who ask of each quota would be admitted if only those had left who may leave for it: who leaves for others who
+// ask frees nothing for them. So nobody without a right has others leave by theirs, who have enough without that.
+func (r *Reclaim) eachByRight(victims map[string][]string) bool {
+	leaves := slices.DeleteFunc(slices.Clone(r.load.at), func(at *request) bool { return at.node != at.leaf })
+	if len(leaves) < 2 {
+		return true
+	}
+	stay := map[string]map[string]bool{} // by quota that is asked, who does not leave for it
+	for _, at := range leaves {
+		quota, is := r.book.tree.nodes[at.node].Name, map[string]bool{}
+		for gang, pods := range victims {
+			for _, pod := range pods {
+				if p := r.book.pods[pod]; p != nil && r.RightFor(quota, gang, p.Quota) == None {
+					is[pod] = true
+				}
+			}
+		}
+		stay[quota] = is
+	}
+	for _, is := range stay {
+		if len(is) == 0 {
+			continue
+		}
+		v := r.book.View()
+		for _, pods := range victims {
+			v.Leave(slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return is[pod] })...)
+		}
+		some := &load{view: v, ask: &r.ask}
+		for _, w := range r.ask.Need {
+			if !containsAll(stay[w.Quota], is) { // somebody leaves for these who does not for those
+				w.Asks = nil
+			}
+			some.add(w, w.Count)
+		}
+		if refusal := some.refused(); refusal != nil && refusal.Cause != NotNext {
+			return false
+		}
+	}
+	return true
+}
+
+// containsAll says whether one set has all that another one has.
+func containsAll(set, of map[string]bool) bool {
+	for name := range of {
+		if !set[name] {
+			return false
+		}
+	}
+	return true
 }
 
 // inTurn says whether there is one order in which gangs leave so that, before each of them does, each quota of which it

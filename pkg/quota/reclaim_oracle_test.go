@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"maps"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -101,6 +102,52 @@ func (p *plain) rightIn(asker, leaf, victim, of string, begin *plain) string {
 	return ""
 }
 
+// leaves are the quotas of which a gang asks.
+func (p *plain) leaves(gang string) map[string]bool {
+	all := map[string]bool{}
+	for leaf := range p.paths(gang) {
+		if len(p.children(leaf)) == 0 {
+			all[leaf] = true
+		}
+	}
+	return all
+}
+
+// leavesFor says whether a pod may leave for members of one quota.
+func (p *plain) leavesFor(asker, leaf, pod string) bool {
+	is := p.pods[pod]
+	return !p.gang(is.Gang).Fixed && p.rightIn(asker, leaf, is.Gang, is.Quota, p) != ""
+}
+
+// eachByRight says whether all who ask are admitted, those of any quotas among them, if only those of some pods have left who may leave for one of these.
+func (p *plain) eachByRight(asker string, gone []string) bool {
+	leaves := slices.Sorted(maps.Keys(p.leaves(asker)))
+	for set := 1; set < 1<<len(leaves); set++ {
+		var some, leave []string
+		for i, leaf := range leaves {
+			if set&(1<<i) != 0 {
+				some = append(some, leaf)
+			}
+		}
+		for _, pod := range gone {
+			if slices.ContainsFunc(some, func(leaf string) bool { return p.leavesFor(asker, leaf, pod) }) {
+				leave = append(leave, pod)
+			}
+		}
+		after := p.without(leave...)
+		for name, pod := range p.pods {
+			if pod.Gang == asker && pod.State == quota.Waits && !slices.Contains(some, pod.Quota) {
+				pod.Asks = nil
+				after.pods[name] = pod
+			}
+		}
+		if is := after.admit(asker); is != "" && is != quota.NotNext {
+			return false
+		}
+	}
+	return true
+}
+
 // apart returns the quotas next below the lowest one above both.
 func (p *plain) apart(a, b string) (mine, others string) {
 	x, y := p.path(a), p.path(b)
@@ -147,6 +194,14 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 		if y.Count(want, want != ""); got != want {
 			t.Fatalf("%s may evict %s %q, and not %q", ask.Gang, g, got, want)
 		}
+		for leaf := range p.leaves(ask.Gang) {
+			for _, pod := range p.running(g) {
+				want := p.leavesFor(ask.Gang, leaf, pod)
+				if got := r.RightFor(leaf, g, p.pods[pod].Quota) != quota.None; got != want {
+					t.Fatalf("%s of %s may have %s leave: %v, and not %v", ask.Gang, leaf, pod, got, want)
+				}
+			}
+		}
 	}
 	compareFewest(t, p, r, ask, victims, y)
 	shorts, helps := r.Shorts()
@@ -158,7 +213,7 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 			}
 		}
 		after := p.without(pods...)
-		want := p.admit(ask.Gang) != quota.NotNext && p.mayLeave(ask.Gang, gangs, p) && after.admit(ask.Gang) == ""
+		want := p.admit(ask.Gang) != quota.NotNext && p.mayLeave(ask.Gang, gangs, p) && after.admit(ask.Gang) == "" && p.eachByRight(ask.Gang, pods)
 		if got := r.Enough(leave); got != want {
 			t.Fatalf("%s evicts %v: %v, and not %v", ask.Gang, gangs, got, want)
 		}
@@ -224,7 +279,7 @@ func compareFewest(t *rapid.T, p *plain, r *quota.Reclaim, ask quota.Ask, victim
 				gangs, leave, others = append(gangs, g), append(leave, p.running(g)...), others && is != "" && is != "own"
 			}
 		}
-		if others && len(gangs) > 0 && len(leave) < least && p.mayLeave(ask.Gang, gangs, p) && p.without(leave...).admit(ask.Gang) == "" && p.without(leave...).roomFor(ask.Gang, on) {
+		if others && len(gangs) > 0 && len(leave) < least && p.mayLeave(ask.Gang, gangs, p) && p.without(leave...).admit(ask.Gang) == "" && p.eachByRight(ask.Gang, leave) && p.without(leave...).roomFor(ask.Gang, on) {
 			least, size = len(leave), len(gangs)
 		}
 	}

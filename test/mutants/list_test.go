@@ -67,6 +67,8 @@ const (
 	classOf    = "pkg/kube/place/class.go"
 	attempt    = "pkg/kube/place/place.go"
 	attempts   = "pkg/kube/place/attempt.go"
+	surplus    = "pkg/kube/place/surplus.go"
+	ownersFile = "pkg/kube/place/owners.go"
 	devAsk     = "pkg/device/ask.go"
 	devNode    = "pkg/device/node.go"
 	devState   = "pkg/device/state.go"
@@ -82,6 +84,7 @@ const (
 	quClasses  = "pkg/quota/classes.go"
 	quReclaim  = "pkg/quota/reclaim.go"
 	quTree     = "pkg/quota/tree.go"
+	roomAdmit  = "pkg/kube/elasticquota/admit.go"
 )
 
 var all = []mutant{
@@ -777,7 +780,7 @@ func isDigit`, "TestCompareNames"},
 	{"within min is no right", quReclaim, `	case r.within(mine):
 `, `	case false:
 `, "TestBook TestPictures"},
-	{"fixed gangs are evicted", quReclaim, `!g.fixed && !n.Spared`, `!n.Spared`, "TestBook"},
+	{"fixed gangs are evicted", quReclaim, `!p.gang.fixed && !n.Spared`, `!n.Spared`, "TestBook"},
 	{"more is taken than is too much", quReclaim, `return r.shares(p.mine, p.others, v)`, `return true`, "TestBook TestPictures"},
 	{"policies do not matter", quReclaim, `r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`, `false`, "TestPictures"},
 	{"the youngest of a name counts", quTree, `if s.Created < g.specs[j].Created {`, `if s.Created > g.specs[j].Created {`, "TestPictures"},
@@ -790,6 +793,12 @@ func isDigit`, "TestCompareNames"},
 			return false`, `		if false {
 			return false`, "TestChoices"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
+	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
+	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
+	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
+	{"members have leave who may leave for others of their gang", quReclaim, `return refusal == nil && r.eachByRight(victims)`, `return refusal == nil`, "TestPictures"},
+	{"members take the places of those who leave for others of their gang", ownersFile, `if len(any) > len(own) {`, `if false {`, "TestTakeOwned"},
+	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 
 	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.afterLeaving(look.state)`, `s.pages.without(look.state)`, "ledger.TestTrialOfBoundVolumes"},

@@ -47,8 +47,9 @@ func (r *Room) Admit(group *cache.Group) (choices [][]gang.Member, why *Said) {
 	}
 	a, said := r.least(group, needed, a, refusal)
 	r.revoke.asks(a, group.Pods[group.Pending[0].Pod])
-	r.isLater(a.Gang, said)
-	r.pass(group, said.Cause != quota.NotNext)
+	is := r.turn(group, needed, said)
+	r.isLater(a.Gang, is)
+	r.pass(group, is.Cause != quota.NotNext)
 	why = &Said{Sentence: Sentence(said), Text: Words(said, "gang's"), Never: said.Ever}
 	if r.save(group, a, said) {
 		why.Text += "; refused for so long that what is free of its quotas is kept for it"
@@ -269,6 +270,7 @@ func (r *Room) Would(group *cache.Group) bool {
 	if refusal != nil && r.any(group, needed) {
 		return true
 	}
+	refusal = r.turn(group, needed, refusal)
 	r.comesLater(a.Gang, refusal)
 	return refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext // then it waits for something else, and is to say so
 }

@@ -169,6 +169,22 @@ func (r *Room) Fewest(group *cache.Group, most int) [][]gang.Member {
 	return [][]gang.Member{needed}
 }
 
+// turn is what keeps a group of which no choice is admitted: that some of its members wait for their turn alone, or else what was said. r.mu is
+// held.
+func (r *Room) turn(group *cache.Group, needed []gang.Member, refusal *quota.Refusal) *quota.Refusal {
+	if refusal == nil || refusal.Cause == quota.NotNext {
+		return refusal
+	}
+	if c := r.choosing(group, needed); c != nil {
+		if chosen := r.asked().Later(c.Choosing); chosen != nil {
+			if _, is := r.asked().Admit(r.ask(group, c.of(chosen), nil)); is != nil && is.Cause == quota.NotNext {
+				return is
+			}
+		}
+	}
+	return refusal
+}
+
 // least is what is asked for by those who need least of a group of what is short for those of the lowest ranks, and why they are refused: nobody is
 // told that more is needed. r.mu is held.
 func (r *Room) least(group *cache.Group, needed []gang.Member, a quota.Ask, refusal *quota.Refusal) (quota.Ask, *quota.Refusal) {

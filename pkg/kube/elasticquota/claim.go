@@ -101,6 +101,28 @@ func (c *Claim) May(p *v1.Pod, lower bool) bool {
 	return right == quota.Own && lower || right == quota.ByMin || right == quota.ByShares
 }
 
+// QuotaOf is the quota of a member.
+func (c *Claim) QuotaOf(member *v1.Pod) string {
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	of, _ := c.room.quotaOf(member)
+	return of
+}
+
+// Uses says whether members of a quota may use what a pod leaves: who leaves by right of others in their group leaves for these.
+func (c *Claim) Uses(quotaName string, p *v1.Pod) bool {
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	if _, gone := c.gone[key(p)]; gone {
+		return true
+	}
+	of, _ := c.room.quotaOf(p)
+	if of == "" || quotaName == "" {
+		return of == quotaName
+	}
+	return c.reclaim.RightFor(quotaName, gangOf(p), of) != quota.None
+}
+
 // Frees says whether what a pod has is of a quota that is short of something, so that its leaving helps wherever it is.
 func (c *Claim) Frees(p *v1.Pod) bool {
 	c.room.lock()

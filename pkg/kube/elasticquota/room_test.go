@@ -729,6 +729,44 @@ func TestLaterThanItWasRefused(t *testing.T) {
 	}
 }
 
+// Members who differ wait for another quota's as soon as some of them would start but for it, whatever the others are refused for: at once, or when
+// there is more for them.
+func TestSomeOfThemComeLater(t *testing.T) {
+	for _, atOnce := range []bool{false, true} {
+		w := newWorld(t, nil)
+		tried := 0
+		w.Next = func() { tried++ }
+		w.node("n1", "12", v1.ConditionTrue)
+		w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 8, memory: 4}}")
+		w.declare(`b max=12 namespaces=["other"]`)
+		w.pod("default/runs", "q", "n1", "6")
+		runs := w.pod("default/more", "q", "n1", "2")
+		first := w.pod("other/first", "", "", "3")
+		w.pod("other/large", "", "", "11")
+		w.Passed(first, false)
+		g := w.unlike(1, "4", "1", "2")
+		if atOnce { // the second asks for least of what the first has too little of, and for too much of something else
+			large := g.Pods["default/g-1"].DeepCopy()
+			large.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("8")
+			w.setPod(large)
+			g.Pods[key(large)] = large
+			w.dropPod(runs)
+		}
+		_, said := w.Admit(g)
+		require.Contains(t, said.Text, "Insufficient quotas, quotaName: q, max: ")
+		if !atOnce {
+			w.dropPod(runs)
+			require.False(t, w.Would(g))
+		}
+		require.True(t, w.Later(g))
+		require.False(t, w.Would(g), "nothing else is to be said of it")
+		w.Passed(first, true)
+		require.Equal(t, 1, tried)
+		require.True(t, w.Later(g))
+		require.True(t, w.Would(g))
+	}
+}
+
 // A group of several quotas has its turn with the last of them. Who is of another one need not wait for it, whether the group was let in or was
 // waiting when the first quota came.
 func TestTheTurnOfAGroup(t *testing.T) {

@@ -197,7 +197,7 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 		return err
 	}
 	a.pages = pages
-	type likeness struct{ counter, off string }
+	type likeness struct{ counter, off, owner string }
 	kinds, alike := make([]int, len(demand)), map[likeness]int{}
 	for t, d := range demand {
 		c, err := fit.NewCounter(ctx, a.profile, d.Pod, a.pages...)
@@ -205,12 +205,15 @@ func (a *Attempt) sortKinds(ctx context.Context) error {
 			return err
 		}
 		c.KeepOff(a.comers.Off(d.Pod))
+		like := likeness{c.Key(), c.Off().Key(), ""}
+		if a.owners != nil {
+			like.owner = a.owners.Of(d.Pod)
+		}
 		// Templates may differ in what no Filter reads now: labels, for one.
-		like := likeness{c.Key(), c.Off().Key()}
 		k, ok := alike[like]
 		if !ok || c.Key() == "" {
 			k = len(a.kinds)
-			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c})
+			a.kinds = append(a.kinds, kind{pod: d.Pod, counter: c, owner: like.owner})
 		}
 		kinds[t], alike[like] = k, k
 	}

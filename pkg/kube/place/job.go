@@ -170,6 +170,14 @@ func (a *answers) on(node, nodes int) map[string]offer.Slots {
 // Take asks the Filters, each question once. Questions about one node must come one
 // after the other.
 func (a *Attempt) Take(ctx context.Context, q Question) offer.Slots {
+	if a.owners != nil && len(q.Gone) > 0 {
+		return a.takeOwned(ctx, q)
+	}
+	return a.take(ctx, q)
+}
+
+// take is Take where all members may use what pods leave.
+func (a *Attempt) take(ctx context.Context, q Question) offer.Slots {
 	loaded := slices.ContainsFunc(q.Load, func(s offer.Slots) bool { return s > 0 })
 	if !loaded && len(q.Gone) == 0 {
 		return a.kinds[q.Kind].slots[q.Node]

@@ -124,6 +124,7 @@ type Attempt struct {
 	kept      map[int]string   // by node index, which of them keep members off it
 	others    map[int]fit.Pods // and who is only for members that the gang can do without
 	answers   *answers
+	owners    *Owners       // nil if all members may use what any pods leave
 	sum       []offer.Slots // of what is free, by domain; nil if nobody has added it up
 	crowd     func() []int  // how many members those have each who wait beside the group; nil if they do not count
 	work      *plan.Work    // what it shares with other plans; nil if it is the only one
@@ -134,6 +135,7 @@ type kind struct {
 	pod     *v1.Pod // the first of them
 	counter *fit.Counter
 	slots   []offer.Slots // by node index
+	owner   string
 }
 
 // Outcome is what an attempt has found.

@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
 // Members beyond minMember take free places only: a place whose victims leave for somebody
@@ -104,4 +107,46 @@ func (a *Attempt) other(m gang.Member, kind int) int {
 		return 1
 	}
 	return 0
+}
+
+// InMultiples is the attempt where a group needs as many members as make up its podCountMultiples, if as many wait: fewer never start though
+// they were enough for minMember.
+func (a *Attempt) InMultiples() *Attempt {
+	if a.Group.Choice.Any() {
+		return a
+	}
+	all, sets := convert.Gather(a.Group.Gather, a.Group.Own, a.Net.Tree, a.Group.Gangs)
+	some, group := *a, *a.Group
+	some.Group, group.Gangs = &group, slices.Clone(a.Group.Gangs)
+	waits, bound := a.perGang(group.Pending), a.perGang(group.Bound)
+	every := plan.Set{Gather: all}
+	for i := range group.Gangs {
+		every.Gangs = append(every.Gangs, i)
+	}
+	for _, set := range append(sets, every) {
+		start := 0 // of the set's members, with those who have
+		for _, i := range set.Gangs {
+			start += group.Gangs[i].Need + bound[i]
+		}
+		up, ok := offer.Up(offer.Slots(start), set.Multiple.Steps(a.Net.Tree.Depth() + 1)[0])
+		for _, i := range set.Gangs {
+			of := &group.Gangs[i]
+			if ok && of.Need > 0 {
+				more := min(int(up)-start, waits[i]-of.Need)
+				of.Need, start = of.Need+more, start+more
+			}
+		}
+	}
+	return &some
+}
+
+// perGang counts members by gang.
+func (a *Attempt) perGang(members []gang.Member) []int {
+	n := make([]int, len(a.Group.Gangs))
+	for _, m := range members {
+		if i := slices.IndexFunc(a.Group.Gangs, func(g gang.Gang) bool { return g.Ref == m.Gang }); i >= 0 {
+			n[i]++
+		}
+	}
+	return n
 }

@@ -124,3 +124,30 @@ func TestLoads(t *testing.T) {
 		require.Equal(t, c.holds, a.Holds(t.Context(), c.node, c.load, c.gone), "%v on %d", c.load, c.node)
 	}
 }
+
+// TestInMultiples: as many members are needed as make up the multiples, with those that run already, if as many wait; of a group of gangs those
+// of the first that has some to spare.
+func TestInMultiples(t *testing.T) {
+	for about, test := range map[string]struct {
+		lines string
+		want  []int
+	}{
+		"no multiples":        {"gang a min=3\npods a 5 cpu=1", []int{3}},
+		"a multiple already":  {"gang a min=4 multiple=BlockLayer:2\npods a 5 cpu=1", []int{4}},
+		"the next one":        {"gang a min=3 multiple=BlockLayer:2\npods a 5 cpu=1", []int{4}},
+		"of two layers":       {"gang a min=3 multiple=BlockLayer:2 multiple=SpineLayer:3\npods a 7 cpu=1", []int{6}},
+		"too few wait":        {"gang a min=3 multiple=BlockLayer:4\npods a 3 cpu=1", []int{3}},
+		"of two gangs":        {"gang a min=2 multiple=BlockLayer:4 groups=a,c\ngang c min=1 multiple=BlockLayer:4 groups=a,c\npods a 2 cpu=1\npods c 3 cpu=1", []int{2, 2}},
+		"with those who run":  {"gang a min=4 multiple=BlockLayer:3\npods a 1 cpu=1\npods a 1-3 cpu=1 on=n1\npods a 3-6 cpu=1", []int{4}},
+		"enough have started": {"gang a min=1 multiple=BlockLayer:2\npods a 1 cpu=1\npods a 1-2 cpu=1 on=n1", []int{0}},
+	} {
+		t.Run(about, func(t *testing.T) {
+			a := newWorld(t, "node s/b/n1 9\n"+test.lines).attempt("a")
+			var need []int
+			for _, g := range a.InMultiples().Group.Gangs {
+				need = append(need, g.Need)
+			}
+			require.Equal(t, test.want, need)
+		})
+	}
+}

@@ -237,6 +237,7 @@ const mostFewestNodes = 16_000
 // fewest are the attempts for no more members than are needed for whom the quotas may have others leave, as they come out on the nodes as
 // these are. Those are left out whom other attempts are for: of these, more may start.
 func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial) {
+	a = a.InMultiples()
 	for _, members := range p.quotas.Fewest(a.Group, max(2, mostFewestNodes/max(1, len(a.Nodes)))) {
 		if slices.ContainsFunc(but, func(o *place.Attempt) bool { return within(members, o.Group) }) {
 			continue

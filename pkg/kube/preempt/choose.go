@@ -57,6 +57,9 @@ func (p *Preemptor) chooseAmong(ctx context.Context, c *candidates) (*solution, 
 	} else if e, exact = c.chooseExactly(ctx); !exact {
 		e, exact = c.chooseByPlans(ctx)
 	}
+	if e != nil && a.Dependent() && !a.AreOwned(e.Places, e.gone) { // they are asked about together, whoever leaves for whom
+		e, exact = nil, false
+	}
 	exact = exact && (e != nil || !c.keptOff) // who leaves makes room on other nodes, too, and that was not tried
 	switch {
 	case e == nil && !exact:

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
 // Quotas say who may be evicted for whom where teams have quotas: there priorities alone do not.
@@ -28,6 +29,10 @@ type Quotas interface {
 type Claim interface {
 	// May says whether a pod may be evicted, and its gang; lower is whether its priority is.
 	May(pod *v1.Pod, lower bool) bool
+	// QuotaOf is the quota of a member of the group, and Uses says whether members of a quota may use what a pod leaves: it may leave for others of the
+	// group alone.
+	QuotaOf(member *v1.Pod) string
+	Uses(quota string, gone *v1.Pod) bool
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
 	Short() bool
 	Frees(*v1.Pod) bool
@@ -45,6 +50,35 @@ func (p *Preemptor) claim(group *cache.Group, within time.Duration) Claim {
 	return p.Quotas.Claim(group, within)
 }
 
+// own has the attempt tell members of several quotas apart where they may not all use what those leave who may leave for any of them.
+func (c *candidates) own(ctx context.Context) (err error) {
+	if c.claim == nil {
+		return nil
+	}
+	var quotas []string
+	for _, m := range c.Group.Pending {
+		if of := c.claim.QuotaOf(c.Group.Pods[m.Pod]); !slices.Contains(quotas, of) {
+			quotas = append(quotas, of)
+		}
+	}
+	if len(quotas) == 1 {
+		return nil
+	}
+	kept := map[types.UID][]string{} // from members of which quotas
+	for _, here := range c.here {
+		for _, pod := range here.pods {
+			if from := slices.DeleteFunc(slices.Clone(quotas), func(of string) bool { return c.claim.Uses(of, pod) }); len(from) > 0 {
+				kept[pod.UID] = from
+			}
+		}
+	}
+	if len(kept) > 0 {
+		uses := func(of string, gone *v1.Pod) bool { return !slices.Contains(kept[gone.UID], of) }
+		c.Attempt, err = c.Owned(ctx, &place.Owners{Of: c.claim.QuotaOf, Uses: uses})
+	}
+	return err
+}
+
 // MayLeave is what quotas say of who may be evicted for a group: of a pod, and whether its priority is lower. nil is that they
 // have no say.
 func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
@@ -58,6 +92,9 @@ func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) b
 // have enough. Of those who make room it is tried with all, with those alone whose leaving their quotas need, and from the other end:
 // somebody leaves for the quotas, and then it is asked who else makes room.
 func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution, Verdict) {
+	if c.own(ctx) != nil {
+		return nil, Untried
+	}
 	room, verdict := p.chooseAmong(ctx, c)
 	if c.claim == nil || room == nil && verdict != Nobody && verdict != NoHelp {
 		return room, verdict

@@ -39,6 +39,8 @@ func Lack(words string) Lacking {
 func (l Lacking) Claim(*cache.Group, time.Duration) Claim { return l }
 func (l Lacking) ClaimPod(*v1.Pod) Claim                  { return l }
 func (l Lacking) May(pod *v1.Pod, lower bool) bool        { return lower && pod.Labels["quota"] != "theirs" }
+func (l Lacking) QuotaOf(*v1.Pod) string                  { return "" }
+func (l Lacking) Uses(string, *v1.Pod) bool               { return true }
 func (l Lacking) Short() bool                             { return len(l.Pods) > 0 }
 func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]] > 0 }
 func (l Lacking) Leaving() []*v1.Pod                      { return l.Gone }
