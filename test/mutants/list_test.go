@@ -60,6 +60,9 @@ const (
 	rehearsal  = "pkg/kube/ledger/rehearsal.go"
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
+	pluChoices = "pkg/kube/plugin/quotas.go"
+	pluEvents  = "pkg/kube/plugin/events.go"
+	roomClaim  = "pkg/kube/elasticquota/claim.go"
 	nominated  = "pkg/kube/place/nominated.go"
 	classOf    = "pkg/kube/place/class.go"
 	devAsk     = "pkg/device/ask.go"
@@ -779,4 +782,12 @@ func isDigit`, "TestCompareNames"},
 			return false`, "TestChoices"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
+	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
+			choices = some`, `false {
+			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},
+	{"what one choice lacks is what all lack", pluChoices, `		s.plugins = append(s.plugins, plugins...)
+`, ``, "TestWhatAnyChoiceWaitsFor"},
+	{"who has several choices follows others", pluEvents, `case c.several != nil:`, `case false:`, "TestChoicesFollowNobody"},
+	{"who has several choices may always fit", pluChoices, `c.some = c.some || !all; !c.some`, `c.some = true; !c.some`, "TestNeverOfAllChoices"},
+	{"quotas that change have tried who never fits", pluChoices, `c.several.limits = limits`, `_ = limits`, "TestNeverOfAllChoices"},
 }

@@ -154,19 +154,28 @@ func (r *Room) fewest(c *choosing, needed []gang.Member, most int) (choices [][]
 }
 
 // Fewest are the choices of no more members than a group needs that its quotas may have room for when others have left, at first those of the
-// lowest ranks.
-func (r *Room) Fewest(group *cache.Group, most int) [][]gang.Member {
-	needed := group.Needed()
-	if !r.Active() || len(needed) == 0 {
-		return nil
+// lowest ranks. all says that there are no others as long as Limits are the same.
+func (r *Room) Fewest(group *cache.Group, most int) (choices [][]gang.Member, all bool) {
+	if !r.Active() || len(group.Pending) == 0 {
+		return nil, true
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	if c := r.choosing(group, needed); c != nil {
-		choices, _ := r.fewest(c, needed, min(most, mostChoices))
-		return choices
+	needed := group.Needed()
+	if len(needed) == 0 {
+		return nil, r.choosing(group, group.Pending[:1]) == nil
 	}
-	return [][]gang.Member{needed}
+	if c := r.choosing(group, needed); c != nil {
+		return r.fewest(c, needed, min(most, mostChoices))
+	}
+	return [][]gang.Member{needed}, true
+}
+
+// Limits is another number, and never 0, whenever other quotas may have been declared, or others of their amounts.
+func (r *Room) Limits() uint64 {
+	r.lock()
+	defer r.mu.Unlock()
+	return r.grown
 }
 
 // least is what is asked for by those who need least of a group of what is short for those of the lowest ranks, and why they are refused: nobody is

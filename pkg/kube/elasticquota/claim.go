@@ -32,16 +32,20 @@ func (r *Room) Claim(group *cache.Group, within time.Duration) *Claim {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	var needed []gang.Member
+	return r.claim(r.ask(group, claimed(group), nil), within)
+}
+
+// claimed are the members of a group for whom others may leave: of those who are needed, those of the lowest ranks.
+func claimed(group *cache.Group) (members []gang.Member) {
+	if needed := group.Needed(); len(needed) > 0 {
+		return needed
+	}
 	for _, m := range group.Pending {
 		if group.Places[m.Pod] == "" || group.Waiting {
-			needed = append(needed, m)
+			members = append(members, m)
 		}
 	}
-	if only := group.Needed(); len(only) > 0 {
-		needed = only
-	}
-	return r.claim(r.ask(group, needed, nil), within)
+	return members
 }
 
 // ClaimPod is Claim for a pod without a gang. For those that the cluster itself cannot do without priorities alone decide, as without
@@ -148,13 +152,22 @@ func (c *Claim) Leaving() (all []*v1.Pod) {
 	return all
 }
 
-// Helps says whether anybody who may be evicted for a group gives back what its quotas are short of.
+// Helps says whether anybody who may be evicted for a group gives back what its quotas are short of, for any choice of its members.
 func (r *Room) Helps(group *cache.Group) bool {
-	c := r.Claim(group, forEver)
-	if c == nil || !c.helps {
+	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return c.reclaim.Any()
+	needed := claimed(group)
+	choices := [][]gang.Member{needed}
+	if c := r.choosing(group, needed); c != nil && len(group.Needed()) > 0 {
+		if some, _ := r.fewest(c, needed, mostChoices); len(some) > 0 {
+			choices = some
+		}
+	}
+	return slices.ContainsFunc(choices, func(members []gang.Member) bool {
+		c := r.claim(r.ask(group, members, nil), forEver)
+		return c.helps && c.reclaim.Any()
+	})
 }

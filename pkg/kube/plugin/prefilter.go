@@ -39,7 +39,8 @@ type cycle struct {
 	attempt *place.Attempt   // to plan the gang, if that was refused or waits
 	refusal *place.Refusal   // of the attempt; nil if a plugin has failed
 	others  []*place.Attempt // for other choices of its members, for whom others may leave, too
-	some    bool             // it is one of several choices, and what keeps it does not keep all
+	some    bool             // what keeps the attempt does not keep all choices of its members
+	several *several         // of them; nil if there is one only
 	said    status.Said      // what is said of that as long as PostFilter knows no more
 	renews  bool             // it was tried again only to say newer words
 

@@ -175,7 +175,11 @@ func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 		s.handle.Activate(klog.Background(), pods)
 	}
 	var admitted []string
+	limits := s.quotas.Limits()
 	for _, leader := range s.refused.LeadersFor(elasticquota.Name) {
+		if s.refused.Limits(leader) == limits { // no choice that they allow could ever start
+			continue
+		}
 		pod := s.Cache.Pod(leader)
 		if pod == nil {
 			continue
@@ -201,7 +205,7 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*pla
 		return choices, nil
 	}
 	c = p.overQuota(a, why)
-	if some := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
+	if some, _ := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
 		c.attempt, c.others = some[0].Attempt, attempts(some[1:])
 		c.mayHelp = slices.ContainsFunc(some, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
 	}
@@ -235,22 +239,27 @@ func (p *Plugin) best(ctx context.Context, choices []*place.Attempt) (best Trial
 const mostFewestNodes = 16_000
 
 // fewest are the attempts for no more members than are needed for whom the quotas may have others leave, as they come out on the nodes as
-// these are. Those are left out whom other attempts are for: of these, more may start.
-func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial) {
-	for _, members := range p.quotas.Fewest(a.Group, max(2, mostFewestNodes/max(1, len(a.Nodes)))) {
+// these are. Those are left out whom other attempts are for: of these, more may start. all says that, with those other attempts, no choice is left that
+// may ever start.
+func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial, all bool) {
+	choices, all := p.quotas.Fewest(a.Group, max(2, mostFewestNodes/max(1, len(a.Nodes))))
+	for _, members := range choices {
 		if slices.ContainsFunc(but, func(o *place.Attempt) bool { return within(members, o.Group) }) {
 			continue
 		}
 		t := Trial{Attempt: a.For(members)}
 		if !p.quotas.Helps(t.Attempt.Group) {
+			all = false
 			continue
 		}
 		var err error
-		if t.Found, t.Refusal, err = t.Attempt.Plan(ctx); err == nil {
-			some = append(some, t)
+		if t.Found, t.Refusal, err = t.Attempt.Plan(ctx); err != nil {
+			all = false
+			continue
 		}
+		some = append(some, t)
 	}
-	return some
+	return some, all
 }
 
 // within says whether members are all of a group that they are in.
@@ -268,9 +277,11 @@ func attempts(of []Trial) (all []*place.Attempt) {
 // noChoice is what comes of a cycle when there is no plan for any choice of members that quotas admit: others may leave for these, and for choices
 // that the quotas have room for then. What is said is of one that might start: nobody waits for members whom no node takes.
 func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial) *cycle {
-	fewest := p.fewest(ctx, a, attempts(of))
-	some := len(of)+len(fewest) > 1
-	others := attempts(slices.Concat(of, fewest))
+	limits := p.quotas.Limits()
+	fewest, all := p.fewest(ctx, a, attempts(of))
+	tries := slices.Concat(of, fewest)
+	some := len(tries) > 1 || !all
+	others := attempts(tries)
 	for _, t := range fewest {
 		if t.Refusal != nil { // not for want of quota alone
 			continue
@@ -281,16 +292,42 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial) *cy
 			return c
 		}
 	}
-	t := of[0]
+	c := &cycle{verdict: refused, attempt: of[0].Attempt, refusal: of[0].Refusal, others: others}
 	if some {
-		for _, o := range slices.Concat(of, fewest) {
-			if o.Refusal != nil && p.shortage(ctx, o.Attempt, o.Refusal).Never == nil {
-				t = o
-				break
+		c.several = &several{plugins: []string{elasticquota.Name}} // quotas may admit another choice
+		for _, o := range tries {
+			if o.Refusal == nil { // it was admitted meanwhile
+				c.some, c.several.plugins = true, nil
+				continue
+			}
+			s := p.shortage(ctx, o.Attempt, o.Refusal)
+			if c.several.refusedBy(s.Plugins); s.Never == nil && !c.some {
+				c.some, c.attempt, c.refusal = true, o.Attempt, o.Refusal
 			}
 		}
+		if c.some = c.some || !all; !c.some {
+			c.several.limits = limits
+		}
 	}
-	return &cycle{verdict: refused, said: said(t.Refusal, nil), attempt: t.Attempt, refusal: t.Refusal, others: others, some: some}
+	c.said = said(c.refusal, nil)
+	return c
+}
+
+// several is what keeps several choices of members, of which each may lack something else.
+type several struct {
+	plugins []string // who has refused any; nil if nobody knows that of one
+	limits  uint64   // those of quotas, if none that they allow could ever start; else 0
+}
+
+func (s *several) refusedBy(plugins []string) {
+	if len(plugins) == 0 {
+		s.plugins = nil
+	}
+	if s.plugins != nil {
+		s.plugins = append(s.plugins, plugins...)
+		slices.Sort(s.plugins)
+		s.plugins = slices.Compact(s.plugins)
+	}
 }
 
 // byQuota is who refused an attempt whose quotas have too little. Whether anybody is evicted for it, or leaves by himself, is not the same.
