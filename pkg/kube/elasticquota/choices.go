@@ -125,18 +125,21 @@ func (r *Room) others(c *choosing, first []gang.Member, most int) (all [][]gang.
 	return all
 }
 
-// any says whether any choice is admitted of those who may be chosen. r.mu is held.
-func (r *Room) any(group *cache.Group, needed []gang.Member) bool {
+// any is a choice that is admitted of those who may be chosen, if there is one. r.mu is held.
+func (r *Room) any(group *cache.Group, needed []gang.Member) [][]gang.Member {
 	c := r.choosing(group, needed)
 	if c == nil {
-		return false
+		return nil
 	}
 	chosen := r.asked().Any(c.Choosing)
 	if chosen == nil {
-		return false
+		return nil
 	}
-	_, refusal := r.asked().Admit(r.ask(group, c.of(chosen), nil))
-	return refusal == nil
+	members := c.of(chosen)
+	if _, refusal := r.asked().Admit(r.ask(group, members, nil)); refusal != nil {
+		return nil
+	}
+	return [][]gang.Member{members}
 }
 
 // fewest are the choices of no more members than are needed that quotas have room for when others have left: those of the lowest ranks first.

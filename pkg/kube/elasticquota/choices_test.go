@@ -2,6 +2,7 @@ package elasticquota
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,6 +99,22 @@ func TestChosenMembersOfTwoResources(t *testing.T) {
 	require.False(t, said.Never, said.Text)
 	fewest, _ := w.Fewest(g, 100)
 	require.Equal(t, []string{"2"}, pods(fewest))
+}
+
+// A gang that would be admitted is admitted, also where not all choices can be tried: else it was tried whenever a quota changes, in vain.
+func TestWhoWouldBeAdmittedIs(t *testing.T) {
+	w := newWorld(t, nil)
+	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 36, memory: 20}}")
+	g := w.unlike(7, strings.Fields("7 4 5 7 6 3 6 4 4 3 4 9 11 8 7 7 6 4 3")...)
+	for i, memory := range strings.Fields("10 5 4 1 10 3 11 1 11 12 4 9 1 9 6 2 2 12 12") {
+		p := g.Pods[fmt.Sprint("default/g-", i)].DeepCopy()
+		p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse(memory)
+		w.setPod(p)
+		g.Pods[key(p)] = p
+	}
+	require.True(t, w.Would(g))
+	choices, said := w.Admit(g)
+	require.NotEmpty(t, choices, said)
 }
 
 // A gang of which others could start than those of the lowest ranks asks for its part of what there is.

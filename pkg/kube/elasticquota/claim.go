@@ -32,11 +32,11 @@ func (r *Room) Claim(group *cache.Group, within time.Duration) *Claim {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return r.claim(r.ask(group, claimed(group), nil), within)
+	return r.claim(r.ask(group, claimants(group), nil), within)
 }
 
-// claimed are the members of a group for whom others may leave: of those who are needed, those of the lowest ranks.
-func claimed(group *cache.Group) (members []gang.Member) {
+// claimants are the members of a group for whom others may leave: of those who are needed, those of the lowest ranks.
+func claimants(group *cache.Group) (members []gang.Member) {
 	if needed := group.Needed(); len(needed) > 0 {
 		return needed
 	}
@@ -159,7 +159,7 @@ func (r *Room) Helps(group *cache.Group) bool {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	needed := claimed(group)
+	needed := claimants(group)
 	choices := [][]gang.Member{needed}
 	if c := r.choosing(group, needed); c != nil && len(group.Needed()) > 0 {
 		if some, _ := r.fewest(c, needed, mostChoices); len(some) > 0 {

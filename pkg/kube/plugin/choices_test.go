@@ -100,7 +100,9 @@ func TestChoicesFollowNobody(t *testing.T) {
 			c.Pod(testcluster.A("x1", 1000, "8", "n1"))
 			begin(c, quota, "0")
 			refused := func(of string) {
-				c.Wait("true", func() string { return fmt.Sprint(len(c.Said("FailedScheduling: ")) > 0 && strings.Contains(saysGang(t, c, of), "Needs 1")) })
+				c.Wait("true", func() string {
+					return fmt.Sprint(len(c.Said("FailedScheduling: ")) > 0 && strings.Contains(saysGang(t, c, of), "Needs 1"))
+				})
 			}
 			c.Gang("first", 1, ofQuota(quota, inBlock("b0", testcluster.A("", 1000, "8", ""))))
 			refused("first")
