@@ -60,6 +60,7 @@ const (
 	rehearsal  = "pkg/kube/ledger/rehearsal.go"
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
+	vainly     = "pkg/kube/preempt/vain.go"
 	pluChoices = "pkg/kube/plugin/quotas.go"
 	pluEvents  = "pkg/kube/plugin/events.go"
 	roomClaim  = "pkg/kube/elasticquota/claim.go"
@@ -783,6 +784,9 @@ func isDigit`, "TestCompareNames"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 	{"a choice that is found is not listed", quChoices, `any != nil {`, `any == nil {`, "TestAnyIsListed"},
+	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
+`, `			_ = pod
+`, "TestInVainIsNotRepeatedWithinQuotas"},
 	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
 			choices = some`, `false {
 			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},

@@ -3,6 +3,7 @@ package elasticquota
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ type Claim struct {
 	reclaim *quota.Reclaim
 	shorts  []quota.Short
 	helps   bool
+	of      string                 // the quotas that are asked
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
@@ -69,6 +71,11 @@ func (r *Room) claim(a quota.Ask, within time.Duration) *Claim {
 	c := &Claim{room: r, rights: map[string]quota.Right{}}
 	c.reclaim, c.gone = r.reclaim(a, within)
 	c.shorts, c.helps = c.reclaim.Shorts()
+	for _, w := range a.Need {
+		if c.of == "" || !strings.HasSuffix(c.of, " "+w.Quota) {
+			c.of += " " + w.Quota
+		}
+	}
 	c.bare = slices.ContainsFunc(a.Need, func(w quota.Want) bool { return w.Quota == "" })
 	return c
 }
@@ -120,6 +127,9 @@ func (c *Claim) Frees(p *v1.Pod) bool {
 	return false
 }
 
+// Of names the quotas that are asked.
+func (c *Claim) Of() string { return c.of }
+
 // Short says whether anything must be freed in a quota.
 func (c *Claim) Short() bool { return len(c.shorts) > 0 }
 
@@ -150,6 +160,16 @@ func (c *Claim) Leaving() (all []*v1.Pod) {
 		}
 	}
 	return all
+}
+
+// Told is another number whenever the quotas were told of something.
+func (r *Room) Told() uint64 {
+	if !r.Active() {
+		return 0
+	}
+	r.lock()
+	defer r.mu.Unlock()
+	return r.grown<<32 + r.asked().Changes()
 }
 
 // Helps says whether anybody who may be evicted for a group gives back what its quotas are short of, for any choice of its members.

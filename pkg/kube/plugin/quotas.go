@@ -43,6 +43,9 @@ func (q quotas) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
 	return why == nil || soon
 }
 
+// Told implements preempt.Quotas.
+func (q quotas) Told() uint64 { return q.Room.Told() }
+
 // Quotas lists what all quotas have; nil if there are none.
 func (s *Shared) Quotas() []elasticquota.Quota { return s.quotas.Quotas() }
 

@@ -38,6 +38,7 @@ type candidates struct {
 	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes than his own.
 	keptOff bool
 	fitted  int  // how many members were held against their places to find out who may stay
+	lacking bool // there is room when some have left, and the quotas have too little then
 	late    bool // somebody would take longer than that to leave, and stays therefore
 
 	patience func() (more func() bool) // whether there is time to look into one more domain, only to tell about it

@@ -38,8 +38,10 @@ func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Ve
 	c := p.candidates(ctx, a, p.Limits().MaxGrace)
 	e, verdict := p.chooseWithin(ctx, c)
 	if e == nil && c.late && verdict != LeftOut {
+		lacking := c.lacking
 		c = p.candidates(ctx, a, forEver)
 		e, verdict = p.chooseWithin(ctx, c)
+		c.lacking = c.lacking || lacking
 	}
 	return e, verdict, c
 }
