@@ -61,6 +61,7 @@ const (
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
 	vainly     = "pkg/kube/preempt/vain.go"
+	preempts   = "pkg/kube/preempt/preempt.go"
 	pluChoices = "pkg/kube/plugin/quotas.go"
 	pluEvents  = "pkg/kube/plugin/events.go"
 	roomClaim  = "pkg/kube/elasticquota/claim.go"
@@ -787,6 +788,7 @@ func isDigit`, "TestCompareNames"},
 	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
 `, `			_ = pod
 `, "TestInVainIsNotRepeatedWithinQuotas"},
+	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+int64(len(a.Nodes)) > p.among`, `false`, "TestManyAttemptsAreBounded"},
 	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
 			choices = some`, `false {
 			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},

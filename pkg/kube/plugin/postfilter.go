@@ -53,6 +53,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		if c.by == nil {
 			node, came = p.Preemptor.Evict(ctx, a, pod, c.others...)
 		}
+		if c.untried && (came == status.PreemptionNobody || came == status.PreemptionNoHelp) {
+			came = status.PreemptionUntried
+		}
 		p.Meter.Ran(a.Group.Key, ran)
 		p.Meter.Refused(a, c.refusal)
 		if p.refused.Filed(a.Group.Key) != "" && (!c.renews || node != "") {

@@ -220,12 +220,18 @@ func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Said) *cycle {
 	return &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a, overQuota: true}
 }
 
-// best is the first of some choices with which most members start, and what has come of all that were tried; if none can, of the first. The error
-// is that of a plugin.
+// mostBestNodes bounds the nodes that are planned on, in all, for several choices.
+const mostBestNodes = 160_000
+
+// best is the first of some choices with which most members start, and what has come of all that were tried; if none can, of the first. At least two
+// are tried. The error is that of a plugin.
 func (p *Plugin) best(ctx context.Context, choices []*place.Attempt) (best Trial, tries []Trial, err error) {
 	for i, a := range choices {
 		if len(best.Found.Places) >= len(a.Group.Pending) {
 			continue
+		}
+		if i >= max(2, mostBestNodes/max(1, len(a.Nodes))) {
+			break
 		}
 		t := Trial{Attempt: a}
 		if t.Found, t.Refusal, err = p.amid(a).Plan(ctx); err != nil {
@@ -278,8 +284,8 @@ func attempts(of []Trial) (all []*place.Attempt) {
 }
 
 // noChoice is what comes of a cycle when there is no plan for any choice of members that quotas admit: others may leave for these, and for choices
-// that the quotas have room for then. What is said is of one that might start: nobody waits for members whom no node takes.
-func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial) *cycle {
+// that the quotas have room for then. untried says that there are more than were tried. What is said is of one that might start: nobody waits for members whom no node takes.
+func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) *cycle {
 	limits := p.quotas.Limits()
 	fewest, all := p.fewest(ctx, a, attempts(of))
 	tries := slices.Concat(of, fewest)
@@ -291,11 +297,11 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial) *cy
 		}
 		if why := p.quotas.Why(a.Group, t.Attempt.Group.Pending); why != nil {
 			c := p.overQuota(t.Attempt, why)
-			c.others, c.mayHelp, c.some = others, true, some
+			c.others, c.mayHelp, c.some, c.untried = others, true, some, untried
 			return c
 		}
 	}
-	c := &cycle{verdict: refused, attempt: of[0].Attempt, refusal: of[0].Refusal, others: others}
+	c := &cycle{verdict: refused, attempt: of[0].Attempt, refusal: of[0].Refusal, others: others, untried: untried}
 	if some {
 		c.several = &several{plugins: []string{elasticquota.Name}} // quotas may admit another choice
 		for _, o := range tries {
@@ -303,10 +309,14 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial) *cy
 				c.some, c.several.plugins = true, nil
 				continue
 			}
-			s := p.shortage(ctx, o.Attempt, o.Refusal)
-			if c.several.refusedBy(s.Plugins); s.Never == nil && !c.some {
-				c.some, c.attempt, c.refusal = true, o.Attempt, o.Refusal
+			plugins := o.Refusal.Plugins
+			if !c.some { // one that does not never fit is enough
+				s := p.shortage(ctx, o.Attempt, o.Refusal)
+				if plugins = s.Plugins; s.Never == nil {
+					c.some, c.attempt, c.refusal = true, o.Attempt, o.Refusal
+				}
 			}
+			c.several.refusedBy(plugins)
 		}
 		if c.some = c.some || !all; !c.some {
 			c.several.limits = limits

@@ -229,6 +229,41 @@ func TestInVainIsNotRepeatedWithinQuotas(t *testing.T) {
 	}
 }
 
+// TestManyAttemptsAreBounded: of several attempts for a group as many are tried as the nodes allow, two at least, and it is said if some were not. As
+// long as nothing changes the others are tried next.
+func TestManyAttemptsAreBounded(t *testing.T) {
+	l := last(wanting(t, "s/b/n0=4 s/b/n1=4", 1, []*v1.Pod{a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "2", "")}, func(c *testcluster.Cluster) {
+		c.Pod(protected(a("p0", 10, "4", "n0")))
+		c.Pod(protected(a("p1", 10, "3", "n1")))
+		c.Pod(a("low", 10, "1", "n1"))
+	}))
+	among := func(nodes int64) (verdict preempt.Verdict, searched int64) {
+		whole := l.try(l.Get("want-0"), l.planner, l.known)
+		var some []*place.Attempt
+		for i := range whole.Group.Pending {
+			one := l.planner.NewAttempt(whole.Group, l.known, nil).For(whole.Group.Pending[i : i+1])
+			_, _, err := one.Plan(t.Context())
+			require.NoError(t, err)
+			some = append(some, one)
+		}
+		before := l.Plugin.Preemptor.Searched()
+		verdict = l.Plugin.Preemptor.AskedAmong(t.Context(), nodes, some...)
+		return verdict, l.Plugin.Preemptor.Searched() - before
+	}
+	for _, want := range []struct {
+		verdict  preempt.Verdict
+		searched int64
+	}{{preempt.Untried, 4}, {preempt.NoHelp, 2}, {preempt.NoHelp, 0}} {
+		verdict, searched := among(3)
+		require.Equal(t, want.verdict, verdict)
+		require.Equal(t, want.searched, searched)
+	}
+	l.Plugin.Preemptor.ForgetVain()
+	verdict, searched := among(6)
+	require.Equal(t, preempt.NoHelp, verdict)
+	require.EqualValues(t, 6, searched)
+}
+
 // inQuota is a pod of a quota.
 func inQuota(quota string, p *v1.Pod) *v1.Pod {
 	metav1.SetMetaDataLabel(&p.ObjectMeta, scheduling.LabelQuotaName, quota)
