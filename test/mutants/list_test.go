@@ -64,6 +64,7 @@ const (
 	preempts   = "pkg/kube/preempt/preempt.go"
 	pluChoices = "pkg/kube/plugin/quotas.go"
 	pluEvents  = "pkg/kube/plugin/events.go"
+	roomChoose = "pkg/kube/elasticquota/choices.go"
 	roomClaim  = "pkg/kube/elasticquota/claim.go"
 	nominated  = "pkg/kube/place/nominated.go"
 	classOf    = "pkg/kube/place/class.go"
@@ -789,6 +790,10 @@ func isDigit`, "TestCompareNames"},
 `, `			_ = pod
 `, "TestInVainIsNotRepeatedWithinQuotas"},
 	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+int64(len(a.Nodes)) > p.among`, `false`, "TestManyAttemptsAreBounded"},
+	{"claims that are bound may be anybody's", roomChoose, `v.Spec.VolumeName == "" && `, ``, "TestOwnClaims"},
+	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
+`, `		if n > 0 {
+`, "TestOwnClaims"},
 	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
 			choices = some`, `false {
 			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},

@@ -95,6 +95,7 @@ type Room struct {
 	args    config.QuotaArgs
 	written bool // a profile's configuration has them
 	lister  corelisters.PodLister
+	volumes corelisters.PersistentVolumeClaimLister
 	objects map[string]*object // by resource, namespace and name
 	book    *quota.Book
 	ofX     bool // there are quotas of scheduler-plugins
