@@ -20,7 +20,10 @@ type Claim struct {
 	reclaim *quota.Reclaim
 	shorts  []quota.Short
 	helps   bool
-	of      string                 // the quotas that are asked
+	of      string // the quotas that are asked
+	ask     quota.Ask
+	first   *quota.Reclaim         // when those of the own quotas have left, see OwnFirst; nil if they do not count
+	judged  int                    // how often it was judged anew who may leave then
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
@@ -68,7 +71,7 @@ const forEver = time.Duration(math.MaxInt64)
 const systemCritical = 2_000_000_000
 
 func (r *Room) claim(a quota.Ask, within time.Duration) *Claim {
-	c := &Claim{room: r, rights: map[string]quota.Right{}}
+	c := &Claim{room: r, ask: a, rights: map[string]quota.Right{}}
 	c.reclaim, c.gone = r.reclaim(a, within)
 	c.shorts, c.helps = c.reclaim.Shorts()
 	for _, w := range a.Need {
@@ -91,7 +94,9 @@ func (c *Claim) right(p *v1.Pod) quota.Right {
 	name := gangOf(p)
 	right, known := c.rights[name]
 	if !known {
-		right = c.reclaim.Right(name)
+		if right = c.reclaim.Right(name); right == quota.None && c.first != nil {
+			right = c.first.Right(name)
+		}
 		c.rights[name] = right
 	}
 	return right
@@ -147,7 +152,55 @@ func (c *Claim) Enough(gone []*v1.Pod) bool {
 		}
 		by[gangOf(p)] = append(by[gangOf(p)], key(p))
 	}
-	return c.reclaim.Enough(by)
+	return c.reclaim.Enough(by) || c.first != nil && c.enoughAfterOwn(by)
+}
+
+// OwnFirst has the search go on with those, too, who may leave when others of the own quotas of lower priority have: a quota that stays within its
+// min then may take back what others borrow. It says whether there are any.
+//
+//	min = max = 8, 4 of a low pod; a gang of 8 CPU      4 + 8 is above min: who borrows stays
+//	when the low pod has left                           0 + 8 is not
+func (c *Claim) OwnFirst() bool {
+	if !c.helps {
+		return false
+	}
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	own := c.reclaim.Own()
+	if len(own) == 0 {
+		return false
+	}
+	first := c.when(own)
+	if !first.More(c.reclaim) {
+		return false
+	}
+	c.first, c.rights = first, map[string]quota.Right{}
+	return true
+}
+
+// when is the search as it is when some pods have left. r.mu is held.
+func (c *Claim) when(gone []string) *quota.Reclaim {
+	return c.room.asked().Without(append(sorted(c.gone), gone...)...).Reclaim(c.ask, quota.Policy(c.room.args.Reclaim))
+}
+
+// mostJudged bounds how often it is judged anew who may leave when those of the own quotas have.
+const mostJudged = 64
+
+// enoughAfterOwn is Enough if those leave first who are of the own quotas. r.mu is held.
+func (c *Claim) enoughAfterOwn(by map[string][]string) bool {
+	var own []string
+	others := map[string][]string{}
+	for name, pods := range by {
+		if c.reclaim.Right(name) == quota.Own {
+			own = append(own, pods...)
+		} else {
+			others[name] = pods
+		}
+	}
+	if c.judged++; len(own) == 0 || len(others) == 0 || c.judged > mostJudged {
+		return false
+	}
+	return c.when(own).Enough(others)
 }
 
 // Leaving are the pods that leave already, and count as gone.

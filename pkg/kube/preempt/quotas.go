@@ -30,6 +30,8 @@ type Quotas interface {
 type Claim interface {
 	// May says whether a pod may be evicted, and its gang; lower is whether its priority is.
 	May(pod *v1.Pod, lower bool) bool
+	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
+	OwnFirst() bool
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
 	Short() bool
 	Frees(*v1.Pod) bool

@@ -41,6 +41,7 @@ func (l Lacking) ClaimPod(*v1.Pod) Claim                  { return l }
 func (l Lacking) May(pod *v1.Pod, lower bool) bool        { return lower && pod.Labels["quota"] != "theirs" }
 func (l Lacking) Short() bool                             { return len(l.Pods) > 0 }
 func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]] > 0 }
+func (l Lacking) OwnFirst() bool                          { return false }
 func (l Lacking) Of() string                              { return "" }
 func (l Lacking) Told() uint64                            { return 0 }
 func (l Lacking) Leaving() []*v1.Pod                      { return l.Gone }
