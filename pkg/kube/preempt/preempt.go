@@ -173,8 +173,9 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	return node, Evicts
 }
 
-// mostAmongNodes bounds the nodes on which victims are looked for, in all, for several attempts.
-const mostAmongNodes = 16_000
+// mostAmongNodes bounds the nodes on which victims are looked for, in all, for several attempts; mostLooks times as many are looked at to see whether anything
+// has changed there.
+const mostAmongNodes, mostLooks = 16_000, 10
 
 // findAmong is find for the first of some attempts for whose members it costs least. Without one the verdict is the
 // first one's, unless more is known of another one than that nobody helps. Where that would be too many nodes not all are tried, at least two: those of
@@ -186,7 +187,8 @@ func (p *Preemptor) findAmong(ctx context.Context, some []*place.Attempt) (best 
 		if seen[a] {
 			continue
 		}
-		if nodes := p.searched.Load() - began; len(seen) >= 2 && nodes > 0 && nodes+int64(len(a.Nodes)) > p.among {
+		nodes, here := p.searched.Load()-began, int64(len(a.Nodes))
+		if len(seen) >= 2 && (nodes > 0 && nodes+here > p.among || int64(len(seen)+1)*here > mostLooks*p.among) {
 			if came == Nobody || came == NoHelp {
 				came = Untried
 			}
