@@ -789,7 +789,7 @@ func isDigit`, "TestCompareNames"},
 	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
 `, `			_ = pod
 `, "TestInVainIsNotRepeatedWithinQuotas"},
-	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+here > p.among`, `false`, "TestManyAttemptsAreBounded"},
+	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+here > p.among`, `nodes < 0`, "TestManyAttemptsAreBounded"},
 	{"claims that are bound may be anybody's", roomChoose, `v.Spec.VolumeName == "" && `, ``, "TestOwnClaims"},
 	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
 `, `		if n > 0 {
