@@ -24,10 +24,15 @@ type Kind struct {
 const mostQuestions = 512
 
 // Most lists choices that are admitted and to which nobody can be added: those with most members first, of as many those of the first
-// kinds.
+// kinds. It lists one if Any finds one.
 func (b *Book) Most(c Choosing, most int) [][]int {
 	s := b.chooser(c)
 	s.search(s.fill)
+	if len(s.found) == 0 {
+		if any := b.Any(c); any != nil { // the fewest are found with fewer questions
+			s.keep(s.more(any, s.inOrder()))
+		}
+	}
 	slices.SortStableFunc(s.found, func(x, y []int) int {
 		return cmp.Or(cmp.Compare(sum(y), sum(x)), slices.Compare(y, x))
 	})
@@ -123,12 +128,18 @@ func (s *chooser) seed(by func(order []int) []int) {
 	}
 }
 
-// byNeed orders the kinds by what each of their members asks for of a resource.
-func (c Choosing) byNeed(resource string) []int {
+// inOrder are the kinds as they are.
+func (c Choosing) inOrder() []int {
 	order := make([]int, len(c.Kinds))
 	for i := range order {
 		order[i] = i
 	}
+	return order
+}
+
+// byNeed orders the kinds by what each of their members asks for of a resource.
+func (c Choosing) byNeed(resource string) []int {
+	order := c.inOrder()
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource]) })
 	return order
 }
@@ -144,8 +155,11 @@ func (c Choosing) needed(order []int) []int {
 }
 
 // fill is needed, and as many more as may be.
-func (s *chooser) fill(order []int) []int {
-	chosen, l := s.needed(order), s.begin.clone()
+func (s *chooser) fill(order []int) []int { return s.more(s.needed(order), order) }
+
+// more is a choice, and as many more as may be if it may be itself.
+func (s *chooser) more(chosen, order []int) []int {
+	l := s.begin.clone()
 	for i, n := range chosen {
 		l.add(s.Kinds[i].Want, n)
 	}

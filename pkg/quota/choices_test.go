@@ -147,3 +147,19 @@ func TestChoicesAreBounded(t *testing.T) {
 	require.False(t, all, "not all ways were tried")
 	require.Equal(t, least, c.Cheapest("cpu"))
 }
+
+// TestAnyIsListed: where members that pass have little in common with those who need least, a choice that is found is listed.
+func TestAnyIsListed(t *testing.T) {
+	tree, _ := quota.Grow([]quota.Spec{{Name: "q", Max: quota.List{"cpu": 32, "gpu": 17, "memory": 26}}})
+	b := quota.NewBook(tree)
+	c := quota.Choosing{Ask: quota.Ask{Gang: "g"}, Need: []int{10}}
+	for _, k := range []struct {
+		count            int
+		cpu, gpu, memory int64
+	}{{2, 0, 0, 4}, {1, 4, 5, 11}, {4, 10, 0, 2}, {4, 3, 3, 1}, {3, 1, 1, 6}, {1, 4, 5, 7}, {1, 0, 4, 8}, {3, 9, 1, 10}, {3, 9, 0, 0}, {2, 0, 5, 7}} {
+		asks := quota.List{"cpu": k.cpu, "gpu": k.gpu, "memory": k.memory}
+		c.Kinds = append(c.Kinds, quota.Kind{Want: quota.Want{Quota: "q", Asks: asks, Count: k.count}})
+	}
+	require.Equal(t, []int{2, 0, 0, 4, 2, 0, 0, 0, 2, 0}, b.Any(c))
+	require.Equal(t, [][]int{{2, 0, 0, 4, 2, 0, 0, 0, 2, 0}}, b.Most(c, 16))
+}

@@ -91,6 +91,27 @@ func (r *Reclaim) Any() bool {
 	return false
 }
 
+// Own are the pods of all gangs of which any may be evicted since they are of the same quotas and of lower priority.
+func (r *Reclaim) Own() (pods []string) {
+	for name, g := range r.book.gangs {
+		if r.Right(name) == Own {
+			pods = slices.AppendSeq(pods, maps.Keys(g.pods))
+		}
+	}
+	slices.Sort(pods)
+	return pods
+}
+
+// More says whether some gang may be evicted that may not in another search.
+func (r *Reclaim) More(than *Reclaim) bool {
+	for name := range r.book.gangs {
+		if r.Right(name) != None && than.Right(name) == None {
+			return true
+		}
+	}
+	return false
+}
+
 // title is the right to what a gang has of one quota. ByShares, it is against one quota for another.
 type title struct {
 	right Right

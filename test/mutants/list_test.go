@@ -63,6 +63,12 @@ const (
 	rehearsal  = "pkg/kube/ledger/rehearsal.go"
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
+	vainly     = "pkg/kube/preempt/vain.go"
+	preempts   = "pkg/kube/preempt/preempt.go"
+	pluChoices = "pkg/kube/plugin/quotas.go"
+	pluEvents  = "pkg/kube/plugin/events.go"
+	roomChoose = "pkg/kube/elasticquota/choices.go"
+	roomClaim  = "pkg/kube/elasticquota/claim.go"
 	nominated  = "pkg/kube/place/nominated.go"
 	classOf    = "pkg/kube/place/class.go"
 	attempt    = "pkg/kube/place/place.go"
@@ -804,4 +810,22 @@ func isDigit`, "TestCompareNames"},
 	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.afterLeaving(look.state)`, `s.pages.without(look.state)`, "ledger.TestTrialOfBoundVolumes"},
 	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
 	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.waits)`, ``, "TestOnlyLeadersListen"},
+	{"a choice that is found is not listed", quChoices, `any != nil {`, `any == nil {`, "TestAnyIsListed"},
+	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
+`, `			_ = pod
+`, "TestInVainIsNotRepeatedWithinQuotas"},
+	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+here > p.among`, `nodes < 0`, "TestManyAttemptsAreBounded"},
+	{"claims that are bound may be anybody's", roomChoose, `v.Spec.VolumeName == "" && `, ``, "TestOwnClaims"},
+	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
+`, `		if n > 0 {
+`, "TestOwnClaims"},
+	{"who borrows stays though he need not when others have left", roomClaim, `right == quota.None && c.first != nil`, `false`, "TestOwnPodsLeaveFirst"},
+	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
+			choices = some`, `false {
+			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},
+	{"what one choice lacks is what all lack", pluChoices, `		s.plugins = append(s.plugins, plugins...)
+`, ``, "TestWhatAnyChoiceWaitsFor"},
+	{"who has several choices follows others", pluEvents, `case c.several != nil:`, `case false:`, "TestChoicesFollowNobody"},
+	{"who has several choices may always fit", pluChoices, `c.some = c.some || !all; !c.some`, `c.some = true; !c.some`, "TestNeverOfAllChoices"},
+	{"quotas that change have tried who never fits", pluChoices, `c.several.limits = limits`, `_ = limits`, "TestNeverOfAllChoices"},
 }

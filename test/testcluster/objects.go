@@ -192,13 +192,19 @@ func (c *Cluster) Quota(name, most string, labels map[string]any) {
 	})
 }
 
-// EditQuota has somebody change its max.
+// EditQuota has somebody change its max, and have no min.
 func (c *Cluster) EditQuota(name, most string) {
+	c.t.Helper()
+	c.EditQuotaSpec(name, map[string]any{"max": map[string]any{"cpu": most}})
+}
+
+// EditQuotaSpec has somebody change all of it.
+func (c *Cluster) EditQuotaSpec(name string, spec map[string]any) {
 	c.t.Helper()
 	client := c.Custom.Resource(convert.ElasticQuotas).Namespace("default")
 	is, err := client.Get(context.Background(), name, metav1.GetOptions{})
 	require.NoError(c.t, err)
-	is.Object["spec"] = map[string]any{"max": map[string]any{"cpu": most}}
+	is.Object["spec"] = spec
 	_, err = client.Update(context.Background(), is, metav1.UpdateOptions{})
 	require.NoError(c.t, err)
 }

@@ -38,6 +38,9 @@ func (r *Room) Admit(group *cache.Group) (choices [][]gang.Member, why *Said) {
 	}
 	if len(surplus) > 0 && (refusal != nil || len(choices[0]) < len(group.Pending)) {
 		choices = append(choices, r.others(r.choosing(group, needed), slices.Concat(choices...), mostChoices)...)
+		if len(choices) == 0 { // as Would has it
+			choices = r.any(group, needed)
+		}
 	}
 	if len(choices) > 0 {
 		r.revoke.asks(a, group.Pods[group.Pending[0].Pod])
@@ -267,7 +270,7 @@ func (r *Room) Would(group *cache.Group) bool {
 	}
 	a := r.ask(group, needed, nil)
 	_, refusal := r.asked().Admit(a)
-	if refusal != nil && r.any(group, needed) {
+	if refusal != nil && len(r.any(group, needed)) > 0 {
 		return true
 	}
 	refusal = r.turn(group, needed, refusal)
@@ -391,7 +394,7 @@ func (r *Room) Cure(group *cache.Group) string {
 		needed = group.Pending[:1]
 	}
 	a := r.ask(group, needed, nil)
-	if _, refusal := r.asked().Admit(a); refusal != nil && !r.any(group, needed) {
+	if _, refusal := r.asked().Admit(a); refusal != nil && len(r.any(group, needed)) == 0 {
 		_, refusal = r.least(group, needed, a, refusal)
 		return cure(refusal)
 	}

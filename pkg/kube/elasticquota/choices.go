@@ -1,12 +1,14 @@
 package elasticquota
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"unique"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -20,7 +22,8 @@ import (
 //	max 8, used 0; minMember 2; members of 6, 6 and 2 CPU      ranks 0 and 1   12, refused
 //	                                                           ranks 0 and 2    8, admitted
 //
-// Like members, and those of gangs that need all, have one choice.
+// Like members, and those of gangs that need all, have one choice. Members with claims of their own are alike as long as these are bound to
+// nothing: where one may go the other one may.
 
 // mostChoices bounds of how many choices each is tried.
 const mostChoices = 16
@@ -83,17 +86,91 @@ func (r *Room) choosing(group *cache.Group, needed []gang.Member) *choosing {
 
 // templates are equal for members of a group of whom one may be put wherever the other one may.
 func (r *Room) templates(group *cache.Group) (all []cache.Template) {
-	var pods []*v1.Pod
+	pods, named := []*v1.Pod{}, map[claimOf]int{} // how many of them name it
 	for _, m := range group.Pending {
-		pods = append(pods, group.Pods[m.Pod])
+		p := group.Pods[m.Pod]
+		pods = append(pods, p)
+		for c := range claimsOf(p) {
+			named[c]++
+		}
 	}
 	if r.Templates != nil {
-		return r.Templates(pods)
+		all = r.Templates(pods)
+	} else {
+		for _, p := range pods {
+			all = append(all, unique.Make(convert.Template(p)))
+		}
 	}
-	for _, p := range pods {
-		all = append(all, unique.Make(convert.Template(p)))
+	texts := map[claimOf]string{}
+	for c, n := range named {
+		if n == 1 {
+			texts[c] = r.asksAnywhere(c)
+		}
+	}
+	for i, p := range pods {
+		var own *v1.Pod
+		for c := range claimsOf(p) {
+			if texts[c] != "" && own == nil {
+				own = p.DeepCopy()
+			}
+		}
+		if own == nil {
+			continue
+		}
+		for c, name := range claimsOf(own) {
+			if text := texts[c]; text != "" {
+				*name = text
+			}
+		}
+		all[i] = unique.Make(convert.Template(own))
 	}
 	return all
+}
+
+// claimOf is a PersistentVolumeClaim or a ResourceClaim that a pod names.
+type claimOf struct {
+	volume          bool
+	namespace, name string
+}
+
+// claimsOf are the claims that a pod names, and where it does.
+func claimsOf(p *v1.Pod) func(yield func(c claimOf, name *string) bool) {
+	return func(yield func(claimOf, *string) bool) {
+		for i := range p.Spec.Volumes {
+			if v := p.Spec.Volumes[i].PersistentVolumeClaim; v != nil && !yield(claimOf{true, p.Namespace, v.ClaimName}, &v.ClaimName) {
+				return
+			}
+		}
+		for i := range p.Spec.ResourceClaims {
+			if name := p.Spec.ResourceClaims[i].ResourceClaimName; name != nil && !yield(claimOf{false, p.Namespace, *name}, name) {
+				return
+			}
+		}
+	}
+}
+
+// asksAnywhere is what a claim asks for that is bound to nothing yet: a member for which another one like it is made may go wherever this one may. "" is that
+// it is bound, or not known.
+func (r *Room) asksAnywhere(c claimOf) string {
+	var is any
+	switch {
+	case c.volume && r.volumes != nil:
+		if v, err := r.volumes.PersistentVolumeClaims(c.namespace).Get(c.name); err == nil && v.Spec.VolumeName == "" && v.Annotations[volume.AnnSelectedNode] == "" {
+			is = v.Spec
+		}
+	case !c.volume && r.devices.claims != nil:
+		if d, err := r.devices.claims.ResourceClaims(c.namespace).Get(c.name); err == nil && d.Status.Allocation == nil {
+			is = d.Spec
+		}
+	}
+	if is == nil {
+		return ""
+	}
+	text, err := json.Marshal(is)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // of are the members of a choice, by rank.
@@ -125,18 +202,21 @@ func (r *Room) others(c *choosing, first []gang.Member, most int) (all [][]gang.
 	return all
 }
 
-// any says whether any choice is admitted of those who may be chosen. r.mu is held.
-func (r *Room) any(group *cache.Group, needed []gang.Member) bool {
+// any is a choice that is admitted of those who may be chosen, if there is one. r.mu is held.
+func (r *Room) any(group *cache.Group, needed []gang.Member) [][]gang.Member {
 	c := r.choosing(group, needed)
 	if c == nil {
-		return false
+		return nil
 	}
 	chosen := r.asked().Any(c.Choosing)
 	if chosen == nil {
-		return false
+		return nil
 	}
-	_, refusal := r.asked().Admit(r.ask(group, c.of(chosen), nil))
-	return refusal == nil
+	members := c.of(chosen)
+	if _, refusal := r.asked().Admit(r.ask(group, members, nil)); refusal != nil {
+		return nil
+	}
+	return [][]gang.Member{members}
 }
 
 // fewest are the choices of no more members than are needed that quotas have room for when others have left: those of the lowest ranks first.
@@ -154,19 +234,28 @@ func (r *Room) fewest(c *choosing, needed []gang.Member, most int) (choices [][]
 }
 
 // Fewest are the choices of no more members than a group needs that its quotas may have room for when others have left, at first those of the
-// lowest ranks.
-func (r *Room) Fewest(group *cache.Group, most int) [][]gang.Member {
-	needed := group.Needed()
-	if !r.Active() || len(needed) == 0 {
-		return nil
+// lowest ranks. all says that there are no others as long as Limits are the same.
+func (r *Room) Fewest(group *cache.Group, most int) (choices [][]gang.Member, all bool) {
+	if !r.Active() || len(group.Pending) == 0 {
+		return nil, true
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	if c := r.choosing(group, needed); c != nil {
-		choices, _ := r.fewest(c, needed, min(most, mostChoices))
-		return choices
+	needed := group.Needed()
+	if len(needed) == 0 {
+		return nil, r.choosing(group, group.Pending[:1]) == nil
 	}
-	return [][]gang.Member{needed}
+	if c := r.choosing(group, needed); c != nil {
+		return r.fewest(c, needed, min(most, mostChoices))
+	}
+	return [][]gang.Member{needed}, true
+}
+
+// Limits is another number, and never 0, whenever other quotas may have been declared, or others of their amounts.
+func (r *Room) Limits() uint64 {
+	r.lock()
+	defer r.mu.Unlock()
+	return r.grown
 }
 
 // turn is what keeps a group of which no choice is admitted: that some of its members wait for their turn alone, or else what was said. r.mu is

@@ -2,11 +2,17 @@ package elasticquota
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -69,7 +75,8 @@ func TestChosenMembers(t *testing.T) {
 			require.Equal(t, test.want, pods(choices))
 			require.Equal(t, test.says == "", w.Would(g))
 			require.Equal(t, test.says == "", w.Cure(g) == "")
-			require.Equal(t, test.fewest, pods(w.Fewest(g, 100)))
+			fewest, _ := w.Fewest(g, 100)
+			require.Equal(t, test.fewest, pods(fewest))
 			if test.says == "" {
 				require.Nil(t, said)
 				return
@@ -95,7 +102,81 @@ func TestChosenMembersOfTwoResources(t *testing.T) {
 	choices, said := w.Admit(g)
 	require.Empty(t, choices)
 	require.False(t, said.Never, said.Text)
-	require.Equal(t, []string{"2"}, pods(w.Fewest(g, 100)))
+	fewest, _ := w.Fewest(g, 100)
+	require.Equal(t, []string{"2"}, pods(fewest))
+}
+
+// A gang that would be admitted is admitted, also where not all choices can be tried: else it was tried whenever a quota changes, in vain.
+func TestWhoWouldBeAdmittedIs(t *testing.T) {
+	w := newWorld(t, nil)
+	w.quota("apiVersion: scheduling.sigs.k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: q, namespace: default}\nspec: {max: {cpu: 36, memory: 20}}")
+	g := w.unlike(7, strings.Fields("7 4 5 7 6 3 6 4 4 3 4 9 11 8 7 7 6 4 3")...)
+	for i, memory := range strings.Fields("10 5 4 1 10 3 11 1 11 12 4 9 1 9 6 2 2 12 12") {
+		p := g.Pods[fmt.Sprint("default/g-", i)].DeepCopy()
+		p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse(memory)
+		w.setPod(p)
+		g.Pods[key(p)] = p
+	}
+	require.True(t, w.Would(g))
+	choices, said := w.Admit(g)
+	require.NotEmpty(t, choices, said)
+}
+
+// Members that ask for the same, each with a volume and devices of its own, have one choice as long as these are bound to nothing: of those whose claims are
+// bound, or shared, one may fit where another one does not.
+func TestOwnClaims(t *testing.T) {
+	for name, test := range map[string]struct {
+		volume  func(v *v1.PersistentVolumeClaim, member int)
+		devices func(c *resourceapi.ResourceClaim, member int)
+		shared  bool // a volume
+		want    []string
+	}{
+		"bound to nothing": {want: []string{"012"}},
+		"a volume":         {volume: func(v *v1.PersistentVolumeClaim, _ int) { v.Spec.VolumeName = "pv" }, want: []string{"012", "013", "023", "123"}},
+		"one that is made": {volume: func(v *v1.PersistentVolumeClaim, _ int) {
+			v.Annotations = map[string]string{volume.AnnSelectedNode: "n1"}
+		}, want: []string{"012", "013", "023", "123"}},
+		"volumes of two sizes": {volume: func(v *v1.PersistentVolumeClaim, i int) { v.Spec.StorageClassName = ptr.To(fmt.Sprint(i % 2)) }, want: []string{"012", "013"}},
+		"devices": {devices: func(c *resourceapi.ResourceClaim, i int) {
+			if i == 0 {
+				c.Status.Allocation = &resourceapi.AllocationResult{}
+			}
+		}, want: []string{"012", "123"}},
+		"a volume that two share": {shared: true, want: []string{"012", "023"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newClaimed(t)
+			w.declare("s max=3")
+			volumes := store()
+			w.volumes = corelisters.NewPersistentVolumeClaimLister(volumes)
+			g := w.unlike(2, "1", "1", "1", "1")
+			for i := range g.Pending {
+				p := g.Pods[fmt.Sprint("default/g-", i)].DeepCopy()
+				p.Labels["quota.scheduling.koordinator.sh/name"] = "s"
+				v := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "v-" + p.Name}}
+				if test.volume != nil {
+					test.volume(v, i)
+				}
+				require.NoError(t, volumes.Add(v))
+				of := v.Name
+				if test.shared && i < 2 {
+					of = "v-g-0"
+				}
+				p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: of}}}}
+				c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c-" + p.Name}}
+				if c.Spec.Devices.Requests = exactly(1); test.devices != nil {
+					test.devices(c, i)
+				}
+				require.NoError(t, w.claims.Add(c))
+				p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "c", ResourceClaimName: &c.Name}}
+				w.setPod(p)
+				g.Pods[key(p)] = p
+			}
+			choices, said := w.Admit(g)
+			require.Nil(t, said)
+			require.Equal(t, test.want, pods(choices))
+		})
+	}
 }
 
 // A gang of which others could start than those of the lowest ranks asks for its part of what there is.

@@ -3,6 +3,7 @@ package elasticquota
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,6 +20,10 @@ type Claim struct {
 	reclaim *quota.Reclaim
 	shorts  []quota.Short
 	helps   bool
+	of      string // the quotas that are asked
+	ask     quota.Ask
+	first   *quota.Reclaim         // when those of the own quotas have left, see OwnFirst; nil if they do not count
+	judged  int                    // how often it was judged anew who may leave then
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
@@ -32,16 +37,20 @@ func (r *Room) Claim(group *cache.Group, within time.Duration) *Claim {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	var needed []gang.Member
+	return r.claim(r.ask(group, claimants(group), nil), within)
+}
+
+// claimants are the members of a group for whom others may leave: of those who are needed, those of the lowest ranks.
+func claimants(group *cache.Group) (members []gang.Member) {
+	if needed := group.Needed(); len(needed) > 0 {
+		return needed
+	}
 	for _, m := range group.Pending {
 		if group.Places[m.Pod] == "" || group.Waiting {
-			needed = append(needed, m)
+			members = append(members, m)
 		}
 	}
-	if only := group.Needed(); len(only) > 0 {
-		needed = only
-	}
-	return r.claim(r.ask(group, needed, nil), within)
+	return members
 }
 
 // ClaimPod is Claim for a pod without a gang. For those that the cluster itself cannot do without priorities alone decide, as without
@@ -62,9 +71,14 @@ const forEver = time.Duration(math.MaxInt64)
 const systemCritical = 2_000_000_000
 
 func (r *Room) claim(a quota.Ask, within time.Duration) *Claim {
-	c := &Claim{room: r, rights: map[string]quota.Right{}}
+	c := &Claim{room: r, ask: a, rights: map[string]quota.Right{}}
 	c.reclaim, c.gone = r.reclaim(a, within)
 	c.shorts, c.helps = c.reclaim.Shorts()
+	for _, w := range a.Need {
+		if c.of == "" || !strings.HasSuffix(c.of, " "+w.Quota) {
+			c.of += " " + w.Quota
+		}
+	}
 	c.bare = slices.ContainsFunc(a.Need, func(w quota.Want) bool { return w.Quota == "" })
 	return c
 }
@@ -80,7 +94,9 @@ func (c *Claim) right(p *v1.Pod) quota.Right {
 	name := gangOf(p)
 	right, known := c.rights[name]
 	if !known {
-		right = c.reclaim.Right(name)
+		if right = c.reclaim.Right(name); right == quota.None && c.first != nil {
+			right = c.first.Right(name)
+		}
 		c.rights[name] = right
 	}
 	return right
@@ -120,7 +136,7 @@ func (c *Claim) Uses(quotaName string, p *v1.Pod) bool {
 	if of == "" || quotaName == "" {
 		return of == quotaName
 	}
-	return c.reclaim.RightFor(quotaName, gangOf(p), of) != quota.None
+	return c.reclaim.RightFor(quotaName, gangOf(p), of) != quota.None || c.first != nil && c.first.RightFor(quotaName, gangOf(p), of) != quota.None
 }
 
 // Frees says whether what a pod has is of a quota that is short of something, so that its leaving helps wherever it is.
@@ -137,6 +153,9 @@ func (c *Claim) Frees(p *v1.Pod) bool {
 	}
 	return false
 }
+
+// Of names the quotas that are asked.
+func (c *Claim) Of() string { return c.of }
 
 // Short says whether anything must be freed in a quota.
 func (c *Claim) Short() bool { return len(c.shorts) > 0 }
@@ -155,7 +174,55 @@ func (c *Claim) Enough(gone []*v1.Pod) bool {
 		}
 		by[gangOf(p)] = append(by[gangOf(p)], key(p))
 	}
-	return c.reclaim.Enough(by)
+	return c.reclaim.Enough(by) || c.first != nil && c.enoughAfterOwn(by)
+}
+
+// OwnFirst has the search go on with those, too, who may leave when others of the own quotas of lower priority have: a quota that stays within its
+// min then may take back what others borrow. It says whether there are any.
+//
+//	min = max = 8, 4 of a low pod; a gang of 8 CPU      4 + 8 is above min: who borrows stays
+//	when the low pod has left                           0 + 8 is not
+func (c *Claim) OwnFirst() bool {
+	if !c.helps {
+		return false
+	}
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	own := c.reclaim.Own()
+	if len(own) == 0 {
+		return false
+	}
+	first := c.when(own)
+	if !first.More(c.reclaim) {
+		return false
+	}
+	c.first, c.rights = first, map[string]quota.Right{}
+	return true
+}
+
+// when is the search as it is when some pods have left. r.mu is held.
+func (c *Claim) when(gone []string) *quota.Reclaim {
+	return c.room.asked().Without(append(sorted(c.gone), gone...)...).Reclaim(c.ask, quota.Policy(c.room.args.Reclaim))
+}
+
+// mostJudged bounds how often it is judged anew who may leave when those of the own quotas have.
+const mostJudged = 64
+
+// enoughAfterOwn is Enough if those leave first who are of the own quotas. r.mu is held.
+func (c *Claim) enoughAfterOwn(by map[string][]string) bool {
+	var own []string
+	others := map[string][]string{}
+	for name, pods := range by {
+		if c.reclaim.Right(name) == quota.Own {
+			own = append(own, pods...)
+		} else {
+			others[name] = pods
+		}
+	}
+	if c.judged++; len(own) == 0 || len(others) == 0 || c.judged > mostJudged {
+		return false
+	}
+	return c.when(own).Enough(others)
 }
 
 // Leaving are the pods that leave already, and count as gone.
@@ -170,13 +237,32 @@ func (c *Claim) Leaving() (all []*v1.Pod) {
 	return all
 }
 
-// Helps says whether anybody who may be evicted for a group gives back what its quotas are short of.
+// Told is another number whenever the quotas were told of something.
+func (r *Room) Told() uint64 {
+	if !r.Active() {
+		return 0
+	}
+	r.lock()
+	defer r.mu.Unlock()
+	return r.grown<<32 + r.asked().Changes()
+}
+
+// Helps says whether anybody who may be evicted for a group gives back what its quotas are short of, for any choice of its members.
 func (r *Room) Helps(group *cache.Group) bool {
-	c := r.Claim(group, forEver)
-	if c == nil || !c.helps {
+	if !r.Active() || len(group.Pending) == 0 {
 		return false
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return c.reclaim.Any()
+	needed := claimants(group)
+	choices := [][]gang.Member{needed}
+	if c := r.choosing(group, needed); c != nil && len(group.Needed()) > 0 {
+		if some, _ := r.fewest(c, needed, mostChoices); len(some) > 0 {
+			choices = some
+		}
+	}
+	return slices.ContainsFunc(choices, func(members []gang.Member) bool {
+		c := r.claim(r.ask(group, members, nil), forEver)
+		return c.helps && c.reclaim.Any()
+	})
 }

@@ -95,6 +95,7 @@ type Room struct {
 	args    config.QuotaArgs
 	written bool // a profile's configuration has them
 	lister  corelisters.PodLister
+	volumes corelisters.PersistentVolumeClaimLister
 	objects map[string]*object // by resource, namespace and name
 	book    *quota.Book
 	ofX     bool // there are quotas of scheduler-plugins
@@ -107,6 +108,7 @@ type Room struct {
 	notes   []cache.Note          // to be said
 	stale   bool                  // how much there is is to be found out anew
 	wild    bool                  // the tree is to be made anew
+	grown   uint64                // how often it was made
 	ended   bool                  // the last quota has gone, and those who were refused are yet to hear of it
 	touched bool                  // what quotas have is to be written
 	claims  map[gang.Ref]string   // by group for which quotas are saved, its name in the book

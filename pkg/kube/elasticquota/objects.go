@@ -134,6 +134,7 @@ func builtIn(name string) bool {
 // grow makes the tree anew. r.mu is held.
 func (r *Room) grow() {
 	r.wild = false
+	r.grown++
 	all := slices.SortedFunc(maps.Values(r.objects), func(a, b *object) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(objectKey(a.about, a.x), objectKey(b.about, b.x)))
 	})

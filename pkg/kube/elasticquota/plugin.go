@@ -68,7 +68,7 @@ func (r *Room) begin(args config.QuotaArgs, written bool, h fwk.Handle) error {
 func (r *Room) hear(h fwk.Handle) error {
 	r.begun = true
 	core := h.SharedInformerFactory().Core().V1()
-	r.lister = core.Pods().Lister()
+	r.lister, r.volumes = core.Pods().Lister(), core.PersistentVolumeClaims().Lister()
 	if _, err := core.Pods().Informer().AddEventHandler(handler(r.setPod, r.dropPod)); err != nil {
 		return err
 	}

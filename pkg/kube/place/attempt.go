@@ -254,14 +254,11 @@ func (a *Attempt) templates() (of []int, demand []fit.Demand) {
 	return of, demand
 }
 
-// OneOfEach lists one member of each kind but that of the speaker.
+// OneOfEach lists one member of each kind but that of the speaker, who need not be one of those whom the attempt is for.
 func (a *Attempt) OneOfEach(speaker *v1.Pod) (keys []string) {
-	if len(a.kinds) < 2 {
-		return nil
-	}
-	of := a.kindOf[convert.PodKey(speaker)]
+	of, known := a.kindOf[convert.PodKey(speaker)]
 	for k := range a.kinds {
-		if k != of {
+		if k != of || !known {
 			keys = append(keys, convert.PodKey(a.kinds[k].pod))
 		}
 	}

@@ -202,12 +202,18 @@ func (s *Shared) callSpeaker(group gang.Ref) {
 }
 
 // file notes that a group was refused, and tries whoever need not wait for it any longer.
-func (p *Plugin) file(a *place.Attempt, speaker *v1.Pod, why gang.Refusal) {
+func (p *Plugin) file(c *cycle, speaker *v1.Pod, why gang.Refusal) {
+	a := c.attempt
 	f := wake.Filing{
 		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(speaker), UID: string(speaker.UID),
 		Created: p.Cache.Order(speaker).Created, Plugins: why.Plugins, Since: p.options.Clock.Now(),
-		Kinds: a.OneOfEach(speaker), Never: why.Never || ofQuotas(why), Template: why.By == gang.Template || why.By == gang.Veto,
+		Never: why.Never || ofQuotas(why), Template: why.By == gang.Template || why.By == gang.Veto,
 	}
+	for _, o := range append([]*place.Attempt{a}, c.others...) {
+		f.Kinds = append(f.Kinds, o.OneOfEach(speaker)...)
+	}
+	slices.Sort(f.Kinds)
+	f.Kinds = slices.Compact(f.Kinds)
 	switch {
 	case ofQuotas(why): // what it waits for shows on no node, and is its own
 		f.Class = "quota of " + a.Group.Key.ID()
@@ -217,6 +223,8 @@ func (p *Plugin) file(a *place.Attempt, speaker *v1.Pod, why gang.Refusal) {
 		f.Plugins = nil // what is remembered of nodes ends with any change
 	case why.By == gang.Quota:
 		f.Class, f.Plugins = "", nil
+	case c.several != nil: // each choice may lack something else
+		f.Class, f.Limits = "", c.several.limits
 	default:
 		f.Class += p.quotas.Class(a.Group)
 	}

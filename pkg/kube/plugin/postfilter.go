@@ -14,7 +14,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -54,6 +53,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		if c.by == nil {
 			node, came = p.Preemptor.Evict(ctx, a, pod, c.others...)
 		}
+		if c.untried && (came == status.PreemptionNobody || came == status.PreemptionNoHelp) {
+			came = status.PreemptionUntried
+		}
 		p.Meter.Ran(a.Group.Key, ran)
 		p.Meter.Refused(a, c.refusal)
 		if p.refused.Filed(a.Group.Key) != "" && (!c.renews || node != "") {
@@ -66,7 +68,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 			switch {
 			case c.overQuota:
 				why = c.byQuota()
-			case c.some:
+			case c.several != nil:
 				why = gang.Refusal{By: gang.Plan, Evictable: true}
 			case c.by != nil:
 				why = *c.by
@@ -75,7 +77,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 			c.said = p.explain(ctx, c, pod, &why)
 			why.Words, why.Says = came.After(c.said.Text)+kept, c.said.Sentence
 			p.refuse(a.Group.Key, why)
-			p.file(a, pod, why)
+			p.file(c, pod, why)
 		} else {
 			p.leave(a.Group.Key)
 		}
@@ -124,8 +126,8 @@ func (p *Plugin) explain(ctx context.Context, c *cycle, speaker *v1.Pod, why *ga
 	if c.refusal != nil {
 		s := c.trial(p).Shortage(ctx)
 		why.Never, why.Plugins = s.Never != nil, s.Plugins
-		if c.some && len(s.Plugins) > 0 { // quotas may admit another choice
-			why.Plugins = append(slices.Clone(s.Plugins), elasticquota.Name)
+		if c.several != nil {
+			why.Plugins = c.several.plugins
 		}
 		said = status.Refused(c.refusal, s, status.Frame(speaker, c.attempt.Group.Whole()...))
 	}

@@ -39,7 +39,9 @@ type cycle struct {
 	attempt *place.Attempt   // to plan the gang, if that was refused or waits
 	refusal *place.Refusal   // of the attempt; nil if a plugin has failed
 	others  []*place.Attempt // for other choices of its members, for whom others may leave, too
-	some    bool             // it is one of several choices, and what keeps it does not keep all
+	some    bool             // what keeps the attempt does not keep all choices of its members
+	several *several         // of them; nil if there is one only
+	untried bool             // there are more of them than were tried
 	said    status.Said      // what is said of that as long as PostFilter knows no more
 	renews  bool             // it was tried again only to say newer words
 
@@ -193,7 +195,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	switch {
 	case err == nil && best.Refusal == nil:
 	case err == nil && len(choices[0].Group.Pending) < len(a.Group.Pending):
-		c = p.noChoice(ctx, a, tries)
+		c = p.noChoice(ctx, a, tries, len(tries) < len(choices))
 		if best.some = c.some; c.refusal != nil {
 			best.Attempt, best.Refusal = c.attempt, c.refusal
 		}

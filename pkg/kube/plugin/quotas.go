@@ -43,6 +43,9 @@ func (q quotas) Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool {
 	return why == nil || soon
 }
 
+// Told implements preempt.Quotas.
+func (q quotas) Told() uint64 { return q.Room.Told() }
+
 // Quotas lists what all quotas have; nil if there are none.
 func (s *Shared) Quotas() []elasticquota.Quota { return s.quotas.Quotas() }
 
@@ -175,7 +178,11 @@ func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 		s.handle.Activate(klog.Background(), pods)
 	}
 	var admitted []string
+	limits := s.quotas.Limits()
 	for _, leader := range s.refused.LeadersFor(elasticquota.Name) {
+		if s.refused.Limits(leader) == limits { // no choice that they allow could ever start
+			continue
+		}
 		pod := s.Cache.Pod(leader)
 		if pod == nil {
 			continue
@@ -201,7 +208,7 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*pla
 		return choices, nil
 	}
 	c = p.overQuota(a, why)
-	if some := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
+	if some, _ := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
 		c.attempt, c.others = some[0].Attempt, attempts(some[1:])
 		c.mayHelp = slices.ContainsFunc(some, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
 	}
@@ -213,12 +220,18 @@ func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Said) *cycle {
 	return &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a, overQuota: true}
 }
 
-// best is the first of some choices with which most members start, and what has come of all that were tried; if none can, of the first. The error
-// is that of a plugin.
+// mostBestNodes bounds the nodes that are planned on, in all, for several choices.
+const mostBestNodes = 160_000
+
+// best is the first of some choices with which most members start, and what has come of all that were tried; if none can, of the first. At least two
+// are tried. The error is that of a plugin.
 func (p *Plugin) best(ctx context.Context, choices []*place.Attempt) (best Trial, tries []Trial, err error) {
 	for i, a := range choices {
 		if len(best.Found.Places) >= len(a.Group.Pending) {
 			continue
+		}
+		if i >= max(2, mostBestNodes/max(1, len(a.Nodes))) {
+			break
 		}
 		t := Trial{Attempt: a}
 		if t.Found, t.Refusal, err = p.amid(a).Plan(ctx); err != nil {
@@ -235,23 +248,28 @@ func (p *Plugin) best(ctx context.Context, choices []*place.Attempt) (best Trial
 const mostFewestNodes = 16_000
 
 // fewest are the attempts for no more members than are needed for whom the quotas may have others leave, as they come out on the nodes as
-// these are. Those are left out whom other attempts are for: of these, more may start.
-func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial) {
+// these are. Those are left out whom other attempts are for: of these, more may start. all says that, with those other attempts, no choice is left that
+// may ever start.
+func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial, all bool) {
 	a = a.InMultiples()
-	for _, members := range p.quotas.Fewest(a.Group, max(2, mostFewestNodes/max(1, len(a.Nodes)))) {
+	choices, all := p.quotas.Fewest(a.Group, max(2, mostFewestNodes/max(1, len(a.Nodes))))
+	for _, members := range choices {
 		if slices.ContainsFunc(but, func(o *place.Attempt) bool { return within(members, o.Group) }) {
 			continue
 		}
 		t := Trial{Attempt: a.For(members)}
 		if !p.quotas.Helps(t.Attempt.Group) {
+			all = false
 			continue
 		}
 		var err error
-		if t.Found, t.Refusal, err = t.Attempt.Plan(ctx); err == nil {
-			some = append(some, t)
+		if t.Found, t.Refusal, err = t.Attempt.Plan(ctx); err != nil {
+			all = false
+			continue
 		}
+		some = append(some, t)
 	}
-	return some
+	return some, all
 }
 
 // within says whether members are all of a group that they are in.
@@ -267,31 +285,63 @@ func attempts(of []Trial) (all []*place.Attempt) {
 }
 
 // noChoice is what comes of a cycle when there is no plan for any choice of members that quotas admit: others may leave for these, and for choices
-// that the quotas have room for then. What is said is of one that might start: nobody waits for members whom no node takes.
-func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial) *cycle {
-	fewest := p.fewest(ctx, a, attempts(of))
-	some := len(of)+len(fewest) > 1
-	others := attempts(slices.Concat(of, fewest))
+// that the quotas have room for then. untried says that there are more than were tried. What is said is of one that might start: nobody waits for members whom no node takes.
+func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) *cycle {
+	limits := p.quotas.Limits()
+	fewest, all := p.fewest(ctx, a, attempts(of))
+	tries := slices.Concat(of, fewest)
+	some := len(tries) > 1 || !all
+	others := attempts(tries)
 	for _, t := range fewest {
 		if t.Refusal != nil { // not for want of quota alone
 			continue
 		}
 		if why := p.quotas.Why(a.Group, t.Attempt.Group.Pending); why != nil {
 			c := p.overQuota(t.Attempt, why)
-			c.others, c.mayHelp, c.some = others, true, some
+			c.others, c.mayHelp, c.some, c.untried = others, true, some, untried
 			return c
 		}
 	}
-	t := of[0]
+	c := &cycle{verdict: refused, attempt: of[0].Attempt, refusal: of[0].Refusal, others: others, untried: untried}
 	if some {
-		for _, o := range slices.Concat(of, fewest) {
-			if o.Refusal != nil && p.shortage(ctx, o.Attempt, o.Refusal).Never == nil {
-				t = o
-				break
+		c.several = &several{plugins: []string{elasticquota.Name}} // quotas may admit another choice
+		for _, o := range tries {
+			if o.Refusal == nil { // it was admitted meanwhile
+				c.some, c.several.plugins = true, nil
+				continue
 			}
+			plugins := o.Refusal.Plugins
+			if !c.some { // one that does not never fit is enough
+				s := p.shortage(ctx, o.Attempt, o.Refusal)
+				if plugins = s.Plugins; s.Never == nil {
+					c.some, c.attempt, c.refusal = true, o.Attempt, o.Refusal
+				}
+			}
+			c.several.refusedBy(plugins)
+		}
+		if c.some = c.some || !all; !c.some {
+			c.several.limits = limits
 		}
 	}
-	return &cycle{verdict: refused, said: said(t.Refusal, nil), attempt: t.Attempt, refusal: t.Refusal, others: others, some: some}
+	c.said = said(c.refusal, nil)
+	return c
+}
+
+// several is what keeps several choices of members, of which each may lack something else.
+type several struct {
+	plugins []string // who has refused any; nil if nobody knows that of one
+	limits  uint64   // those of quotas, if none that they allow could ever start; else 0
+}
+
+func (s *several) refusedBy(plugins []string) {
+	if len(plugins) == 0 {
+		s.plugins = nil
+	}
+	if s.plugins != nil {
+		s.plugins = append(s.plugins, plugins...)
+		slices.Sort(s.plugins)
+		s.plugins = slices.Compact(s.plugins)
+	}
 }
 
 // byQuota is who refused an attempt whose quotas have too little. Whether anybody is evicted for it, or leaves by himself, is not the same.

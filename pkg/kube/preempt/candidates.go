@@ -38,6 +38,7 @@ type candidates struct {
 	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes than his own.
 	keptOff bool
 	fitted  int  // how many members were held against their places to find out who may stay
+	lacking bool // there is room when some have left, and the quotas have too little then
 	late    bool // somebody would take longer than that to leave, and stays therefore
 
 	patience func() (more func() bool) // whether there is time to look into one more domain, only to tell about it
@@ -73,14 +74,18 @@ func (n onNode) without(out []int) []*v1.Pod {
 // than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
 // of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays.
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
-	return p.candidatesAfter(ctx, a, grace, nil)
+	return p.candidatesOf(ctx, a, grace, nil, p.claim(a.Group, grace))
 }
 
 // candidatesAfter is candidates as if some had been seen leaving.
 func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool) *candidates {
+	return p.candidatesOf(ctx, a, grace, some, p.claim(a.Group, grace))
+}
+
+func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool, claim Claim) *candidates {
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: p.vain.takeHere(len(a.Nodes)), limits: p.listBudgets(),
-		waits: p.waiting(), claim: p.claim(a.Group, grace),
+		waits: p.waiting(), claim: claim,
 	}
 	c.joins = map[types.UID]bool{}
 	ceiling := convert.Priority(a.Lowest())

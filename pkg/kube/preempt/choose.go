@@ -28,18 +28,28 @@ func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 
 // one the verdict says why. Who could have left is returned as well.
 //
 // Nodes that somebody would take too long to leave are the last choice: first everybody
-// there stays.
+// there stays. Then those are asked, too, who may leave only if others of the own quotas do.
 func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	for _, n := range a.Nodes {
 		if n != nil {
 			p.searched.Add(1)
 		}
 	}
-	c := p.candidates(ctx, a, p.Limits().MaxGrace)
+	grace := p.Limits().MaxGrace
+	c := p.candidates(ctx, a, grace)
 	e, verdict := p.chooseWithin(ctx, c)
 	if e == nil && c.late && verdict != LeftOut {
-		c = p.candidates(ctx, a, forEver)
+		lacking := c.lacking
+		grace = forEver
+		c = p.candidates(ctx, a, grace)
 		e, verdict = p.chooseWithin(ctx, c)
+		c.lacking = c.lacking || lacking
+	}
+	if claim := p.claim(a.Group, grace); e == nil && verdict != LeftOut && claim != nil && claim.OwnFirst() {
+		lacking := c.lacking
+		c = p.candidatesOf(ctx, a, grace, nil, claim)
+		e, verdict = p.chooseWithin(ctx, c)
+		c.lacking = c.lacking || lacking
 	}
 	return e, verdict, c
 }

@@ -105,6 +105,14 @@ func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
 // Searched is on how many nodes victims were looked for so far.
 func (p *Preemptor) Searched() int64 { return p.searched.Load() }
 
+// AskedAmong says what comes of several attempts, if victims are looked for on so many nodes at most.
+func (p *Preemptor) AskedAmong(ctx context.Context, nodes int64, some ...*place.Attempt) Verdict {
+	defer func(was int64) { p.among = was }(p.among)
+	p.among = nodes
+	_, _, verdict := p.findAmong(ctx, some)
+	return verdict
+}
+
 // ForgetVain forgets where nobody was found.
 func (p *Preemptor) ForgetVain() {
 	clear(p.vain.known)

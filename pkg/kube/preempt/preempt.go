@@ -98,6 +98,7 @@ type Preemptor struct {
 	patient  patient
 	again    again
 	searched atomic.Int64 // nodes on which victims were looked for
+	among    int64        // mostAmongNodes
 }
 
 // New returns the Preemptor of a profile.
@@ -106,10 +107,10 @@ func New(o Options) *Preemptor {
 	p := &Preemptor{
 		Options:  o,
 		Executor: preemption.NewExecutor(o.Profile, features),
-		features: features,
-		budgets:  o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
-		pods:     o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
-		there:    o.Profile.SharedInformerFactory().Core().V1().Pods().Informer().GetStore(),
+		features: features, among: mostAmongNodes,
+		budgets: o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
+		pods:    o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
+		there:   o.Profile.SharedInformerFactory().Core().V1().Pods().Informer().GetStore(),
 	}
 	p.Executor.PreemptPod = p.inTurn(p.gently(p.truly(p.Executor.PreemptPod)))
 	return p
@@ -172,13 +173,26 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	return node, Evicts
 }
 
+// mostAmongNodes bounds the nodes on which victims are looked for, in all, for several attempts; mostLooks times as many are looked at to see whether anything
+// has changed there.
+const mostAmongNodes, mostLooks = 16_000, 10
+
 // findAmong is find for the first of some attempts for whose members it costs least. Without one the verdict is the
-// first one's, unless more is known of another one than that nobody helps.
+// first one's, unless more is known of another one than that nobody helps. Where that would be too many nodes not all are tried, at least two: those of
+// which it is remembered that nobody helps cost nothing, so that the others come next time.
 func (p *Preemptor) findAmong(ctx context.Context, some []*place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
 	seen := map[*place.Attempt]bool{}
+	began := p.searched.Load()
 	for i, a := range some {
 		if seen[a] {
 			continue
+		}
+		nodes, here := p.searched.Load()-began, int64(len(a.Nodes))
+		if len(seen) >= 2 && (nodes > 0 && nodes+here > p.among || int64(len(seen)+1)*here > mostLooks*p.among) {
+			if came == Nobody || came == NoHelp {
+				came = Untried
+			}
+			break
 		}
 		seen[a] = true
 		of, s, verdict := p.find(ctx, a)

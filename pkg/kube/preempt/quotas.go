@@ -23,6 +23,8 @@ type Quotas interface {
 	ClaimPod(*v1.Pod) Claim
 	// Fits says whether the quotas have enough for a group that has its places reserved, when those have left who leave.
 	Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool
+	// Told is another number whenever the quotas were told of something.
+	Told() uint64
 }
 
 // Claim is what quotas say during one search.
@@ -33,9 +35,13 @@ type Claim interface {
 	// group alone.
 	QuotaOf(member *v1.Pod) string
 	Uses(quota string, gone *v1.Pod) bool
+	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
+	OwnFirst() bool
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
 	Short() bool
 	Frees(*v1.Pod) bool
+	// Of names the quotas that are asked.
+	Of() string
 	// Leaving are those who leave already, and count as gone.
 	Leaving() []*v1.Pod
 	// Enough says whether it is right that all these leave, and whether the quotas admit the others then.
@@ -111,6 +117,7 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 		best = p.fromQuotas(ctx, c, room, best)
 	}
 	if best == nil {
+		c.lacking = room != nil
 		return nil, c.noHelp()
 	}
 	best.awaits = c.claim.Leaving()

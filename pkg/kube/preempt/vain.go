@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -28,6 +29,9 @@ import (
 // The members go to one such domain, so another eviction can only be where something has
 // changed. Of gangs that are asked for there, what counts is whether they may leave and how
 // many they can spare, wherever their members are.
+//
+// Quotas count as far as they say who may leave, which is asked anew of each pod: what they have shows on no node. Where they are short of something
+// themselves, or have too little when others make room, nothing is remembered.
 //
 // What is remembered ends nothing but work: it is equal or it is not, and nothing of it is
 // ever brought up to date.
@@ -69,6 +73,7 @@ type onNodeNow struct {
 	looked     int64 // which look it was
 	gangs      []gang.Ref
 	namespaces []string
+	alone      []*v1.Pod // without a gang
 }
 
 // domainNow is what one state of all nodes of a domain shows, of which none is missing. Nodes are in domains of several layers, each of
@@ -84,11 +89,16 @@ type domainNow struct {
 // search is choose, but where nothing has changed since nobody was found.
 func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
 	asks := a.Asks()
-	if asks == "" || p.claim(a.Group, forEver) != nil { // what quotas have shows on no node
+	before := p.told()
+	claim := p.claim(a.Group, forEver)
+	if asks == "" || claim != nil && claim.Short() {
 		found, verdict, _ := p.choose(ctx, a)
 		return found, verdict
 	}
-	was, now := p.vain.get(asks), p.digests(a)
+	if claim != nil {
+		asks += claim.Of()
+	}
+	was, now := p.vain.get(asks), p.digests(a, p.rights(a, claim))
 	changed := map[string]bool{}
 	for d, digest := range now {
 		if old, ok := was[d]; !ok || old.digest != digest {
@@ -119,7 +129,9 @@ func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Ve
 		}
 		any, untried = any || is[d].any, untried || is[d].untried
 	}
-	p.vain.put(asks, is)
+	if c == nil || !c.lacking && p.told() == before {
+		p.vain.put(asks, is)
+	}
 	if c != nil {
 		p.vain.here.Store(c.empty())
 	}
@@ -130,6 +142,45 @@ func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Ve
 		return nil, NoHelp
 	}
 	return nil, Nobody
+}
+
+// told is another number whenever what quotas say may have changed.
+func (p *Preemptor) told() uint64 {
+	if p.Quotas == nil {
+		return 0
+	}
+	return p.Quotas.Told()
+}
+
+// rights are what quotas say of pods that may leave for an attempt, as long as nobody does: the same number for the same answers. nil is that
+// they have no say.
+type rights func(*v1.Pod) uint8
+
+func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
+	if claim == nil {
+		return nil
+	}
+	claims := []Claim{claim}
+	if soon := p.claim(a.Group, p.Limits().MaxGrace); soon != nil && len(claim.Leaving())+len(soon.Leaving()) > 0 {
+		claims = append(claims, soon) // others count as gone there
+	}
+	for _, grace := range []time.Duration{forEver, p.Limits().MaxGrace}[:len(claims)] {
+		if more := p.claim(a.Group, grace); more != nil && more.OwnFirst() {
+			claims = append(claims, more)
+		}
+	}
+	ceiling := convert.Priority(a.Lowest())
+	return func(pod *v1.Pod) (is uint8) {
+		if convert.Protected(pod) {
+			return 0
+		}
+		for i, c := range claims {
+			if c.May(pod, convert.Priority(pod) < ceiling) {
+				is |= 1 << i
+			}
+		}
+		return is
+	}
 }
 
 // anyIn says whether somebody in a domain may leave, or does so anyway.
@@ -159,7 +210,7 @@ func firstOf(a *place.Attempt, d topology.ID) string {
 }
 
 // digests tells, by domain, one state of the cluster from another.
-func (p *Preemptor) digests(a *place.Attempt) map[string]uint64 {
+func (p *Preemptor) digests(a *place.Attempt, may rights) map[string]uint64 {
 	if p.vain.known == nil {
 		p.vain.known, p.vain.seed = map[string]*nothing{}, maphash.MakeSeed()
 	}
@@ -167,7 +218,7 @@ func (p *Preemptor) digests(a *place.Attempt) map[string]uint64 {
 		p.vain.nodes, p.vain.now = make([]onNodeNow, len(a.Nodes)), map[int]*domainNow{}
 	}
 	s := states{
-		vain: &p.vain, gangs: p.gangStates(a), budgets: budgetStates(p.listBudgets()), out: map[string]uint64{},
+		vain: &p.vain, gangs: p.gangStates(a, may), may: may, budgets: budgetStates(p.listBudgets()), out: map[string]uint64{},
 	}
 	barred, came := p.Victims.barred(p.Clock.Now())
 	s.vetoes = [2]int{len(barred), came}
@@ -186,6 +237,7 @@ func (p *Preemptor) digests(a *place.Attempt) map[string]uint64 {
 type states struct {
 	vain    *vain
 	gangs   func(gang.Ref) string
+	may     rights
 	budgets map[string]string // by namespace
 	vetoes  [2]int
 	hash    maphash.Hash
@@ -223,6 +275,14 @@ func (s *states) domain(a *place.Attempt, from, to int) uint64 {
 	}
 	for _, name := range is.gangs {
 		s.write(s.gangs(name))
+	}
+	for i := from; i < to && s.may != nil; i++ {
+		if a.Nodes[i] == nil {
+			continue
+		}
+		for _, pod := range s.vain.nodes[i].alone {
+			s.hash.WriteByte(s.may(pod))
+		}
 	}
 	for _, name := range is.namespaces {
 		s.write(s.budgets[name])
@@ -298,7 +358,10 @@ func (n *onNodeNow) look(node fwk.NodeInfo, number int64) {
 	*n = onNodeNow{generation: node.GetGeneration(), looked: number}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
-		if name := source.Of(pod); !name.IsZero() && !slices.Contains(n.gangs, name) {
+		switch name := source.Of(pod); {
+		case name.IsZero():
+			n.alone = append(n.alone, pod)
+		case !slices.Contains(n.gangs, name):
 			n.gangs = append(n.gangs, name)
 		}
 		if !slices.Contains(n.namespaces, pod.Namespace) {
@@ -310,10 +373,15 @@ func (n *onNodeNow) look(node fwk.NodeInfo, number int64) {
 // gangStates says, of a gang that runs, all that decides who of it and of its group may be
 // evicted for an attempt. Time makes no difference: where members would take long to leave,
 // those are asked for last, but asked for.
-func (p *Preemptor) gangStates(a *place.Attempt) func(gang.Ref) string {
+func (p *Preemptor) gangStates(a *place.Attempt, may rights) func(gang.Ref) string {
 	known, waits := map[gang.Ref]string{}, p.waiting()
 	ceiling := convert.Priority(a.Lowest())
-	mayEvict := func(pod *v1.Pod) bool { return convert.Priority(pod) < ceiling && !convert.Protected(pod) }
+	mayEvict := func(pod *v1.Pod) bool {
+		if may != nil {
+			return may(pod) > 0
+		}
+		return convert.Priority(pod) < ceiling && !convert.Protected(pod)
+	}
 	return func(name gang.Ref) string {
 		if s, ok := known[name]; ok {
 			return s
@@ -324,13 +392,16 @@ func (p *Preemptor) gangStates(a *place.Attempt) func(gang.Ref) string {
 		for _, of := range together {
 			running, least := c.running(of)
 			placed, _ := p.Cache.Placed(of)
-			may := 0
+			leave := 0
 			for _, pod := range running {
 				if mayEvict(pod) {
-					may++
+					leave++
+				}
+				if may != nil {
+					b.WriteByte('0' + may(pod))
 				}
 			}
-			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", spare(except(running, joining(p.Cache, of, running, least)), least), " ", may, p.Cache.Above(of))
+			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", spare(except(running, joining(p.Cache, of, running, least)), least), " ", leave, p.Cache.Above(of))
 			if crews := crewsOf(p.Cache, of, running, least); len(crews) > 1 {
 				for _, is := range crews {
 					fmt.Fprint(&b, " ", is.ref, " ", len(is.pods), " ", is.spare, is.above, slices.ContainsFunc(is.pods, func(pod *v1.Pod) bool { return !mayEvict(pod) }))

@@ -1,6 +1,7 @@
 package preempt_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -159,6 +161,113 @@ func TestInVainIsNotRepeated(t *testing.T) {
 			}
 		})
 	}
+}
+
+// quotaWith is a quota with a min.
+func quotaWith(c *testcluster.Cluster, name, least string) {
+	c.Quota(name, "96", nil)
+	if least != "" {
+		c.EditQuotaSpec(name, map[string]any{"min": map[string]any{"cpu": least}, "max": map[string]any{"cpu": "96"}})
+	}
+}
+
+// TestInVainIsNotRepeatedWithinQuotas: who has enough of his quotas looks for victims again where quotas say something else of who may leave,
+// although nothing has changed on nodes, and not where they were only told of others.
+func TestInVainIsNotRepeatedWithinQuotas(t *testing.T) {
+	least := func(l *lasting, name, is string) func() string {
+		return func() string {
+			for _, q := range l.Plugin.Quotas() {
+				if q.Name == name && q.Min["cpu"] == is {
+					return "seen"
+				}
+			}
+			return ""
+		}
+	}
+	for name, do := range map[string]struct {
+		what     func(l *lasting)
+		evicts   string
+		searched int64
+	}{
+		"nothing": {func(*lasting) {}, "", 0},
+		"somebody else asks for something": {func(l *lasting) {
+			told := l.Plugin.Preemptor.Quotas.Told()
+			l.Pod(inQuota("o", testcluster.Held(a("other", 50, "1", ""), "outside")))
+			l.Pod(inQuota("o", a("more", 50, "1", "")))
+			l.Wait("true", func() string { return fmt.Sprint(l.Plugin.Preemptor.Quotas.Told() != told) })
+		}, "", 0},
+		"others borrow": {func(l *lasting) {
+			l.EditQuota("o", "96")
+			l.Wait("seen", least(l, "o", ""))
+		}, "evicts o0 o1", 2 + 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wants := pending(2, 100, "4")
+			for _, p := range wants {
+				inQuota("a", p)
+			}
+			l := last(wanting(t, "s/b/n0=4 s/b/n1=4 s2/c/n2=4 s2/c/n3=4 s3/d/n4=64", 2, wants, func(c *testcluster.Cluster) {
+				c.EditNode("n4", func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "others", Effect: v1.TaintEffectNoSchedule}} })
+				quotaWith(c, "a", "16")
+				quotaWith(c, "o", "8")
+				c.Pod(inQuota("o", a("o0", 200, "4", "n0")))
+				c.Pod(inQuota("o", a("o1", 200, "4", "n1")))
+				c.Pod(protected(a("p2", 10, "4", "n2")))
+				c.Pod(protected(a("p3", 10, "4", "n3")))
+			}))
+			l.Wait("seen", least(l, "a", "16"))
+			l.Wait("seen", least(l, "o", "8"))
+			evicts, searched := l.asks("want")
+			require.NotContains(t, evicts, "evicts")
+			require.EqualValues(t, 5, searched)
+			do.what(l)
+			again, searched := l.asks("want")
+			require.Equal(t, cmp.Or(do.evicts, evicts), again)
+			require.Equal(t, do.searched, searched)
+		})
+	}
+}
+
+// TestManyAttemptsAreBounded: of several attempts for a group as many are tried as the nodes allow, two at least, and it is said if some were not. As
+// long as nothing changes the others are tried next.
+func TestManyAttemptsAreBounded(t *testing.T) {
+	l := last(wanting(t, "s/b/n0=4 s/b/n1=4", 1, []*v1.Pod{a("", 100, "4", ""), a("", 100, "3", ""), a("", 100, "2", "")}, func(c *testcluster.Cluster) {
+		c.Pod(protected(a("p0", 10, "4", "n0")))
+		c.Pod(protected(a("p1", 10, "3", "n1")))
+		c.Pod(a("low", 10, "1", "n1"))
+	}))
+	among := func(nodes int64) (verdict preempt.Verdict, searched int64) {
+		whole := l.try(l.Get("want-0"), l.planner, l.known)
+		var some []*place.Attempt
+		for i := range whole.Group.Pending {
+			one := l.planner.NewAttempt(whole.Group, l.known, nil).For(whole.Group.Pending[i : i+1])
+			_, _, err := one.Plan(t.Context())
+			require.NoError(t, err)
+			some = append(some, one)
+		}
+		before := l.Plugin.Preemptor.Searched()
+		verdict = l.Plugin.Preemptor.AskedAmong(t.Context(), nodes, some...)
+		return verdict, l.Plugin.Preemptor.Searched() - before
+	}
+	for _, want := range []struct {
+		verdict  preempt.Verdict
+		searched int64
+	}{{preempt.Untried, 4}, {preempt.NoHelp, 2}, {preempt.NoHelp, 0}} {
+		verdict, searched := among(3)
+		require.Equal(t, want.verdict, verdict)
+		require.Equal(t, want.searched, searched)
+	}
+	l.Plugin.Preemptor.ForgetVain()
+	verdict, searched := among(6)
+	require.Equal(t, preempt.NoHelp, verdict)
+	require.EqualValues(t, 6, searched)
+}
+
+// inQuota is a pod of a quota.
+func inQuota(quota string, p *v1.Pod) *v1.Pod {
+	metav1.SetMetaDataLabel(&p.ObjectMeta, scheduling.LabelQuotaName, quota)
+	return p
 }
 
 // BenchmarkInVain is what it costs that no eviction helps a gang: the first time, when one pod

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,19 +18,26 @@ import (
 )
 
 // TestQuotaVictims has the scheduler look for room and quota at once, for one gang in small clusters that others fill, and compares
-// whom it evicts with every set of gangs that there is: it evicts nobody if none will do, and otherwise those that cost least.
+// whom it evicts with every set of gangs that there is: it evicts nobody if none will do, and otherwise those that cost least; those who may leave only
+// after others of the own quota if no others will do.
 func TestQuotaVictims(t *testing.T) {
-	kinds := []string{"nobody helps", "fits", "for room", "for quota", "for both"}
+	kinds := []string{"nobody helps", "fits", "for room", "for quota", "for both", "own first"}
 	worlds.Check(t, 150, kinds, func(t *rapid.T, tally worlds.Tally) {
 		w := drawMarket(t)
-		best := w.best()
-		tally[w.kind(best)]++
+		best, first := w.best(false), false
+		kind := w.kind(best)
+		if best == nil {
+			if best, first = w.best(true), true; best != nil {
+				kind = "own first"
+			}
+		}
+		tally[kind]++
 		got := w.victims(t, best != nil)
 		if best == nil {
 			require.Empty(t, got, "nobody can help in\n%s", w)
 			return
 		}
-		require.True(t, w.enough(w.setOf(got)), "evicting %v does not help in\n%s", got, w)
+		require.True(t, w.enough(w.setOf(got), first), "evicting %v does not help in\n%s", got, w)
 		require.Equal(t, *best, w.cost(w.setOf(got)), "evicted %v in\n%s", got, w)
 	})
 }
@@ -240,9 +248,9 @@ func (w *quotaMarket) cost(set uint) (p price) {
 }
 
 // best is what the cheapest set of gangs costs that may leave, and whose leaving has the last one start; nil if there is none.
-func (w *quotaMarket) best() (best *price) {
+func (w *quotaMarket) best(first bool) (best *price) {
 	for set := range uint(1) << (len(w.gangs) - 1) {
-		if c := w.cost(set); (best == nil || c.compare(*best) < 0) && w.enough(set) {
+		if c := w.cost(set); (best == nil || c.compare(*best) < 0) && w.enough(set, first) {
 			best = &c
 		}
 	}
@@ -251,7 +259,7 @@ func (w *quotaMarket) best() (best *price) {
 
 // kind says what is short, for whom somebody can do something.
 func (w *quotaMarket) kind(best *price) string {
-	room, allowed := w.room(0), w.admitted(0)
+	room, allowed := w.room(0), w.admitted(0, false)
 	switch {
 	case best == nil:
 		return "nobody helps"
@@ -265,7 +273,7 @@ func (w *quotaMarket) kind(best *price) string {
 	return "for both"
 }
 
-func (w *quotaMarket) enough(set uint) bool { return w.room(set) && w.admitted(set) }
+func (w *quotaMarket) enough(set uint, first bool) bool { return w.room(set) && w.admitted(set, first) }
 
 // room says whether the last gang has room when these have left.
 func (w *quotaMarket) room(set uint) bool {
@@ -292,8 +300,9 @@ func (w *quotaMarket) room(set uint) bool {
 	return most >= w.gangs[len(w.gangs)-1].size
 }
 
-// admitted says whether it is right that these leave, and whether quotas admit the last gang then.
-func (w *quotaMarket) admitted(set uint) bool {
+// admitted says whether it is right that these leave, and whether quotas admit the last gang then; with first, if those leave first who are of
+// the same quota.
+func (w *quotaMarket) admitted(set uint, first bool) bool {
 	tree, problems := quota.Grow(append([]quota.Spec{{Name: marketRoot, Inner: true}}, w.quotas...))
 	for _, p := range problems {
 		if p.Stops {
@@ -325,6 +334,18 @@ func (w *quotaMarket) admitted(set uint) bool {
 		return refusal == nil
 	}
 	r := b.Reclaim(ask, quota.AnyPriority)
+	if first {
+		var own []string
+		for v, pods := range victims {
+			if r.Right(v) == quota.Own {
+				own = append(own, pods...)
+			}
+		}
+		maps.DeleteFunc(victims, func(v string, _ []string) bool { return r.Right(v) == quota.Own })
+		if r = b.Without(own...).Reclaim(ask, quota.AnyPriority); len(own) == 0 || len(victims) == 0 {
+			return false
+		}
+	}
 	for v := range victims {
 		var i int
 		fmt.Sscanf(v, "g%d", &i)

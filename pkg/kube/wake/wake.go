@@ -43,6 +43,9 @@ type Filing struct {
 	Since   time.Time // when it was refused
 	// Never says that nobody who leaves helps: it is tried again when nodes change, or it does.
 	Never bool
+	// Limits are those of quotas with which no choice of its members could ever start: as long as they are the same it need not be tried for what quotas
+	// have. 0 is that it may be.
+	Limits uint64
 	// Template says that a plugin refuses it wherever it might go: no place helps, be it new or free, unless that plugin
 	// waits for one.
 	Template bool
@@ -221,6 +224,16 @@ func (r *Room) Hopes(pod string) bool {
 	defer r.mu.RUnlock()
 	f := r.leaders[pod]
 	return f != nil && !f.Never
+}
+
+// Limits are Filing.Limits of the leader that a pod is tried for.
+func (r *Room) Limits(pod string) uint64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if f := r.leaders[pod]; f != nil {
+		return f.Limits
+	}
+	return 0
 }
 
 // Kinds are the pods beside a leader's that its group was refused for.
