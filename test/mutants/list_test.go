@@ -668,7 +668,7 @@ func isDigit`, "TestCompareNames"},
 	{"budgets are not shared", byPlans, `cost.Violations += evict.Violations(budgets)`, `_ = budgets`, "TestCostOfAllTogether"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
-	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key()}`, `like := likeness{c.Key(), ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
+	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key(), ""}`, `like := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
 	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closed(n) != nil {`, `if n != nil && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
