@@ -265,12 +265,17 @@ func (r *Reclaim) Enough(victims map[string][]string) bool {
 	if !r.inTurn(shares, victims) {
 		return false
 	}
+	return r.Admits(victims) && r.eachByRight(victims)
+}
+
+// Admits says whether the ask is admitted when these gangs have left, be it right or not.
+func (r *Reclaim) Admits(victims map[string][]string) bool {
 	v := r.book.View()
 	for _, pods := range victims {
 		v.Leave(pods...)
 	}
 	_, refusal := v.Admit(Ask{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
-	return refusal == nil && r.eachByRight(victims)
+	return refusal == nil
 }
 
 // eachByRight says whether those who ask of each quota would be admitted if only those had left who may leave for it: who leaves for others who

@@ -334,14 +334,24 @@ func (r *Room) Class(group *cache.Group) string {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	var all []string
-	for _, m := range group.Pending {
-		name, _ := r.quotaOf(group.Pods[m.Pod])
-		if n := len(all); n == 0 || all[n-1] != name {
-			all = append(all, name)
+	var class strings.Builder
+	class.WriteString(" of quotas")
+	last, many := "", 0
+	next := func() {
+		if many > 0 {
+			fmt.Fprintf(&class, " %d %s", many, last)
 		}
 	}
-	return " of quotas " + strings.Join(all, ",")
+	for _, m := range group.Pending {
+		name, _ := r.quotaOf(group.Pods[m.Pod])
+		if name != last {
+			next()
+			last, many = name, 0
+		}
+		many++
+	}
+	next()
+	return class.String()
 }
 
 // Said is what is said of a gang that is refused: one plain sentence, and the text that people and tools match on.

@@ -1,9 +1,9 @@
 package elasticquota
 
 import (
+	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,10 +20,11 @@ type Claim struct {
 	reclaim *quota.Reclaim
 	shorts  []quota.Short
 	helps   bool
-	of      string // the quotas that are asked
+	of      string // what is asked of which quotas
 	ask     quota.Ask
 	first   *quota.Reclaim         // when those of the own quotas have left, see OwnFirst; nil if they do not count
 	judged  int                    // how often it was judged anew who may leave then
+	untried bool                   // it would have been once more than it may be
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
@@ -75,9 +76,7 @@ func (r *Room) claim(a quota.Ask, within time.Duration) *Claim {
 	c.reclaim, c.gone = r.reclaim(a, within)
 	c.shorts, c.helps = c.reclaim.Shorts()
 	for _, w := range a.Need {
-		if c.of == "" || !strings.HasSuffix(c.of, " "+w.Quota) {
-			c.of += " " + w.Quota
-		}
+		c.of += fmt.Sprintf(" %s: %d of %v", w.Quota, w.Count, w.Asks)
 	}
 	c.bare = slices.ContainsFunc(a.Need, func(w quota.Want) bool { return w.Quota == "" })
 	return c
@@ -136,7 +135,7 @@ func (c *Claim) Uses(quotaName string, p *v1.Pod) bool {
 	if of == "" || quotaName == "" {
 		return of == quotaName
 	}
-	return c.reclaim.RightFor(quotaName, gangOf(p), of) != quota.None || c.first != nil && c.first.RightFor(quotaName, gangOf(p), of) != quota.None
+	return c.reclaim.RightFor(quotaName, gangOf(p), of) != quota.None
 }
 
 // Frees says whether what a pod has is of a quota that is short of something, so that its leaving helps wherever it is.
@@ -154,7 +153,7 @@ func (c *Claim) Frees(p *v1.Pod) bool {
 	return false
 }
 
-// Of names the quotas that are asked.
+// Of is equal for those who ask the same of the same quotas.
 func (c *Claim) Of() string { return c.of }
 
 // Short says whether anything must be freed in a quota.
@@ -178,12 +177,13 @@ func (c *Claim) Enough(gone []*v1.Pod) bool {
 }
 
 // OwnFirst has the search go on with those, too, who may leave when others of the own quotas of lower priority have: a quota that stays within its
-// min then may take back what others borrow. It says whether there are any.
+// min then may take back what others borrow. It says whether there are any. Where members are of several quotas there are none: who leaves of
+// one quota gives the members of another one no right.
 //
 //	min = max = 8, 4 of a low pod; a gang of 8 CPU      4 + 8 is above min: who borrows stays
 //	when the low pod has left                           0 + 8 is not
 func (c *Claim) OwnFirst() bool {
-	if !c.helps {
+	if !c.helps || c.Several() {
 		return false
 	}
 	c.room.lock()
@@ -206,7 +206,7 @@ func (c *Claim) when(gone []string) *quota.Reclaim {
 }
 
 // mostJudged bounds how often it is judged anew who may leave when those of the own quotas have.
-const mostJudged = 64
+const mostJudged = 256
 
 // enoughAfterOwn is Enough if those leave first who are of the own quotas. r.mu is held.
 func (c *Claim) enoughAfterOwn(by map[string][]string) bool {
@@ -219,11 +219,23 @@ func (c *Claim) enoughAfterOwn(by map[string][]string) bool {
 			others[name] = pods
 		}
 	}
-	if c.judged++; len(own) == 0 || len(others) == 0 || c.judged > mostJudged {
+	if len(own) == 0 || len(others) == 0 || !c.reclaim.Admits(by) {
+		return false
+	}
+	if c.judged++; c.judged > mostJudged {
+		c.untried = true
 		return false
 	}
 	return c.when(own).Enough(others)
 }
+
+// Several says whether members of several quotas ask: who may leave for one of them may not for all.
+func (c *Claim) Several() bool {
+	return slices.ContainsFunc(c.ask.Need, func(w quota.Want) bool { return w.Quota != c.ask.Need[0].Quota })
+}
+
+// Untried says whether not everybody was judged anew who might have left when those of the own quotas have.
+func (c *Claim) Untried() bool { return c.untried }
 
 // Leaving are the pods that leave already, and count as gone.
 func (c *Claim) Leaving() (all []*v1.Pod) {

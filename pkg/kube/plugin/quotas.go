@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -71,8 +72,12 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 		place, confirmed := s.Cache.Place(pod)
 		return place != "" && !confirmed
 	}
+	var declared atomic.Uint64
 	room.Changed = func() {
 		s.Writer.Do("quotas", func(context.Context) error {
+			if now := room.Limits(); declared.Swap(now) != now { // others may leave now for whom no node had room
+				s.try(s.refused.Leaders())
+			}
 			s.tryAdmitted(func(g *cache.Group) bool { return room.Would(g) || room.Helps(g) })
 			s.tryAwaited()
 			return nil

@@ -26,15 +26,16 @@ import (
 // candidates are the pods that may be evicted for an attempt.
 type candidates struct {
 	*place.Attempt
-	cache *cache.Cache
-	claim Claim              // what quotas say; nil if there are none
-	waits map[types.UID]bool // at Permit, so that it can be sent back to the queue
-	here  []onNode           // by node index
-	gangs []evict.Gang
-	whole [][]*v1.Pod            // by gang, all that run
-	joins map[types.UID]bool     // who can be sent back and takes nobody along
-	parts map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
-	any   bool
+	cache    *cache.Cache
+	claim    Claim              // what quotas say; nil if there are none
+	waits    map[types.UID]bool // at Permit, so that it can be sent back to the queue
+	here     []onNode           // by node index
+	gangs    []evict.Gang
+	whole    [][]*v1.Pod            // by gang, all that run
+	joins    map[types.UID]bool     // who can be sent back and takes nobody along
+	parts    map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
+	any      bool
+	ownFirst bool // those may leave, too, who may when others of the own quotas have (Claim.OwnFirst)
 	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes than his own.
 	keptOff bool
 	fitted  int  // how many members were held against their places to find out who may stay

@@ -48,6 +48,7 @@ func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Ve
 	if claim := p.claim(a.Group, grace); e == nil && verdict != LeftOut && claim != nil && claim.OwnFirst() {
 		lacking := c.lacking
 		c = p.candidatesOf(ctx, a, grace, nil, claim)
+		c.ownFirst = true
 		e, verdict = p.chooseWithin(ctx, c)
 		c.lacking = c.lacking || lacking
 	}

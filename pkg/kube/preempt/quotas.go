@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,6 +38,9 @@ type Claim interface {
 	Uses(quota string, gone *v1.Pod) bool
 	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
 	OwnFirst() bool
+	// Several says whether members of several quotas ask, and Untried whether Enough has said no of some who were not judged.
+	Several() bool
+	Untried() bool
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
 	Short() bool
 	Frees(*v1.Pod) bool
@@ -118,6 +122,9 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 	}
 	if best == nil {
 		c.lacking = room != nil
+		if c.claim.Untried() {
+			return nil, Untried
+		}
 		return nil, c.noHelp()
 	}
 	best.awaits = c.claim.Leaving()
@@ -258,13 +265,23 @@ func (c *candidates) fewest(e *solution, parties []party) []party {
 	}
 	var best []party
 	var least evict.Cost
-	if i := slices.IndexFunc(parties, func(u party) bool { return enough(u) }); i >= 0 { // they are in the order of their costs
+	if c.ownFirst { // each question is dear, and few may be asked: so many leave that they are enough, and then it is looked for fewer
+		n := sort.Search(len(parties), func(n int) bool { return enough(parties[:n+1]...) })
+		if best = whoMust(parties[:min(n+1, len(parties))], enough); best == nil || c.claim.Untried() {
+			return nil
+		}
+		for _, u := range best {
+			least = least.Add(u.cost)
+		}
+	}
+	cheaper := func(cost evict.Cost) bool { return best == nil || cost.Compare(least) < 0 }
+	if i := slices.IndexFunc(parties, func(u party) bool { return cheaper(u.cost) && enough(u) }); i >= 0 { // they are in the order of their costs
 		best, least = parties[i:i+1], parties[i].cost
 	}
 	for i := range min(len(parties), mostParties) {
 		for j := i + 1; j < min(len(parties), mostParties); j++ {
 			cost := parties[i].cost.Add(parties[j].cost)
-			if (best == nil || cost.Compare(least) < 0) && enough(parties[i], parties[j]) {
+			if cheaper(cost) && enough(parties[i], parties[j]) {
 				best, least = []party{parties[i], parties[j]}, cost
 			}
 		}
@@ -273,16 +290,25 @@ func (c *candidates) fewest(e *solution, parties []party) []party {
 		return best
 	}
 	for n := range parties {
-		if some := slices.Clone(parties[:n+1]); enough(some...) {
-			for at := n; at >= 0; at-- {
-				if without := slices.Delete(slices.Clone(some), at, at+1); enough(without...) {
-					some = without
-				}
-			}
+		if some := whoMust(parties[:n+1], enough); some != nil {
 			return some
 		}
 	}
 	return nil
+}
+
+// whoMust are those of some parties, the cheapest of whom come first, without whom the others are too few; nil if all are too few.
+func whoMust(parties []party, enough func(...party) bool) []party {
+	some := slices.Clone(parties)
+	if !enough(some...) {
+		return nil
+	}
+	for at := len(some) - 1; at >= 0; at-- {
+		if without := slices.Delete(slices.Clone(some), at, at+1); enough(without...) {
+			some = without
+		}
+	}
+	return some
 }
 
 // parties are those who may leave by themselves, but for those who leave already, the cheapest first: pods without a gang, as many members

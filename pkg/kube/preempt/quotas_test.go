@@ -44,6 +44,8 @@ func (l Lacking) Uses(string, *v1.Pod) bool               { return true }
 func (l Lacking) Short() bool                             { return len(l.Pods) > 0 }
 func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]] > 0 }
 func (l Lacking) OwnFirst() bool                          { return false }
+func (l Lacking) Several() bool                           { return false }
+func (l Lacking) Untried() bool                           { return false }
 func (l Lacking) Of() string                              { return "" }
 func (l Lacking) Told() uint64                            { return 0 }
 func (l Lacking) Leaving() []*v1.Pod                      { return l.Gone }

@@ -91,7 +91,7 @@ func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Ve
 	asks := a.Asks()
 	before := p.told()
 	claim := p.claim(a.Group, forEver)
-	if asks == "" || claim != nil && claim.Short() {
+	if asks == "" || claim != nil && (claim.Short() || claim.Several()) { // what is remembered of a pod is whether he may leave, and not for which members
 		found, verdict, _ := p.choose(ctx, a)
 		return found, verdict
 	}

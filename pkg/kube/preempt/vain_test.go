@@ -312,3 +312,39 @@ func BenchmarkInVain(b *testing.B) {
 		})
 	}
 }
+
+// TestInVainIsNotRememberedOfSeveralQuotas: whoever may leave for members of one quota may not for those of another one, and a search that found
+// nobody is made anew when these get the right, too.
+func TestInVainIsNotRememberedOfSeveralQuotas(t *testing.T) {
+	wants := pending(2, 100, "4")
+	inQuota("b", wants[0])
+	inQuota("c", wants[1])
+	l := last(wanting(t, "s/b/n0=4 s/b/n1=4 s2/c/n2=4 s2/c/n3=4 s3/d/n4=64", 2, wants, func(c *testcluster.Cluster) {
+		c.EditNode("n4", func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "others", Effect: v1.TaintEffectNoSchedule}} })
+		quotaWith(c, "b", "16")
+		quotaWith(c, "c", "")
+		quotaWith(c, "o", "")
+		c.Pod(inQuota("o", a("o0", 200, "4", "n0")))
+		c.Pod(inQuota("o", a("o1", 200, "4", "n1")))
+		c.Pod(protected(a("p2", 10, "4", "n2")))
+		c.Pod(protected(a("p3", 10, "4", "n3")))
+	}))
+	min := func(name, is string) func() string {
+		return func() string {
+			for _, q := range l.Plugin.Quotas() {
+				if q.Name == name && q.Min["cpu"] == is {
+					return "seen"
+				}
+			}
+			return ""
+		}
+	}
+	l.Wait("seen", min("b", "16"))
+	l.Wait("seen", min("c", ""))
+	first, _ := l.asks("want")
+	require.Equal(t, "preemption is not helpful for scheduling", first)
+	l.EditQuotaSpec("c", map[string]any{"min": map[string]any{"cpu": "16"}, "max": map[string]any{"cpu": "96"}})
+	l.Wait("seen", min("c", "16"))
+	evicts, _ := l.asks("want")
+	require.NotEqual(t, first, evicts)
+}
