@@ -35,6 +35,7 @@ type candidates struct {
 	joins    map[types.UID]bool     // who can be sent back and takes nobody along
 	parts    map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
 	any      bool
+	unsure   bool // others might have left for the quotas, too, which was not tried
 	ownFirst bool // those may leave, too, who may when others of the own quotas have (Claim.OwnFirst)
 	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes than his own.
 	keptOff bool

@@ -109,10 +109,10 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 	if c.claim == nil || room == nil && verdict != Nobody && verdict != NoHelp {
 		return room, verdict
 	}
-	best := c.cover(room)
+	best := c.covered(ctx, room)
 	if c.claim.Short() {
 		if found, _ := p.chooseAmong(ctx, c.only(c.claim.Frees)); found != nil {
-			if other := c.cover(found); other != nil && (best == nil || other.before(best)) {
+			if other := c.covered(ctx, found); other != nil && (best == nil || other.before(best)) {
 				best = other
 			}
 		}
@@ -122,7 +122,7 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 	}
 	if best == nil {
 		c.lacking = room != nil
-		if c.claim.Untried() {
+		if c.claim.Untried() || c.unsure {
 			return nil, Untried
 		}
 		return nil, c.noHelp()
@@ -163,7 +163,7 @@ func (p *Preemptor) fromQuotas(ctx context.Context, c *candidates, room, best *s
 		sets = sets[1:]
 		if found, _ := p.chooseAmong(ctx, c.after(first.pods)); found != nil {
 			found.gone, found.cost, found.why = append(slices.Clone(first.pods), found.gone...), found.cost.Add(first.cost), nil
-			if found = c.cover(found); found != nil && (best == nil || found.before(best)) {
+			if found = c.covered(ctx, found); found != nil && (best == nil || found.before(best)) {
 				best = found
 			}
 		}
@@ -251,6 +251,31 @@ func (c *candidates) cover(e *solution) *solution {
 		more.gone, more.cost = append(more.gone, u.pods...), more.cost.Add(u.cost)
 	}
 	return &more
+}
+
+// covered is cover, but nobody leaves for the quotas without whom the members cannot take their places: of those who depend on others some must be
+// near him, or spread as long as he is there.
+func (c *candidates) covered(ctx context.Context, e *solution) *solution {
+	more := c.cover(e)
+	if more == nil || !c.Dependent() || len(more.gone) == len(e.gone) || c.holds(ctx, more) {
+		return more
+	}
+	if more = c.only(func(pod *v1.Pod) bool { return !c.Seek(pod) }).cover(e); more != nil && c.holds(ctx, more) {
+		return more
+	}
+	c.unsure = true
+	return nil
+}
+
+// holds says whether members that depend on one another can take their places when all have left who are to.
+func (c *candidates) holds(ctx context.Context, e *solution) bool {
+	gone := c.gone(nil)
+	for _, pod := range e.gone {
+		if i, ok := c.Net.Tree.NodeIndex(pod.Spec.NodeName); ok {
+			gone[i] = append(gone[i], pod)
+		}
+	}
+	return c.Fits(ctx, e.Places, gone)
 }
 
 // fewest is who leaves besides: of all that are enough, alone or in pairs, those that cost least; where more are needed, the cheapest
