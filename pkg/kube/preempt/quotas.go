@@ -44,7 +44,7 @@ type Claim interface {
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
 	Short() bool
 	Frees(*v1.Pod) bool
-	// Of names the quotas that are asked.
+	// Of is equal for those who ask the same of the same quotas.
 	Of() string
 	// Leaving are those who leave already, and count as gone.
 	Leaving() []*v1.Pod
