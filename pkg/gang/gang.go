@@ -147,8 +147,8 @@ type (
 	Assumed struct{ Pod, UID string }
 	// Held: the member arrived at the barrier (Permit).
 	Held struct{ Pod, UID string }
-	// Released: the member lost its node before it was bound (Unreserve). By is API if all
-	// that can have failed is the request to bind it.
+	// Released: the member lost its node before it was bound (Unreserve). By is API if the
+	// request to bind it was not answered.
 	Released struct {
 		Pod, UID, Why string
 		By            Refuser

@@ -76,7 +76,7 @@ func New(o Options) *cobra.Command {
 	lane := pace.New(pace.Options{Quiet: plugin.IsMember})
 	var shared *plugin.Shared
 	ours := family.Factories(family.Options{Plugins: o.Plugins, Options: plugin.Options{
-		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy,
+		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy, Unanswered: pace.Unanswered,
 		Started: func(s *plugin.Shared) { shared = s },
 	}})
 	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) {

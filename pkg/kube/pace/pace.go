@@ -120,6 +120,11 @@ const turnKey = fwk.StateKey("pace.turn")
 // RunPreBindPlugins implements framework.Framework. What is written of a pod's claims is a part of its binding: two requests a
 // claim. Without a slot those of the whole backlog would be under way before anybody is bound.
 func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if s := p.preFlight(ctx, state, pod, node); s.IsSkip() {
+		return nil
+	} else if !s.IsSuccess() {
+		return s
+	}
 	if p.bare || len(pod.Spec.ResourceClaims) == 0 {
 		return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
 	}
@@ -142,19 +147,29 @@ func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, p
 	return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
 }
 
+// preFlight asks the PreBind plugins what they have to do, and notes in the state which of them have nothing to do: Skip is all of them.
+// kube-scheduler asks them only with the feature NominatedNodeNameForExpectation, which Muster leaves out, and would run all.
+func (p *profile) preFlight(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if state.GetSkipPreBindPlugins() != nil {
+		return nil // it has asked them
+	}
+	return p.RunPreBindPreFlights(ctx, state, pod, node)
+}
+
 // RunBindPlugins implements framework.Framework. The most important is first, then who came first.
 func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.lane.late.begin()
 	defer p.lane.late.end()
-	if !p.bare {
-		p.lane.queue.enter()
-		defer p.lane.queue.leave()
-		if err := p.lane.slots.acquire(ctx, p.turn(state, pod)); err != nil {
-			return fwk.AsStatus(err)
-		}
-		defer p.lane.slots.release()
+	if p.bare {
+		return p.Framework.RunBindPlugins(ctx, state, pod, node)
 	}
-	return p.Framework.RunBindPlugins(ctx, state, pod, node)
+	p.lane.queue.enter()
+	defer p.lane.queue.leave()
+	if err := p.lane.slots.acquire(ctx, p.turn(state, pod)); err != nil {
+		return noting(state, fwk.AsStatus(err))
+	}
+	defer p.lane.slots.release()
+	return noting(state, p.Framework.RunBindPlugins(ctx, state, pod, node))
 }
 
 // turn is a pod's: if it has claims, the turn that it had with them, so that it is bound before claims of others are written.

@@ -48,6 +48,10 @@ func (w *world) RunPreBindPlugins(_ context.Context, _ fwk.CycleState, pod *v1.P
 	return nil
 }
 
+func (w *world) RunPreBindPreFlights(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status {
+	return nil
+}
+
 func (w *world) RunBindPlugins(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) *fwk.Status {
 	w.mu.Lock()
 	w.busy++
@@ -89,7 +93,7 @@ func bind(ctx context.Context, p *profile, names ...string) {
 	for _, name := range names {
 		go func() {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			if s := p.RunBindPlugins(ctx, nil, pod, "node"); s.IsSuccess() {
+			if s := p.RunBindPlugins(ctx, framework.NewCycleState(), pod, "node"); s.IsSuccess() {
 				p.EventRecorder().WithLogger(klog.Background()).Eventf(pod, nil, "Normal", "Scheduled", "Binding", "%s", name)
 			}
 		}()
@@ -181,7 +185,7 @@ func TestTheMostImportantOvertake(t *testing.T) {
 		p := paced(ctx, w, 1, EventOptions{}, false)
 		come := func(name string, priority int32) {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{Priority: &priority}}
-			go p.RunBindPlugins(ctx, nil, pod, "node")
+			go p.RunBindPlugins(ctx, framework.NewCycleState(), pod, "node")
 			synctest.Wait()
 		}
 		come("a", 0)

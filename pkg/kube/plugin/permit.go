@@ -49,7 +49,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 		refused := fwk.NewStatus(fwk.Unschedulable, "node(s) refused a member that had passed all Filters")
 		p.dropPlan(pod, node, refused, func(*cache.Group) bool { return false })
 	case gang.PastBarrier:
-		if p.onlyBinds(state) {
+		if p.options.Unanswered(state) {
 			released.By = gang.API
 		}
 	}
@@ -58,17 +58,6 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	p.Cache.Handle(released)
 	p.unnominate(pod, node)
-}
-
-// onlyBinds says whether there was nothing to do for a pod after Permit but to bind it.
-func (p *Plugin) onlyBinds(state fwk.CycleState) bool {
-	skipped := state.GetSkipPreBindPlugins()
-	for _, pl := range p.profile.ListPlugins().PreBind.Enabled {
-		if !skipped.Has(pl.Name) {
-			return false
-		}
-	}
-	return true
 }
 
 // Permit is the barrier: members wait here until every gang of the group is whole.

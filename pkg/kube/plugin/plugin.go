@@ -65,6 +65,9 @@ type Options struct {
 	// Busy says whether bindings are under way, for which the status of gangs and quotas should wait;
 	// nil means never.
 	Busy func() bool
+	// Unanswered says of a cycle whose pod was not bound that the API server did not answer: then nothing is wrong with the node.
+	// nil means never.
+	Unanswered func(fwk.CycleState) bool
 	// Writers is how many requests an eviction has under way at a time; 0 means 16. With
 	// one their order is always the same.
 	Writers int
@@ -234,6 +237,9 @@ func (o *Options) defaults() {
 	}
 	if o.Busy == nil {
 		o.Busy = func() bool { return false }
+	}
+	if o.Unanswered == nil {
+		o.Unanswered = func(fwk.CycleState) bool { return false }
 	}
 	if o.Settle == 0 {
 		o.Settle = 300 * time.Millisecond
