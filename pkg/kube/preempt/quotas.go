@@ -220,6 +220,16 @@ func (c *candidates) only(is func(*v1.Pod) bool) *candidates {
 	return &some
 }
 
+// keeping are the candidates if some stay: so does, of a gang that would leave whole with one of them, everybody.
+func (c *candidates) keeping(stays func(*v1.Pod) bool) *candidates {
+	some := c.only(func(pod *v1.Pod) bool { return !stays(pod) })
+	some.gangs = slices.Clone(c.gangs)
+	for g, all := range c.whole {
+		some.gangs[g].Whole = some.gangs[g].Whole && !slices.ContainsFunc(all, stays)
+	}
+	return some
+}
+
 // party is pods that leave together.
 type party struct {
 	pods  []*v1.Pod
@@ -260,7 +270,7 @@ func (c *candidates) covered(ctx context.Context, e *solution) *solution {
 	if more == nil || !c.Dependent() || len(more.gone) == len(e.gone) || c.holds(ctx, more) {
 		return more
 	}
-	if more = c.only(func(pod *v1.Pod) bool { return !c.Seek(pod) }).cover(e); more != nil && c.holds(ctx, more) {
+	if more = c.keeping(c.Seek).cover(e); more != nil && c.holds(ctx, more) {
 		return more
 	}
 	c.unsure = true
