@@ -255,6 +255,20 @@ func (r *Room) Fewest(group *cache.Group, most int) (choices [][]gang.Member, al
 	return [][]gang.Member{needed}, true
 }
 
+// Differ says whether members of a group differ, and not all need start: other limits may allow other choices of them.
+func (r *Room) Differ(group *cache.Group) bool {
+	if !r.Active() || len(group.Pending) == 0 {
+		return false
+	}
+	r.lock()
+	defer r.mu.Unlock()
+	needed := group.Needed()
+	if len(needed) == 0 {
+		needed = group.Pending[:1]
+	}
+	return r.choosing(group, needed) != nil
+}
+
 // Limits is another number, and never 0, whenever other quotas may have been declared, or others of their amounts.
 func (r *Room) Limits() uint64 {
 	r.lock()

@@ -296,7 +296,7 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 	limits := p.quotas.Limits()
 	fewest, all := p.fewest(ctx, a, attempts(of))
 	tries := slices.Concat(of, fewest)
-	some := len(tries) > 1 || !all
+	some := len(tries) > 1 || !all || p.quotas.Differ(a.Group) // or there may be, if other amounts are declared
 	others := attempts(tries)
 	for _, t := range fewest {
 		if t.Refusal != nil { // not for want of quota alone
