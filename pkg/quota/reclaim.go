@@ -65,6 +65,15 @@ func (r *Reclaim) Right(gang string) (least Right) {
 	return least
 }
 
+// Freed is the search as it is when some pods have left who ask again for what they had: what quotas are entitled to is as it was.
+func (r *Reclaim) Freed(pods ...string) *Reclaim {
+	freed := *r
+	freed.load = r.load.clone()
+	freed.load.view = r.load.view.Clone()
+	freed.load.view.Leave(pods...)
+	return &freed
+}
+
 // RightFor is the right of those who ask of one quota to what a gang has of another one, or of the same: another member's right is not theirs.
 func (r *Reclaim) RightFor(quota, gang, of string) Right {
 	leaf, is := r.book.tree.byName[quota]

@@ -819,7 +819,7 @@ func isDigit`, "TestCompareNames"},
 	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
 `, `		if n > 0 {
 `, "TestOwnClaims"},
-	{"who borrows stays though he need not when others have left", roomClaim, `right == quota.None && c.first != nil`, `false`, "TestOwnPodsLeaveFirst"},
+	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsLeaveFirst"},
 	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
 			choices = some`, `false {
 			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
@@ -150,16 +151,19 @@ func claimsOf(p *v1.Pod) func(yield func(c claimOf, name *string) bool) {
 }
 
 // asksAnywhere is what a claim asks for that is bound to nothing yet: a member for which another one like it is made may go wherever this one may. "" is that
-// it is bound, or not known.
+// it is bound, or is being deleted and helps nobody any more, or not known.
 func (r *Room) asksAnywhere(c claimOf) string {
 	var is any
 	switch {
 	case c.volume && r.volumes != nil:
-		if v, err := r.volumes.PersistentVolumeClaims(c.namespace).Get(c.name); err == nil && v.Spec.VolumeName == "" && v.Annotations[volume.AnnSelectedNode] == "" {
-			is = v.Spec
+		v, err := r.volumes.PersistentVolumeClaims(c.namespace).Get(c.name)
+		if err == nil && v.DeletionTimestamp == nil && v.Spec.VolumeName == "" && v.Annotations[volume.AnnSelectedNode] == "" {
+			spec := *v.Spec.DeepCopy()
+			spec.StorageClassName = ptr.To(volume.GetPersistentVolumeClaimClass(v)) // it may stand in an annotation
+			is = spec
 		}
 	case !c.volume && r.devices.claims != nil:
-		if d, err := r.devices.claims.ResourceClaims(c.namespace).Get(c.name); err == nil && d.Status.Allocation == nil {
+		if d, err := r.devices.claims.ResourceClaims(c.namespace).Get(c.name); err == nil && d.DeletionTimestamp == nil && d.Status.Allocation == nil {
 			is = d.Spec
 		}
 	}
@@ -249,6 +253,20 @@ func (r *Room) Fewest(group *cache.Group, most int) (choices [][]gang.Member, al
 		return r.fewest(c, needed, min(most, mostChoices))
 	}
 	return [][]gang.Member{needed}, true
+}
+
+// Differ says whether members of a group differ, and not all need start: other limits may allow other choices of them.
+func (r *Room) Differ(group *cache.Group) bool {
+	if !r.Active() || len(group.Pending) == 0 {
+		return false
+	}
+	r.lock()
+	defer r.mu.Unlock()
+	needed := group.Needed()
+	if len(needed) == 0 {
+		needed = group.Pending[:1]
+	}
+	return r.choosing(group, needed) != nil
 }
 
 // Limits is another number, and never 0, whenever other quotas may have been declared, or others of their amounts.

@@ -137,6 +137,19 @@ func TestOwnClaims(t *testing.T) {
 			v.Annotations = map[string]string{volume.AnnSelectedNode: "n1"}
 		}, want: []string{"012", "013", "023", "123"}},
 		"volumes of two sizes": {volume: func(v *v1.PersistentVolumeClaim, i int) { v.Spec.StorageClassName = ptr.To(fmt.Sprint(i % 2)) }, want: []string{"012", "013"}},
+		"volumes of two classes, as they were written once": {volume: func(v *v1.PersistentVolumeClaim, i int) {
+			v.Annotations = map[string]string{v1.BetaStorageClassAnnotation: fmt.Sprint(i % 2)}
+		}, want: []string{"012", "013"}},
+		"a volume that is being deleted": {volume: func(v *v1.PersistentVolumeClaim, i int) {
+			if i == 0 {
+				v.DeletionTimestamp = &metav1.Time{}
+			}
+		}, want: []string{"012", "123"}},
+		"devices that are being given back": {devices: func(c *resourceapi.ResourceClaim, i int) {
+			if i == 0 {
+				c.DeletionTimestamp = &metav1.Time{}
+			}
+		}, want: []string{"012", "123"}},
 		"devices": {devices: func(c *resourceapi.ResourceClaim, i int) {
 			if i == 0 {
 				c.Status.Allocation = &resourceapi.AllocationResult{}

@@ -22,7 +22,7 @@ type Claim struct {
 	helps   bool
 	of      string // what is asked of which quotas
 	ask     quota.Ask
-	first   *quota.Reclaim         // when those of the own quotas have left, see OwnFirst; nil if they do not count
+	first   []*quota.Reclaim       // when those of the own quotas have left, see OwnFirst; none if they do not count
 	judged  int                    // how often it was judged anew who may leave then
 	untried bool                   // it would have been once more than it may be
 	bare    bool                   // somebody who asks has no quota
@@ -93,8 +93,11 @@ func (c *Claim) right(p *v1.Pod) quota.Right {
 	name := gangOf(p)
 	right, known := c.rights[name]
 	if !known {
-		if right = c.reclaim.Right(name); right == quota.None && c.first != nil {
-			right = c.first.Right(name)
+		right = c.reclaim.Right(name)
+		for _, first := range c.first {
+			if right == quota.None {
+				right = first.Right(name)
+			}
 		}
 		c.rights[name] = right
 	}
@@ -173,7 +176,7 @@ func (c *Claim) Enough(gone []*v1.Pod) bool {
 		}
 		by[gangOf(p)] = append(by[gangOf(p)], key(p))
 	}
-	return c.reclaim.Enough(by) || c.first != nil && c.enoughAfterOwn(by)
+	return c.reclaim.Enough(by) || len(c.first) > 0 && c.enoughAfterOwn(by)
 }
 
 // OwnFirst has the search go on with those, too, who may leave when others of the own quotas of lower priority have: a quota that stays within its
@@ -192,8 +195,9 @@ func (c *Claim) OwnFirst() bool {
 	if len(own) == 0 {
 		return false
 	}
-	first := c.when(own)
-	if !first.More(c.reclaim) {
+	// When all of them have left their quota may ask for less, and others be entitled to more than when some have.
+	first := []*quota.Reclaim{c.when(own), c.reclaim.Freed(own...)}
+	if !slices.ContainsFunc(first, func(f *quota.Reclaim) bool { return f.More(c.reclaim) }) {
 		return false
 	}
 	c.first, c.rights = first, map[string]quota.Right{}

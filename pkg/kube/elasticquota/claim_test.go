@@ -1,10 +1,12 @@
 package elasticquota
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Who borrows leaves for a quota that stays within its min when less important pods of its own have left; and only together with these.
@@ -31,4 +33,31 @@ func TestOwnPodsLeaveFirst(t *testing.T) {
 			require.False(t, c.Enough([]*v1.Pod{borrows}))
 		})
 	}
+}
+
+// What others are entitled to when some of a quota's pods have left, and not when all have, is enough for those to leave who have more than that.
+//
+//	8 CPU, 4 for each; q has 3 of less important pods, o 5; a gang of q asks for 3     3 + 3 is above 4
+//	two of q have left                                                                 1 + 3 is not, and o has more than 4
+//	all of q have left                                                                 q asks for 3 alone: o is entitled to 5
+func TestSomeOwnPodsLeaveFirst(t *testing.T) {
+	w := newWorld(t, nil)
+	w.node("n1", "8", v1.ConditionTrue)
+	w.declare("q max=100", "o max=100")
+	var own []*v1.Pod
+	for i := range 3 {
+		p := w.pod(fmt.Sprint("default/own-", i), "q", "n1", "1").DeepCopy()
+		p.Spec.Priority = ptr.To(int32(-1))
+		w.setPod(p)
+		own = append(own, p)
+	}
+	borrows := w.pod("default/borrows", "o", "n1", "3")
+	w.pod("default/stays", "o", "n1", "2")
+	c := w.Claim(w.unlike(1, "3"), forEver)
+	require.False(t, c.May(borrows, true))
+	require.True(t, c.OwnFirst())
+	require.True(t, c.May(borrows, false))
+	require.False(t, c.Enough([]*v1.Pod{own[0], borrows}))
+	require.True(t, c.Enough([]*v1.Pod{own[0], own[1], borrows}))
+	require.False(t, c.Enough([]*v1.Pod{own[0], own[1], own[2], borrows}))
 }

@@ -195,8 +195,10 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	switch {
 	case err == nil && best.Refusal == nil:
 	case err == nil && len(choices[0].Group.Pending) < len(a.Group.Pending):
-		c = p.noChoice(ctx, a, tries, len(tries) < len(choices))
-		if best.some = c.some; c.refusal != nil {
+		var starts Trial
+		if c, starts = p.noChoice(ctx, a, tries, len(tries) < len(choices)); c == nil {
+			best = starts
+		} else if best.some = c.some; c.refusal != nil {
 			best.Attempt, best.Refusal = c.attempt, c.refusal
 		}
 	default:

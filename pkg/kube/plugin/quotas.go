@@ -263,7 +263,7 @@ func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Atte
 			continue
 		}
 		t := Trial{Attempt: a.For(members)}
-		if !p.quotas.Helps(t.Attempt.Group) {
+		if !p.quotas.Helps(t.Attempt.Group) && p.quotas.Why(a.Group, members) != nil {
 			all = false
 			continue
 		}
@@ -291,30 +291,33 @@ func attempts(of []Trial) (all []*place.Attempt) {
 
 // noChoice is what comes of a cycle when there is no plan for any choice of members that quotas admit: others may leave for these, and for choices
 // that the quotas have room for then. untried says that there are more than were tried. What is said is of one that might start: nobody waits for members whom no node takes.
-func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) *cycle {
+// Of many choices those with most members were tried, so that one of few may start all the same: there is no cycle then.
+func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) (c *cycle, starts Trial) {
 	limits := p.quotas.Limits()
 	fewest, all := p.fewest(ctx, a, attempts(of))
 	tries := slices.Concat(of, fewest)
-	some := len(tries) > 1 || !all
+	some := len(tries) > 1 || !all || p.quotas.Differ(a.Group) // or there may be, if other amounts are declared
 	others := attempts(tries)
 	for _, t := range fewest {
 		if t.Refusal != nil { // not for want of quota alone
 			continue
 		}
-		if why := p.quotas.Why(a.Group, t.Attempt.Group.Pending); why != nil {
-			c := p.overQuota(t.Attempt, why)
+		why := p.quotas.Why(a.Group, t.Attempt.Group.Pending)
+		if why == nil {
+			return nil, t
+		}
+		if c == nil {
+			c = p.overQuota(t.Attempt, why)
 			c.others, c.mayHelp, c.some, c.untried = others, true, some, untried
-			return c
 		}
 	}
-	c := &cycle{verdict: refused, attempt: of[0].Attempt, refusal: of[0].Refusal, others: others, untried: untried}
+	if c != nil {
+		return c, Trial{}
+	}
+	c = &cycle{verdict: refused, attempt: of[0].Attempt, refusal: of[0].Refusal, others: others, untried: untried}
 	if some {
 		c.several = &several{plugins: []string{elasticquota.Name}} // quotas may admit another choice
 		for _, o := range tries {
-			if o.Refusal == nil { // it was admitted meanwhile
-				c.some, c.several.plugins = true, nil
-				continue
-			}
 			plugins := o.Refusal.Plugins
 			if !c.some { // one that does not never fit is enough
 				s := p.shortage(ctx, o.Attempt, o.Refusal)
@@ -329,7 +332,7 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 		}
 	}
 	c.said = said(c.refusal, nil)
-	return c
+	return c, Trial{}
 }
 
 // several is what keeps several choices of members, of which each may lack something else.

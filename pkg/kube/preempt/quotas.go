@@ -168,7 +168,39 @@ func (p *Preemptor) fromQuotas(ctx context.Context, c *candidates, room, best *s
 			}
 		}
 	}
+	if best == nil && c.ownFirst {
+		best = p.afterOwn(ctx, c)
+	}
 	return best
+}
+
+// afterOwn is who leaves if all leave first who may of the own quotas, and then as many others as make room. Where others have too much only until
+// some of them have left, those whose leaving costs least may be too many. Own ones stay who need not leave.
+func (p *Preemptor) afterOwn(ctx context.Context, c *candidates) *solution {
+	own := c.ofOwn(c.parties(nil))
+	e, _ := p.chooseAmong(ctx, c.after(c.with(&solution{}, own).gone))
+	if e == nil {
+		return nil
+	}
+	must := whoMust(own, func(some ...party) bool {
+		all := c.with(e, some)
+		return c.claim.Enough(all.gone) && c.holds(ctx, all)
+	})
+	if must == nil || c.claim.Untried() {
+		return nil
+	}
+	return c.with(e, must)
+}
+
+// ofOwn are those of some parties who may leave since they are of the own quota.
+func (c *candidates) ofOwn(some []party) []party {
+	return slices.DeleteFunc(slices.Clone(some), func(u party) bool { return !c.isOwn(u) })
+}
+
+// isOwn says whether all of a party are of the quota of those who ask, who are of one.
+func (c *candidates) isOwn(u party) bool {
+	own := c.claim.QuotaOf(c.Group.Pods[c.Group.Pending[0].Pod])
+	return !slices.ContainsFunc(u.pods, func(pod *v1.Pod) bool { return c.claim.QuotaOf(pod) != own })
 }
 
 // after are the candidates when some have left, whole groups or members whom a gang can spare.
@@ -220,6 +252,16 @@ func (c *candidates) only(is func(*v1.Pod) bool) *candidates {
 	return &some
 }
 
+// keeping are the candidates if some stay: so does, of a gang that would leave whole with one of them, everybody.
+func (c *candidates) keeping(stays func(*v1.Pod) bool) *candidates {
+	some := c.only(func(pod *v1.Pod) bool { return !stays(pod) })
+	some.gangs = slices.Clone(c.gangs)
+	for g, all := range c.whole {
+		some.gangs[g].Whole = some.gangs[g].Whole && !slices.ContainsFunc(all, stays)
+	}
+	return some
+}
+
 // party is pods that leave together.
 type party struct {
 	pods  []*v1.Pod
@@ -235,12 +277,16 @@ func (c *candidates) cover(e *solution) *solution {
 	if e == nil || c.claim.Enough(e.gone) {
 		return e
 	}
-	leaves := uids([][]*v1.Pod{e.gone})
-	parties := c.parties(leaves)
-	add := c.fewest(e, parties)
+	add := c.fewest(e, c.parties(uids([][]*v1.Pod{e.gone})))
 	if add == nil {
 		return nil
 	}
+	return c.with(e, add)
+}
+
+// with is a solution if some leave besides.
+func (c *candidates) with(e *solution, add []party) *solution {
+	leaves := uids([][]*v1.Pod{e.gone})
 	more := *e
 	more.gone, more.why = slices.Clone(e.gone), nil
 	for _, u := range add {
@@ -260,7 +306,7 @@ func (c *candidates) covered(ctx context.Context, e *solution) *solution {
 	if more == nil || !c.Dependent() || len(more.gone) == len(e.gone) || c.holds(ctx, more) {
 		return more
 	}
-	if more = c.only(func(pod *v1.Pod) bool { return !c.Seek(pod) }).cover(e); more != nil && c.holds(ctx, more) {
+	if more = c.keeping(c.Seek).cover(e); more != nil && c.holds(ctx, more) {
 		return more
 	}
 	c.unsure = true
@@ -291,8 +337,21 @@ func (c *candidates) fewest(e *solution, parties []party) []party {
 	var best []party
 	var least evict.Cost
 	if c.ownFirst { // each question is dear, and few may be asked: so many leave that they are enough, and then it is looked for fewer
-		n := sort.Search(len(parties), func(n int) bool { return enough(parties[:n+1]...) })
-		if best = whoMust(parties[:min(n+1, len(parties))], enough); best == nil || c.claim.Untried() {
+		first := c.ofOwn(parties) // before others: of those too many may leave
+		own := len(first)
+		first = append(first, slices.DeleteFunc(slices.Clone(parties), c.isOwn)...)
+		are := func(n int) bool { return enough(first[:n+1]...) }
+		n := sort.Search(own, are)
+		for few := 0; n == own && few < min(own, mostParties); few++ { // fewer may be enough where more are not: what their quota asks for, others may be entitled to
+			if are(few) {
+				n = few
+				break
+			}
+		}
+		if n == own {
+			n += sort.Search(len(first)-own, func(more int) bool { return are(own + more) })
+		}
+		if best = whoMust(first[:min(n+1, len(first))], enough); best == nil || c.claim.Untried() {
 			return nil
 		}
 		for _, u := range best {

@@ -114,7 +114,7 @@ func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Ve
 	if len(changed) > 0 {
 		var found *solution
 		found, verdict, c = p.choose(ctx, some)
-		if found != nil && some != a { // there is one; which is best is asked of all domains
+		if some != a && (found != nil || c.lacking) { // which is best is asked of all domains, and who leaves for the quotas may be in any
 			found, verdict, c = p.choose(ctx, a)
 		}
 		if found != nil || verdict == LeftOut {
