@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -152,4 +155,40 @@ func (l *lossy) lost(round string) int {
 		return of.lost
 	}
 	return 0
+}
+
+// loseBindings is the command of scripts: through the API server of a kubeconfig, the first bindings of each pod are lost whose names begin so.
+func (s *script) loseBindings(_ context.Context, args []string) error {
+	const text = "lossy FILE POD-PREFIX CODE TIMES, once"
+	if len(args) != 4 || s.lossy != nil {
+		return usage(text)
+	}
+	code, err := strconv.Atoi(args[2])
+	if err != nil {
+		return usage(text)
+	}
+	times, err := strconv.Atoi(args[3])
+	if err != nil {
+		return usage(text)
+	}
+	if s.lossy, err = newLossy(s.cluster.kubeconfig); err != nil {
+		return brokenError{err}
+	}
+	s.ts.Defer(func() {
+		s.lossy.server.CloseClientConnections() // the scheduler watches on
+		s.lossy.server.Close()
+	})
+	s.lossy.play(args[1], &losses{what: lostBindings, code: code, times: times})
+	return s.lossy.kubeconfig(s.ts.MkAbs(args[0]))
+}
+
+// waitLost waits until so many bindings have been lost.
+func (s *script) waitLost(ctx context.Context, args []string) error {
+	if len(args) != 2 || s.lossy == nil {
+		return usage("wait-lost POD-PREFIX N, after lossy")
+	}
+	return s.await(ctx, func() (string, bool, error) {
+		n := strconv.Itoa(s.lossy.lost(args[0]))
+		return fmt.Sprintf("%s bindings were lost", n), n == args[1], nil
+	})
 }

@@ -33,6 +33,7 @@ type script struct {
 	history    *history
 	schedulers []*scheduler // and other projects' controllers
 	extender   *extender
+	lossy      *lossy
 	prometheus *prometheus
 	seen       map[string]map[types.UID]bool // the pods of a selector that were gathered last
 	wrote      int                           // how many writes of the audit log were looked at
@@ -53,6 +54,7 @@ func commands(more map[string]command) map[string]func(*testscript.TestScript, b
 		"hold": (*script).hold, "release": (*script).release,
 		"identity": (*script).identity, "scheduler": (*script).scheduler, "get": (*script).get, "log": (*script).log,
 		"evictions": (*script).evictions, "same": (*script).same,
+		"lossy": (*script).loseBindings, "wait-lost": (*script).waitLost,
 		"extender": (*script).useExtender, "delay": (*script).delay, "proceed": (*script).proceed, "wait-delayed": (*script).waitDelayed,
 		"wait-bound": (*script).waitBound, "wait-nominated": (*script).waitNominated,
 		"wait-message": (*script).waitMessage, "wait-evicted": (*script).waitEvicted, "wait-gone": (*script).waitGone,
