@@ -66,14 +66,15 @@ func TestWhatAFailedBindingSays(t *testing.T) {
 		"etcd is away":              {binds: running(apierrors.NewServiceUnavailable("etcd")), want: true},
 		"a token has run out":       {binds: running(apierrors.NewUnauthorized("no")), want: true},
 		"a policy denies it":        {binds: running(apierrors.NewForbidden(pods, "a", errors.New("node-6 takes nobody")))},
-		"the pod has gone":          {binds: running(apierrors.NewNotFound(pods, "a"))},
-		"it is bound already":       {binds: running(apierrors.NewConflict(pods, "a", errors.New("pod a is already assigned")))},
+		"the pod has gone":          {binds: running(apierrors.NewNotFound(pods, "a")), want: true},
+		"it is bound already":       {binds: running(apierrors.NewConflict(pods, "a", errors.New("pod a is already assigned"))), want: true},
+		"the binding is wrong":      {binds: running(apierrors.NewBadRequest("no"))},
 		"a plugin refuses":          {binds: fwk.NewStatus(fwk.Unschedulable, "no")},
 		"a plugin of somebody else": {binds: running(io.EOF), bare: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(Options{})
-			p := &profile{Framework: &fails{binds: c.binds}, lane: l, bare: c.bare}
+			p := &profile{Framework: &answers{Framework: &fails{binds: c.binds}, bare: c.bare}, lane: l, bare: c.bare}
 			state := framework.NewCycleState()
 			require.False(t, Unanswered(state), "it has not been tried")
 			require.Equal(t, c.binds, p.RunBindPlugins(t.Context(), state, &v1.Pod{}, "node"))
@@ -115,7 +116,7 @@ func TestOnlyWhoHasSomethingToDoRunsBeforeBind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(Options{})
-			p := &profile{Framework: &c.profile, lane: l, bare: c.bare}
+			p := &profile{Framework: &answers{Framework: &c.profile, bare: c.bare}, lane: l, bare: c.bare}
 			state := framework.NewCycleState()
 			if c.known {
 				state.SetSkipPreBindPlugins(sets.New[string]())

@@ -73,6 +73,7 @@ func New(o Options) *Lane {
 // Pace has a scheduler's profiles keep in lane until the context ends. Call it before the
 // scheduler runs.
 func (l *Lane) Pace(ctx context.Context, sched *scheduler.Scheduler) {
+	ReadAnswers(sched)
 	for name, p := range sched.Profiles {
 		sched.Profiles[name] = &profile{
 			Framework: p, lane: l, bare: bindsItself(p),
@@ -120,7 +121,7 @@ const turnKey = fwk.StateKey("pace.turn")
 // RunPreBindPlugins implements framework.Framework. What is written of a pod's claims is a part of its binding: two requests a
 // claim. Without a slot those of the whole backlog would be under way before anybody is bound.
 func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	if s := p.preFlight(ctx, state, pod, node); s.IsSkip() {
+	if s := preFlight(ctx, p.Framework, state, pod, node); s.IsSkip() { // for which no slot is needed
 		return nil
 	} else if !s.IsSuccess() {
 		return s
@@ -147,15 +148,6 @@ func (p *profile) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, p
 	return p.Framework.RunPreBindPlugins(ctx, state, pod, node)
 }
 
-// preFlight asks the PreBind plugins what they have to do, and notes in the state which of them have nothing to do: Skip is all of them.
-// kube-scheduler asks them only with the feature NominatedNodeNameForExpectation, which Muster leaves out, and would run all.
-func (p *profile) preFlight(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	if state.GetSkipPreBindPlugins() != nil {
-		return nil // it has asked them
-	}
-	return p.RunPreBindPreFlights(ctx, state, pod, node)
-}
-
 // RunBindPlugins implements framework.Framework. The most important is first, then who came first.
 func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	p.lane.late.begin()
@@ -169,7 +161,7 @@ func (p *profile) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod 
 		return noting(state, fwk.AsStatus(err))
 	}
 	defer p.lane.slots.release()
-	return noting(state, p.Framework.RunBindPlugins(ctx, state, pod, node))
+	return p.Framework.RunBindPlugins(ctx, state, pod, node)
 }
 
 // turn is a pod's: if it has claims, the turn that it had with them, so that it is bound before claims of others are written.

@@ -45,6 +45,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/family"
+	"github.com/muster-scheduler/muster/pkg/kube/pace"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -221,7 +222,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
 		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Unread: s.unread, Narrow: 1,
 		// Asked before a gang's status is read: not while it changes.
-		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false },
+		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false }, Unanswered: pace.Unanswered,
 	}})
 	recorder := func(string) events.EventRecorderLogger { return &s.recorder }
 	sched, err := scheduler.New(ctx, typed, s.informers, nil, recorder,
@@ -239,6 +240,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 	if s.shared != nil { // some profile has the plugin
 		s.shared.Complete(sched)
 	}
+	pace.ReadAnswers(sched)
 	s.late.PodActivator = sched.SchedulingQueue
 	for name, p := range sched.Profiles {
 		p.SetPodActivator(s.late)
