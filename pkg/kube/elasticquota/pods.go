@@ -31,9 +31,16 @@ func (r *Room) setPod(p *v1.Pod) {
 	}
 	r.mu.Lock()
 	freed := r.set(p)
+	var above []*v1.Pod
+	if is := r.pods[key(p)]; freed && !r.wild && is != nil && is.state == quota.Keeps { // it may keep more than its quota may have
+		above = r.above()
+	}
 	notes := r.takeNotes()
 	r.mu.Unlock()
 	r.say(notes)
+	if len(above) > 0 && r.GiveUp != nil {
+		r.GiveUp(above)
+	}
 	if freed {
 		r.changed()
 	}
@@ -72,15 +79,19 @@ func (r *Room) takeNotes() (notes []cache.Note) {
 	return notes
 }
 
-// Resume says and writes what could not be said and written before.
+// Resume says and writes what could not be said and written before. What is kept for gangs is known now: a max may have been lowered while no
+// scheduler ran.
 func (r *Room) Resume() {
-	r.mu.Lock()
-	notes := r.takeNotes()
-	if r.Active() {
-		r.touch()
+	if !r.Active() {
+		r.mu.Lock()
+		notes := r.takeNotes()
+		r.mu.Unlock()
+		r.say(notes)
+		return
 	}
-	r.mu.Unlock()
-	r.say(notes)
+	r.lock()
+	r.touch()
+	r.tell()
 }
 
 func (r *Room) say(notes []cache.Note) {

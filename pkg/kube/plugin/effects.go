@@ -84,6 +84,7 @@ func (s *Shared) goOnEvicting() {
 		for _, resume := range s.resume {
 			resume()
 		}
+		s.quotas.Resume() // last: who leaves is known now
 	})
 }
 

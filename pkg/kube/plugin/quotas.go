@@ -66,7 +66,6 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	room.Unseen = func(within time.Duration) (taken, others []*v1.Pod) {
 		return s.victims.Unseen(s.options.Clock.Now(), within)
 	}
-	s.resume = append(s.resume, room.Resume)
 	room.GiveUp = s.giveUp
 	room.Awaits = func(pod *v1.Pod) bool {
 		place, confirmed := s.Cache.Place(pod)
@@ -125,7 +124,7 @@ func (s *Shared) giveUp(members []*v1.Pod) {
 	s.Writer.Do("places above a max", func(context.Context) error {
 		for _, pod := range members {
 			if group, refusal := s.Cache.Group(pod); !refusal.Is() && s.Cache.Reserved(group.Key) {
-				s.Cache.Handle(gang.Kept{Group: group.Key, Why: "the max of a quota was lowered, and it has no more room for the gang"})
+				s.Cache.Handle(gang.Kept{Group: group.Key, Why: "its quota has no more room for the gang"})
 			}
 		}
 		return nil
