@@ -184,12 +184,39 @@ func (p *Preemptor) afterOwn(ctx context.Context, c *candidates) *solution {
 	}
 	must := whoMust(own, func(some ...party) bool {
 		all := c.with(e, some)
-		return c.claim.Enough(all.gone) && c.holds(ctx, all)
+		return !c.tears(own, all.gone) && c.claim.Enough(all.gone) && c.holds(ctx, all)
 	})
 	if must == nil || c.claim.Untried() {
 		return nil
 	}
 	return c.with(e, must)
+}
+
+// tears says whether somebody of some parties would stay of a group of gangs of which one loses more than it can spare: that group leaves whole.
+func (c *candidates) tears(some []party, gone []*v1.Pod) bool {
+	leaves, stays := uids([][]*v1.Pod{gone}), map[types.UID]bool{}
+	for _, u := range some {
+		for _, pod := range u.pods {
+			stays[pod.UID] = !leaves[pod.UID]
+		}
+	}
+	loses, keeps := map[int]bool{}, map[int]bool{} // by group
+	for g, is := range c.gangs {
+		lost := 0
+		for _, pod := range c.whole[g] { // of a gang other objects are known than those on the nodes
+			if leaves[pod.UID] {
+				lost++
+			}
+			keeps[is.Group] = keeps[is.Group] || stays[pod.UID]
+		}
+		loses[is.Group] = loses[is.Group] || lost > is.Spare
+	}
+	for group := range loses {
+		if loses[group] && keeps[group] {
+			return true
+		}
+	}
+	return false
 }
 
 // ofOwn are those of some parties who may leave since they are of the own quota.
