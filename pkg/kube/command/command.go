@@ -5,8 +5,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/runtime"
@@ -46,18 +44,7 @@ type Options struct {
 func Main(o Options) int {
 	runtime.Must(saveNominations())
 	runtime.Must(connect.Narrow())
-	saveMemory()
 	return cli.Run(New(o))
-}
-
-// garbage is how much may lie about beside what is used, in percent, where GOGC does not say it. At Go's 100 the peak on 8,192 nodes was 1.12 of
-// stock kube-scheduler's, which has less to keep, at 90 up to that, and at 80 1.04: see docs/performance.md.
-const garbage = 80
-
-func saveMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
-	}
 }
 
 // saveNominations leaves out, unless --feature-gates says otherwise, that every member's

@@ -27,8 +27,12 @@ func trimNodes(ctx context.Context, f informers.SharedInformerFactory) {
 	}
 }
 
-// mostWords bounds what is remembered: some words are of one node only, and nodes go. Who comes after that shares with those who came after it.
-const mostWords = 1 << 16
+// What bounds what is remembered: some words are of one node only, and nodes go. Who comes after that shares with those who came after it. Longer words are
+// rarely those of another node.
+const (
+	mostWords   = 1 << 16
+	longestWord = 512
+)
 
 // words are those that nodes have in common.
 type words struct {
@@ -97,8 +101,11 @@ func shared[K ~string, V any, M ~map[K]V](w *words, of M) M {
 // of is the word as it was met first. w.mu is held.
 func (w *words) of(word string) string {
 	known, ok := w.known[word]
-	if ok {
+	switch {
+	case ok:
 		return known
+	case len(word) > longestWord:
+		return word
 	}
 	if w.known == nil || len(w.known) >= mostWords {
 		w.known = map[string]string{}

@@ -3,6 +3,7 @@ package connect
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -89,6 +90,9 @@ func TestWordsAreBounded(t *testing.T) {
 		require.Equal(t, word, w.of(word))
 	}
 	require.LessOrEqual(t, len(w.known), mostWords)
+	long := strings.Repeat("x", longestWord+1)
+	require.Equal(t, long, w.of(long))
+	require.NotContains(t, w.known, long)
 }
 
 // BenchmarkNodesKept says what a node costs while it is kept, as it is read and with words that are shared.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,12 +79,18 @@ func noting(state fwk.CycleState, s *fwk.Status) *fwk.Status {
 	return s
 }
 
+// denied is what the API server says of a webhook's refusal, whose code the webhook chooses.
+const denied = "denied the request"
+
 // refuses says whether an error is an answer, which will be the same as long as nothing changes. A conflict, or that the pod is not there, is none: it is
 // bound already, or is another one now.
 func refuses(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return false
+	}
+	if strings.Contains(answer.Status().Message, denied) {
+		return true
 	}
 	switch code := answer.Status().Code; code {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:

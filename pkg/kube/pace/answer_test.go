@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -62,6 +64,9 @@ func TestWhatAFailedBindingSays(t *testing.T) {
 		"the process ends":          {binds: running(context.Canceled), want: true},
 		"a gateway gives up":        {binds: running(apierrors.NewTimeoutError("later", 1)), want: true},
 		"too many requests":         {binds: running(apierrors.NewTooManyRequests("later", 1)), want: true},
+		"a webhook denies it": {binds: running(&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: `admission webhook "nodes.example.com" denied the request: not here`,
+		}})},
 		"a webhook does not answer": {binds: running(apierrors.NewInternalError(errors.New("calling webhook"))), want: true},
 		"etcd is away":              {binds: running(apierrors.NewServiceUnavailable("etcd")), want: true},
 		"a token has run out":       {binds: running(apierrors.NewUnauthorized("no")), want: true},
