@@ -59,11 +59,11 @@ func TestWhatAFailedBindingSays(t *testing.T) {
 		bare  bool
 		want  bool
 	}{
-		"it is bound":               {},
-		"nobody answers":            {binds: running(&url.Error{Op: "Post", URL: "https://api", Err: io.EOF}), want: true},
-		"the process ends":          {binds: running(context.Canceled), want: true},
-		"a gateway gives up":        {binds: running(apierrors.NewTimeoutError("later", 1)), want: true},
-		"too many requests":         {binds: running(apierrors.NewTooManyRequests("later", 1)), want: true},
+		"it is bound":        {},
+		"nobody answers":     {binds: running(&url.Error{Op: "Post", URL: "https://api", Err: io.EOF}), want: true},
+		"the process ends":   {binds: running(context.Canceled), want: true},
+		"a gateway gives up": {binds: running(apierrors.NewTimeoutError("later", 1)), want: true},
+		"too many requests":  {binds: running(apierrors.NewTooManyRequests("later", 1)), want: true},
 		"a webhook denies it": {binds: running(&apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: `admission webhook "nodes.example.com" denied the request: not here`,
 		}})},
