@@ -69,6 +69,8 @@ const (
 	pluEvents  = "pkg/kube/plugin/events.go"
 	roomChoose = "pkg/kube/elasticquota/choices.go"
 	roomClaim  = "pkg/kube/elasticquota/claim.go"
+	answered   = "pkg/kube/pace/answer.go"
+	trimmed    = "pkg/kube/connect/trim.go"
 	nominated  = "pkg/kube/place/nominated.go"
 	classOf    = "pkg/kube/place/class.go"
 	attempt    = "pkg/kube/place/place.go"
@@ -819,6 +821,14 @@ func isDigit`, "TestCompareNames"},
 	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
 `, `		if n > 0 {
 `, "TestOwnClaims"},
+	{"what a policy denies is tried on the same node for ever", answered, `return code >= http.StatusBadRequest && code < http.StatusInternalServerError`, `return false`, "TestWhatAFailedBindingSays"},
+	{"a webhook's refusal with another code is none", answered, `answer.Status().Message, denied)`, `"", denied)`, "TestWhatAFailedBindingSays"},
+	{"plugins run before a binding that have nothing to do", answered, `return f.RunPreBindPreFlights(ctx, state, pod, node)`, `return nil`, "TestOnlyWhoHasSomethingToDoRunsBeforeBind"},
+	{"a node that others read is changed", trimmed, `		do(&own[i])
+`, `		do(&list[i])
+		own[i] = list[i]
+`, "TestNodesShareTheirWords"},
+	{"words are remembered without end", trimmed, `len(w.known) >= mostWords`, `false`, "TestWordsAreBounded"},
 	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsLeaveFirst"},
 	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
 			choices = some`, `false {

@@ -61,7 +61,14 @@ func TestNodesShareTheirWords(t *testing.T) {
 	w := &words{}
 	for i, node := range []*v1.Node{gpuNode(0), gpuNode(1), {}, {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}} {
 		given := node.DeepCopy()
+		var was []*byte // who reads the given node at the same time must not see it written
+		for _, image := range given.Status.Images {
+			was = append(was, unsafe.StringData(image.Names[0]))
+		}
 		kept := w.sharing(given)
+		for k, image := range given.Status.Images {
+			require.Same(t, was[k], unsafe.StringData(image.Names[0]))
+		}
 		require.Equal(t, node, given, "%d", i)
 		require.Nil(t, kept.ManagedFields)
 		kept.ManagedFields = node.ManagedFields
