@@ -66,7 +66,7 @@ func (w *words) sharing(node *v1.Node) *v1.Node {
 	})
 	info := &own.Status.NodeInfo
 	for _, word := range []*string{
-		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion, &info.KubeProxyVersion, &info.OperatingSystem, &info.Architecture,
+		&info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion, &info.OperatingSystem, &info.Architecture,
 	} {
 		*word = w.of(*word)
 	}

@@ -20,7 +20,7 @@ func gpuNode(i int) *v1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{v1.LabelHostname: name, "topology/spine": fmt.Sprint("spine-", i/128)},
 			Annotations:   map[string]string{"csi.volume.kubernetes.io/nodeid": fmt.Sprintf(`{"csi.example.com":"i-%016d"}`, i)},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 2000)}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 2000))}},
 		},
 		Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "nvidia.com/gpu", Value: "present", Effect: v1.TaintEffectNoSchedule}}},
 		Status: v1.NodeStatus{
