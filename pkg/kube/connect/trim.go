@@ -27,8 +27,8 @@ func trimNodes(ctx context.Context, f informers.SharedInformerFactory) {
 	}
 }
 
-// What bounds what is remembered: some words are of one node only, and nodes go. Who comes after that shares with those who came after it. Longer words are
-// rarely those of another node.
+// What bounds the words that are remembered: some are of one node only, and nodes go. When there are too many all are forgotten, and the nodes that come then
+// share with one another. Words longer than that are rarely those of another node.
 const (
 	mostWords   = 1 << 16
 	longestWord = 512

@@ -8,6 +8,8 @@
 // one, every gang runs at the end, and hundreds of connections are opened. See
 // docs/decisions/0013-pace.md.
 //
+// It also reads why a binding has failed, which tells whether its node is to blame: answer.go.
+//
 // The package knows the scheduler's framework; it does not know gangs or plans.
 package pace
 
