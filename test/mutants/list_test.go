@@ -829,6 +829,7 @@ func isDigit`, "TestCompareNames"},
 		own[i] = list[i]
 `, "TestNodesShareTheirWords"},
 	{"words are remembered without end", trimmed, `len(w.known) >= mostWords`, `false`, "TestWordsAreBounded"},
+	{"rights are asked for only when all own pods have left", roomClaim, `c.when(own), c.reclaim.Freed(own...)}`, `c.when(own)}`, "TestSomeOwnPodsLeaveFirst"},
 	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsLeaveFirst"},
 	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
 			choices = some`, `false {
