@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/runtime"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients, queues and the election
@@ -16,7 +15,6 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -42,17 +40,8 @@ type Options struct {
 
 // Main runs the command with the process's arguments and returns its exit code.
 func Main(o Options) int {
-	runtime.Must(saveNominations())
-	runtime.Must(connect.Narrow())
+	runtime.Must(connect.SetGates())
 	return cli.Run(New(o))
-}
-
-// saveNominations leaves out, unless --feature-gates says otherwise, that every member's
-// node is written to its status while it waits for the others of a gang that is planned:
-// that is a write per pod, and all of them before the first binding. The nodes of gangs that wait
-// for victims are written all the same. See docs/decisions/0011-nominations.md.
-func saveNominations() error {
-	return utilfeature.DefaultMutableFeatureGate.OverrideDefault(features.NominatedNodeNameForExpectation, false)
 }
 
 // New returns the command.

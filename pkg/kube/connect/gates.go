@@ -2,6 +2,8 @@ package connect
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
@@ -20,8 +22,27 @@ func gangsOnce(gates featuregate.FeatureGate) error {
 		features.GenericWorkload, config.PluginName)
 }
 
-// Narrow has the scheduler's queue ask only those about an event whom the plugin names (plugin/listeners.go), unless --feature-gates says otherwise. Before
-// Kubernetes 1.37, also where an older one is emulated, the queue cannot, and asks everybody. It is for the whole process, before there is a scheduler.
-func Narrow() error {
-	return utilfeature.DefaultMutableFeatureGate.OverrideDefault(features.SchedulerPreQueueingHints, true)
+// defaults are the feature gates that are here what they are not in kube-scheduler, unless --feature-gates says otherwise.
+var defaults = map[featuregate.Feature]bool{
+	// The scheduler's queue asks only those about an event whom the plugin names (plugin/listeners.go). Before Kubernetes 1.37, also where an older one
+	// is emulated, it cannot, and asks everybody.
+	features.SchedulerPreQueueingHints: true,
+	// Members of a gang that is planned are not nominated one by one while they wait for the others: that is a write per pod, and all of them before the
+	// first binding. The nodes of gangs that wait for victims are written all the same. See docs/decisions/0011-nominations.md.
+	features.NominatedNodeNameForExpectation: false,
+}
+
+// SetGates has the process's feature gates be Muster's. Whoever makes a scheduler, also a simulated one, calls it before he does, so that all of them
+// do the same; whichever Kubernetes is emulated, before or afterwards, and however often.
+func SetGates() error {
+	gates := utilfeature.DefaultMutableFeatureGate
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		if by := gates.GetAllVersioned()[name]; len(by) > 0 && by[len(by)-1].Default == defaults[name] { // a later call may come when they may not change any more
+			continue
+		}
+		if err := gates.OverrideDefaultAtVersion(name, defaults[name], Newest); err != nil {
+			return err
+		}
+	}
+	return nil
 }

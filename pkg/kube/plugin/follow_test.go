@@ -96,7 +96,7 @@ func TestWhoFollowsIsTriedInTime(t *testing.T) {
 // TestOnlyLeadersListen: of members that wait only those hear of events that are tried for all; and pods without a gang, wherever they wait. Where a plugin that
 // nobody knows may keep pods out, the queue asks everybody.
 func TestOnlyLeadersListen(t *testing.T) {
-	require.NoError(t, connect.Narrow())
+	require.NoError(t, connect.SetGates())
 	for _, config := range []string{testcluster.Config, strings.ReplaceAll(testcluster.Config, "preEnqueue: {enabled: [{name: Holder}]}, ", "")} {
 		c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
 		c.Config = config
@@ -128,7 +128,7 @@ func TestOnlyLeadersListen(t *testing.T) {
 
 // TestWhoIsPlacedNeverListens: a backlog that fits costs no event anything, however many gangs are let in.
 func TestWhoIsPlacedNeverListens(t *testing.T) {
-	require.NoError(t, connect.Narrow())
+	require.NoError(t, connect.SetGates())
 	c := testcluster.New(t, "s/b/n0=40 s/b/n1=40 s/b/n2=40 s/b/n3=40 s/b/n4=40 s/b/n5=40")
 	c.Config = strings.ReplaceAll(testcluster.Config, "preEnqueue: {enabled: [{name: Holder}]}, ", "")
 	c.Run()
@@ -151,7 +151,7 @@ func TestWhoIsPlacedNeverListens(t *testing.T) {
 
 // TestPastTheGate: pods of a profile that has nothing of Muster's are asked about events, too, where those of another one are few.
 func TestPastTheGate(t *testing.T) {
-	require.NoError(t, connect.Narrow())
+	require.NoError(t, connect.SetGates())
 	c := testcluster.New(t, "s/b/n0=8")
 	c.Config = `
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -27,14 +27,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -214,8 +212,8 @@ func (s *simulation) connect(custom dynamic.Interface) func(context.Context, fwk
 
 // build makes the scheduler.
 func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
-	if !utilfeature.DefaultFeatureGate.Enabled(features.SchedulerPreQueueingHints) {
-		_ = connect.Narrow() // where a version is emulated that cannot, the queue asks everybody
+	if err := connect.SetGates(); err != nil {
+		return err
 	}
 	typed, custom := s.cluster.clients(ctx)
 	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
