@@ -338,7 +338,7 @@ func (t *Tree) unusable(name string) *Refusal {
 	case t.nodes[i].broken != "":
 		r.Words = t.nodes[i].broken
 	case t.nodes[i].Inner:
-		r.Words = "it is a parent of other quotas, to which pods cannot belong"
+		r.Words = "it is a parent of other quotas, to which pods cannot belong; legal: a quota below it"
 	default:
 		return nil
 	}

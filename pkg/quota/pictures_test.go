@@ -31,7 +31,7 @@ import (
 //	                         both with leaving=gang: who leaves already, and counts as gone
 //	over                     the quotas that have more than they are entitled to
 //	fewest gang              who leaves for a gang, whole gangs, the fewest pods
-//	above                    who gives up what it keeps, since a max was lowered
+//	above                    who gives up what it keeps, since its quota may have less or cannot be used
 //	draw                     the tree as it is
 func TestPictures(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {

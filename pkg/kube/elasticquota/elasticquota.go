@@ -70,7 +70,7 @@ type Room struct {
 	// Follow is called when members are to be told of that get places, or lose them; see Look.
 	Follow func()
 	Clock  clock.PassiveClock
-	// GiveUp is called with members of gangs that have places, which a quota has no longer as much for as it had.
+	// GiveUp is called with members of gangs that have places, which a quota does not allow any more: it may have less, or cannot be used.
 	GiveUp func(members []*v1.Pod)
 	// Together are the pods that have a place and that leave with a member of a gang; Leaves says whether a pod was asked to leave.
 	Together func(pod *v1.Pod) []*v1.Pod

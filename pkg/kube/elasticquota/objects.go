@@ -111,7 +111,7 @@ func (r *Room) tell() {
 	r.changed()
 }
 
-// above are members of the gangs that keep more than a max which was lowered allows when those have left who are to, one of each. r.mu is held.
+// above are members of the gangs that keep what their quotas do not allow any more when those have left who are to, one of each. r.mu is held.
 func (r *Room) above() (members []*v1.Pod) {
 	if !r.Active() {
 		return nil

@@ -395,7 +395,7 @@ func TestNotes(t *testing.T) {
 	w.Resume()
 	require.ElementsMatch(t, []string{
 		`QuotaNotUsable: spec.max.cpu: many is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi`,
-		`QuotaNotUsable: its parent "nobody" does not exist`,
+		`QuotaNotUsable: its parent "nobody" does not exist; legal: none, or a quota that is marked as a parent`,
 		`QuotaNotUsable: there is an older quota named "fine", which counts`,
 		`QuotaNotFound: there is no ElasticQuota named "typo", which the pod's label names: the default quota counts`,
 	}, w.notes)

@@ -119,12 +119,13 @@ func (s *Shared) tryAwaited() {
 	}
 }
 
-// giveUp ends the reservations of members' groups: as long as they wait for victims somebody may lower what their quota may have.
+// giveUp ends the reservations of members' groups: as long as they wait for victims somebody may lower what their quota may have, or write what cannot be
+// used.
 func (s *Shared) giveUp(members []*v1.Pod) {
-	s.Writer.Do("places above a max", func(context.Context) error {
+	s.Writer.Do("places that a quota does not allow", func(context.Context) error {
 		for _, pod := range members {
 			if group, refusal := s.Cache.Group(pod); !refusal.Is() && s.Cache.Reserved(group.Key) {
-				s.Cache.Handle(gang.Kept{Group: group.Key, Why: "its quota has no more room for the gang"})
+				s.Cache.Handle(gang.Kept{Group: group.Key, Why: "its quota does not allow the gang any more"})
 			}
 		}
 		return nil
