@@ -13,6 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
@@ -406,17 +407,12 @@ func (v *View) holders(pending []*v1.Pod) (all []Holder) {
 		return nil
 	}
 	tree := v.cache().Topology().Tree
-	places := v.cache().PlacesIn(tree, pending[0])
-	for i := range tree.NumNodes() {
-		for _, p := range places[i] {
-			name := v.cache().GroupKey(p).String()
-			at := slices.IndexFunc(all, func(h Holder) bool { return h.Gang == name })
-			if at < 0 {
-				at = len(all)
-				all = append(all, Holder{Gang: name, Priority: convert.Priority(p)})
-			}
-			all[at].Nodes = append(all[at].Nodes, tree.NodeName(i))
+	for _, h := range place.Holders(v.cache(), v.cache().PlacesIn(tree, pending[0])) {
+		is := Holder{Gang: h.Name, Priority: h.Priority}
+		for _, i := range h.Nodes {
+			is.Nodes = append(is.Nodes, tree.NodeName(i))
 		}
+		all = append(all, is)
 	}
 	return all
 }

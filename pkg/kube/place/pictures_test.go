@@ -115,7 +115,11 @@ func (s *scene) try(a *place.Attempt, keep func(*place.Attempt, place.Outcome)) 
 	require.NoError(s.t, err)
 	require.True(s.t, a.Counted())
 	if refusal != nil {
-		return refused(refusal)
+		says := refused(refusal)
+		if held := a.Shortage(s.t.Context(), refusal, true).Held; held.Nodes > 0 {
+			says += fmt.Sprintf("\n%d held for %s and %d more", held.Nodes, held.For, held.Others)
+		}
+		return says
 	}
 	if keep != nil {
 		keep(a, found)

@@ -24,6 +24,8 @@ type Shortage struct {
 	// Lacks counts nodes by what they lack, in the Filters' words: with Never, those that would take nobody
 	// with every pod gone.
 	Lacks map[string]int
+	// Held are further nodes whose free room is reserved for others.
+	Held Held
 	// Stay are further nodes that would have room if pods left that may not be evicted.
 	Stay int
 	// Never is what stands in the way when every pod has gone; nil if nothing does, or nobody knows.
@@ -74,8 +76,13 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	switch {
 	case is.refusal != nil:
 		s.Never, s.AtMost, s.Lacks, s.Plugins = is.refusal, bare == nil, is.lacks, is.plugins
-	case evicts && bare != nil:
-		s.Stay, s.Lacks = a.staying(ctx, bare.World.Free, s.Lacks)
+	default:
+		var held []int
+		s.Held, held = a.held(ctx)
+		s.Lacks = a.lacksBut(held, s.Lacks)
+		if evicts && bare != nil {
+			s.Stay, s.Lacks = a.staying(ctx, bare.World.Free, held, s.Lacks)
+		}
 	}
 	return s
 }
@@ -130,10 +137,30 @@ func (s *stays) forget() {
 	}
 }
 
+// lacksBut counts nodes by what they lack without some of them.
+func (a *Attempt) lacksBut(nodes []int, lacks map[string]int) map[string]int {
+	if len(nodes) == 0 {
+		return lacks
+	}
+	rest := maps.Clone(lacks)
+	for _, i := range nodes {
+		lessen(rest, a.Lacks(i), 1)
+	}
+	return rest
+}
+
+func lessen(lacks map[string]int, reasons []string, by int) {
+	for _, reason := range reasons {
+		if lacks[reason] -= by; lacks[reason] <= 0 {
+			delete(lacks, reason)
+		}
+	}
+}
+
 // staying counts the nodes that take nobody, would if nobody were there, and would not if everybody
 // left who may be evicted; and takes them out of those that lack something. bare is what nodes take
-// with nobody on them.
-func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, lacks map[string]int) (many int, rest map[string]int) {
+// with nobody on them; of those that are held for others, in their order, something else is said.
+func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, held []int, lacks map[string]int) (many int, rest map[string]int) {
 	p := a.planner
 	p.stays.mu.Lock()
 	defer p.stays.mu.Unlock()
@@ -159,12 +186,8 @@ func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, lacks map[str
 	})
 	alike := map[*fit.Reasons]int{} // of nodes that lack the same, as most do
 	rest = maps.Clone(lacks)
-	lessen := func(reasons []string, by int) {
-		for _, reason := range reasons {
-			if rest[reason] -= by; rest[reason] <= 0 {
-				delete(rest, reason)
-			}
-		}
+	for _, i := range held {
+		stay[i] = false
 	}
 	for i, is := range stay {
 		if !is || a.Nodes[i] == nil {
@@ -173,11 +196,11 @@ func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, lacks map[str
 		if many++; len(a.counts) == 1 {
 			alike[a.counts[0].Why(i)]++
 		} else {
-			lessen(a.Lacks(i), 1)
+			lessen(rest, a.Lacks(i), 1)
 		}
 	}
 	for reasons, n := range alike {
-		lessen(reasons.All(), n)
+		lessen(rest, reasons.All(), n)
 	}
 	return many, rest
 }

@@ -152,8 +152,16 @@ func nodes(s place.Shortage) string {
 		}
 	}
 	slices.SortFunc(all, func(a, b lack) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.words[1], b.words[1])) })
+	var last []lack // whatever else there is
+	if s.Held.Nodes > 0 {
+		whose := reservedFor(s.Held)
+		last = append(last, lack{s.Held.Nodes, [2]string{"has its free room reserved for " + whose, "have their free room reserved for " + whose}})
+	}
 	if s.Stay > 0 {
-		all = append(all[:min(len(all), mostLacks-1)], lack{s.Stay, [2]string{"holds pods that may not be evicted", "hold pods that may not be evicted"}})
+		last = append(last, lack{s.Stay, [2]string{"holds pods that may not be evicted", "hold pods that may not be evicted"}})
+	}
+	if len(last) > 0 {
+		all = append(all[:min(len(all), mostLacks-len(last))], last...)
 	}
 	var parts []string
 	for i, l := range all {
@@ -174,6 +182,17 @@ func nodes(s place.Shortage) string {
 		return ""
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// reservedFor names who has places on most nodes, and counts the others.
+func reservedFor(h place.Held) string {
+	switch h.Others {
+	case 0:
+		return clipped(h.For)
+	case 1:
+		return clipped(h.For) + " and 1 other"
+	}
+	return fmt.Sprintf("%s and %d others", clipped(h.For), h.Others)
 }
 
 // bare is a reason that no plain words are known of: without who says so, and without what to do about expressions in general. What

@@ -30,6 +30,22 @@ func TestSentence(t *testing.T) {
 		},
 		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2.", place.Shortage{Plan: block}},
 		{
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node lacks cpu, 3 have their free room reserved for gang default/big).",
+			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 1}, Held: place.Held{Nodes: 3, For: "gang default/big"}},
+		},
+		{
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (1 node has its free room reserved for pod default/p and 1 other).",
+			place.Shortage{Plan: block, Held: place.Held{Nodes: 1, For: "pod default/p", Others: 1}},
+		},
+		{ // whose it is, and who stays, is said whatever else there is; a long name loses its front
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free room reserved for …" + strings.Repeat("x", 160) +
+				" and 7 others, 4 hold pods that may not be evicted).",
+			place.Shortage{
+				Plan: block, Lacks: map[string]int{"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6},
+				Held: place.Held{Nodes: 2, For: "gang default/" + strings.Repeat("x", 253), Others: 7}, Stay: 4,
+			},
+		},
+		{
 			"Needs 4 in the cluster; there is room for 3 (1 node is not ready, 1 lacks nvidia.com/gpu).",
 			place.Shortage{Plan: cluster, Lacks: map[string]int{"Insufficient nvidia.com/gpu": 1, "node(s) had untolerated taint(s) {node.kubernetes.io/not-ready: }": 1}},
 		},
