@@ -74,7 +74,7 @@ func (c chaos) plan() gang.Planned {
 
 func (c chaos) event() gang.Event {
 	group := c.group()
-	switch c.one("Declared Removed Seen Seen Seen Left Planned Planned Confirmed Assumed Assumed Assumed Held Held Held Released Dropped Refused NodeGone Evicted Spared Tick") {
+	switch c.one("Declared Removed Seen Seen Seen Left Planned Planned Confirmed Assumed Assumed Assumed Held Held Held Released Dropped Refused NodeGone NodeClosed Evicted Spared Tick") {
 	case "Declared":
 		return gang.Declared{Spec: c.spec()}
 	case "Removed":
@@ -99,6 +99,8 @@ func (c chaos) event() gang.Event {
 		return gang.Refused{Group: group, Refusal: gang.Refusal{By: gang.Plan, Words: "test"}}
 	case "NodeGone":
 		return gang.NodeGone{Node: c.one("n0 n1")}
+	case "NodeClosed":
+		return gang.NodeClosed{Node: c.one("n0 n1")}
 	case "Evicted":
 		return gang.Evicted{Pods: []gang.Victim{{Pod: c.pod(), UID: "1"}}}
 	case "Spared":

@@ -198,34 +198,37 @@ type (
 	}
 	// NodeGone: the node does not exist any more.
 	NodeGone struct{ Node string }
+	// NodeClosed: the node takes nobody any more who does not tolerate that.
+	NodeClosed struct{ Node string }
 	// Tick: time passed.
 	Tick struct{}
 )
 
-func (Declared) event()  {}
-func (Removed) event()   {}
-func (Seen) event()      {}
-func (Bound) event()     {}
-func (Left) event()      {}
-func (Evicted) event()   {}
-func (Spared) event()    {}
-func (Checked) event()   {}
-func (Broken) event()    {}
-func (Reached) event()   {}
-func (Planned) event()   {}
-func (KeptAhead) event() {}
-func (Confirmed) event() {}
-func (Assumed) event()   {}
-func (Held) event()      {}
-func (Released) event()  {}
-func (Waits) event()     {}
-func (Tried) event()     {}
-func (Refused) event()   {}
-func (Saved) event()     {}
-func (Dropped) event()   {}
-func (Kept) event()      {}
-func (NodeGone) event()  {}
-func (Tick) event()      {}
+func (Declared) event()   {}
+func (Removed) event()    {}
+func (Seen) event()       {}
+func (Bound) event()      {}
+func (Left) event()       {}
+func (Evicted) event()    {}
+func (Spared) event()     {}
+func (Checked) event()    {}
+func (Broken) event()     {}
+func (Reached) event()    {}
+func (Planned) event()    {}
+func (KeptAhead) event()  {}
+func (Confirmed) event()  {}
+func (Assumed) event()    {}
+func (Held) event()       {}
+func (Released) event()   {}
+func (Waits) event()      {}
+func (Tried) event()      {}
+func (Refused) event()    {}
+func (Saved) event()      {}
+func (Dropped) event()    {}
+func (Kept) event()       {}
+func (NodeGone) event()   {}
+func (NodeClosed) event() {}
+func (Tick) event()       {}
 
 // Verb is what an Effect asks for.
 type Verb string
@@ -241,6 +244,8 @@ const (
 	// leave in time.
 	Overdue Verb = "overdue"
 	GoOn    Verb = "go on" // pods that were kept back for partially bound groups may enter
+	// Again is Wake for what a node has become, which the scheduler may see a moment later than the book.
+	Again Verb = "again"
 	// Check asks whether what is left of the plan of Gang, a group's key, obeys its rules: a
 	// member has lost its place, and the others wait at the barrier for the answer.
 	Check Verb = "check"
@@ -450,6 +455,8 @@ func (b *Book) apply(ev Event, now time.Time) []Effect {
 		return b.kept(ev, now)
 	case NodeGone:
 		return b.nodeGone(ev.Node, now)
+	case NodeClosed:
+		return b.nodeClosed(ev.Node)
 	case Tick:
 		return b.tick(now)
 	}

@@ -35,6 +35,15 @@ func TestVictimStays(t *testing.T) {
 	require.Empty(t, g.Avoid)
 }
 
+// TestNodeCloses: who waits for places on a node that is cordoned looks whether it may still have them; nobody else is asked.
+func TestNodeCloses(t *testing.T) {
+	s := withReservation(t)
+	s.do(declared("b", 1), seen("b-0", 0, ""), planned("b", "b-0@n1"))
+	require.Equal(t, []string{"again a-0"}, s.do(gang.NodeClosed{Node: "n1"}))
+	require.Empty(t, s.do(gang.NodeClosed{Node: "n2"}))
+	require.True(t, s.book.Reserved(ref("a")), "its members may tolerate that")
+}
+
 // TestSpeakerLeaves: when the member goes away that was tried for a group with a
 // reservation, another one is sent: events of the cluster do not wake it.
 func TestSpeakerLeaves(t *testing.T) {

@@ -149,6 +149,17 @@ func (b *Book) nodeGone(node string, now time.Time) (out []Effect) {
 	return out
 }
 
+// nodeClosed has the groups tried that wait for places on a node: whether their members tolerate it Filters know. Members of a plan that is carried out
+// hear it from these in their own cycles.
+func (b *Book) nodeClosed(node string) (out []Effect) {
+	for _, key := range b.groupsWhere(func(g *group) bool { return g.waiting && g.uses(node) }) {
+		if rep := b.representative(key); rep != nil {
+			out = append(out, Effect{Verb: Again, Pod: rep.Pod})
+		}
+	}
+	return out
+}
+
 // uses says whether the plan puts a member on a node.
 func (g *group) uses(node string) bool {
 	for _, n := range g.plan {

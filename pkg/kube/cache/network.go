@@ -315,8 +315,8 @@ func (c *Cache) Unused() []*koordinator.ClusterNetworkTopology {
 	})
 }
 
-// setNode notes a node; only the labels that say where it is matter here. Others change all
-// the time, on all nodes when a labeller is rolled out.
+// setNode notes a node; only the labels that say where it is matter here, and whether it is cordoned, of which the scheduler's queue tells nobody. Other
+// labels change all the time, on all nodes when a labeller is rolled out.
 func (c *Cache) setNode(node *v1.Node) {
 	c.mu.Lock()
 	old := c.nodes[node.Name]
@@ -328,9 +328,14 @@ func (c *Cache) setNode(node *v1.Node) {
 		c.move(node.Name)
 		effects = c.gangsOn(node.Name)
 	}
+	if old != nil && !old.Spec.Unschedulable && node.Spec.Unschedulable {
+		effects = append(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now())...)
+	}
 	c.mu.Unlock()
-	if moved {
+	if moved || len(effects) > 0 {
 		c.do(effects)
+	}
+	if moved {
 		c.topologyChanged()
 	}
 }

@@ -32,6 +32,11 @@ func (s *Shared) do(effects []gang.Effect) {
 				s.refused.Call(s.Cache.GroupKey(pod), e.Pod)
 				wake[e.Pod] = pod
 			}
+		case gang.Again:
+			if pod := s.Cache.Pod(e.Pod); pod != nil {
+				s.refused.Call(s.Cache.GroupKey(pod), e.Pod)
+				s.letIn("members with places on a node that is cordoned", map[string]*v1.Pod{e.Pod: pod})
+			}
 		case gang.Allow:
 			s.answer(e, s.Cache.MayGo, func(w fwk.WaitingPod) { w.Allow(Name) })
 		case gang.Reject:
