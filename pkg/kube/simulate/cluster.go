@@ -32,7 +32,8 @@ type cluster struct {
 	owned  map[identity]*owned // by workload
 	from   map[string]Position // where objects were read, as events name these
 	held   []held              // what waits for pods
-	missed func(string) bool   // whether objects of a kind, such as pods, could not be listed
+	pairs  pairs
+	missed func(string) bool // whether objects of a kind, such as pods, could not be listed
 }
 
 // epoch is when a cluster begins whose objects do not say.
@@ -168,7 +169,7 @@ func (c *cluster) put(o object) error {
 		}
 		return c.claim(pod)
 	}
-	return nil
+	return c.pair(now)
 }
 
 func (c *cluster) newUID() types.UID {

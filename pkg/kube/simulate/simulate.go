@@ -161,7 +161,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
 		clock: clock, gate: gate, served: o.allServed, tried: o.Tried, unread: o.Unread, plugins: o.Plugins,
-		cluster: &cluster{born: begin, live: o.Live, missed: first.Missed, ran: map[types.UID]bool{}, from: map[string]Position{}, owned: map[identity]*owned{}, api: &api{
+		cluster: &cluster{born: begin, live: o.Live, missed: first.Missed, ran: map[types.UID]bool{}, from: map[string]Position{}, owned: map[identity]*owned{}, pairs: pairs{map[key][]string{}, map[string]key{}}, api: &api{
 			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
 		}},

@@ -2,14 +2,17 @@ package simulate
 
 import (
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/kubernetes/pkg/features"
 )
 
 var (
@@ -52,6 +55,73 @@ func bindClaim(claim *v1.PersistentVolumeClaim, name string) {
 	claim.Spec.VolumeName = name
 	claim.Status.Phase = v1.ClaimBound
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, volume.AnnBindCompleted, "yes")
+}
+
+// pairs are claims and volumes of which one names the other, as users, restores and operators write them.
+type pairs struct {
+	kept  map[key][]string // volumes by the claim that they name
+	named map[string]key   // claims by the volume that they name
+}
+
+// pair does what the controller of volumes does before anybody asks: a volume and a claim of which one names the other are bound as soon as both are
+// there, also if the claim waits for a pod.
+func (c *cluster) pair(is runtime.Object) error {
+	switch o := is.(type) {
+	case *v1.PersistentVolume:
+		claim, named := c.pairs.named[o.Name]
+		if ref := o.Spec.ClaimRef; ref != nil {
+			claim, named = key{ref.Namespace, ref.Name}, true
+			if !slices.Contains(c.pairs.kept[claim], o.Name) {
+				c.pairs.kept[claim] = append(c.pairs.kept[claim], o.Name)
+			}
+		}
+		if named {
+			return c.bind(claim, o.Name)
+		}
+	case *v1.PersistentVolumeClaim:
+		claim, names := key{o.Namespace, o.Name}, c.pairs.kept[key{o.Namespace, o.Name}]
+		if o.Spec.VolumeName != "" {
+			c.pairs.named[o.Spec.VolumeName], names = claim, []string{o.Spec.VolumeName}
+		}
+		for _, name := range names { // the first one that will do
+			if err := c.bind(claim, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bind binds a claim and a volume of which one names the other, if both are there, and the volume is nobody else's and will do.
+func (c *cluster) bind(claim key, name string) error {
+	o, err := c.get(claims, claim)
+	if err != nil {
+		return nil //nolint:nilerr // it may come
+	}
+	is, err := c.get(volumes, key{name: name})
+	if err != nil {
+		return nil //nolint:nilerr // it may come
+	}
+	pvc, pv := o.(*v1.PersistentVolumeClaim), is.(*v1.PersistentVolume)
+	switch {
+	case pvc.Spec.VolumeName == name && pv.Spec.ClaimRef == nil:
+	case pvc.Spec.VolumeName == "" && volume.CheckAccessModes(pvc, pv):
+		classes := utilfeature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass)
+		if found, err := volume.FindMatchingVolume(pvc, []*v1.PersistentVolume{pv}, nil, nil, true, classes); found == nil || err != nil {
+			return nil //nolint:nilerr // a claim that asks for what there is not stays as it is
+		}
+	default:
+		return nil
+	}
+	bound, _, err := volume.GetBindVolumeToClaim(pv, pvc)
+	if err != nil {
+		return err
+	}
+	bound.Status.Phase = v1.VolumeBound
+	if _, err := c.change(volumes, key{name: name}, func(runtime.Object) (runtime.Object, error) { return bound, nil }); err != nil {
+		return err
+	}
+	return c.fulfil(claim, name)
 }
 
 // offer says whether a volume is to be had, if nobody has said so.
@@ -113,6 +183,9 @@ func (c *cluster) claimVolumes(pod *v1.Pod) error {
 			Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending},
 		}
 		if _, err := c.change(claims, k, func(runtime.Object) (runtime.Object, error) { return claim, nil }); err != nil {
+			return err
+		}
+		if err := c.pair(claim); err != nil {
 			return err
 		}
 	}
