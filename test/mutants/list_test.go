@@ -63,6 +63,10 @@ const (
 	rehearsal  = "pkg/kube/ledger/rehearsal.go"
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
+	parties    = "pkg/kube/preempt/parties.go"
+	covers     = "pkg/kube/preempt/cover.go"
+	withins    = "pkg/kube/preempt/within.go"
+	leavers    = "pkg/evict/leavers.go"
 	vainly     = "pkg/kube/preempt/vain.go"
 	preempts   = "pkg/kube/preempt/preempt.go"
 	pluChoices = "pkg/kube/plugin/quotas.go"
@@ -667,6 +671,19 @@ func isDigit`, "TestCompareNames"},
 	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "TestWhoLeavesElsewhereTakesTime"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "TestWhomMembersSeekLeaves"},
 	{"who could stay beside the places leaves", byPlans, `return c.usedTogether(ctx, a, found, out)`, `return &way{found, out, true}`, "TestNobodyLeavesNeedlessly"},
+	{"who is no help is spared first", parties, ` || !is(pod)`, ``, "TestParties"},
+	{"who leaves already is not one of those spared", parties, `				spare--
+`, ``, "TestParties"},
+	{"more of a quota leave than it has too much", covers, `if may(parties[i].pods) {`, `if true {`, "TestCover"},
+	{"who makes room and may not leave is in the way of others", withins, `	if s.best == nil {
+		s.byRight(ctx, room)
+	}
+`, ``, "TestWhoLeavesWithin"},
+	{"others stay of whom there are too many on other nodes", withins, `if room == nil && some != all {`, `if false {`, "TestWhoLeavesWithin"},
+	{"who is needed is not looked for among the first alone", leavers, `n := l.fewest(order, 0, first)`, `n := 0`, "TestLeaversInOrder"},
+	{"more always are enough where fewer are", leavers, `n <= min(most, above+MostPaired)`, `n <= above`, "TestLeaversInOrder"},
+	{"who need not leaves with others", leavers, `l.Enough(without) {`, `false {`, "TestLeavers"},
+	{"one or two leave although others cost less", leavers, `l.Cost(some).Compare(l.Cost(known)) >= 0`, `false`, "TestLeavers"},
 	{"budgets are not shared", byPlans, `cost.Violations += evict.Violations(budgets)`, `_ = budgets`, "TestCostOfAllTogether"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
