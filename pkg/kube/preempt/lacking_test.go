@@ -97,11 +97,11 @@ func TestWhoLeavesWithin(t *testing.T) {
 			for i := range 10 {
 				c.Pod(of("b", a(fmt.Sprint("x", i), 10, "400m", "n0")))
 			}
-			for i := range 5 {
-				c.Pod(of("b", a(fmt.Sprint("y", i), 10, "400m", "n1")))
-				c.Pod(of("c", a(fmt.Sprint("z", i), 20, "400m", "n1")))
+			for i := range 6 {
+				c.Pod(of("b", a(fmt.Sprint("y", i), 10, "333m", "n1")))
+				c.Pod(of("c", a(fmt.Sprint("z", i), 20, "333m", "n1")))
 			}
-		}, lack: "b<5", evicts: "y0 y1 y2 y3 y4 z0 z1 z2 z3 z4 for want-0=n1"},
+		}, lack: "b<6", evicts: "y0 y1 y2 y3 y4 y5 z0 z1 z2 z3 z4 z5 for want-0=n1"},
 		"of one node no more of one quota than may leave": {given: func(c *testcluster.Cluster) {
 			for i := range 10 {
 				c.Pod(of("b", a(fmt.Sprint("x", i), 10, "200m", "n0")))
