@@ -258,6 +258,11 @@ func (r *Reclaim) shares(mine, others int, v *View) (over bool) {
 // Enough says whether it is right that these gangs leave, and whether the ask is admitted then. Victims are the pods
 // that leave, by gang.
 func (r *Reclaim) Enough(victims map[string][]string) bool {
+	return r.IsRight(victims) && r.Admits(victims) && r.eachByRight(victims)
+}
+
+// IsRight says whether it is right that these gangs leave: if it is not then neither is it that others do besides.
+func (r *Reclaim) IsRight(victims map[string][]string) bool {
 	if r.later {
 		return false
 	}
@@ -271,10 +276,7 @@ func (r *Reclaim) Enough(victims map[string][]string) bool {
 			shares[name] = titles
 		}
 	}
-	if !r.inTurn(shares, victims) {
-		return false
-	}
-	return r.Admits(victims) && r.eachByRight(victims)
+	return r.inTurn(shares, victims)
 }
 
 // Admits says whether the ask is admitted when these gangs have left, be it right or not.
@@ -368,6 +370,31 @@ func (r *Reclaim) inTurn(titles map[string][]title, victims map[string][]string)
 func (r *Reclaim) tooMuch(t title, v *View) bool {
 	return slices.ContainsFunc(t.pairs, func(p pair) bool { return r.shares(p.mine, p.others, v) })
 }
+
+// Turns are gangs that leave one after another, each by right as it is when those before it have left.
+type Turns struct {
+	reclaim *Reclaim
+	view    *View
+	titles  map[string][]title // by gang
+}
+
+// Turns begins with nobody who has left.
+func (r *Reclaim) Turns() *Turns { return &Turns{r, r.load.view.Clone(), map[string][]title{}} }
+
+// May says whether a gang may leave now.
+func (t *Turns) May(gang string) bool {
+	titles, known := t.titles[gang]
+	if !known {
+		titles = t.reclaim.titles(gang)
+		t.titles[gang] = titles
+	}
+	return len(titles) > 0 && !slices.ContainsFunc(titles, func(is title) bool {
+		return is.right == None || is.right == ByShares && !t.reclaim.tooMuch(is, t.view)
+	})
+}
+
+// Leave has pods leave.
+func (t *Turns) Leave(pods ...string) { t.view.Leave(pods...) }
 
 // Short is what must be freed below a quota before the ask is admitted.
 type Short struct {

@@ -181,6 +181,22 @@ func (p *plain) mayLeave(asker string, gangs []string, begin *plain) bool {
 	return false
 }
 
+// compareTurns has some gangs leave in their order, as far as they may when those before them have.
+func compareTurns(t *rapid.T, p *plain, r *quota.Reclaim, asker string, gangs []string, y worlds.Tally) {
+	turns, now := r.Turns(), p.without()
+	for _, g := range gangs {
+		want := now.right(asker, g, p) != ""
+		if got := turns.May(g); got != want {
+			t.Fatalf("%s may evict %s of %v in turn: %v, and not %v", asker, g, gangs, got, want)
+		}
+		if want {
+			turns.Leave(p.running(g)...)
+			now = now.without(p.running(g)...)
+		}
+		y.Count("not in turn", !want && p.right(asker, g, p) != "")
+	}
+}
+
 func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds.Tally) {
 	r := b.Reclaim(ask, quota.AnyPriority)
 	var victims []string
@@ -213,7 +229,12 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 			}
 		}
 		after := p.without(pods...)
-		want := p.admit(ask.Gang) != quota.NotNext && p.mayLeave(ask.Gang, gangs, p) && after.admit(ask.Gang) == "" && p.eachByRight(ask.Gang, pods)
+		right := p.admit(ask.Gang) != quota.NotNext && p.mayLeave(ask.Gang, gangs, p)
+		if got := r.IsRight(leave); got != right {
+			t.Fatalf("%s may evict %v: %v, and not %v", ask.Gang, gangs, got, right)
+		}
+		compareTurns(t, p, r, ask.Gang, gangs, y)
+		want := right && after.admit(ask.Gang) == "" && p.eachByRight(ask.Gang, pods)
 		if got := r.Enough(leave); got != want {
 			t.Fatalf("%s evicts %v: %v, and not %v", ask.Gang, gangs, got, want)
 		}

@@ -63,6 +63,10 @@ const (
 	rehearsal  = "pkg/kube/ledger/rehearsal.go"
 	leavingNow = "pkg/kube/preempt/leaving.go"
 	byPlans    = "pkg/kube/preempt/byplans.go"
+	parties    = "pkg/kube/preempt/parties.go"
+	covers     = "pkg/kube/preempt/cover.go"
+	withins    = "pkg/kube/preempt/within.go"
+	leavers    = "pkg/evict/leavers.go"
 	vainly     = "pkg/kube/preempt/vain.go"
 	preempts   = "pkg/kube/preempt/preempt.go"
 	pluChoices = "pkg/kube/plugin/quotas.go"
@@ -667,6 +671,19 @@ func isDigit`, "TestCompareNames"},
 	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "TestWhoLeavesElsewhereTakesTime"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "TestWhomMembersSeekLeaves"},
 	{"who could stay beside the places leaves", byPlans, `return c.usedTogether(ctx, a, found, out)`, `return &way{found, out, true}`, "TestNobodyLeavesNeedlessly"},
+	{"who is no help is spared first", parties, ` || !is(pod)`, ``, "TestParties"},
+	{"who leaves already is not one of those spared", parties, `				spare--
+`, ``, "TestParties"},
+	{"more of a quota leave than it has too much", covers, `if may(parties[i].pods) {`, `if may(nil) {`, "TestCover"},
+	{"who makes room and may not leave is in the way of others", withins, `	if s.best == nil {
+		s.byRight(ctx, room)
+	}
+`, ``, "TestWhoLeavesWithin"},
+	{"others stay of whom there are too many on other nodes", withins, `if room == nil && some != all {`, `if false {`, "TestWhoLeavesWithin"},
+	{"who is needed is not looked for among the first alone", leavers, `n := l.fewest(order, 0, first)`, `n := 0`, "TestLeaversInOrder"},
+	{"more always are enough where fewer are", leavers, `n <= min(most, above+MostPaired)`, `n <= above`, "TestLeaversInOrder"},
+	{"who need not leaves with others", leavers, `l.Enough(without) {`, `false {`, "TestLeavers"},
+	{"one or two leave although others cost less", leavers, `l.Cost(some).Compare(l.Cost(known)) >= 0`, `false`, "TestLeavers"},
 	{"budgets are not shared", byPlans, `cost.Violations += evict.Violations(budgets)`, `_ = budgets`, "TestCostOfAllTogether"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
@@ -790,6 +807,8 @@ func isDigit`, "TestCompareNames"},
 `, "TestBook TestPictures"},
 	{"fixed gangs are evicted", quReclaim, `!p.gang.fixed && !n.Spared`, `!n.Spared`, "TestBook"},
 	{"more is taken than is too much", quReclaim, `return r.shares(p.mine, p.others, v)`, `return true`, "TestBook TestPictures"},
+	{"in turn is as if nobody had left", quReclaim, `!t.reclaim.tooMuch(is, t.view)`, `!t.reclaim.tooMuch(is, t.reclaim.load.view)`, "TestBook"},
+	{"it is right that all leave who may alone", quReclaim, `return r.inTurn(shares, victims)`, `return true`, "TestBook"},
 	{"policies do not matter", quReclaim, `r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`, `false`, "TestPictures"},
 	{"the youngest of a name counts", quTree, `if s.Created < g.specs[j].Created {`, `if s.Created > g.specs[j].Created {`, "TestPictures"},
 	{"a quota below one that is broken is fine", quTree, `t.nodes[p].broken != "" && n.broken == ""`, `false`, "TestPictures"},
@@ -804,7 +823,7 @@ func isDigit`, "TestCompareNames"},
 	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
 	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
 	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
-	{"members have leave who may leave for others of their gang", quReclaim, `return r.Admits(victims) && r.eachByRight(victims)`, `return r.Admits(victims)`, "TestPictures"},
+	{"members have leave who may leave for others of their gang", quReclaim, `r.Admits(victims) && r.eachByRight(victims)`, `r.Admits(victims)`, "TestPictures"},
 	{"members take the places of those who leave for others of their gang", ownersFile, `if len(any) > len(own) {`, `if false {`, "TestTakeOwned"},
 	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},

@@ -166,17 +166,64 @@ func (c *Claim) Short() bool { return len(c.shorts) > 0 }
 func (c *Claim) Enough(gone []*v1.Pod) bool {
 	c.room.lock()
 	defer c.room.mu.Unlock()
+	by := c.byGang(gone)
+	return c.reclaim.Enough(by) || len(c.first) > 0 && c.enoughAfterOwn(by)
+}
+
+// Right is false if it is not right that these pods leave, whoever else does. Where it may be when those of the own quotas have it is not judged.
+func (c *Claim) Right(gone []*v1.Pod) bool {
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	return len(c.first) > 0 || c.reclaim.IsRight(c.byGang(gone))
+}
+
+// byGang are pods that leave, by gang, without those who count as gone, and without those who need no right.
+func (c *Claim) byGang(pods []*v1.Pod) map[string][]string {
 	by := map[string][]string{}
-	for _, p := range gone {
-		if _, gone := c.gone[key(p)]; gone {
-			continue
-		}
-		if of, _ := c.room.quotaOf(p); of == "" && c.bare {
+	for _, p := range pods {
+		if c.isFree(p) {
 			continue
 		}
 		by[gangOf(p)] = append(by[gangOf(p)], key(p))
 	}
-	return c.reclaim.Enough(by) || len(c.first) > 0 && c.enoughAfterOwn(by)
+	return by
+}
+
+// isFree says whether a pod may leave whatever its quota has: it counts as gone, or is of no quota where somebody who asks has none either. r.mu is held.
+func (c *Claim) isFree(p *v1.Pod) bool {
+	if _, gone := c.gone[key(p)]; gone {
+		return true
+	}
+	of, _ := c.room.quotaOf(p)
+	return of == "" && c.bare
+}
+
+// Turns is for pods that leave one after another: may says whether some may leave, too, as it is when all have left for whom leave was called, and
+// before them those of the own quotas where they leave first.
+func (c *Claim) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	var turns []*quota.Turns
+	for _, r := range append([]*quota.Reclaim{c.reclaim}, c.first...) {
+		turns = append(turns, r.Turns())
+	}
+	may = func(pods []*v1.Pod) bool {
+		c.room.lock()
+		defer c.room.mu.Unlock()
+		return !slices.ContainsFunc(pods, func(p *v1.Pod) bool {
+			return !c.isFree(p) && !slices.ContainsFunc(turns, func(t *quota.Turns) bool { return t.May(gangOf(p)) })
+		})
+	}
+	leave = func(pods []*v1.Pod) {
+		c.room.lock()
+		defer c.room.mu.Unlock()
+		for _, t := range turns {
+			for _, p := range pods {
+				t.Leave(key(p))
+			}
+		}
+	}
+	return may, leave
 }
 
 // OwnFirst has the search go on with those, too, who may leave when others of the own quotas of lower priority have: a quota that stays within its

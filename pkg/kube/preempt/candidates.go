@@ -87,7 +87,7 @@ func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace
 func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool, claim Claim) *candidates {
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: p.vain.takeHere(len(a.Nodes)), limits: p.listBudgets(),
-		waits: p.waiting(), claim: claim,
+		waits: p.waiting(), claim: remember(claim),
 	}
 	c.joins = map[types.UID]bool{}
 	ceiling := convert.Priority(a.Lowest())

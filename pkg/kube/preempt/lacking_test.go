@@ -1,6 +1,7 @@
 package preempt_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,22 @@ func TestWhoLeavesWithin(t *testing.T) {
 			c.Gang("g", 2, of("b", a("", 10, "4", "n0")), of("b", a("", 10, "1", "n1")))
 			c.Pod(a("important", 200, "3", "n1"))
 		}, lack: "b b", evicts: "g-0 g-1 for want-0=n0"},
+		"no more of one quota than may leave": {given: func(c *testcluster.Cluster) {
+			for i := range 10 {
+				c.Pod(of("b", a(fmt.Sprint("x", i), 10, "400m", "n0")))
+			}
+			for i := range 6 {
+				c.Pod(of("b", a(fmt.Sprint("y", i), 10, "333m", "n1")))
+				c.Pod(of("c", a(fmt.Sprint("z", i), 20, "333m", "n1")))
+			}
+		}, lack: "b<6", evicts: "y0 y1 y2 y3 y4 y5 z0 z1 z2 z3 z4 z5 for want-0=n1"},
+		"of one node no more of one quota than may leave": {given: func(c *testcluster.Cluster) {
+			for i := range 10 {
+				c.Pod(of("b", a(fmt.Sprint("x", i), 10, "200m", "n0")))
+				c.Pod(of("c", a(fmt.Sprint("z", i), 20, "200m", "n0")))
+			}
+			c.Pod(a("important", 200, "4", "n1"))
+		}, lack: "b<9", evicts: noHelp},
 		"there is room on a node that is left out": {given: func(c *testcluster.Cluster) {
 			c.Pod(of("b", a("x", 10, "4", "n0")))
 		}, lack: "b", avoid: []string{"n1"}, evicts: "not eligible: there is room on nodes that are left out for now"},

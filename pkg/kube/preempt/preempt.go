@@ -6,7 +6,11 @@
 //	crews.go          which of a gang leave together
 //	choose.go         who is, and the plan that follows
 //	byplans.go        who is, where what a node takes does not say enough
-//	quotas.go         who must leave besides, so that quotas have enough
+//	quotas.go         what quotas say of who may be, and whether that is enough
+//	within.go         who is, where quotas decide as well
+//	cover.go          who must leave besides, so that quotas have enough
+//	parties.go        who of the candidates may leave by himself
+//	whatif.go         who is still a candidate when some have left, or are to stay
 //	ending.go         for whom it is waited a moment, since others end by themselves
 //	vain.go           where nobody was found, and need not be looked for again
 //	explain.go        why there

@@ -20,17 +20,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// Lacking is Quotas, and what they say: so many pods must leave of each before it has enough. A pod's label "quota" is its quota;
-// nobody of quota "theirs" may be evicted, and who is in Gone counts as gone already.
+// Lacking is Quotas, and what they say: so many pods must leave of each before it has enough, "*" of any, and no more of those that are in Most. A pod's label
+// "quota" is its quota; nobody of quota "theirs" may be evicted, and who is in Gone counts as gone already.
 type Lacking struct {
-	Pods map[string]int
-	Gone []*v1.Pod
+	Pods, Most map[string]int
+	Gone       []*v1.Pod
 }
 
-// Lack reads what is lacking: "b c c" is one pod of quota b and two of c.
+// Lack reads what is lacking: "b c c * d<2" is one pod of quota b, two of c and one more, and no more than two may leave of d.
 func Lack(words string) Lacking {
-	l := Lacking{Pods: map[string]int{}}
+	l := Lacking{Pods: map[string]int{}, Most: map[string]int{}}
 	for word := range strings.FieldsSeq(words) {
+		if of, most, ok := strings.Cut(word, "<"); ok {
+			l.Most[of], _ = strconv.Atoi(most)
+			continue
+		}
 		l.Pods[word]++
 	}
 	return l
@@ -42,7 +46,7 @@ func (l Lacking) May(pod *v1.Pod, lower bool) bool        { return lower && pod.
 func (l Lacking) QuotaOf(*v1.Pod) string                  { return "" }
 func (l Lacking) Uses(string, *v1.Pod) bool               { return true }
 func (l Lacking) Short() bool                             { return len(l.Pods) > 0 }
-func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]] > 0 }
+func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]]+l.Pods["*"] > 0 }
 func (l Lacking) OwnFirst() bool                          { return false }
 func (l Lacking) Several() bool                           { return false }
 func (l Lacking) Untried() bool                           { return false }
@@ -51,14 +55,45 @@ func (l Lacking) Told() uint64                            { return 0 }
 func (l Lacking) Leaving() []*v1.Pod                      { return l.Gone }
 
 func (l Lacking) Enough(gone []*v1.Pod) bool {
-	left, known := maps.Clone(l.Pods), map[types.UID]bool{}
+	left, all := maps.Clone(l.Pods), 0
+	for quota, n := range l.count(gone) {
+		left[quota] -= n
+		all += n
+	}
+	for quota, n := range l.Pods {
+		if quota != "*" {
+			all -= n
+		}
+	}
+	left["*"] -= all
+	return l.Right(gone) && !slices.ContainsFunc(slices.Collect(maps.Values(left)), func(n int) bool { return n > 0 })
+}
+
+// count is how many pods leave of each quota.
+func (l Lacking) count(gone []*v1.Pod) map[string]int {
+	of, known := map[string]int{}, map[types.UID]bool{}
 	for _, pod := range gone {
 		if !known[pod.UID] {
 			known[pod.UID] = true
-			left[pod.Labels["quota"]]--
+			of[pod.Labels["quota"]]++
 		}
 	}
-	return !slices.ContainsFunc(slices.Collect(maps.Values(left)), func(n int) bool { return n > 0 })
+	return of
+}
+
+func (l Lacking) Right(gone []*v1.Pod) bool {
+	for quota, n := range l.count(gone) {
+		if most, is := l.Most[quota]; is && n > most {
+			return false
+		}
+	}
+	return true
+}
+
+func (l Lacking) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
+	var gone []*v1.Pod
+	may = func(pods []*v1.Pod) bool { return l.Right(slices.Concat(gone, pods)) }
+	return may, func(pods []*v1.Pod) { gone = append(gone, pods...) }
 }
 
 // Fits has enough when as many have left, whoever asks.
@@ -156,25 +191,25 @@ func TestParties(t *testing.T) {
 		leaves       string // already
 		want         string
 	}{
-		"by what they cost":                           {there: "x=30:b y=10:b | z=20:b", want: "y | z | x"},
-		"of equal ones who began last":                {there: "x=10:b@1 y=10:b@3 | z=10:b@2", want: "y | z | x"},
-		"of equal ones in the order of the nodes":     {there: "x=10:b | y=10:b", want: "x | y"},
-		"nobody whose leaving does not help":          {there: "x=10 y=20:c | z=30:b", want: "z"},
-		"nobody who leaves already":                   {there: "x=10:b y=20:b", leaves: "x", want: "y"},
-		"a gang whole":                                {there: "g-0=10:b x=20:b | g-1=10:b", gangs: "g=0", want: "x | g-0 g-1"},
-		"a gang of which one helps":                   {there: "g-0=10 | g-1=10:b", gangs: "g=0", want: "g-0 g-1"},
-		"no gang of which somebody stays":             {there: "g-0=10:b | x=20:b", gangs: "g=0!", want: "x"},
-		"nobody of a group of which somebody stays":   {there: "g-0=10:b h-0=10:b | x=20:b", gangs: "g=0+h=0!", want: "x"},
-		"a group whole":                               {there: "g-0=10:b | h-0=10", gangs: "g=0+h=0", want: "g-0 h-0"},
-		"two groups":                                  {there: "g-0=10:b | h-0=20:b", gangs: "g=0 h=0", want: "g-0 | h-0"},
-		"of a gang the one that it can spare":         {there: "g-0=30:b g-1=10:b | g-2=20:b", gangs: "g=1", want: "g-1 | g-0 g-1 g-2"},
-		"of equal members the one that began last":    {there: "g-0=10:b@1 | g-1=10:b@2", gangs: "g=1!", want: "g-1"},
-		"both that it can spare":                      {there: "g-0=30:b g-1=10:b | g-2=20:b", gangs: "g=2!", want: "g-1 | g-2"},
-		"who leaves already is the one to spare":      {there: "g-0=30:b g-1=10:b", gangs: "g=1!", leaves: "g-0", want: ""},
-		"who leaves already, and one more to spare":   {there: "g-0=30:b g-1=10:b g-2=20:b", gangs: "g=2!", leaves: "g-2", want: "g-1"},
-		"the rest of a gang, without who leaves":      {there: "g-0=30:b g-1=10:b", gangs: "g=0", leaves: "g-1", want: "g-0"},
-		"nobody of a gang whose only helper leaves":   {there: "g-0=30 g-1=10:b", gangs: "g=0", leaves: "g-1", want: ""},
-		"the cheapest is spared though it is no help": {there: "g-0=30:b g-1=10", gangs: "g=1!", want: ""},
+		"by what they cost":                         {there: "x=30:b y=10:b | z=20:b", want: "y | z | x"},
+		"of equal ones who began last":              {there: "x=10:b@1 y=10:b@3 | z=10:b@2", want: "y | z | x"},
+		"of equal ones in the order of the nodes":   {there: "x=10:b | y=10:b", want: "x | y"},
+		"nobody whose leaving does not help":        {there: "x=10 y=20:c | z=30:b", want: "z"},
+		"nobody who leaves already":                 {there: "x=10:b y=20:b", leaves: "x", want: "y"},
+		"a gang whole":                              {there: "g-0=10:b x=20:b | g-1=10:b", gangs: "g=0", want: "x | g-0 g-1"},
+		"a gang of which one helps":                 {there: "g-0=10 | g-1=10:b", gangs: "g=0", want: "g-0 g-1"},
+		"no gang of which somebody stays":           {there: "g-0=10:b | x=20:b", gangs: "g=0!", want: "x"},
+		"nobody of a group of which somebody stays": {there: "g-0=10:b h-0=10:b | x=20:b", gangs: "g=0+h=0!", want: "x"},
+		"a group whole":                             {there: "g-0=10:b | h-0=10", gangs: "g=0+h=0", want: "g-0 h-0"},
+		"two groups":                                {there: "g-0=10:b | h-0=20:b", gangs: "g=0 h=0", want: "g-0 | h-0"},
+		"of a gang the one that it can spare":       {there: "g-0=30:b g-1=10:b | g-2=20:b", gangs: "g=1", want: "g-1 | g-0 g-1 g-2"},
+		"of equal members the one that began last":  {there: "g-0=10:b@1 | g-1=10:b@2", gangs: "g=1!", want: "g-1"},
+		"both that it can spare":                    {there: "g-0=30:b g-1=10:b | g-2=20:b", gangs: "g=2!", want: "g-1 | g-2"},
+		"who leaves already is the one to spare":    {there: "g-0=30:b g-1=10:b", gangs: "g=1!", leaves: "g-0", want: ""},
+		"who leaves already, and one more to spare": {there: "g-0=30:b g-1=10:b g-2=20:b", gangs: "g=2!", leaves: "g-2", want: "g-1"},
+		"the rest of a gang, without who leaves":    {there: "g-0=30:b g-1=10:b", gangs: "g=0", leaves: "g-1", want: "g-0"},
+		"nobody of a gang whose only helper leaves": {there: "g-0=30 g-1=10:b", gangs: "g=0", leaves: "g-1", want: ""},
+		"nobody is spared who is no help":           {there: "g-0=30:b g-1=10", gangs: "g=1!", want: "g-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := candidatesOf(t, test.there, test.gangs, "b")
@@ -249,6 +284,9 @@ func TestCover(t *testing.T) {
 		"the gang then, if that is not enough":        {"x=10:a g-0=10:b g-1=10:b", "g=1", "x", "b b", "x g-0 g-1"},
 		"who makes room is the one to spare":          {"g-0=10:a g-1=10:b y=50:b", "g=1!", "g-0", "b", "g-0 y"},
 		"one may be spared, and leaves with its gang": {"x=10:a g-0=1:b g-1=10:b h-0=30:b h-1=30:b", "g=1 h=0", "x", "b b b b", "x g-0 g-1 h-0 h-1"},
+		"no more of one quota than may leave":         {"x=10:a y=10:b z=10:b w=10:b v=20:c u=20:c", "", "x", "* * * * b<2", "x y z v"},
+		"nobody, if those who may are too few":        {"x=10:a y=10:b z=10:b w=10:b v=20:c", "", "x", "* * * * * b<2", "nobody"},
+		"nobody, if too many make room":               {"x=10:b y=10:b z=10:b w=10:c", "", "x y", "* * * b<1", "nobody"},
 		"two who can be spared":                       {"x=10:a g-0=10:b g-1=20:b h-0=5:b", "g=1! h=1!", "x", "b b", "x h-0 g-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,5 +304,4 @@ func TestCover(t *testing.T) {
 			require.Equal(t, test.want == test.room, got.why != nil, "why there is known of those who make room alone")
 		})
 	}
-	require.Nil(t, candidatesOf(t, "x=10:b", "", "b").cover(nil), "no room, nothing to cover")
 }
