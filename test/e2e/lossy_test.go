@@ -157,9 +157,14 @@ func (l *lossy) lost(round string) int {
 	return 0
 }
 
-// loseBindings is the command of scripts: through the API server of a kubeconfig, the first bindings of each pod are lost whose names begin so.
+// loseBindings is the command of scripts: through the API server of a kubeconfig, the first bindings of each pod are lost whose names begin so; of those that are done
+// only the answer is.
 func (s *script) loseBindings(_ context.Context, args []string) error {
-	const text = "lossy FILE POD-PREFIX CODE TIMES, once"
+	const text = "lossy [-done] FILE POD-PREFIX CODE TIMES, once"
+	done := len(args) > 0 && args[0] == "-done"
+	if done {
+		args = args[1:]
+	}
 	if len(args) != 4 || s.lossy != nil {
 		return usage(text)
 	}
@@ -178,7 +183,7 @@ func (s *script) loseBindings(_ context.Context, args []string) error {
 		s.lossy.server.CloseClientConnections() // the scheduler watches on
 		s.lossy.server.Close()
 	})
-	s.lossy.play(args[1], &losses{what: lostBindings, code: code, times: times})
+	s.lossy.play(args[1], &losses{what: lostBindings, code: code, done: done, times: times})
 	return s.lossy.kubeconfig(s.ts.MkAbs(args[0]))
 }
 

@@ -74,6 +74,7 @@ const (
 	roomChoose = "pkg/kube/elasticquota/choices.go"
 	roomClaim  = "pkg/kube/elasticquota/claim.go"
 	answered   = "pkg/kube/pace/answer.go"
+	elected    = "pkg/kube/command/leader.go"
 	trimmed    = "pkg/kube/connect/trim.go"
 	nominated  = "pkg/kube/place/nominated.go"
 	classOf    = "pkg/kube/place/class.go"
@@ -841,6 +842,12 @@ func isDigit`, "TestCompareNames"},
 `, `		if n > 0 {
 `, "TestOwnClaims"},
 	{"what a policy denies is tried on the same node for ever", answered, `return code >= http.StatusBadRequest && code < http.StatusInternalServerError`, `return false`, "TestWhatAFailedBindingSays"},
+	{"a pod whose binding was not answered is not asked for", answered, `unanswered && a.bound(ctx, pod, node)`, `unanswered && false`, "TestWhatAFailedBindingSays"},
+	{"a pod that was made anew counts as bound", answered, `err == nil && is.UID == pod.UID && is.Spec`, `err == nil && is.Spec`, "TestWhatAFailedBindingSays"},
+	{"a pod on another node counts as bound", answered, `is.Spec.NodeName == node`, `is.Spec.NodeName != ""`, "TestWhatAFailedBindingSays"},
+	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestWhoHasLedEndsWhenAnotherLeads"},
 	{"a webhook's refusal with another code is none", answered, `answer.Status().Message, denied)`, `"", denied)`, "TestWhatAFailedBindingSays"},
 	{"plugins run before a binding that have nothing to do", answered, `return f.RunPreBindPreFlights(ctx, state, pod, node)`, `return nil`, "TestOnlyWhoHasSomethingToDoRunsBeforeBind"},
 	{"a node that others read is changed", trimmed, `		do(&own[i])

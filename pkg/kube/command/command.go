@@ -57,6 +57,9 @@ func New(o Options) *cobra.Command {
 	}})
 	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) {
 		leader.settled = true
+		if e := cfg.LeaderElection; e != nil {
+			e.Lock = &lock{Interface: e.Lock, deposed: end}
+		}
 		if shared != nil {
 			shared.Complete(sched)
 		}

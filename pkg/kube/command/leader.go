@@ -1,8 +1,12 @@
 package command
 
 import (
+	"context"
+
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
@@ -53,4 +57,46 @@ func (l *leadership) leads() bool {
 		}
 	}
 	return false
+}
+
+// lock is a Lease by which a process ends at once when it has led and sees that another one does. client-go tries for the whole RenewDeadline (10 s)
+// to get it back, as if only the API server did not answer: who was stopped for longer than the lease, and goes on, would schedule beside the new
+// leader for as long, and take back what that one is writing.
+type lock struct {
+	resourcelock.Interface
+	deposed func(by string)
+	led     bool
+}
+
+// Get implements resourcelock.Interface.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && l.led && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.deposed(record.HolderIdentity)
+	}
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.noting(record, l.Interface.Create(ctx, record))
+}
+
+// Update implements resourcelock.Interface.
+func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.noting(record, l.Interface.Update(ctx, record))
+}
+
+// noting notes who leads by a record that was written, which has no holder when the Lease is given up.
+func (l *lock) noting(record resourcelock.LeaderElectionRecord, err error) error {
+	if err == nil {
+		l.led = record.HolderIdentity == l.Identity()
+	}
+	return err
+}
+
+// end ends the process of which another one has taken the Lease, as kube-scheduler ends it.
+func end(by string) {
+	klog.ErrorS(nil, "Leaderelection lost", "to", by)
+	klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 }

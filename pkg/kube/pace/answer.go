@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -68,7 +70,19 @@ func (a *answers) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod 
 	if a.bare {
 		return s
 	}
+	if unanswered := s.Code() == fwk.Error && !refuses(s.AsError()); unanswered && a.bound(ctx, pod, node) {
+		return nil
+	}
 	return noting(state, s)
+}
+
+// bound asks the API server whether a pod has its node although nobody has said so: then only the answer was lost. A cycle that has failed gives back
+// what the pod runs with (DynamicResources deletes the claim of its extended resources), and somebody else would be given it.
+func (a *answers) bound(ctx context.Context, pod *v1.Pod, node string) bool {
+	ctx, cancel := context.WithTimeout(ctx, boundTimeout)
+	defer cancel()
+	is, err := a.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return err == nil && is.UID == pod.UID && is.Spec.NodeName == node
 }
 
 // noting writes down of what a binding has failed, and returns it.
@@ -78,6 +92,9 @@ func noting(state fwk.CycleState, s *fwk.Status) *fwk.Status {
 	}
 	return s
 }
+
+// boundTimeout is how long it is waited for what a pod has now, where the API server has not answered already.
+const boundTimeout = 5 * time.Second
 
 // denied is what the API server says of a webhook's refusal, whose code the webhook chooses.
 const denied = "denied the request"

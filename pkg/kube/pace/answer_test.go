@@ -13,8 +13,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -24,9 +28,12 @@ type fails struct {
 	framework.Framework
 	binds, asked *fwk.Status
 	idle         bool
+	has          []runtime.Object // what the API server has
 
 	ran, asks int
 }
+
+func (f *fails) ClientSet() kubernetes.Interface { return fake.NewClientset(f.has...) }
 
 func (f *fails) RunBindPlugins(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status {
 	return f.binds
@@ -86,6 +93,30 @@ func TestWhatAFailedBindingSays(t *testing.T) {
 			require.Equal(t, c.want, Unanswered(state))
 			require.Equal(t, c.want, Unanswered(state.Clone()))
 			requireIdle(t, l, defaultBindings)
+		})
+	}
+	// The request was carried out, and its answer was lost: nothing is given back with which the pod runs.
+	pod := func(uid types.UID, node string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: uid}, Spec: v1.PodSpec{NodeName: node}}
+	}
+	for name, c := range map[string]struct {
+		is   *v1.Pod
+		bare bool
+		done bool
+	}{
+		"it has its node":                           {is: pod("1", "node"), done: true},
+		"it has none yet":                           {is: pod("1", "")},
+		"it has another one":                        {is: pod("1", "node-2")},
+		"it was made anew":                          {is: pod("2", "node")},
+		"it has its node, by somebody's own plugin": {is: pod("1", "node"), bare: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lost := running(apierrors.NewTimeoutError("later", 1))
+			a := &answers{Framework: &fails{binds: lost, has: []runtime.Object{c.is}}, bare: c.bare}
+			state := framework.NewCycleState()
+			s := a.RunBindPlugins(t.Context(), state, pod("1", ""), "node")
+			require.Equal(t, c.done, s.IsSuccess())
+			require.Equal(t, !c.done && !c.bare, Unanswered(state))
 		})
 	}
 	t.Run("its turn does not come any more", func(t *testing.T) {

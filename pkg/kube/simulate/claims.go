@@ -19,8 +19,9 @@ var (
 
 // claim does what the controller of resource claims does for a new pod: it makes the claims
 // of which the pod names templates, and writes their names into the pod's status. What stands there and is there it leaves as
-// it is.
-func (c *cluster) claim(pod *v1.Pod) error {
+// it is. Where there is no template any more a pod that comes from a cluster waits for its claim there, as everywhere; in files of one's own it
+// is an error.
+func (c *cluster) claim(pod *v1.Pod, lives bool) error {
 	var made []v1.PodResourceClaimStatus
 	for i := range pod.Spec.ResourceClaims {
 		want := &pod.Spec.ResourceClaims[i]
@@ -32,6 +33,9 @@ func (c *cluster) claim(pod *v1.Pod) error {
 			continue
 		}
 		o, err := c.get(claimTemplates, key{pod.Namespace, *want.ResourceClaimTemplateName})
+		if err != nil && lives {
+			continue
+		}
 		if err != nil {
 			return errors.New("no ResourceClaimTemplate with name " + *want.ResourceClaimTemplateName + " was found")
 		}

@@ -137,6 +137,7 @@ func (c *cluster) put(o object) error {
 			return err
 		}
 	}
+	lives := m.GetUID() != "" // an API server has given it one
 	var was runtime.Object
 	now, err := c.change(o.kind.resource, key{m.GetNamespace(), m.GetName()}, func(old runtime.Object) (runtime.Object, error) {
 		was = old
@@ -167,7 +168,7 @@ func (c *cluster) put(o object) error {
 		if err := c.claimVolumes(pod); err != nil {
 			return err
 		}
-		return c.claim(pod)
+		return c.claim(pod, lives)
 	}
 	return c.pair(now)
 }

@@ -26,8 +26,8 @@ type Readable struct {
 // they are those that the scheduler itself reads.
 func Kinds() (all []Readable) {
 	for gk, k := range kinds() {
-		if gk.Kind == "Deployment" || gk.Kind == "ResourceClaimTemplate" {
-			continue // these are for controllers
+		if gk.Kind == "Deployment" {
+			continue // it is for controllers
 		}
 		all = append(all, Readable{gk.Kind, k.resource, k.versions, k.custom != nil, k})
 	}
