@@ -172,7 +172,7 @@ func answer(code fwk.Code, node, says string) (*fwk.PostFilterResult, *fwk.Statu
 }
 
 // dropPlan gives up a plan of which a member's own node refused it. If the next attempt sees why,
-// the node need not be avoided.
+// the node need not be avoided; nor if every node would have refused it, since a claim of an earlier cycle is in its way: the next attempt has that deleted.
 func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, sees func(*cache.Group) bool) {
 	group, refusal := p.Cache.Group(pod)
 	if refusal.Is() {
@@ -180,7 +180,7 @@ func (p *Plugin) dropPlan(pod *v1.Pod, node string, refused *fwk.Status, sees fu
 	}
 	p.Cache.Handle(gang.Dropped{
 		Group: group.Key, Node: node, Why: fmt.Sprintf("member %s was refused on %s", convert.PodKey(pod), node),
-		Learned: p.planner.Limit(group, pod, node, refused) || sees(group),
+		Learned: p.allotted.Leftover([]*v1.Pod{pod}) || p.planner.Limit(group, pod, node, refused) || sees(group),
 	})
 }
 

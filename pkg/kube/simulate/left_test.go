@@ -422,3 +422,26 @@ func TestElasticShares(t *testing.T) {
 	s.deletes("r")
 	s.ends("g-0=n0 g-1=n0 g-2=n0 one:n0/gpu-0 for 3")
 }
+
+// TestAClaimThatIsLeftBlamesNoNode: the API server does not answer while the claim for a member's extended resources is written, nor when it is to be deleted
+// for that. When the member is tried on its node again, DynamicResources refuses it there, as it would anywhere: the node is not left out for that.
+func TestAClaimThatIsLeftBlamesNoNode(t *testing.T) {
+	var updates atomic.Int32
+	named := func(name string) string {
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, "+
+			"containers: [{name: c, image: i, resources: {requests: {cpu: 1, example.com/gpu: 1}, limits: {example.com/gpu: 1}}}]}}\n", name)
+	}
+	s := openClaims(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+		ofClaim := action.GetVerb() == "update" && action.GetResource().Resource == "resourceclaims" && action.GetSubresource() == ""
+		if ofClaim && updates.Add(1) <= 4 { // of each member the finalizer, and its removal
+			return nil, unavailableNow
+		}
+		return ask()
+	}}, "---\n{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: named}, spec: {extendedResourceName: example.com/gpu}}\n",
+		gpuNode("n0", 2, 4), gangOf("g", 2), named("g-0"), named("g-1"))
+	require.NoError(t, s.Settle(s.ctx, nil))
+	require.Greater(t, updates.Load(), int32(4), "it was tried again")
+	for _, p := range s.Pods() {
+		require.Equal(t, "n0", p.Spec.NodeName, p.Name)
+	}
+}
