@@ -100,6 +100,17 @@ func (r *Reclaim) Any() bool {
 	return false
 }
 
+// Gangs are all that may be evicted.
+func (r *Reclaim) Gangs() map[string]bool {
+	all := map[string]bool{}
+	for name := range r.book.gangs {
+		if r.Right(name) != None {
+			all[name] = true
+		}
+	}
+	return all
+}
+
 // Own are the pods of all gangs of which any may be evicted since they are of the same quotas and of lower priority.
 func (r *Reclaim) Own() (pods []string) {
 	for name, g := range r.book.gangs {

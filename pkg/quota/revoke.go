@@ -7,26 +7,6 @@ import (
 	"slices"
 )
 
-// Over says whether a quota has more than it is entitled to of something that it names.
-func (b *Book) Over(quota string) bool {
-	i, ok := b.tree.byName[quota]
-	if !ok || !b.Runtime {
-		return false
-	}
-	n := &b.tree.nodes[i]
-	if n.Apart || n.broken != "" {
-		return false
-	}
-	b.settle(n.top)
-	a := &b.accounts[i]
-	for d, named := range n.named {
-		if named && a.entitled[d] != math.MaxInt64 && a.used[d]+a.reserved[d] > a.entitled[d] {
-			return true
-		}
-	}
-	return false
-}
-
 // Party is who leaves together or not at all: pods that have a place, by gang.
 type Party map[string][]string
 

@@ -62,6 +62,8 @@ type Room struct {
 	Starves func(group gang.Ref) bool
 	// Changed is called when somebody who was refused may be admitted. It is called often and must return at once.
 	Changed func()
+	// Gained is called with those who wait, one pod of each gang and each pod without one, by Named, for whom more may leave now than before.
+	Gained func(map[string]*v1.Pod)
 	// Next is Changed for those alone who wait for others whose quotas are served first (Later).
 	Next func()
 	// Note tells people about an object, if Open says that they hear it.
@@ -114,6 +116,7 @@ type Room struct {
 	claims  map[gang.Ref]string   // by group for which quotas are saved, its name in the book
 	later   map[string]bool       // gangs that wait for others whose quotas are served first
 	revoke  revocations
+	rights  rights
 	going   map[string]bool // pods on nodes that are seen leaving
 	afters  afters
 	devices devices

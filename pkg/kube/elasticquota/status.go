@@ -19,6 +19,7 @@ type Patch func(ctx context.Context, of schema.GroupVersionResource, namespace, 
 
 // touch has what quotas have written into their objects, some time after something has changed. r.mu is held.
 func (r *Room) touch() {
+	r.lookLater()
 	if r.Idle == nil || r.touched {
 		return
 	}

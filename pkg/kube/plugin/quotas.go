@@ -82,6 +82,22 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 			return nil
 		})
 	}
+	room.Gained = func(waits map[string]*v1.Pod) {
+		var leaders []string
+		for _, leader := range s.refused.Leaders() {
+			if pod := s.Cache.Pod(leader); pod != nil && waits[elasticquota.Named(pod)] != nil {
+				leaders = append(leaders, leader)
+			}
+		}
+		s.try(leaders)
+		pods := map[string]*v1.Pod{}
+		for _, pod := range waits {
+			if source.Of(pod).IsZero() {
+				pods[convert.PodKey(pod)] = pod
+			}
+		}
+		s.handle.Activate(klog.Background(), pods)
+	}
 	room.Next = func() {
 		s.Writer.Do("quotas served later", func(context.Context) error {
 			s.tryAdmitted(func(g *cache.Group) bool { return room.Later(g) && room.Would(g) })
