@@ -211,10 +211,6 @@ func (c *cluster) begin(o runtime.Object) {
 		register(o)
 	case *v1.PersistentVolume:
 		offer(o)
-	case *v1.PersistentVolumeClaim:
-		if o.Spec.VolumeName != "" {
-			bindClaim(o, o.Spec.VolumeName)
-		}
 	case *v1.Pod:
 		c.order[o.UID] = len(c.order) + 1
 		if o.Spec.NodeName != "" {
