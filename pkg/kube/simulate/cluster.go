@@ -31,6 +31,7 @@ type cluster struct {
 	ran    map[types.UID]bool  // pods that came with a node
 	owned  map[identity]*owned // by workload
 	from   map[string]Position // where objects were read, as events name these
+	told   map[Event]warned    // without Times and At
 	held   []held              // what waits for pods
 	pairs  pairs
 	missed func(string) bool // whether objects of a kind, such as pods, could not be listed
