@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
@@ -323,4 +325,55 @@ func TestMay(t *testing.T) {
 	o := p.Options // another one: what a process before has begun may be looked for just now
 	o.Limits = func() preempt.Limits { l := p.Limits(); l.Enabled = false; return l }
 	require.Equal(t, preempt.Off, preempt.New(o).May(at))
+}
+
+// asked is Lacking that counts of how many it is asked whether they are enough.
+type asked struct {
+	preempt.Lacking
+	pods *int
+}
+
+func (a asked) Claim(*cache.Group, time.Duration) preempt.Claim { return a }
+
+func (a asked) Enough(gone []*v1.Pod) bool {
+	*a.pods += len(gone)
+	return a.Lacking.Enough(gone)
+}
+
+// TestQuotasAreNotAskedForEver: where many must leave for room, and as many others for the quotas, of whom there are many, the search for those who cost
+// less ends soon. All gangs wait for it.
+func TestQuotasAreNotAskedForEver(t *testing.T) {
+	for name, test := range map[string]struct {
+		may     string
+		verdict preempt.Verdict
+	}{
+		"some are found":  {"", preempt.Evicts},
+		"nobody is found": {" b<19", preempt.Untried},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var nodes []string
+			for i := range 20 {
+				nodes = append(nodes, fmt.Sprintf("s/b/n%d=4", i))
+			}
+			for i := range 100 {
+				nodes = append(nodes, fmt.Sprintf("s/b/small%d=3", i))
+			}
+			s := wanting(t, strings.Join(nodes, " "), 20, pending(20, 100, "4"), func(c *testcluster.Cluster) {
+				for i := range 20 {
+					c.Pod(a(fmt.Sprint("x", i), 10, "4", fmt.Sprint("n", i)))
+				}
+				for i := range 300 {
+					c.Pod(of("b", a(fmt.Sprint("y", i), 10, "1", fmt.Sprint("small", i/3))))
+				}
+			})
+			quotas := asked{preempt.Lack(strings.Repeat("b ", 20) + test.may), new(int)}
+			s.Plugin.Preemptor.Quotas = quotas
+			gone, _, verdict := s.Plugin.Preemptor.Asked(t.Context(), s.attempt())
+			require.Equal(t, test.verdict, verdict)
+			if verdict == preempt.Evicts {
+				require.Len(t, gone, 40)
+			}
+			require.Less(t, *quotas.pods, 700_000)
+		})
+	}
 }

@@ -58,6 +58,7 @@ type Claim interface {
 type remembering struct {
 	Claim
 	enough map[[sha256.Size]byte]bool // by who leaves
+	asked  int                        // of how many pods
 }
 
 // remember has a claim remember what it has said, as long as somebody searches; nil stays nil.
@@ -65,7 +66,7 @@ func remember(claim Claim) Claim {
 	if claim == nil {
 		return nil
 	}
-	return &remembering{claim, map[[sha256.Size]byte]bool{}}
+	return &remembering{Claim: claim, enough: map[[sha256.Size]byte]bool{}}
 }
 
 // Enough implements Claim.
@@ -79,6 +80,7 @@ func (r *remembering) Enough(gone []*v1.Pod) bool {
 	is, known := r.enough[key]
 	if !known {
 		is = r.Claim.Enough(gone)
+		r.asked += len(gone)
 		r.enough[key] = is
 	}
 	return is

@@ -47,7 +47,7 @@ func (p *Preemptor) chooseWithin(ctx context.Context, c *candidates) (*solution,
 	}
 	if s.best == nil {
 		c.lacking = room != nil
-		if c.claim.Untried() || c.unsure {
+		if c.claim.Untried() || c.unsure || s.asked() {
 			return nil, Untried
 		}
 		return nil, c.noHelp()
@@ -73,6 +73,16 @@ func (c *candidates) mostRooms() int {
 	return min(mostRooms, max(1, mostRoomNodes/max(1, len(c.Nodes))))
 }
 
+// mostAsked bounds of how many pods in all the quotas are asked whether they are enough, each as often as it is one of some, before it is asked no more who
+// else makes room: all gangs wait for the answer, which takes the longer the more there are who may leave.
+const mostAsked = 500_000
+
+// asked says whether the quotas have been asked of as many as they may be.
+func (s *within) asked() bool {
+	r, counts := s.claim.(*remembering)
+	return counts && r.asked >= mostAsked
+}
+
 // before looks from the other end: first one party or two leave for the quotas, the cheapest first, and then as many more as make room, and as the quotas still
 // need. So those are found who are good for both, and others where not all may leave who make room at the least cost. Room alone is what making
 // room costs whatever quotas say: nothing is cheaper than that, nor than those who leave first.
@@ -84,7 +94,7 @@ func (s *within) before(ctx context.Context, room *solution) {
 	l := asLeavers(parties[:min(len(parties), evict.MostPaired)])
 	rooms := s.mostRooms()
 	for _, some := range l.OnesAndPairs() {
-		if rooms == 0 || s.best != nil && l.Cost(some).Compare(s.best.cost) >= 0 {
+		if rooms == 0 || s.asked() || s.best != nil && l.Cost(some).Compare(s.best.cost) >= 0 {
 			return
 		}
 		first := s.with(&solution{}, pick(parties, some))
@@ -111,7 +121,7 @@ func (s *within) byRight(ctx context.Context, room *solution) {
 		}
 		return found
 	}
-	for all, some := s.candidates, s.candidates; room != nil && rooms > 0; {
+	for all, some := s.candidates, s.candidates; room != nil && rooms > 0 && !s.asked(); {
 		if right, also := s.inTurn(room.gone); len(right) < len(room.gone) {
 			gone := uids([][]*v1.Pod{room.gone})
 			all = all.keeping(func(pod *v1.Pod) bool { return gone[pod.UID] && !right[pod.UID] })

@@ -31,6 +31,7 @@ type cluster struct {
 	ran    map[types.UID]bool  // pods that came with a node
 	owned  map[identity]*owned // by workload
 	from   map[string]Position // where objects were read, as events name these
+	told   map[Event]warned    // without Times and At
 	held   []held              // what waits for pods
 	pairs  pairs
 	missed func(string) bool // whether objects of a kind, such as pods, could not be listed
@@ -211,10 +212,6 @@ func (c *cluster) begin(o runtime.Object) {
 		register(o)
 	case *v1.PersistentVolume:
 		offer(o)
-	case *v1.PersistentVolumeClaim:
-		if o.Spec.VolumeName != "" {
-			bindClaim(o, o.Spec.VolumeName)
-		}
 	case *v1.Pod:
 		c.order[o.UID] = len(c.order) + 1
 		if o.Spec.NodeName != "" {

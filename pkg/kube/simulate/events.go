@@ -95,16 +95,29 @@ func (r *recorder) all() (out []Event) {
 	return out
 }
 
-// warnings picks the events that say what is wrong with an object as it was written.
+// warned is how often an event was told, and where its object stood when it last was.
+type warned struct {
+	times int
+	at    string
+}
+
+// warnings picks the events that say what is wrong with an object as it was written, and where: before other files are read, which may say it better.
 // What became of its gang stands with the gang.
 func (c *cluster) warnings(all []Event) (out []Event) {
 	for _, e := range all {
-		if status.AboutWhatIsWritten(e.Reason) {
-			if at, ok := c.from[e.Object]; ok {
-				e.At = at.String()
-			}
-			out = append(out, e)
+		if !status.AboutWhatIsWritten(e.Reason) {
+			continue
 		}
+		is := e
+		is.Times = 0
+		if c.told[is].times != e.Times {
+			c.told[is] = warned{times: e.Times}
+			if at, ok := c.from[e.Object]; ok {
+				c.told[is] = warned{e.Times, at.String()}
+			}
+		}
+		e.At = c.told[is].at
+		out = append(out, e)
 	}
 	return out
 }

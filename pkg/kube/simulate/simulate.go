@@ -99,6 +99,7 @@ func Run(ctx context.Context, o Options, first *Set, then ...*Set) (*Result, err
 		if len(then) == 0 {
 			return w.result(), nil
 		}
+		w.cluster.warnings(w.recorder.all())
 		pods, err := w.cluster.apply(then[0])
 		if err != nil {
 			return nil, err
@@ -161,7 +162,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 	clock, gate := clocktesting.NewFakeClock(begin.Add(-time.Second)), &gate{}
 	s := &simulation{
 		clock: clock, gate: gate, served: o.allServed, tried: o.Tried, unread: o.Unread, plugins: o.Plugins,
-		cluster: &cluster{born: begin, live: o.Live, missed: first.Missed, ran: map[types.UID]bool{}, from: map[string]Position{}, owned: map[identity]*owned{}, pairs: pairs{map[key][]string{}, map[string]key{}}, api: &api{
+		cluster: &cluster{born: begin, live: o.Live, missed: first.Missed, ran: map[types.UID]bool{}, from: map[string]Position{}, told: map[Event]warned{}, owned: map[identity]*owned{}, pairs: pairs{map[key][]string{}, map[string]key{}}, api: &api{
 			server: newServer(), gate: gate, now: clock.Now, victimsStay: o.VictimsStay, between: o.between,
 			order: map[types.UID]int{}, evicted: map[types.UID]*v1.Pod{},
 		}},

@@ -103,9 +103,11 @@ func (c *cluster) bind(claim key, name string) error {
 		return nil //nolint:nilerr // it may come
 	}
 	pvc, pv := o.(*v1.PersistentVolumeClaim), is.(*v1.PersistentVolume)
+	kept := volume.IsVolumeBoundToClaim(pv, pvc)
 	switch {
-	case pvc.Spec.VolumeName == name && pv.Spec.ClaimRef == nil:
-	case pvc.Spec.VolumeName == "" && volume.CheckAccessModes(pvc, pv):
+	case pvc.Spec.VolumeName == name && kept:
+	case pvc.Spec.VolumeName == name && pv.Spec.ClaimRef == nil && suffices(pv, pvc):
+	case pvc.Spec.VolumeName == "" && kept && volume.CheckAccessModes(pvc, pv):
 		classes := utilfeature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass)
 		if found, err := volume.FindMatchingVolume(pvc, []*v1.PersistentVolume{pv}, nil, nil, true, classes); found == nil || err != nil {
 			return nil //nolint:nilerr // a claim that asks for what there is not stays as it is
@@ -122,6 +124,13 @@ func (c *cluster) bind(claim key, name string) error {
 		return err
 	}
 	return c.fulfil(claim, name)
+}
+
+// suffices says whether a volume that a claim names is what the claim asks for: else the controller leaves them as they are, and says so.
+func suffices(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
+	has, asks := pv.Spec.Capacity[v1.ResourceStorage], claim.Spec.Resources.Requests[v1.ResourceStorage]
+	return has.Cmp(asks) >= 0 && volume.GetPersistentVolumeClass(pv) == volume.GetPersistentVolumeClaimClass(claim) &&
+		!volume.CheckVolumeModeMismatches(&claim.Spec, &pv.Spec) && volume.CheckAccessModes(claim, pv)
 }
 
 // offer says whether a volume is to be had, if nobody has said so.
