@@ -98,6 +98,7 @@ const (
 	quReclaim   = "pkg/quota/reclaim.go"
 	quTree      = "pkg/quota/tree.go"
 	roomAdmit   = "pkg/kube/elasticquota/admit.go"
+	roomRights  = "pkg/kube/elasticquota/rights.go"
 	afterFilter = "pkg/kube/plugin/postfilter.go"
 )
 
@@ -825,6 +826,9 @@ func isDigit`, "TestCompareNames"},
 	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
 	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
 	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
+	{"nobody hears that a quota has more of too much", roomRights, `more = more || n > r.excess[name][what]`, `_, _ = what, n`, "TestGained"},
+	{"nobody hears that others may leave", roomRights, `more || !within(may, r.rights.gangs[what])`, `more`, "TestGained"},
+	{"who waits is called for less, too", roomRights, `n > r.excess[name][what]`, `n != r.excess[name][what]`, "TestGained"},
 	{"members have leave who may leave for others of their gang", quReclaim, `r.Admits(victims) && r.eachByRight(victims)`, `r.Admits(victims)`, "TestPictures"},
 	{"members take the places of those who leave for others of their gang", ownersFile, `if len(any) > len(own) {`, `if false {`, "TestTakeOwned"},
 	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},

@@ -3,6 +3,7 @@ package elasticquota
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -15,7 +16,11 @@ type rights struct {
 	due    bool
 	gangs  map[string]map[string]bool // who may be evicted, by what is asked for
 	excess map[string]quota.List      // what quotas have beyond what they are entitled to, by quota
+	asked  int                        // of how many pods it was asked, at the most, for all who wait
 }
+
+// askedAtOnce is of how many pods it may be asked in each time in which changes are gathered: where more wait, for more, it is looked less often.
+const askedAtOnce = 200_000
 
 // lookLater has it looked, some time after something has changed, for whom more may leave now. r.mu is held.
 func (r *Room) lookLater() {
@@ -23,7 +28,8 @@ func (r *Room) lookLater() {
 		return
 	}
 	r.rights.due = true
-	r.Write("quotas: who may be evicted", r.Settle, func(context.Context) error {
+	after := r.Settle * time.Duration(1+r.rights.asked/askedAtOnce)
+	r.Write("quotas: who may be evicted", after, func(context.Context) error {
 		if waits := r.gained(); len(waits) > 0 && r.Gained != nil {
 			r.Gained(waits)
 		}
@@ -59,7 +65,7 @@ func (r *Room) gained() map[string]*v1.Pod {
 			waits[id] = w.pod
 		}
 	}
-	r.rights.gangs = gangs
+	r.rights.gangs, r.rights.asked = gangs, len(gangs)*len(r.pods)
 	return waits
 }
 
