@@ -15,7 +15,7 @@ type Leavers struct {
 // MostPaired bounds of how many parties all pairs are tried.
 const MostPaired = 64
 
-// Ones and pairs are the sets of one, and of two of the first MostPaired. Those that cost least come first; of equal ones, one before two.
+// OnesAndPairs are the sets of one, and of two of the first MostPaired. Those that cost least come first; of equal ones, one before two.
 func (l Leavers) OnesAndPairs() (sets [][]int) {
 	for i := range l.Costs {
 		sets = append(sets, []int{i})

@@ -53,6 +53,12 @@ func (v *revocations) started(gang string) {
 	delete(v.barred, gang)
 }
 
+// gone notes that nobody is known any more who has asked for a gang.
+func (v *revocations) gone(gang string) {
+	delete(v.waits, gang)
+	delete(v.barred, gang)
+}
+
 // Revoke returns who is to leave now, if the arguments have it that quotas are watched; nil is nobody. It is to be asked again and again.
 //
 // Somebody leaves if a quota has had more than it is entitled to for delayEvictTime without a pause, and there is a gang of another quota,
@@ -209,8 +215,7 @@ func (r *Room) chooseRevoked(from map[string]bool, violated func([]*v1.Pod) []st
 	for _, id := range sorted(r.revoke.waits) {
 		s := r.revoke.waits[id]
 		if is := r.pods[key(s.pod)]; is == nil || is.UID != s.pod.UID {
-			delete(r.revoke.waits, id)
-			delete(r.revoke.barred, id)
+			r.revoke.gone(id)
 		} else if !r.revoke.spent[id] && convert.Priority(s.pod) < systemCritical {
 			waits = append(waits, s)
 		}

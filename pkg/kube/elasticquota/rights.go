@@ -40,19 +40,19 @@ func (r *Room) lookLater() {
 // gained is one pod of each gang that waits and of each pod without one, by name in the book, for which somebody may leave who might not when it was
 // looked last, or more of those. Those who ask for the same are looked at once.
 func (r *Room) gained() map[string]*v1.Pod {
+	r.lock()
+	defer r.mu.Unlock()
+	r.rights.due = false // also without quotas: they may come back
 	if !r.Active() {
 		return nil
 	}
-	r.lock()
-	defer r.mu.Unlock()
-	r.rights.due = false
 	b := r.asked()
 	more := r.rights.grew(b)
 	waits, gangs := map[string]*v1.Pod{}, map[string]map[string]bool{}
 	for _, id := range sorted(r.revoke.waits) {
 		w := r.revoke.waits[id]
 		if is := r.pods[key(w.pod)]; is == nil || is.UID != w.pod.UID {
-			delete(r.revoke.waits, id)
+			r.revoke.gone(id)
 			continue
 		}
 		what := fmt.Sprint(w.ask.Priority, w.ask.Need)

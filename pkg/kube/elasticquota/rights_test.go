@@ -2,7 +2,6 @@ package elasticquota
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,5 +49,34 @@ func TestGained(t *testing.T) {
 	}
 	look("it has gone")
 	require.Empty(t, w.revoke.waits)
-	require.False(t, slices.Contains(sorted(jobs), "quotas: who may be evicted"))
+	require.NotContains(t, jobs, "quotas: who may be evicted")
+}
+
+// Who may leave is looked for again when quotas are declared anew, also if the last one went while a look was due.
+func TestGainedWhenQuotasComeBack(t *testing.T) {
+	w := newWorld(t, nil)
+	jobs := map[string]func(context.Context) error{}
+	w.runs(jobs)
+	called := 0
+	w.Gained = func(map[string]*v1.Pod) { called++ }
+	w.node("n1", "16", v1.ConditionTrue)
+	declare := func() { w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`) }
+	declare()
+	g := w.group("na/g", "", 4)
+	w.Admit(g)
+	w.pod("nb/old", "", "n1", "12")
+	for _, name := range sorted(w.objects) {
+		w.dropObject(w.objects[name].about, false)
+	}
+	require.NoError(t, jobs["the tree of quotas"](t.Context()))
+	require.False(t, w.Active())
+	require.NoError(t, jobs["quotas: who may be evicted"](t.Context()))
+	require.Zero(t, called)
+	clear(jobs)
+	declare()
+	w.Admit(g)
+	w.pod("nb/more", "", "n1", "1")
+	require.Contains(t, jobs, "quotas: who may be evicted")
+	require.NoError(t, jobs["quotas: who may be evicted"](t.Context()))
+	require.Equal(t, 1, called)
 }
