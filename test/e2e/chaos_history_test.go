@@ -28,6 +28,7 @@ type ledger struct {
 	used    map[string]int64           // millicores, by node
 	victims map[types.UID]*victim      // all that were evicted
 	places  map[string]string          // the nodes that members of jobs were nominated for last, until they are bound
+	ends    map[string]bool            // the pods that leave since the test has them leave, whoever had marked them before
 	movedBy map[string]map[string]bool // by job that has left its places: the jobs of higher priority that waited then
 	wrong   []string                   // what must not be
 	story   []string                   // what has happened
@@ -64,7 +65,7 @@ func jobOf(pod *v1.Pod) string {
 func newLedger(nodes []*v1.Node) *ledger {
 	l := &ledger{
 		nodes: map[string]place{}, pods: map[string]*v1.Pod{}, used: map[string]int64{}, victims: map[types.UID]*victim{},
-		places: map[string]string{}, movedBy: map[string]map[string]bool{}, alarms: map[int]chan<- struct{}{}, counts: map[string]int{},
+		places: map[string]string{}, ends: map[string]bool{}, movedBy: map[string]map[string]bool{}, alarms: map[int]chan<- struct{}{}, counts: map[string]int{},
 	}
 	for _, n := range nodes {
 		l.nodes[n.Name] = placeOf(n)
@@ -130,7 +131,7 @@ func (l *ledger) gone(name string) {
 		return
 	}
 	if node := old.Spec.NodeName; node != "" {
-		if evicted(old) && l.victims[old.UID] == nil {
+		if evicted(old) && l.victims[old.UID] == nil && !l.ends[name] {
 			l.evict(old, node)
 		}
 		if !ended(old) {
@@ -140,6 +141,7 @@ func (l *ledger) gone(name string) {
 	}
 	delete(l.pods, name)
 	delete(l.places, name)
+	delete(l.ends, name)
 }
 
 func (l *ledger) seen(pod *v1.Pod) {
@@ -167,9 +169,19 @@ func (l *ledger) seen(pod *v1.Pod) {
 	if node := old.Status.NominatedNodeName; node != "" && pod.Status.NominatedNodeName == "" && pod.Spec.NodeName == "" {
 		l.tell("%s is no longer nominated for %s", pod.Name, node)
 	}
-	// A pod that was only told that it is to leave stays if the API server goes then.
-	if evicted(pod) && pod.DeletionTimestamp != nil && l.victims[pod.UID] == nil {
+	// A pod that was only told that it is to leave stays if the API server or the scheduler goes then.
+	if evicted(pod) && pod.DeletionTimestamp != nil && l.victims[pod.UID] == nil && !l.ends[pod.Name] {
 		l.evict(pod, pod.Spec.NodeName)
+	}
+}
+
+// endsOf says that the test has some pods leave from now on: a scheduler that was killed may have marked them, and then
+// they are no victims yet.
+func (l *ledger) endsOf(names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		l.ends[name] = true
 	}
 }
 
@@ -352,6 +364,7 @@ func (l *ledger) again() {
 	defer l.mu.Unlock()
 	clear(l.victims)
 	clear(l.places)
+	clear(l.ends)
 	clear(l.movedBy)
 	clear(l.alarms)
 	clear(l.used)

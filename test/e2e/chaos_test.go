@@ -329,6 +329,7 @@ func (c *chaos) endOne() {
 		leave = append(leave, c.blockers[0])
 		c.blockers = c.blockers[1:]
 	}
+	c.ledger.endsOf(leave)
 	now := int64(0)
 	for _, name := range leave {
 		c.persist(func(ctx context.Context) error {
