@@ -274,12 +274,12 @@ type Book struct {
 	// Follow has members told of that get a place, or lose it.
 	Follow bool
 
-	moved       []string       // of whom it is still to be told
-	savers      map[string]Ref // by namespace, the starving group that places are saved for
-	ahead       map[Ref]*ahead // by group, what is kept for members that are still to come
-	standIns    map[string]Ref // by the names of those places, the group
-	resumed     map[Ref]bool   // groups that were partially bound at the start and were not tried yet
-	resumeUntil time.Time      // when others need not wait for them any longer
+	moved       []string           // of whom it is still to be told
+	savers      map[string]Ref     // by namespace, the starving group that places are saved for
+	ahead       map[Ref]*ahead     // by group, what is kept for members that are still to come
+	standIns    map[string]Ref     // by the names of those places, the group
+	resumed     map[Ref]resumption // groups that were partially bound at the start, and were not tried or placed yet
+	resumeUntil time.Time          // when others need not wait for them any longer
 	names       ordering
 	gangs       map[Ref]*gang
 	pods        map[string]*member
@@ -385,7 +385,7 @@ func New(compareNames func(a, b string) int) *Book {
 		groups:   map[Ref]*group{},
 		listed:   map[Ref]map[Ref]bool{},
 		places:   map[string][]string{},
-		resumed:  map[Ref]bool{},
+		resumed:  map[Ref]resumption{},
 		savers:   map[string]Ref{},
 		ahead:    map[Ref]*ahead{},
 		standIns: map[string]Ref{},
@@ -394,7 +394,16 @@ func New(compareNames func(a, b string) int) *Book {
 
 // Apply takes one event and returns what must be done, in a fixed order. Events may
 // come late, twice or in another order: what is not known is ignored.
-func (b *Book) Apply(ev Event, now time.Time) []Effect { return b.tell(b.apply(ev, now)) }
+func (b *Book) Apply(ev Event, now time.Time) []Effect {
+	if len(b.resumed) == 0 {
+		return b.tell(b.apply(ev, now))
+	}
+	out := b.apply(ev, now)
+	if b.resumedIsPlaced(); len(b.resumed) == 0 {
+		out = append(out, Effect{Verb: GoOn})
+	}
+	return b.tell(out)
+}
 
 // tell adds to effects who has got a place, or lost it.
 func (b *Book) tell(effects []Effect) []Effect {

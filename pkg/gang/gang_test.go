@@ -521,6 +521,52 @@ func TestPartiallyBoundGroupsComeFirstForAWhile(t *testing.T) {
 	require.False(t, s.book.Resuming(), "it was tried")
 }
 
+// TestAPartiallyBoundGroupComesFirstUntilItIsPlaced: whoever is more important could come between the plan and its
+// members, take a place of it, and leave those who run to wait for ever.
+func TestAPartiallyBoundGroupComesFirstUntilItIsPlaced(t *testing.T) {
+	resumes := func(t *testing.T) *story {
+		s := newStory(t)
+		s.do(declared("ns/a", 3), seen("ns/a-0", 0, "n0"), seen("ns/a-1", 1, ""), seen("ns/a-2", 2, ""))
+		s.book.Resume(s.now)
+		return s
+	}
+	t.Run("placed", func(t *testing.T) {
+		s := resumes(t)
+		require.NotContains(t, s.do(planned("ns/a", "ns/a-1@n1", "ns/a-2@n2")), "go on")
+		require.NotContains(t, s.do(assumed("ns/a-1"), held("ns/a-1")), "go on")
+		require.True(t, s.book.Resumed(ref("ns/a")), "the place of a-2 is free for those who are more important")
+		require.Contains(t, s.do(assumed("ns/a-2")), "go on")
+		require.False(t, s.book.Resumed(ref("ns/a")))
+	})
+	t.Run("confirmed", func(t *testing.T) {
+		s := resumes(t)
+		p := reserved("ns/a", "ns/a-1@n1", "ns/a-2@n2")
+		p.Restored, p.Until = true, s.now.Add(time.Minute)
+		require.NotContains(t, s.do(p, gang.Confirmed{Group: ref("ns/a")}, assumed("ns/a-1")), "go on")
+		require.True(t, s.book.Resumed(ref("ns/a")))
+		require.Contains(t, s.do(assumed("ns/a-2")), "go on")
+	})
+	t.Run("given up", func(t *testing.T) {
+		s := resumes(t)
+		s.do(planned("ns/a", "ns/a-1@n1", "ns/a-2@n2"), assumed("ns/a-1"), held("ns/a-1"))
+		require.Contains(t, s.do(gang.Dropped{Group: ref("ns/a"), Node: "n2", Why: "test"}), "go on")
+	})
+	t.Run("a member is gone", func(t *testing.T) {
+		s := resumes(t)
+		s.do(planned("ns/a", "ns/a-1@n1", "ns/a-2@n2"), assumed("ns/a-1"), held("ns/a-1"))
+		require.Contains(t, s.do(left("ns/a-2")), "go on")
+	})
+	t.Run("reserved", func(t *testing.T) {
+		s := resumes(t)
+		require.Contains(t, s.do(reserved("ns/a", "ns/a-1@n1", "ns/a-2@n2")), "go on", "it waits for those who leave, for long maybe")
+	})
+	t.Run("not in time", func(t *testing.T) {
+		s := resumes(t)
+		s.do(planned("ns/a", "ns/a-1@n1", "ns/a-2@n2"), assumed("ns/a-1"), held("ns/a-1"))
+		require.Contains(t, s.after(10*time.Second), "go on")
+	})
+}
+
 // TestARestoredReservationGetsItsTurnWhenItIsConfirmed: nominations do not say in which
 // order members depend on one another.
 func TestARestoredReservationGetsItsTurnWhenItIsConfirmed(t *testing.T) {

@@ -30,7 +30,10 @@ func (b *Book) planned(ev Planned, now time.Time) []Effect {
 	}
 	ahead := b.keepAhead(ev.Group, ev.Ahead, now.Add(b.patience(ev.Group)))
 	g := b.group(ev.Group)
-	if !ev.Restored {
+	switch {
+	case !ev.Reserved:
+		b.placesResumed(ev.Group)
+	case !ev.Restored:
 		delete(b.resumed, ev.Group)
 	}
 	was := g.plan
@@ -100,7 +103,7 @@ func (b *Book) confirmed(ev Confirmed, now time.Time) []Effect {
 	}
 	b.inTurn(g, ev.Turn)
 	g.waiting = false
-	delete(b.resumed, key)
+	b.placesResumed(key)
 	g.deadline = now.Add(b.patience(key))
 	return b.wakePlanned(key)
 }

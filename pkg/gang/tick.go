@@ -7,8 +7,8 @@ import (
 
 // tick ends waits that took too long and wakes those that were told to come later.
 func (b *Book) tick(now time.Time) (out []Effect) {
-	out = append(b.resumedLongEnough(now), b.feed(now)...)
-	out = append(out, b.lateAhead(now)...)
+	b.resumedLongEnough(now)
+	out = append(b.feed(now), b.lateAhead(now)...)
 	for _, key := range b.groupsWhere(func(g *group) bool { return g.due(now) }) {
 		g := b.groups[key]
 		if passed(g.deadline, now) {

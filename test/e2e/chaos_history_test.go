@@ -466,8 +466,8 @@ func (l *ledger) unsettled(jobs []*job) string {
 		there, bound := l.membersOf(j)
 		switch {
 		case l.evicted(j):
-			if there > 0 {
-				out = append(out, fmt.Sprintf("%v is evicted in part: %d of %d are there", j, there, j.size()))
+			if bound > 0 { // of one that was bound in part others may be there, who wait
+				out = append(out, fmt.Sprintf("%v is evicted in part: %d of %d run", j, bound, j.size()))
 			}
 		case !j.submitted.Load() || there < j.size():
 			out = append(out, fmt.Sprintf("%v: %d of %d members exist", j, there, j.size()))

@@ -79,6 +79,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if !IsMember(pod) {
 		if p.Cache.Resuming() {
 			p.resumes.Add(convert.PodKey(pod), pod)
+			p.goOn() // they may have been placed since it was asked
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when this scheduler began")
 		}
 		if p.Preemptor.Holds(pod) {

@@ -186,9 +186,9 @@ func (e *execution) writeNominations(ctx context.Context) error {
 	errs := make([]error, len(group.Pending))
 	workqueue.ParallelizeUntil(ctx, e.Writers, len(group.Pending), func(i int) {
 		m := group.Pending[i]
-		if node := group.Places[m.Pod]; node != "" {
+		if group.Places[m.Pod] != "" {
 			pod := group.Pods[m.Pod]
-			errs[i] = passing(ctx, e.Teller.Writer.Pod(ctx, pod, status.Waiting{Node: &node}), "cannot write the nominated node", pod)
+			errs[i] = passing(ctx, e.Teller.Nominate(ctx, pod, m.Pod), "cannot write the nominated node", pod)
 		}
 	})
 	return first(errs)

@@ -36,6 +36,7 @@ type Teller struct {
 	near     near
 	members  members
 	voids    voids
+	turns    turns
 	line     line
 	network  lately
 }
@@ -56,7 +57,7 @@ type TellerOptions struct {
 
 // NewTeller returns a Teller. Nothing can be told before it is given the cache.
 func NewTeller(w *Writer, r events.EventRecorder, o TellerOptions) *Teller {
-	return &Teller{Writer: w, recorder: r, options: o}
+	return &Teller{Writer: w, recorder: r, options: o, turns: newTurns()}
 }
 
 // About gives the Teller the cache that knows of what it tells.
@@ -113,26 +114,31 @@ func (t *Teller) Pod(key string, say Waiting) {
 		t.voids.set(key, pod.UID)
 	}
 	t.Writer.Do("pod "+key, func(ctx context.Context) error {
-		pod := t.cache.Pod(key)
-		if pod == nil || pod.Spec.NodeName != "" {
-			t.voids.set(key, "")
-			return nil
-		}
-		node, confirmed := t.cache.Place(pod)
-		switch {
-		case node != "" && confirmed: // it is being bound: a node that is written now would stay
-			say.Node = nil
-		case node != "":
-			say.Node = &node // the node of the reservation, whatever was said meanwhile
-		case t.voids.of(key) == pod.UID:
-			say.Node = new(string)
-		}
-		err := t.Writer.Pod(ctx, pod, say)
-		if err == nil || Final(err) {
-			t.voids.set(key, "")
-		}
-		return err
+		return t.turns.take(ctx, key, func() error { return t.writePod(ctx, key, say) })
 	})
+}
+
+// writePod writes what is said of a pod, and where its place is by now.
+func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
+	pod := t.cache.Pod(key)
+	if pod == nil || pod.Spec.NodeName != "" {
+		t.voids.set(key, "")
+		return nil
+	}
+	node, confirmed := t.cache.Place(pod)
+	switch {
+	case node != "" && confirmed: // it is being bound: a node that is written now would stay
+		say.Node = nil
+	case node != "":
+		say.Node = &node // the node of the reservation, whatever was said meanwhile
+	case t.voids.of(key) == pod.UID:
+		say.Node = new(string)
+	}
+	err := t.Writer.Pod(ctx, pod, say)
+	if err == nil || Final(err) {
+		t.voids.set(key, "")
+	}
+	return err
 }
 
 // voids are the pods whose nominated node is to be cleared, until that is written.

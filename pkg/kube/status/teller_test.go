@@ -406,6 +406,40 @@ func TestANominationIsClearedWhateverIsSaid(t *testing.T) {
 	})
 }
 
+// TestANominationIsWrittenAfterItWasCleared: a reservation takes places for which the members were nominated, while what a plan before
+// it had is being taken back. Who comes after this process must read the places, since pods leave for them.
+func TestANominationIsWrittenAfterItWasCleared(t *testing.T) {
+	for name, underWay := range map[string]bool{"the request is under way": true, "it was carried out, and nobody has seen that": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.gang("g", 1)
+				w.pod("g", "g-0", "", func(p *v1.Pod) { p.Status.NominatedNodeName = "n1" })
+				w.pass(time.Second)
+				pod, goes := w.cache.Pod("ns/g-0"), make(chan struct{})
+				w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { <-goes; return false, nil, nil })
+				if underWay {
+					w.teller.Pod("ns/g-0", status.Waiting{Node: new(string)})
+					synctest.Wait()
+				}
+				w.written()
+				w.cache.Handle(gang.Planned{
+					Group: w.cache.GroupKey(pod), Places: []gang.Place{{Pod: "ns/g-0", Node: "n1"}}, Reserved: true, Until: time.Now().Add(time.Minute),
+				})
+				wrote := make(chan error, 1)
+				go func() { wrote <- w.teller.Nominate(w.t.Context(), pod, "ns/g-0") }()
+				synctest.Wait()
+				close(goes)
+				require.NoError(w.t, <-wrote)
+				w.pass(time.Second)
+				require.Contains(w.t, w.written(), "g-0/status")
+				p, err := w.client.CoreV1().Pods("ns").Get(w.t.Context(), "g-0", metav1.GetOptions{})
+				require.NoError(w.t, err)
+				require.Equal(w.t, "n1", p.Status.NominatedNodeName)
+			})
+		})
+	}
+}
+
 // TestAReplacedGangIsNews: a PodGroup that is made again is told all anew.
 func TestAReplacedGangIsNews(t *testing.T) {
 	inWorld(t, func(w *world) {
