@@ -51,6 +51,9 @@ const (
 	tick        = "pkg/gang/tick.go"
 	evicted     = "pkg/gang/evicted.go"
 	members     = "pkg/gang/members.go"
+	gangPlan    = "pkg/gang/plan.go"
+	gangResume  = "pkg/gang/resume.go"
+	nominate    = "pkg/kube/status/nominate.go"
 	choices     = "pkg/choice/choice.go"
 	choiceSets  = "pkg/choice/sets.go"
 	some        = "pkg/plan/some.go"
@@ -872,4 +875,16 @@ func isDigit`, "TestCompareNames"},
 	{"who has several choices may always fit", pluChoices, `c.some = c.some || !all; !c.some`, `c.some = true; !c.some`, "TestNeverOfAllChoices"},
 	{"quotas that change have tried who never fits", pluChoices, `c.several.limits = limits`, `_ = limits`, "TestNeverOfAllChoices"},
 	{"what is remembered of one quota goes for several", vainly, ` || claim.Several())`, `)`, "TestInVainIsNotRememberedOfSeveralQuotas"},
+	{"a gang bound in part is first until it is planned", gangPlan, `	case !ev.Reserved:
+		b.placesResumed(ev.Group)
+`, `	case !ev.Reserved:
+		delete(b.resumed, ev.Group)
+`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
+	{"a gang bound in part whose reservation is confirmed is not first", gangPlan, `	g.waiting = false
+	b.placesResumed(key)
+`, `	g.waiting = false
+	delete(b.resumed, key)
+`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
+	{"a gang bound in part that is placed is first for ever", gangResume, `is == placing && n.planned == n.arrived`, `false && n.planned == n.arrived && is == placing`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
+	{"a node that seems to be written is not written again", nominate, `blank.Status.NominatedNodeName = ""`, `_ = blank`, "TestANominationIsWrittenAfterItWasCleared"},
 }

@@ -303,3 +303,34 @@ func (k *killing) tally(tally worlds.Tally) {
 func reservedFor(pod *v1.Pod, c *resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(c.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool { return by.UID == pod.UID })
 }
+
+// TestBoundInPartComesFirst: a scheduler was killed when it had bound one of five members. The rest has exactly the room that is left, and gets
+// it although a gang of higher priority waits, which would take a place of it as soon as it has a plan, and may evict nobody.
+func TestBoundInPartComesFirst(t *testing.T) {
+	quietLogs(t)
+	text := gangOf("part", 5) + gangOf("urgent", 2)
+	for i, used := range []int{1, 0, 0} {
+		text += fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {allocatable: {cpu: %d, pods: 20}}}\n", i, 2-used)
+	}
+	member := func(name, gang, node string, priority int) string {
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: %s, scheduling.koordinator.sh/disable-preemptible: 'true'}}, spec: {schedulerName: muster-scheduler, nodeName: '%s', priority: %d, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}\n", name, gang, node, priority)
+	}
+	for i, node := range []string{"n0", "", "", "", ""} {
+		text += member(fmt.Sprint("part-", i), "part", node, 1)
+	}
+	for i := range 2 {
+		text += member(fmt.Sprint("urgent-", i), "urgent", "", 2)
+	}
+	killed := &doom{} // before it has done anything
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w, err := Open(ctx, Options{between: killed.between}, setOf(t, text))
+	require.NoError(t, err)
+	defer w.Close()
+	require.NoError(t, w.Settle(ctx, killed.is))
+	restart(t, ctx, w, func() { killed.set(-1, false) })
+	require.NoError(t, w.Settle(ctx, nil))
+	for _, p := range w.Pods() {
+		require.Equal(t, strings.HasPrefix(p.Name, "part"), p.Spec.NodeName != "", p.Name)
+	}
+}
