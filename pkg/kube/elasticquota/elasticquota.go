@@ -62,7 +62,7 @@ type Room struct {
 	Starves func(group gang.Ref) bool
 	// Changed is called when somebody who was refused may be admitted. It is called often and must return at once.
 	Changed func()
-	// Gained is called with those who wait, one pod of each gang and each pod without one, by Named, for whom more may leave now than before.
+	// Gained is called with those who wait, one pod of each gang and each pod without one, by Named and NamedPod, for whom more may leave now than before.
 	Gained func(map[string]*v1.Pod)
 	// Next is Changed for those alone who wait for others whose quotas are served first (Later).
 	Next func()
@@ -152,7 +152,7 @@ func (r *Room) activate() {
 	// Nobody is told of pods while nothing is counted, so that nothing that is known now is true later. Who has seen that
 	// rules apply and waits for the lock writes into maps that nobody reads.
 	r.book = r.newBook(r.book.Tree())
-	r.claims, r.revoke = map[gang.Ref]string{}, revocations{}
+	r.claims, r.revoke, r.rights = map[gang.Ref]string{}, revocations{}, rights{due: r.rights.due}
 	r.pods, r.later, r.lists = map[string]*pod{}, map[string]bool{}, map[string]quota.List{}
 	r.going, r.afters = map[string]bool{}, afters{}
 	r.devices.users, r.devices.pays, r.devices.unsure = map[claimName]map[string]bool{}, map[drawn]string{}, unsure{}
