@@ -20,6 +20,7 @@ type Gains struct {
 // yield is what may be taken back of one quota.
 type yield struct {
 	version  uint64 // of what it was found out; 0 if it is to be found out anew
+	stirred  uint64
 	borrow   leavers
 	own      leavers // who may leave for others of the same quota
 	excess   List
@@ -32,9 +33,9 @@ type moreThan struct {
 	excess      map[string]bool
 }
 
-// leavers are gangs that may leave, and the lowest of their priorities.
+// leavers are gangs that may leave, with their priorities, and the lowest of these.
 type leavers struct {
-	is    map[string]bool
+	is    map[string]int32
 	least int64
 }
 
@@ -70,19 +71,21 @@ func (g *Gains) Look(b *Book, p Policy) *Look {
 // next is what may be taken back of a quota now.
 func (y *yield) next(b *Book, node int) *yield {
 	name := b.tree.nodes[node].Name
-	version := b.Version(name)
-	if y != nil && y.version == version && version != 0 {
+	version, stirred := b.Version(name), b.accounts[node].stirred
+	if y != nil && y.version == version && version != 0 && y.stirred == stirred {
 		y.moreThen = moreThan{borrow: nobody, own: nobody}
 		return y
 	}
 	if y == nil {
 		y = &yield{}
 	}
-	is := &yield{version: version, excess: b.Excess(name)}
-	is.borrow, is.own = leavers{map[string]bool{}, nobody}, leavers{map[string]bool{}, nobody}
-	for g, class := range b.class.at(node) {
-		if class == Borrows {
-			is.borrow.add(b, g)
+	is := &yield{version: version, stirred: stirred, excess: b.Excess(name)}
+	is.borrow, is.own = leavers{map[string]int32{}, nobody}, leavers{map[string]int32{}, nobody}
+	if b.tree.nodes[node].parent >= 0 { // nobody is beside the others
+		for g, class := range b.class.at(node) {
+			if class == Borrows {
+				is.borrow.add(b, g)
+			}
 		}
 	}
 	for _, p := range b.accounts[node].parts {
@@ -90,7 +93,7 @@ func (y *yield) next(b *Book, node int) *yield {
 			is.own.add(b, p.gang)
 		}
 	}
-	is.moreThen = moreThan{b.leastNew(is.borrow, y.borrow), b.leastNew(is.own, y.own), map[string]bool{}}
+	is.moreThen = moreThan{is.borrow.leastNew(y.borrow), is.own.leastNew(y.own), map[string]bool{}}
 	for what, n := range is.excess {
 		if n > y.excess[what] {
 			is.moreThen.excess[what] = true
@@ -102,7 +105,7 @@ func (y *yield) next(b *Book, node int) *yield {
 // add adds a gang, if it ever leaves for others.
 func (l *leavers) add(b *Book, g *gang) {
 	if g.facts(); b.mayLeave(g) {
-		l.is[g.name], l.least = true, min(l.least, int64(g.priority))
+		l.is[g.name], l.least = g.priority, min(l.least, int64(g.priority))
 	}
 }
 
@@ -113,12 +116,12 @@ func (b *Book) mayLeave(g *gang) bool {
 	})
 }
 
-// leastNew is the lowest priority of those who may leave now and might not before.
-func (b *Book) leastNew(now, was leavers) (least int64) {
+// leastNew is the lowest priority of those who may leave now and might not before, or not for as many.
+func (l leavers) leastNew(was leavers) (least int64) {
 	least = nobody
-	for name := range now.is {
-		if !was.is[name] {
-			least = min(least, int64(b.gangs[name].priority))
+	for name, priority := range l.is {
+		if before, known := was.is[name]; !known || priority < before {
+			least = min(least, int64(priority))
 		}
 	}
 	return least

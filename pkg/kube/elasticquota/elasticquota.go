@@ -62,7 +62,7 @@ type Room struct {
 	Starves func(group gang.Ref) bool
 	// Changed is called when somebody who was refused may be admitted. It is called often and must return at once.
 	Changed func()
-	// Gained is called with those who wait, one pod of each gang and each pod without one, by Named and NamedPod, for whom more may leave now than before.
+	// Gained is called with those who wait, one pod of each gang and each pod without one, by Named, for whom more may leave now than before.
 	Gained func(map[string]*v1.Pod)
 	// Next is Changed for those alone who wait for others whose quotas are served first (Later).
 	Next func()

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
@@ -79,8 +78,5 @@ func (r *Room) tries(a quota.Ask, pod *v1.Pod) {
 	r.rights.gains.Tried(r.asked(), w.what, a, quota.Policy(r.args.Reclaim))
 }
 
-// Named says what a gang is called where quotas name those who wait; NamedPod what a pod's gang is, or the pod.
-func Named(of gang.Ref) string { return named(of) }
-
-// NamedPod is Named for a pod.
-func NamedPod(p *v1.Pod) string { return gangOf(p) }
+// Named says what a pod's gang is called where quotas name those who wait, or the pod.
+func Named(p *v1.Pod) string { return gangOf(p) }

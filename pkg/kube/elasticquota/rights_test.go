@@ -19,7 +19,7 @@ func TestGained(t *testing.T) {
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`)
 	w.pod("nb/old", "", "n1", "12")
 	g := w.group("na/g", "", 4)
-	its := NamedPod(g.Pods["na/g-0"])
+	its := Named(g.Pods["na/g-0"])
 	look := func(why string, want ...string) {
 		t.Helper()
 		called = nil
@@ -111,7 +111,7 @@ func TestGainedByWhoRunsInPart(t *testing.T) {
 	runs.Status.Phase = v1.PodRunning // the kubelet says so
 	w.setPod(runs)
 	w.pod("nb/more", "", "n1", "2")
-	require.Equal(t, []string{NamedPod(runs)}, w.looks(jobs))
+	require.Equal(t, []string{Named(runs)}, w.looks(jobs))
 }
 
 // Who needs less than all its members asks for something once that is known, and so others may be entitled to less.
@@ -127,20 +127,20 @@ func TestGainedByWhatOthersNeed(t *testing.T) {
 	some.Gangs[0].Min, some.Gangs[0].Need = 2, 2
 	w.Admit(some)
 	require.Contains(t, jobs, looksForRights)
-	require.Equal(t, []string{NamedPod(g.Pods["na/g-0"])}, w.looks(jobs))
+	require.Equal(t, []string{Named(g.Pods["na/g-0"])}, w.looks(jobs))
 }
 
 // What was found before quotas were declared anew counts no more.
 func TestGainedAnew(t *testing.T) {
 	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
 	w.runs(jobs)
-	w.node("n1", "16", v1.ConditionTrue)
-	declare := func() { w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`) }
+	w.node("n1", "32", v1.ConditionTrue)
+	declare := func() { w.declare(`a min=4 max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`) }
 	declare()
 	g := w.group("na/g", "", 4)
 	w.Admit(g)
 	old := w.pod("nb/old", "", "n1", "13")
-	its := []string{NamedPod(g.Pods["na/g-0"])}
+	its := []string{Named(g.Pods["na/g-0"])}
 	require.Equal(t, its, w.looks(jobs))
 	for _, name := range sorted(w.objects) {
 		w.dropObject(w.objects[name].about, false)
@@ -163,7 +163,7 @@ func TestGainedSinceTried(t *testing.T) {
 	w.Admit(g)
 	w.pod("nb/old", "", "n1", "12")
 	w.pod("nb/job", "", "n1", "1")
-	its := []string{NamedPod(g.Pods["na/g-0"])}
+	its := []string{Named(g.Pods["na/g-0"])}
 	require.Equal(t, its, w.looks(jobs))
 	w.Admit(g)
 	require.Empty(t, w.looks(jobs))
@@ -186,7 +186,7 @@ func TestGainedInAnotherQuota(t *testing.T) {
 	require.Empty(t, w.looks(jobs))
 	w.declare(`a max=2`, `b max=32 namespaces=["nb"]`, `c max=32 namespaces=["na"]`)
 	require.NoError(t, jobs["the tree of quotas"](t.Context()))
-	require.Equal(t, []string{NamedPod(p)}, w.looks(jobs))
+	require.Equal(t, []string{Named(p)}, w.looks(jobs))
 }
 
 // What others have too much concerns those alone who may take it back.
@@ -203,5 +203,5 @@ func TestGainedByWhomItConcerns(t *testing.T) {
 	w.pod("nd/old", "", "n1", "14")
 	require.Len(t, w.looks(jobs), 2)
 	w.pod("nb/more", "", "n1", "1")
-	require.Equal(t, []string{NamedPod(g.Pods["na/g-0"])}, w.looks(jobs))
+	require.Equal(t, []string{Named(g.Pods["na/g-0"])}, w.looks(jobs))
 }

@@ -84,10 +84,9 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	}
 	room.Gained = func(waits map[string]*v1.Pod) {
 		var leaders []string
-		gains := func(of gang.Ref) bool { return waits[elasticquota.Named(of)] != nil }
-		// Also who could not gain by those who leave when it was refused: since then they may have got more than they are entitled to.
+		// Also whom nobody who leaves could help when it was refused.
 		for _, leader := range slices.Concat(s.refused.Leaders(), s.refused.LeadersFor(elasticquota.Name)) {
-			if pod := s.Cache.Pod(leader); pod != nil && slices.ContainsFunc(s.Cache.Together(source.Of(pod).Whole()), gains) {
+			if pod := s.Cache.Pod(leader); pod != nil && waits[elasticquota.Named(pod)] != nil {
 				leaders = append(leaders, leader)
 			}
 		}
