@@ -2,7 +2,9 @@ package elasticquota
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -204,4 +206,32 @@ func TestGainedByWhomItConcerns(t *testing.T) {
 	require.Len(t, w.looks(jobs), 2)
 	w.pod("nb/more", "", "n1", "1")
 	require.Equal(t, []string{Named(g.Pods["na/g-0"])}, w.looks(jobs))
+}
+
+// Where many are called who ask for something else it is looked less often, so that others have their turn, and as often as before when few are.
+func TestGainedByMany(t *testing.T) {
+	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
+	w.runs(jobs)
+	var after time.Duration
+	write := w.Write
+	w.Write = func(key string, later time.Duration, do func(context.Context) error) {
+		if key == looksForRights {
+			after = later
+		}
+		write(key, later, do)
+	}
+	w.Settle = time.Second
+	w.node("n1", "1000", v1.ConditionTrue)
+	w.declare(`a max=1000 namespaces=["na"]`, `b max=1000 namespaces=["nb"]`)
+	w.pod("nb/old", "", "n1", "990")
+	for i := range 250 {
+		_, _ = w.admitPod(w.pod(fmt.Sprint("na/p-", i), "", "", fmt.Sprint(1+i)))
+	}
+	require.Equal(t, time.Second, after)
+	require.Len(t, w.looks(jobs), 250)
+	w.pod("na/more", "", "", "1")
+	require.Equal(t, 3*time.Second, after)
+	require.Empty(t, w.looks(jobs))
+	w.pod("na/again", "", "", "1")
+	require.Equal(t, time.Second, after)
 }
