@@ -66,12 +66,16 @@ func TestGains(t *testing.T) {
 		}
 		may := func(a quota.Ask) map[string]bool {
 			r, all := b.Reclaim(a, policy), map[string]bool{}
-			if _, helps := r.Shorts(); helps {
-				for _, name := range gangs {
-					if r.Right(name) != quota.None {
-						all[name] = true
-					}
+			for _, name := range gangs {
+				if r.Right(name) != quota.None {
+					all[name] = true
 				}
+			}
+			if r.Any() != (len(all) > 0) {
+				t.Fatalf("%v: may be evicted: %v", a, all)
+			}
+			if _, helps := r.Shorts(); !helps {
+				return nil
 			}
 			return all
 		}

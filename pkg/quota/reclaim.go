@@ -90,11 +90,26 @@ func (r *Reclaim) RightFor(quota, gang, of string) Right {
 	return None
 }
 
-// Any says whether any gang may be evicted.
+// Any says whether any gang may be evicted. Where no gang may leave for what a quota has, none is asked about.
 func (r *Reclaim) Any() bool {
-	for name := range r.book.gangs {
-		if r.Right(name) != None {
+	t, accounts := r.book.tree, r.book.accounts
+	may := func(g *gang) bool { return r.Right(g.name) != None }
+	for _, leaf := range r.leaves() {
+		if slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
 			return true
+		}
+		for mine := leaf; t.nodes[mine].parent >= 0 && r.policy != Never; mine = t.nodes[mine].parent {
+			within := r.within(mine)
+			for _, others := range t.nodes[t.nodes[mine].parent].children {
+				if others == mine || !within && !r.shares(mine, others, r.load.view) {
+					continue
+				}
+				for g, class := range r.book.class.at(others) {
+					if class == Borrows && may(g) {
+						return true
+					}
+				}
+			}
 		}
 	}
 	return false
