@@ -116,3 +116,16 @@ func BenchmarkWithout(b *testing.B) {
 		i++
 	}
 }
+
+// BenchmarkAny asks for each gang that waits whether anybody may be evicted for it, as whenever somebody leaves.
+func BenchmarkAny(b *testing.B) {
+	book, asks := company()
+	i, any := 0, 0
+	for b.Loop() {
+		if book.Reclaim(asks[i%len(asks)], quota.LowerPriority).Any() {
+			any++
+		}
+		i++
+	}
+	b.ReportMetric(float64(any)/float64(i), "any/op")
+}

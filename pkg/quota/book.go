@@ -82,6 +82,7 @@ type account struct {
 	starters              int    // its own gangs that wait, and are not passed
 	since                 int64  // when it was served last
 	version               uint64 // of what it has, asks for and is entitled to
+	stirred               uint64 // how often anything has changed of gangs that have, or ask for, something below
 
 	// What follows is derived, see settle.
 	dirty    bool   // it is out of date, here or below

@@ -90,25 +90,29 @@ func (r *Reclaim) RightFor(quota, gang, of string) Right {
 	return None
 }
 
-// Any says whether any gang may be evicted.
+// Any says whether any gang may be evicted. Where no gang may leave for what a quota has, none is asked about.
 func (r *Reclaim) Any() bool {
-	for name := range r.book.gangs {
-		if r.Right(name) != None {
+	t, accounts := r.book.tree, r.book.accounts
+	may := func(g *gang) bool { return r.Right(g.name) != None }
+	for _, leaf := range r.leaves() {
+		if slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
 			return true
+		}
+		for mine := leaf; t.nodes[mine].parent >= 0 && r.policy != Never; mine = t.nodes[mine].parent {
+			within := r.within(mine)
+			for _, others := range t.nodes[t.nodes[mine].parent].children {
+				if others == mine || !within && !r.shares(mine, others, r.load.view) {
+					continue
+				}
+				for g, class := range r.book.class.at(others) {
+					if class == Borrows && may(g) {
+						return true
+					}
+				}
+			}
 		}
 	}
 	return false
-}
-
-// Gangs are all that may be evicted.
-func (r *Reclaim) Gangs() map[string]bool {
-	all := map[string]bool{}
-	for name := range r.book.gangs {
-		if r.Right(name) != None {
-			all[name] = true
-		}
-	}
-	return all
 }
 
 // Own are the pods of all gangs of which any may be evicted since they are of the same quotas and of lower priority.
@@ -250,20 +254,25 @@ func (r *Reclaim) within(node int) (any bool) {
 // that is asked for.
 func (r *Reclaim) shares(mine, others int, v *View) (over bool) {
 	b := r.book
-	if !b.Runtime {
+	if !b.Runtime || !r.staysEntitled(mine, v) {
 		return false
 	}
 	t := b.tree
 	for d, wants := range r.load.top(mine).all {
-		if wants == 0 || !t.nodes[mine].named[d] {
-			continue
-		}
-		if e := b.accounts[mine].entitled[d]; e != math.MaxInt64 && e-v.taken(mine, d) < wants {
-			return false
-		}
-		over = over || t.nodes[others].named[d] && v.taken(others, d) > b.accounts[others].entitled[d]
+		over = over || wants > 0 && t.nodes[mine].named[d] && t.nodes[others].named[d] && v.taken(others, d) > b.accounts[others].entitled[d]
 	}
 	return over
+}
+
+// staysEntitled says whether a quota stays within what it is entitled to with what is asked for.
+func (r *Reclaim) staysEntitled(node int, v *View) bool {
+	n := &r.book.tree.nodes[node]
+	for d, wants := range r.load.top(node).all {
+		if e := r.book.accounts[node].entitled[d]; wants > 0 && n.named[d] && e != math.MaxInt64 && e-v.taken(node, d) < wants {
+			return false
+		}
+	}
+	return true
 }
 
 // Enough says whether it is right that these gangs leave, and whether the ask is admitted then. Victims are the pods

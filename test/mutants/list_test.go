@@ -99,9 +99,12 @@ const (
 	quShare     = "pkg/quota/share.go"
 	quClasses   = "pkg/quota/classes.go"
 	quReclaim   = "pkg/quota/reclaim.go"
+	quGains     = "pkg/quota/gains.go"
 	quTree      = "pkg/quota/tree.go"
 	roomAdmit   = "pkg/kube/elasticquota/admit.go"
 	roomRights  = "pkg/kube/elasticquota/rights.go"
+	roomPods    = "pkg/kube/elasticquota/pods.go"
+	roomMain    = "pkg/kube/elasticquota/elasticquota.go"
 	afterFilter = "pkg/kube/plugin/postfilter.go"
 )
 
@@ -829,9 +832,18 @@ func isDigit`, "TestCompareNames"},
 	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
 	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
 	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
-	{"nobody hears that a quota has more of too much", roomRights, `more = more || n > r.excess[name][what]`, `_, _ = what, n`, "TestGained"},
-	{"nobody hears that others may leave", roomRights, `more || !within(may, r.rights.gangs[what])`, `more`, "TestGained"},
-	{"who waits is called for less, too", roomRights, `n > r.excess[name][what]`, `n != r.excess[name][what]`, "TestGained"},
+	{"nobody hears that a quota has more of too much", quGains, `if n > y.excess[what] {`, `if n > y.excess[what] && false {`, "kube/elasticquota.TestGained"},
+	{"nobody hears that others may leave", quGains, ` || y.moreThen.borrow < below`, ``, "TestGains"},
+	{"nobody hears that others of his own quota may leave", quGains, `y.moreThen.own < int64(r.ask.Priority) || `, ``, "TestGains"},
+	{"who waits is called for less, too", quGains, `if n > y.excess[what] {`, `if n != y.excess[what] {`, "kube/elasticquota.TestGained"},
+	{"who waits is called for what is as it was", quGains, `(anew || y.moreThen.excess[of])`, `true`, "TestGains"},
+	{"who was tried while less might leave is not called for as much", quGains, `y.excess[what], y.version = now[what], 0`, `y.version = 0`, "kube/elasticquota.TestGainedSinceTried"},
+	{"who may leave is not found out anew where nobody has more", quGains, ` && y.stirred == stirred`, ``, "TestGainsByWhoGoes"},
+	{"who waits while some of his gang run is forgotten", roomPods, `state != quota.Waits && p.state == quota.Waits`, `state != quota.Waits`, "TestGainedByWhoRunsInPart"},
+	{"nobody hears of what others need", roomAdmit, `r.book.Changes() != before`, `r.book.Changes() < before`, "TestGainedByWhatOthersNeed"},
+	{"what was found counts when quotas are declared anew", roomMain, `rights{due: r.rights.due}`, `r.rights`, "TestGainedAnew"},
+	{"many are called as often as few", roomRights, `time.Duration(1+r.rights.called/calledAtOnce)`, `time.Duration(1+r.rights.called/calledAtOnce*0)`, "TestGainedByMany"},
+	{"a pod asks of the quota that it was of", roomRights, `if w.grown != r.grown && `, `if false && `, "TestGainedInAnotherQuota"},
 	{"members have leave who may leave for others of their gang", quReclaim, `r.Admits(victims) && r.eachByRight(victims)`, `r.Admits(victims)`, "TestPictures"},
 	{"members take the places of those who leave for others of their gang", ownersFile, `if len(any) > len(own) {`, `if false {`, "TestTakeOwned"},
 	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},

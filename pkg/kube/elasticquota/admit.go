@@ -43,13 +43,13 @@ func (r *Room) Admit(group *cache.Group) (choices [][]gang.Member, why *Said) {
 		}
 	}
 	if len(choices) > 0 {
-		r.revoke.asks(a, group.Pods[group.Pending[0].Pod])
+		r.tries(a, group.Pods[group.Pending[0].Pod])
 		r.isLater(a.Gang, nil)
 		r.release(group.Key)
 		return choices, nil
 	}
 	a, said := r.least(group, needed, a, refusal)
-	r.revoke.asks(a, group.Pods[group.Pending[0].Pod])
+	r.tries(a, group.Pods[group.Pending[0].Pod])
 	is := r.turn(group, needed, said)
 	r.isLater(a.Gang, is)
 	r.pass(group, is.Cause != quota.NotNext)
@@ -109,8 +109,12 @@ func (r *Room) needs(group *cache.Group) {
 		name := gangOf(group.Pods[m.Pod])
 		by[name] = append(by[name], r.want(group.Pods[m.Pod], pays))
 	}
+	before := r.book.Changes()
 	for _, name := range sorted(by) {
 		r.book.Needs(name, by[name])
+	}
+	if r.book.Changes() != before { // it may ask for something now, and others be entitled to less
+		r.touch()
 	}
 }
 
@@ -165,7 +169,7 @@ func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
 	if a.Need[0].Quota == "" {
 		return "", nil
 	}
-	r.revoke.asks(a, p)
+	r.tries(a, p)
 	_, refusal := r.asked().Admit(a)
 	if r.isLater(a.Gang, refusal); refusal == nil {
 		delete(r.waiting, key(p))

@@ -159,7 +159,7 @@ func (r *Room) put(p *pod) {
 		r.forget(p)
 		return
 	}
-	if state != quota.Waits {
+	if state != quota.Waits && p.state == quota.Waits {
 		r.revoke.started(gangOf(p.Pod))
 	}
 	switch {

@@ -34,19 +34,21 @@ type revocations struct {
 
 // waiter is what a gang has asked for.
 type waiter struct {
-	ask quota.Ask
-	pod *v1.Pod // one of it
+	ask   quota.Ask
+	pod   *v1.Pod // one of it
+	what  string  // equal for those who ask for the same
+	grown uint64  // how often the tree was made then
 }
 
 // asks notes what somebody who is tried asks for, whoever refuses it: what is within what its quota is entitled to may not be there.
-func (v *revocations) asks(a quota.Ask, pod *v1.Pod) {
+func (v *revocations) asks(w waiter) {
 	if v.waits == nil {
 		v.waits = map[string]waiter{}
 	}
-	v.waits[a.Gang] = waiter{a, pod}
+	v.waits[w.ask.Gang] = w
 }
 
-// started notes that a gang has a place.
+// started notes that a member of a gang has got a place: others that wait ask for something else now.
 func (v *revocations) started(gang string) {
 	delete(v.waits, gang)
 	delete(v.spent, gang)

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -14,13 +15,12 @@ import (
 // may be, and no other event says so. A pod that is bound takes room, but with it its quota may have too much.
 type rights struct {
 	due    bool
-	gangs  map[string]map[string]bool // who may be evicted, by what is asked for
-	excess map[string]quota.List      // what quotas have beyond what they are entitled to, by quota
-	asked  int                        // of how many pods it was asked, at the most, for all who wait
+	gains  quota.Gains
+	called int // for how many who ask for something else somebody was called when it was looked last
 }
 
-// askedAtOnce is of how many pods it may be asked in each time in which changes are gathered: where more wait, for more, it is looked less often.
-const askedAtOnce = 200_000
+// calledAtOnce is for how many it may be called in each time in which changes are gathered: where more are, it is looked less often.
+const calledAtOnce = 100
 
 // lookLater has it looked, some time after something has changed, for whom more may leave now. r.mu is held.
 func (r *Room) lookLater() {
@@ -28,7 +28,7 @@ func (r *Room) lookLater() {
 		return
 	}
 	r.rights.due = true
-	after := r.Settle * time.Duration(1+r.rights.asked/askedAtOnce)
+	after := r.Settle * time.Duration(1+r.rights.called/calledAtOnce)
 	r.Write("quotas: who may be evicted", after, func(context.Context) error {
 		if waits := r.gained(); len(waits) > 0 && r.Gained != nil {
 			r.Gained(waits)
@@ -37,8 +37,8 @@ func (r *Room) lookLater() {
 	})
 }
 
-// gained is one pod of each gang that waits and of each pod without one, by name in the book, for which somebody may leave who might not when it was
-// looked last, or more of those. Those who ask for the same are looked at once.
+// gained is one pod of each gang that waits and of each pod without one, by name in the book, for which more may leave than when it was looked last, or
+// than when it was tried since. Those who ask for the same are looked at once.
 func (r *Room) gained() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
@@ -46,52 +46,36 @@ func (r *Room) gained() map[string]*v1.Pod {
 	if !r.Active() {
 		return nil
 	}
-	b := r.asked()
-	more := r.rights.grew(b)
-	waits, gangs := map[string]*v1.Pod{}, map[string]map[string]bool{}
+	look := r.rights.gains.Look(r.asked(), quota.Policy(r.args.Reclaim))
+	waits, whats := map[string]*v1.Pod{}, map[string]bool{}
 	for _, id := range sorted(r.revoke.waits) {
 		w := r.revoke.waits[id]
 		if is := r.pods[key(w.pod)]; is == nil || is.UID != w.pod.UID {
 			r.revoke.gone(id)
 			continue
 		}
-		what := fmt.Sprint(w.ask.Priority, w.ask.Need)
-		may, known := gangs[what]
-		if !known {
-			may = b.Reclaim(w.ask, quota.Policy(r.args.Reclaim)).Gangs()
-			gangs[what] = may
+		if w.grown != r.grown && source.Of(w.pod).IsZero() { // gangs are tried again when quotas are declared anew
+			w = r.waiter(r.askOf(w.pod), w.pod)
+			r.revoke.waits[id] = w
 		}
-		if len(may) > 0 && (more || !within(may, r.rights.gangs[what])) {
-			waits[id] = w.pod
+		if look.More(w.what, w.ask) {
+			waits[id], whats[w.what] = w.pod, true
 		}
 	}
-	r.rights.gangs, r.rights.asked = gangs, len(gangs)*len(r.pods)
+	r.rights.called = len(whats)
 	return waits
 }
 
-// grew notes what quotas have too much, and says whether any has more of it than when it was looked last.
-func (r *rights) grew(b *quota.Book) (more bool) {
-	now := map[string]quota.List{}
-	for _, name := range b.Tree().Names() {
-		if now[name] = b.Excess(name); now[name] == nil {
-			delete(now, name)
-		}
-		for what, n := range now[name] {
-			more = more || n > r.excess[name][what]
-		}
-	}
-	r.excess = now
-	return more
+// waiter is who is tried for what he asks for, as quotas are now.
+func (r *Room) waiter(a quota.Ask, pod *v1.Pod) waiter {
+	return waiter{ask: a, pod: pod, what: fmt.Sprint(a.Priority, a.Need), grown: r.grown}
 }
 
-// within says whether all of some names are in a set.
-func within(some, of map[string]bool) bool {
-	for name := range some {
-		if !of[name] {
-			return false
-		}
-	}
-	return true
+// tries notes that somebody is tried, who sees what is true now. r.mu is held.
+func (r *Room) tries(a quota.Ask, pod *v1.Pod) {
+	w := r.waiter(a, pod)
+	r.revoke.asks(w)
+	r.rights.gains.Tried(r.asked(), w.what, a, quota.Policy(r.args.Reclaim))
 }
 
 // Named says what a pod's gang is called where quotas name those who wait, or the pod.

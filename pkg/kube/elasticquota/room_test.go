@@ -35,7 +35,7 @@ import (
 // world is a room, and what it has told.
 type world struct {
 	*Room
-	t     *testing.T
+	t     testing.TB
 	pods  toolscache.Indexer
 	notes []string
 	calls int
@@ -43,7 +43,7 @@ type world struct {
 	busy  bool // something is more urgent than what is done in the background
 }
 
-func newWorld(t *testing.T, args func(*config.QuotaArgs)) *world {
+func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
 	a, err := config.DecodeQuota(nil)
 	require.NoError(t, err)
 	if args != nil {

@@ -84,7 +84,8 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	}
 	room.Gained = func(waits map[string]*v1.Pod) {
 		var leaders []string
-		for _, leader := range s.refused.Leaders() {
+		// Also whom nobody who leaves could help when it was refused.
+		for _, leader := range slices.Concat(s.refused.Leaders(), s.refused.LeadersFor(elasticquota.Name)) {
 			if pod := s.Cache.Pod(leader); pod != nil && waits[elasticquota.Named(pod)] != nil {
 				leaders = append(leaders, leader)
 			}

@@ -1,0 +1,69 @@
+package elasticquota
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// crowd is 500 quotas, 50 below each of ten, with pods that run, one gang each, and gangs that wait, of which each asks for something else.
+func crowd(b *testing.B, run, wait int) (w *world, look func()) {
+	w = newWorld(b, nil)
+	jobs := map[string]func(context.Context) error{}
+	w.runs(jobs)
+	w.Gained = func(map[string]*v1.Pod) {}
+	var quotas []string
+	for top := range 10 {
+		quotas = append(quotas, fmt.Sprintf("top-%d max=100000 is-parent=true", top))
+		for i := range 50 {
+			n := 50*top + i
+			quotas = append(quotas, fmt.Sprintf(`q-%d max=10000 min=4 parent=top-%d namespaces=["ns-%d"]`, n, top, n))
+		}
+	}
+	w.node("n1", fmt.Sprint(run), v1.ConditionTrue)
+	w.declare("first max=1")
+	w.declare(quotas...)
+	for i := range run {
+		w.pod(fmt.Sprintf("ns-%d/runs-%d", i*i%500, i), "", "n1", "1")
+	}
+	for i := range wait {
+		g := w.group(fmt.Sprintf("ns-%d/waits-%d", i%500, i), "", 1+i%500/50)
+		for _, p := range g.Pods {
+			priority := int32(i)
+			p.Spec.Priority = &priority
+		}
+		w.Admit(g)
+	}
+	return w, func() {
+		if do := jobs["quotas: who may be evicted"]; do != nil {
+			delete(jobs, "quotas: who may be evicted")
+			if err := do(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// BenchmarkGained has ten pods come and go, as in a second, and looks who may leave.
+func BenchmarkGained(b *testing.B) {
+	for _, size := range []struct{ run, wait int }{{1000, 200}, {4000, 500}, {10000, 2000}} {
+		b.Run(strings.ReplaceAll(fmt.Sprintf("%d run, %d wait", size.run, size.wait), " ", "-"), func(b *testing.B) {
+			w, look := crowd(b, size.run, size.wait)
+			look()
+			i := 0
+			for b.Loop() {
+				for range 10 {
+					i++
+					p := w.pod(fmt.Sprintf("ns-%d/comes-%d", i%500, i), "", "n1", "1")
+					if i%2 == 0 {
+						w.dropPod(p)
+					}
+				}
+				look()
+			}
+		})
+	}
+}
