@@ -364,7 +364,7 @@ func (c *chaos) end() string {
 	for _, wrong := range c.ledger.faults() {
 		c.blame(wrong)
 	}
-	if n := len(whole) + finished + evicted; n < len(c.jobs)/3 {
+	if n := len(whole) + finished + evicted; n < len(c.jobs)/2 {
 		c.blame(fmt.Sprintf("only %d of %d jobs had their turn: these tests need more room", n, len(c.jobs)))
 	}
 	c.ledger.mu.Lock()

@@ -93,12 +93,18 @@ func (w *world) looks(jobs map[string]func(context.Context) error) (called []str
 	return called
 }
 
+// newLooking is a world whose jobs in the background are run when a test says so.
+func newLooking(t *testing.T) (*world, map[string]func(context.Context) error) {
+	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
+	w.runs(jobs)
+	return w, jobs
+}
+
 const looksForRights = "quotas: who may be evicted"
 
 // A gang of which some run hears of it, too, whatever happens to those who run.
 func TestGainedByWhoRunsInPart(t *testing.T) {
-	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
-	w.runs(jobs)
+	w, jobs := newLooking(t)
 	w.node("n1", "16", v1.ConditionTrue)
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`)
 	g := w.group("na/g", "", 4)
@@ -118,8 +124,7 @@ func TestGainedByWhoRunsInPart(t *testing.T) {
 
 // Who needs less than all its members asks for something once that is known, and so others may be entitled to less.
 func TestGainedByWhatOthersNeed(t *testing.T) {
-	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
-	w.runs(jobs)
+	w, jobs := newLooking(t)
 	w.node("n1", "12", v1.ConditionTrue)
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`, `c max=3 namespaces=["nc"]`)
 	w.pod("nb/old", "", "n1", "10")
@@ -134,8 +139,7 @@ func TestGainedByWhatOthersNeed(t *testing.T) {
 
 // What was found before quotas were declared anew counts no more.
 func TestGainedAnew(t *testing.T) {
-	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
-	w.runs(jobs)
+	w, jobs := newLooking(t)
 	w.node("n1", "32", v1.ConditionTrue)
 	declare := func() { w.declare(`a min=4 max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`) }
 	declare()
@@ -157,8 +161,7 @@ func TestGainedAnew(t *testing.T) {
 
 // Who was tried while less might leave for him is tried again when it is as much as before.
 func TestGainedSinceTried(t *testing.T) {
-	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
-	w.runs(jobs)
+	w, jobs := newLooking(t)
 	w.node("n1", "16", v1.ConditionTrue)
 	w.declare(`a max=32 namespaces=["na"]`, `b max=32 namespaces=["nb"]`)
 	g := w.group("na/g", "", 4)
@@ -177,8 +180,7 @@ func TestGainedSinceTried(t *testing.T) {
 
 // A pod without a gang hears of what it gains by being of another quota.
 func TestGainedInAnotherQuota(t *testing.T) {
-	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
-	w.runs(jobs)
+	w, jobs := newLooking(t)
 	w.node("n1", "16", v1.ConditionTrue)
 	w.declare(`a max=2 namespaces=["na"]`, `b max=32 namespaces=["nb"]`, `c max=32`)
 	w.pod("nb/old", "", "n1", "15")
@@ -193,8 +195,7 @@ func TestGainedInAnotherQuota(t *testing.T) {
 
 // What others have too much concerns those alone who may take it back.
 func TestGainedByWhomItConcerns(t *testing.T) {
-	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
-	w.runs(jobs)
+	w, jobs := newLooking(t)
 	w.node("n1", "32", v1.ConditionTrue)
 	w.declare(`p max=64 is-parent=true`, `a max=32 parent=p namespaces=["na"]`, `b max=32 parent=p namespaces=["nb"]`,
 		`q max=64 is-parent=true`, `c max=32 parent=q namespaces=["nc"]`, `d max=32 parent=q namespaces=["nd"]`)
@@ -210,8 +211,7 @@ func TestGainedByWhomItConcerns(t *testing.T) {
 
 // Where many are called who ask for something else it is looked less often, so that others have their turn, and as often as before when few are.
 func TestGainedByMany(t *testing.T) {
-	w, jobs := newWorld(t, nil), map[string]func(context.Context) error{}
-	w.runs(jobs)
+	w, jobs := newLooking(t)
 	var after time.Duration
 	write := w.Write
 	w.Write = func(key string, later time.Duration, do func(context.Context) error) {
