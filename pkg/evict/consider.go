@@ -73,88 +73,29 @@ type Comparing struct {
 	Each func(domains int, look func(i int))
 }
 
-// Consider explains what Choose found, from the same input.
-func Consider(w plan.World, r plan.Request, nodes []Node, found *Eviction) Choice {
-	c := considering{world: w, must: r.Must, prefer: r.Prefer, room: func(i int) offer.Slots { return nodes[i].Room }}
-	return c.like(found, func(part plan.World, lo, hi int) (*Eviction, bool) { return Choose(part, r, nodes[lo:hi]), true })
+// Consider explains what Cheapest found for a problem.
+func Consider(p Problem, found Found, by Comparing) Choice {
+	c := considering{search: newSearch(p), world: p.World, must: p.Request.Must, prefer: p.Request.Prefer, more: by.More, each: by.Each}
+	c.world.Room = c.search.World.Room
+	return c.choice(drafted(&candidate{victimSet{cost: found.Cost}, found.Plan, found.Placed}, p))
 }
 
-// ConsiderAmongGangs explains what ChooseAmongGangs found, from the same input. All
-// domains together take about as long as the search; where there are gangs, perhaps longer.
-func ConsiderAmongGangs(w plan.World, r plan.Request, nodes []RawNode, gangs []Gang, found *Eviction, by Comparing) Choice {
-	c := considering{world: w, must: r.Must, prefer: r.Prefer, more: by.More, each: by.Each}
-	c.room = func(i int) offer.Slots { return nodes[i].Slots(indexes(len(nodes[i].Victims))) }
-	return c.like(found, func(part plan.World, lo, hi int) (*Eviction, bool) {
-		e, _, exact := searchAmongGangs(part, r, nodes[lo:hi], gangs, branchesFor(hi-lo)) // of sets at one cost any will do
-		return e, exact
-	})
-}
-
-// like is choice for members that need the same.
-func (c *considering) like(found *Eviction, search func(part plan.World, lo, hi int) (e *Eviction, exact bool)) Choice {
-	told := func(e *Eviction) draft {
-		return draft{plan: *e.Plan, cost: e.Cost, full: true}
+// drafted is a candidate as far as the rules compare candidates.
+func drafted(c *candidate, p Problem) draft {
+	if c.plan != nil {
+		return draft{plan: *c.plan, cost: c.set.cost, full: true}
 	}
-	return c.choice(told(found), func(part plan.World, lo, hi int) (d draft, o Outcome) {
-		e, exact := search(part, lo, hi)
-		switch {
-		case e != nil:
-			return told(e), Possible
-		case exact:
-			return d, Impossible
-		default:
-			return d, Untried
-		}
-	})
-}
-
-// ConsiderJobAmongGangs explains what ChooseJobAmongGangs found, from the same input.
-func ConsiderJobAmongGangs(w plan.JobWorld, j plan.Job, nodes []JobNode, gangs []Gang, found *JobEviction, by Comparing) Choice {
-	c := considering{world: w.World, must: j.All.Must, prefer: j.All.Prefer, more: by.More, each: by.Each}
-	c.room = func(i int) offer.Slots { return w.Room[i] }
-	c.world.Bound = make([]offer.Slots, len(nodes))
-	for _, g := range j.Gangs {
-		for i, n := range g.Bound {
-			c.world.Bound[i] += n
-		}
-	}
-	members := 0
-	for _, class := range j.Classes {
-		members += len(class.Ranks)
-	}
-	told := func(e *JobEviction) draft {
-		d := draft{cost: e.Cost, full: len(e.Plan.Puts) == members && !slices.ContainsFunc(j.Sets, func(s plan.Set) bool { return len(s.Prefer) > 0 })}
-		d.plan.Domain = e.Plan.Domain
-		for _, put := range e.Plan.Puts {
-			d.plan.Places = append(d.plan.Places, plan.Place{Node: put.Node, Count: 1})
-		}
-		return d
-	}
-	work := c.workInEach()
-	return c.choice(told(found), func(part plan.World, lo, hi int) (d draft, o Outcome) {
-		jobPart := j
-		jobPart.Gangs = slices.Clone(j.Gangs)
-		for g := range j.Gangs {
-			jobPart.Gangs[g].Bound = within(j.Gangs[g].Bound, lo, hi)
-		}
-		e, exact := chooseJobAmongGangs(plan.JobWorld{World: part}, jobPart, nodes[lo:hi], gangs, branchesFor(hi-lo), work)
-		switch {
-		case e != nil:
-			return told(e), Possible
-		case exact:
-			return d, Impossible
-		default:
-			return d, Untried
-		}
-	})
+	d := draft{cost: c.set.cost, full: c.placed.All() && !p.Apart}
+	d.plan.Places = c.placed.Places()
+	return d
 }
 
 // considering is one look at all domains.
 type considering struct {
+	search *search
 	world  plan.World
 	must   int
 	prefer []plan.Preference
-	room   func(node int) offer.Slots // with every victim gone
 	more   func() bool
 	each   func(domains int, look func(i int))
 
@@ -175,8 +116,9 @@ type considered struct {
 }
 
 // choice searches in every domain but the winner's as if there were no others.
-func (c *considering) choice(found draft, search func(part plan.World, lo, hi int) (draft, Outcome)) Choice {
+func (c *considering) choice(found draft) Choice {
 	layer := c.layer()
+	found = c.enclosed(found)
 	c.bound = sum(c.world.Tree, c.world.Bound)
 	winner := considered{Considered{Domain: topology.Root, Cost: found.cost}, found}
 	if c.world.Tree.Layer(found.plan.Domain) >= layer {
@@ -192,16 +134,19 @@ func (c *considering) choice(found draft, search func(part plan.World, lo, hi in
 	if c.each == nil {
 		c.each = inTurn
 	}
+	steps := max(defaultSteps/max(len(others), 1), 4*len(c.search.Nodes))
 	c.each(len(others), func(i int) {
 		if c.more != nil && !c.more() {
 			return
 		}
-		other := &others[i]
-		lo, hi := c.world.Tree.Nodes(other.Domain)
-		var best draft
-		if best, other.Outcome = search(c.part(other.Domain), lo, hi); other.Outcome == Possible {
-			other.draft = c.original(best, lo)
-			other.Cost = best.cost
+		other, s := &others[i], *c.search
+		s.left, s.tired = steps, false
+		best := s.inDomain(other.Domain)
+		switch {
+		case best != nil:
+			other.Outcome, other.draft, other.Cost = Possible, c.enclosed(drafted(best, s.Problem)), best.set.cost
+		case !s.tired && !s.partial:
+			other.Outcome = Impossible
 		}
 	})
 	slices.SortStableFunc(others, func(a, b considered) int {
@@ -227,17 +172,6 @@ func inTurn(n int, look func(i int)) {
 	}
 }
 
-// workInEach is how much a search may do in a domain for members that differ.
-func (c *considering) workInEach() int {
-	layer, domains := c.layer(), 0
-	for d := topology.Root; int(d) < c.world.Tree.Len(); d++ {
-		if c.world.Tree.Layer(d) == layer {
-			domains++
-		}
-	}
-	return max(mostJobWork/lastShare/domains, easyWork)
-}
-
 // layer is the layer of the domains to look at; the root's if no layer above the nodes
 // has more than one.
 func (c *considering) layer() int {
@@ -254,26 +188,6 @@ func (c *considering) layer() int {
 	return 0
 }
 
-// part is the world of one domain: its nodes are those of the whole world, in the same
-// order, and all above them are its own.
-func (c *considering) part(d topology.ID) plan.World {
-	t := c.world.Tree
-	lo, hi := t.Nodes(d)
-	nodes := make([]topology.Node, hi-lo)
-	for i := range nodes {
-		leaf := t.Node(lo + i)
-		nodes[i] = topology.Node{Name: t.Name(leaf), Path: make([]string, t.Depth()-1)}
-		for up := t.Parent(leaf); up != topology.Root; up = t.Parent(up) {
-			nodes[i].Path[t.Layer(up)-1] = t.Name(up)
-		}
-	}
-	return plan.World{
-		Tree: topology.Build(t.LayerNames()[1:t.Depth()], nodes),
-		Free: within(c.world.Free, lo, hi), Room: within(c.world.Room, lo, hi),
-		Bound: within(c.world.Bound, lo, hi), Attract: within(c.world.Attract, lo, hi),
-	}
-}
-
 // within cuts a slice by node index that may be nil.
 func within(all []offer.Slots, lo, hi int) []offer.Slots {
 	if all == nil {
@@ -282,12 +196,8 @@ func within(all []offer.Slots, lo, hi int) []offer.Slots {
 	return all[lo:hi]
 }
 
-// original translates a draft on the part of the world that begins at node lo.
-func (c *considering) original(d draft, lo int) draft {
-	d.plan.Places = slices.Clone(d.plan.Places)
-	for i := range d.plan.Places {
-		d.plan.Places[i].Node += lo
-	}
+// enclosed is a draft with the deepest domain that holds its members and those that are bound.
+func (c *considering) enclosed(d draft) draft {
 	d.plan.Domain, _ = c.world.Tree.Enclosing(func(yield func(int) bool) {
 		for _, at := range d.plan.Places {
 			if !yield(at.Node) {
@@ -319,12 +229,7 @@ func (c *considering) decide(a, b draft) (Rule, int) {
 
 // newJudge prepares to compare plans. Room is what there is when all victims have gone.
 func (c *considering) newJudge() *plan.Judge {
-	w := c.world
-	w.Room = make([]offer.Slots, w.Tree.NumNodes())
-	for i := range w.Room {
-		w.Room[i] = c.room(i)
-	}
-	return plan.NewJudge(w, plan.Request{Must: c.must, Prefer: c.prefer})
+	return plan.NewJudge(c.world, plan.Request{Must: c.must, Prefer: c.prefer})
 }
 
 // sum is offer.Sum, also of nothing.

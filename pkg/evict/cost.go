@@ -84,6 +84,9 @@ const priceWidth = 3
 func counts(p offer.Price) offer.Price { return p[:2] }
 
 func (v Victim) cost() Cost {
+	if v.bundle != nil {
+		return *v.bundle
+	}
 	c := Cost{Pods: 1, Highest: v.Priority, Sum: int64(v.Priority)}
 	if v.Waits {
 		c.Pods, c.Back = 0, 1

@@ -43,6 +43,8 @@ type Victim struct {
 	// ChooseJobAmongGangs know what several victims do to one; to others a budget that
 	// allows anybody allows everybody.
 	Budgets []Budget
+
+	bundle *Cost // what is charged for it instead, if it is not evicted alone; nil if it is
 }
 
 // Eviction is the choice: who leaves, and the plan that follows.
@@ -78,7 +80,7 @@ func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32, m *mem
 	if !ok {
 		return nil
 	}
-	s := &search{world: w, request: r, nodes: nodes, need: need, memory: m, changed: changed, within: everywhere}
+	s := &tariffSearch{world: w, request: r, nodes: nodes, need: need, memory: m, changed: changed, within: everywhere}
 	if s.memory == nil {
 		s.memory = newMemory(w.Tree, nodes)
 		s.alone = true
@@ -86,7 +88,7 @@ func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32, m *mem
 	return s.choose(floor)
 }
 
-type search struct {
+type tariffSearch struct {
 	world   plan.World
 	request plan.Request
 	nodes   []Node
@@ -126,7 +128,7 @@ func (m *memory) at(ceiling int32) remembered {
 // still reaches it. Under a ceiling the highest priority no longer matters, and what
 // is left of a cost adds up, as prices must. A lower ceiling makes nothing cheaper, so
 // domains in which more would leave are not looked at again.
-func (s *search) choose(floor int32) *Eviction {
+func (s *tariffSearch) choose(floor int32) *Eviction {
 	ceilings := priorities(floor, func(yield func([]Victim) bool) {
 		for i := 0; i < len(s.nodes) && yield(s.nodes[i].Victims); i++ {
 		}
@@ -155,7 +157,7 @@ func (s *search) choose(floor int32) *Eviction {
 }
 
 // roomy is a ceiling below which there is not room enough.
-func (s *search) roomy(ceilings []int32) int {
+func (s *tariffSearch) roomy(ceilings []int32) int {
 	if !s.alone {
 		return 0 // the nodes of the memory are others
 	}
@@ -182,7 +184,7 @@ func priorities(floor int32, nodes iter.Seq[[]Victim]) []int32 {
 	known := map[int32]bool{}
 	for victims := range nodes {
 		for i := range victims {
-			known[max(victims[i].Priority, floor)] = true
+			known[max(victims[i].cost().Highest, floor)] = true
 		}
 	}
 	if len(known) == 0 {
@@ -193,7 +195,7 @@ func priorities(floor int32, nodes iter.Seq[[]Victim]) []int32 {
 
 // under prepares the search for a place where nodes charge for their victims, and
 // those above the ceiling stay.
-func (s *search) under(ceiling int32) *plan.Search {
+func (s *tariffSearch) under(ceiling int32) *plan.Search {
 	var search *plan.Search
 	if width := s.memory.width(); s.alone {
 		search = plan.NewSearch(s.world, s.request, width, s.memory.under(ceiling, s.within))
@@ -219,7 +221,7 @@ func (s *search) under(ceiling int32) *plan.Search {
 //
 // Where all sets were tried the cost is minimal, so without any one victim the members
 // would not fit: every victim's place is used. Elsewhere each one is put back to see.
-func (s *search) evict(p *plan.Plan, ceiling int32) *Eviction {
+func (s *tariffSearch) evict(p *plan.Plan, ceiling int32) *Eviction {
 	after, _ := s.after(p, ceiling)
 	p, _ = plan.Choose(after, s.request)
 	after, gone := s.after(p, ceiling)
@@ -238,7 +240,7 @@ func (s *search) evict(p *plan.Plan, ceiling int32) *Eviction {
 
 // after returns the world once the cheapest victims for a plan have gone, and who
 // they are, by node index.
-func (s *search) after(p *plan.Plan, ceiling int32) (w plan.World, gone [][]int) {
+func (s *tariffSearch) after(p *plan.Plan, ceiling int32) (w plan.World, gone [][]int) {
 	w = s.world
 	w.Free = make([]offer.Slots, len(s.nodes))
 	for i, n := range s.nodes {
@@ -254,7 +256,7 @@ func (s *search) after(p *plan.Plan, ceiling int32) (w plan.World, gone [][]int)
 
 // putBack keeps victims that may stay, the dearest first, on nodes where not every
 // set was tried. It says whether there are any.
-func (s *search) putBack(p *plan.Plan, free []offer.Slots, gone [][]int) (any bool) {
+func (s *tariffSearch) putBack(p *plan.Plan, free []offer.Slots, gone [][]int) (any bool) {
 	steps := s.request.Multiple.Steps(s.world.Tree.Depth() + 1)
 	for i, n := range s.nodes {
 		if n.guessed == nil {

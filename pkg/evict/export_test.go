@@ -32,3 +32,10 @@ func InSeveralNumbers() (back func()) {
 
 // AskFirst is the order in which ceilings are tried.
 var AskFirst = askFirst
+
+// WithoutExhausting has no search try all sets of bundles, until back is called.
+func WithoutExhausting() (back func()) {
+	before := mostExhausted
+	mostExhausted = 0
+	return func() { mostExhausted = before }
+}

@@ -29,6 +29,11 @@ func newPrices(nodes []Node) prices {
 		for v := range nodes[i].Victims {
 			victim := &nodes[i].Victims[v]
 			lowest, highest = min(lowest, int64(victim.Priority)), max(highest, int64(victim.Priority))
+			if c := victim.bundle; c != nil {
+				violations, pods, back = violations+uint64(c.Violations), pods+uint64(c.Pods), back+uint64(c.Back)
+				highest = max(highest, int64(c.Highest))
+				continue
+			}
 			if victim.Waits {
 				back++
 				continue
@@ -40,7 +45,7 @@ func newPrices(nodes []Node) prices {
 			}
 		}
 	}
-	p := prices{lowest: lowest, unit: max(unit(nodes, lowest), 1)}
+	p := prices{lowest: lowest, unit: max(priorityUnit(nodes, lowest), 1)}
 	p.sum = bits.Len64((pods + back) * uint64(max(highest-lowest, 0)/p.unit))
 	p.back = p.sum + bits.Len64(back)
 	p.pods = p.back + bits.Len64(pods)
@@ -52,8 +57,8 @@ func newPrices(nodes []Node) prices {
 // mostBits is how many a number has for prices: its sign is not one of them, and the sum of two must fit.
 var mostBits = 62
 
-// unit is the greatest number of which all priorities are so many above the lowest.
-func unit(nodes []Node, lowest int64) (all int64) {
+// priorityUnit is the greatest number of which all priorities are so many above the lowest.
+func priorityUnit(nodes []Node, lowest int64) (all int64) {
 	last := lowest
 	for i := range nodes {
 		for v := range nodes[i].Victims {
@@ -98,4 +103,13 @@ func (p prices) counts(price offer.Price) offer.Price {
 		return counts(price)
 	}
 	return offer.Price{price[0] >> p.sum}
+}
+
+// cost is the cost of a price, but for the highest priority; of the sum of priorities only the order is kept.
+func (p prices) cost(price offer.Price) Cost {
+	if !p.one {
+		return Cost{Violations: int(price[0]), Pods: int(price[1] >> 32), Back: int(price[1] & math.MaxUint32), Sum: price[2]}
+	}
+	part := func(from, to int) int { return int(price[0] >> from & (1<<(to-from) - 1)) }
+	return Cost{Violations: int(price[0] >> p.pods), Pods: part(p.back, p.pods), Back: part(p.sum, p.back), Sum: price[0] & (1<<p.sum - 1)}
 }

@@ -1,0 +1,201 @@
+package evict
+
+import (
+	"cmp"
+	"slices"
+)
+
+// bundles knows which victims are evicted together, and what sets of them cost.
+//
+// Invariant: a closed set holds, with any member of a gang that is evicted whole, all members of all gangs that are
+// evicted with it, as far as they run on the nodes of the search.
+type bundles struct {
+	gangs   []Gang
+	victims [][]Victim // by node index
+	members [][]Pick   // by gang number, counted from 1
+	groups  []group
+	groupOf []int // by gang number, index into groups
+}
+
+// group is the gangs that may be evicted because of one another.
+type group struct {
+	numbers []int // of its gangs, counted from 1
+	gangs   []Gang
+}
+
+// victimSet is a closed set of victims.
+type victimSet struct {
+	picks []Pick // sorted by node and index
+	whole []int  // numbers of the gangs that are evicted whole, rising
+	cost  Cost
+}
+
+// unit is a part of a victim set that may be able to stay.
+type unit struct {
+	picks []Pick
+	gangs []int // evicted whole; nil for a single pod
+	cost  Cost
+}
+
+func newBundles(gangs []Gang, victims [][]Victim) *bundles {
+	b := &bundles{gangs: gangs, victims: victims, members: make([][]Pick, len(gangs)+1), groupOf: make([]int, len(gangs)+1)}
+	at := map[int]int{}
+	for i, g := range gangs {
+		k, known := at[g.Group]
+		if !known || g.Group == 0 {
+			k = len(b.groups)
+			at[g.Group], b.groups = k, append(b.groups, group{})
+		}
+		b.groups[k].numbers = append(b.groups[k].numbers, i+1)
+		b.groups[k].gangs = append(b.groups[k].gangs, g)
+		b.groupOf[i+1] = k
+	}
+	for i, here := range victims {
+		for v := range here {
+			if g := here[v].Gang; g > 0 {
+				b.members[g] = append(b.members[g], Pick{i, v})
+			}
+		}
+	}
+	return b
+}
+
+func (b *bundles) victim(p Pick) *Victim { return &b.victims[p.Node][p.Victim] }
+
+// evictedWhole returns the numbers of the gangs that are evicted whole if the picks are evicted, rising.
+func (b *bundles) evictedWhole(picks []Pick) (whole []int) {
+	lost := map[int][]int{} // by group, how many members each of its gangs loses
+	for _, p := range picks {
+		g := b.victim(p).Gang
+		if g == 0 {
+			continue
+		}
+		k := b.groupOf[g]
+		if lost[k] == nil {
+			lost[k] = make([]int, len(b.groups[k].numbers))
+		}
+		lost[k][slices.Index(b.groups[k].numbers, g)]++
+	}
+	for k, members := range lost {
+		for i, evicted := range Leave(b.groups[k].gangs, members) {
+			if evicted {
+				whole = append(whole, b.groups[k].numbers[i])
+			}
+		}
+	}
+	slices.Sort(whole)
+	return whole
+}
+
+// close returns the smallest closed set that holds the picks. It returns false, and the gang, if a gang would have to
+// be evicted of which some members may not be.
+func (b *bundles) close(picks []Pick) (set victimSet, forbidden int, ok bool) {
+	if set.whole = b.evictedWhole(picks); len(set.whole) > 0 {
+		picks = slices.Clone(picks)
+	}
+	for _, g := range set.whole {
+		if !b.gangs[g-1].Whole {
+			return set, g, false
+		}
+		picks = append(picks, b.members[g]...)
+	}
+	set.picks = slices.Clone(picks)
+	slices.SortFunc(set.picks, comparePicks)
+	set.picks = slices.Compact(set.picks)
+	set.cost = b.cost(set.picks, set.whole)
+	return set, 0, true
+}
+
+// cost is what it costs to evict the picks, of which some gangs are evicted whole.
+func (b *bundles) cost(picks []Pick, whole []int) (sum Cost) {
+	count := leaving{}
+	for _, g := range whole {
+		sum = sum.Add(b.gangs[g-1].Cost)
+		count.add(b.gangs[g-1].Budgets)
+	}
+	for _, p := range picks {
+		v := b.victim(p)
+		if _, is := slices.BinarySearch(whole, v.Gang); is {
+			continue
+		}
+		sum = sum.Add(v.cost())
+		count.add(v.Budgets)
+	}
+	sum.Violations += count.violations()
+	return sum
+}
+
+// units lists what of a set may be able to stay, the dearest first; of equal ones the oldest first: single pods, gangs that
+// are evicted whole, and the gangs of a group that are below one level, or all of them. Units overlap.
+func (b *bundles) units(set victimSet) (units []unit) {
+	of := map[int][]Pick{} // by gang that is evicted whole
+	for _, p := range set.picks {
+		g := b.victim(p).Gang
+		if _, whole := slices.BinarySearch(set.whole, g); whole {
+			of[g] = append(of[g], p)
+			continue
+		}
+		units = append(units, unit{picks: []Pick{p}, cost: b.cost([]Pick{p}, nil)})
+	}
+	known := map[string]bool{}
+	add := func(is func(g int) bool) {
+		var u unit
+		for _, g := range set.whole {
+			if len(of[g]) > 0 && is(g) {
+				u.gangs, u.picks = append(u.gangs, g), append(u.picks, of[g]...)
+			}
+		}
+		slices.SortFunc(u.picks, comparePicks)
+		if key := keyOf(u.picks); len(u.picks) > 0 && !known[key] {
+			known[key] = true
+			u.cost = b.cost(nil, u.gangs)
+			units = append(units, u)
+		}
+	}
+	for g := range of {
+		add(func(o int) bool { return o == g })
+		if len(b.groups[b.groupOf[g]].numbers) == 1 {
+			continue
+		}
+		together := func(o int) bool { return b.groupOf[o] == b.groupOf[g] }
+		for _, level := range b.gangs[g-1].Above {
+			add(func(o int) bool { return together(o) && slices.Contains(b.gangs[o-1].Above, level) })
+		}
+		add(together)
+	}
+	slices.SortFunc(units, func(x, y unit) int {
+		return cmp.Or(y.cost.Compare(x.cost), -b.compareAges(x.picks, y.picks), slices.CompareFunc(x.picks, y.picks, comparePicks))
+	})
+	return units
+}
+
+// compareAges puts the set of the younger victims first, then the first by name.
+func (b *bundles) compareAges(x, y []Pick) int {
+	byAge := func(picks []Pick) (out []*Victim) {
+		for _, p := range picks {
+			out = append(out, b.victim(p))
+		}
+		slices.SortFunc(out, compareVictims)
+		return out
+	}
+	return slices.CompareFunc(byAge(x), byAge(y), compareVictims)
+}
+
+// bundleOf returns the closed set of a single victim; ok is false if the victim cannot be evicted.
+func (b *bundles) bundleOf(p Pick) (set victimSet, ok bool) {
+	set, _, ok = b.close([]Pick{p})
+	return set, ok
+}
+
+func comparePicks(x, y Pick) int {
+	return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.Victim, y.Victim))
+}
+
+// byNode sorts the victims of a set by node.
+func byNode(picks []Pick) map[int][]int {
+	gone := map[int][]int{}
+	for _, p := range picks {
+		gone[p.Node] = append(gone[p.Node], p.Victim)
+	}
+	return gone
+}

@@ -1,0 +1,243 @@
+package evict
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+)
+
+// A move evicts some victims of one node, and with them their bundles.
+type move struct {
+	node  int // node index
+	gone  []int
+	price Cost // what the move adds to the cost when it was priced last
+	slots offer.Slots
+	taken int // how many moves were taken when it was priced last
+}
+
+// cheaper orders moves by cost per slot, then the larger one first, then by node.
+func (m *move) cheaper(o *move) int {
+	per := func(x, y int64) int { return cmp.Compare(x*int64(o.slots), y*int64(m.slots)) }
+	return cmp.Or(
+		per(int64(m.price.Violations), int64(o.price.Violations)), per(int64(m.price.Pods), int64(o.price.Pods)),
+		per(int64(m.price.Back), int64(o.price.Back)), cmp.Compare(m.price.Highest, o.price.Highest),
+		per(m.price.Sum, o.price.Sum), cmp.Compare(o.slots, m.slots), cmp.Compare(m.node, o.node), slices.Compare(m.gone, o.gone),
+	)
+}
+
+type moves []*move
+
+func (m moves) Len() int           { return len(m) }
+func (m moves) Less(i, j int) bool { return m[i].cheaper(m[j]) < 0 }
+func (m moves) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
+func (m *moves) Push(x any)        { *m = append(*m, x.(*move)) }
+func (m *moves) Pop() any {
+	last := len(*m) - 1
+	x := (*m)[last]
+	*m = (*m)[:last]
+	return x
+}
+
+// filling is a set that grows, move by move.
+type filling struct {
+	*domain
+	picks []Pick
+	gone  map[int][]int // by node index
+	lost  map[int]int   // by gang, members that are evicted
+	whole map[int]bool
+	slots map[int]offer.Slots // by node index, of nodes with victims
+	taken int
+}
+
+// greedy takes moves by cost per slot until the members fit. Beside each of the last moves the cheapest one is
+// considered that is enough by itself; the cheapest set of all that are met is returned.
+func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
+	if d.tired {
+		return nil, false
+	}
+	d.countBare()
+	f := &filling{domain: d, gone: map[int][]int{}, lost: map[int]int{}, whole: map[int]bool{}, slots: map[int]offer.Slots{}}
+	byNode := make([]moves, d.hi-d.lo)
+	var open moves
+	for _, bundled := range []bool{false, true} {
+		nodes, left := d.nodes(stays, nil, bundled)
+		for i := range nodes {
+			for k := 1; k < len(nodes[i].Options); k++ {
+				m := &move{node: d.lo + i, gone: picked(left[i], nodes[i].Options[k].Gone, len(d.victims[d.lo+i]))}
+				if slices.ContainsFunc(byNode[i], func(o *move) bool { return slices.Equal(o.gone, m.gone) }) {
+					continue
+				}
+				byNode[i] = append(byNode[i], m)
+				if f.reprice(m) {
+					open = append(open, m)
+				}
+			}
+		}
+	}
+	heap.Init(&open)
+	sum := d.sum
+	var best victimSet
+	found := false
+	consider := func(picks []Pick) {
+		if set, ok := d.closeWithin(picks); ok && d.takes(set.picks) && (!found || set.cost.Compare(best.cost) < 0) {
+			best, found = set, true
+		}
+	}
+	largest := offer.Slots(1)
+	for _, m := range open {
+		largest = max(largest, m.slots)
+	}
+	for len(open) > 0 && !d.tired {
+		m := heap.Pop(&open).(*move)
+		if m.taken != f.taken {
+			if f.reprice(m) {
+				heap.Push(&open, m)
+			}
+			continue
+		}
+		if left := d.need - sum; left <= largest {
+			if last := f.last(open, left); last != nil {
+				consider(f.after(last))
+			}
+		}
+		touched := f.take(m)
+		sum += m.slots
+		if sum >= d.need {
+			if consider(f.picks); found {
+				return best.picks, true
+			}
+		}
+		for _, i := range touched { // what shares a bundle with the move costs less now
+			if i < d.lo || i >= d.hi {
+				continue
+			}
+			for _, m := range byNode[i-d.lo] {
+				if f.reprice(m) {
+					again := *m
+					heap.Push(&open, &again)
+				}
+			}
+		}
+	}
+	return best.picks, found
+}
+
+// last is the cheapest of the moves that frees so many slots by itself.
+func (f *filling) last(open moves, slots offer.Slots) (best *move) {
+	for _, m := range open {
+		if m.slots < slots || m.taken != f.taken && !f.reprice(m) || m.slots < slots {
+			continue
+		}
+		if best == nil || m.price.Compare(best.price) < 0 {
+			best = m
+		}
+	}
+	f.spend(len(open) / 8)
+	return best
+}
+
+// adds lists the victims that a move adds, its bundles included; ok is false if some may not be evicted.
+func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
+	lost := map[int]int{}
+	for _, v := range m.gone {
+		if slices.Contains(f.gone[m.node], v) {
+			continue
+		}
+		p := Pick{m.node, v}
+		picks = append(picks, p)
+		if g := f.victim(p).Gang; g > 0 {
+			lost[g]++
+		}
+	}
+	for g, n := range lost {
+		if f.whole[g] || f.lost[g]+n <= f.gangs[g-1].Spare {
+			continue
+		}
+		members := make([]int, len(f.groups[f.groupOf[g]].numbers))
+		for i, of := range f.groups[f.groupOf[g]].numbers {
+			members[i] = f.lost[of] + lost[of]
+		}
+		for i, evicted := range Leave(f.groups[f.groupOf[g]].gangs, members) {
+			of := f.groups[f.groupOf[g]].numbers[i]
+			if !evicted || f.whole[of] || slices.Contains(whole, of) {
+				continue
+			}
+			if !f.gangs[of-1].Whole {
+				return nil, nil, false
+			}
+			whole = append(whole, of)
+		}
+	}
+	for _, g := range whole {
+		for _, p := range f.members[g] {
+			if !slices.Contains(f.gone[p.Node], p.Victim) && !slices.Contains(picks, p) {
+				picks = append(picks, p)
+			}
+		}
+	}
+	return picks, whole, true
+}
+
+// reprice asks what a move adds now; ok is false if it frees no slot.
+func (f *filling) reprice(m *move) bool {
+	f.spend(1)
+	m.taken = f.taken
+	picks, whole, ok := f.adds(m)
+	if !ok || len(picks) == 0 {
+		return false
+	}
+	m.price, m.slots = Cost{}, 0
+	for _, g := range whole {
+		m.price = m.price.Add(f.gangs[g-1].Cost)
+	}
+	for _, p := range picks {
+		if g := f.victim(p).Gang; g == 0 || !slices.Contains(whole, g) {
+			m.price = m.price.Add(f.victim(p).cost())
+		}
+	}
+	for i, gone := range byNode(picks) {
+		if i >= f.lo && i < f.hi {
+			m.slots += f.Nodes[i].Slots(sorted(slices.Concat(f.gone[i], gone))) - f.slotsOf(i)
+		}
+	}
+	return m.slots > 0
+}
+
+func (f *filling) slotsOf(node int) offer.Slots {
+	if n, known := f.slots[node]; known {
+		return n
+	}
+	return f.bare[node-f.lo]
+}
+
+// after is the set with one move more.
+func (f *filling) after(m *move) []Pick {
+	picks, _, _ := f.adds(m)
+	return slices.Concat(f.picks, picks)
+}
+
+// take adds a move to the set, and returns the nodes on which other moves may cost less now.
+func (f *filling) take(m *move) (nodes []int) {
+	picks, whole, _ := f.adds(m)
+	f.taken++
+	for _, g := range whole {
+		f.whole[g] = true
+	}
+	f.picks = append(f.picks, picks...)
+	for _, p := range picks {
+		f.gone[p.Node] = append(f.gone[p.Node], p.Victim)
+		if g := f.victim(p).Gang; g > 0 {
+			f.lost[g]++
+		}
+	}
+	for _, i := range nodesOf(picks) {
+		slices.Sort(f.gone[i])
+		if i >= f.lo && i < f.hi {
+			f.slots[i] = f.Nodes[i].Slots(f.gone[i])
+		}
+		nodes = append(nodes, i)
+	}
+	return nodes
+}
