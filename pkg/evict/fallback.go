@@ -79,7 +79,7 @@ func (s *branches[P]) units(whole map[int]bool) (units [][]int) {
 		}
 		var unit []int
 		leave := func(i int) bool { return whole[i+1] && len(s.members[i+1]) > 0 }
-		for _, i := range s.groups[g].unit(g-1, leave, s.mayBreak) {
+		for _, i := range s.groups[g].Bundle(g-1, leave, s.mayBreak) {
 			unit = append(unit, i+1)
 		}
 		if key := fmt.Sprint(unit); !known[key] {
@@ -110,7 +110,7 @@ func (s *branches[P]) stay(units [][]int) bool {
 		members = append(members, s.members[g]...)
 	}
 	for _, f := range s.groups[1:] {
-		for _, i := range f.leave(func(i int) bool {
+		for _, i := range f.Evicted(func(i int) bool {
 			return s.best.whole[i+1] && s.mayBreak(i) && !slices.Contains(stay, i+1)
 		}) {
 			b.whole[i+1] = true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -37,7 +38,7 @@ func TestWhoIsSparedBesideOthers(t *testing.T) {
 		}
 	}
 	gang := func(group, spare, pods int) evict.Gang {
-		g := evict.Gang{Group: group, Spare: spare, Whole: true, Cost: evict.Cost{Violations: 2 * pods, Pods: pods, Highest: 1, Sum: int64(pods)}}
+		g := evict.Gang{Gang: bundle.Gang{Group: group, Spare: spare}, Whole: true, Cost: evict.Cost{Violations: 2 * pods, Pods: pods, Highest: 1, Sum: int64(pods)}}
 		for range pods {
 			g.Budgets = append(g.Budgets, budgets...)
 		}

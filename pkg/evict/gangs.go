@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/muster-scheduler/muster/pkg/choice"
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
@@ -13,15 +13,8 @@ import (
 // of them leave, the rest is still a gang; if more do, all must, and with them all gangs of
 // its group, unless those may run on without.
 type Gang struct {
-	Spare int
-	// Group is the number of its group, counted from 1; 0 if it is alone. Gangs of whose
-	// members nobody may be evicted must be listed, too, where others of their group are.
-	Group int
-	// Above are the levels above it where its group may run without some of its gangs; nil if
-	// it cannot do without this one. Short says that it has fewer members than it needs as it
-	// is: the others do not count on it.
-	Above []choice.Level
-	Short bool
+	// Gangs of whose members nobody may be evicted must be listed, too, where others of their group are.
+	bundle.Gang
 	// Whole says that all of them may be evicted; Cost is what that costs, with those that
 	// run on none of the nodes: the sum of CostOf.
 	Whole bool
@@ -31,14 +24,13 @@ type Gang struct {
 	Budgets []Budget
 }
 
-// Spare is how many members a gang can spare of which so many run, so many wait for the others
-// at their places, and so many are needed. Where too few run yet nobody who waits does without the
-// others: if one goes back all do.
-func Spare(run, wait, least int) int {
-	if run < least || run == 0 {
-		return 0
+// Bundles returns the gangs as package bundle sees them.
+func Bundles(gangs []Gang) []bundle.Gang {
+	out := make([]bundle.Gang, len(gangs))
+	for i, g := range gangs {
+		out[i] = g.Gang
 	}
-	return run + wait - least
+	return out
 }
 
 // RawNode is a node before anybody asked what it would take.

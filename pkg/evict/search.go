@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/bundle"
 )
 
 // branches looks for the first set of victims that treats gangs as whole and budgets as
@@ -23,9 +25,9 @@ import (
 // What is found at one cost is compared by the plans that follow (P), and then by age.
 type branches[P any] struct {
 	gangs   []Gang
-	victims [][]Victim // by node index
-	members [][]Pick   // by gang
-	groups  []*family  // by gang
+	victims [][]Victim      // by node index
+	members [][]Pick        // by gang
+	groups  []*bundle.Group // by gang
 	// look returns the first set of victims in a branch, in which gangs and budgets do not
 	// count but those that are charged, but for those who leave whole; ok is false if there
 	// is none. It names them as split has left them.
@@ -75,9 +77,9 @@ type result[P any] struct {
 
 func newBranches[P any](gangs []Gang, victims [][]Victim, most int) *branches[P] {
 	s := &branches[P]{gangs: gangs, victims: victims, most: most, dives: branchesFor(len(victims)), tried: map[string]bool{}}
-	s.members, s.groups = make([][]Pick, len(gangs)+1), make([]*family, len(gangs)+1)
-	for _, f := range families(gangs) {
-		for _, i := range f.of {
+	s.members, s.groups = make([][]Pick, len(gangs)+1), make([]*bundle.Group, len(gangs)+1)
+	for _, f := range bundle.Groups(Bundles(gangs)) {
+		for _, i := range f.Gangs {
 			s.groups[i+1] = f
 		}
 	}
@@ -310,7 +312,7 @@ func (s *branches[P]) mend(b branch, gang int, named []Pick) (out []branch) {
 // leaveWith lists who leaves whole in a branch if a gang does as well. It says false if that may
 // not be: one of them may not leave, or somebody of it stays.
 func (s *branches[P]) leaveWith(gang int, b branch) (all []int, may bool) {
-	for _, i := range s.groups[gang].leave(func(i int) bool { return i+1 == gang || b.whole[i+1] }) {
+	for _, i := range s.groups[gang].Evicted(func(i int) bool { return i+1 == gang || b.whole[i+1] }) {
 		g := i + 1
 		if all = append(all, g); b.whole[g] {
 			continue
@@ -345,7 +347,7 @@ func (s *branches[P]) allBroken(r *result[P]) map[int][]Pick {
 		g := i + 1
 		return r.whole[g] || s.gangs[i].Whole && len(by[g]) >= s.gangs[i].Cost.victims()
 	}
-	closed := map[*family]bool{} // whether all leave who must when those do of whom all are named
+	closed := map[*bundle.Group]bool{} // whether all leave who must when those do of whom all are named
 	broken := map[int][]Pick{}
 	for g, named := range by {
 		if len(named) <= s.gangs[g-1].Spare {
@@ -353,7 +355,7 @@ func (s *branches[P]) allBroken(r *result[P]) map[int][]Pick {
 		}
 		f := s.groups[g]
 		if _, known := closed[f]; all(g-1) && !known {
-			left := f.leave(func(i int) bool { return r.whole[i+1] || all(i) && len(by[i+1]) > s.gangs[i].Spare })
+			left := f.Evicted(func(i int) bool { return r.whole[i+1] || all(i) && len(by[i+1]) > s.gangs[i].Spare })
 			closed[f] = !slices.ContainsFunc(left, func(i int) bool { return !all(i) })
 		}
 		if !all(g-1) || !closed[f] {
