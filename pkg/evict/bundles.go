@@ -3,6 +3,8 @@ package evict
 import (
 	"cmp"
 	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/bundle"
 )
 
 // bundles knows which victims are evicted together, and what sets of them cost.
@@ -20,7 +22,7 @@ type bundles struct {
 // group is the gangs that may be evicted because of one another.
 type group struct {
 	numbers []int // of its gangs, counted from 1
-	gangs   []Gang
+	gangs   []bundle.Gang
 }
 
 // victimSet is a closed set of victims.
@@ -47,7 +49,7 @@ func newBundles(gangs []Gang, victims [][]Victim) *bundles {
 			at[g.Group], b.groups = k, append(b.groups, group{})
 		}
 		b.groups[k].numbers = append(b.groups[k].numbers, i+1)
-		b.groups[k].gangs = append(b.groups[k].gangs, g)
+		b.groups[k].gangs = append(b.groups[k].gangs, g.Gang)
 		b.groupOf[i+1] = k
 	}
 	for i, here := range victims {
@@ -77,7 +79,7 @@ func (b *bundles) evictedWhole(picks []Pick) (whole []int) {
 		lost[k][slices.Index(b.groups[k].numbers, g)]++
 	}
 	for k, members := range lost {
-		for i, evicted := range Leave(b.groups[k].gangs, members) {
+		for i, evicted := range bundle.Evicted(b.groups[k].gangs, members) {
 			if evicted {
 				whole = append(whole, b.groups[k].numbers[i])
 			}

@@ -3,7 +3,7 @@ package evict
 import (
 	"slices"
 
-	"github.com/muster-scheduler/muster/pkg/choice"
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
@@ -11,15 +11,8 @@ import (
 // of them leave, the rest is still a gang; if more do, all must, and with them all gangs of
 // its group, unless those may run on without.
 type Gang struct {
-	Spare int
-	// Group is the number of its group, counted from 1; 0 if it is alone. Gangs of whose
-	// members nobody may be evicted must be listed, too, where others of their group are.
-	Group int
-	// Above are the levels above it where its group may run without some of its gangs; nil if
-	// it cannot do without this one. Short says that it has fewer members than it needs as it
-	// is: the others do not count on it.
-	Above []choice.Level
-	Short bool
+	// Gangs of whose members nobody may be evicted must be listed, too, where others of their group are.
+	bundle.Gang
 	// Whole says that all of them may be evicted; Cost is what that costs, with those that
 	// run on none of the nodes: the sum of CostOf.
 	Whole bool
@@ -27,16 +20,6 @@ type Gang struct {
 	// Budgets are those of all members, one after the other: a budget is in it as often as
 	// members count towards it.
 	Budgets []Budget
-}
-
-// Spare is how many members a gang can spare of which so many run, so many wait for the others
-// at their places, and so many are needed. Where too few run yet nobody who waits does without the
-// others: if one goes back all do.
-func Spare(run, wait, least int) int {
-	if run < least || run == 0 {
-		return 0
-	}
-	return run + wait - least
 }
 
 // RawNode is a node before anybody asked what it would take.

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -53,12 +54,12 @@ func drawGangs(t *rapid.T, budgets []evict.Budget) gangWorld {
 	if worlds.Chance(t, 3, "a tree") {
 		w.gangs = make([]evict.Gang, 3+worlds.Even(t, 3, "gangs of the tree"))
 		for i := range w.gangs {
-			w.gangs[i] = evict.Gang{Group: 1, Spare: worlds.Even(t, 4, "spare") / 3, Whole: !worlds.Chance(t, 8, "not whole")}
+			w.gangs[i] = evict.Gang{Gang: bundle.Gang{Group: 1, Spare: worlds.Even(t, 4, "spare") / 3}, Whole: !worlds.Chance(t, 8, "not whole")}
 		}
 		w.drawTree(t)
 	} else {
 		for range []int{1, 2, 2, 3}[worlds.Even(t, 4, "gangs")] {
-			w.gangs = append(w.gangs, evict.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")], Whole: !worlds.Chance(t, 4, "not whole")})
+			w.gangs = append(w.gangs, evict.Gang{Gang: bundle.Gang{Group: min(1, worlds.Even(t, 4, "group")/2), Spare: []int{0, 0, 1, 2}[worlds.Even(t, 4, "spare")]}, Whole: !worlds.Chance(t, 4, "not whole")})
 		}
 		if worlds.Chance(t, 2, "not all gangs are needed") {
 			w.drawTree(t)
@@ -713,7 +714,7 @@ func TestLittleWork(t *testing.T) {
 // many ways to see it, and that is what is said; where there are few it is known.
 func TestNotAllTried(t *testing.T) {
 	for members, known := range map[int]bool{3: true, 12: false} {
-		w := gangWorld{world: world{unit: 1}, gangs: []evict.Gang{{Spare: 1, Cost: evict.Cost{Pods: members}}}}
+		w := gangWorld{world: world{unit: 1}, gangs: []evict.Gang{{Gang: bundle.Gang{Spare: 1}, Cost: evict.Cost{Pods: members}}}}
 		var nodes []topology.Node
 		for i := range members {
 			nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
@@ -783,7 +784,7 @@ func TestGangStaysInPart(t *testing.T) {
 	w := gangWorld{world: world{unit: 2, hosts: make([]host, 4)}}
 	w.Tree, w.Want, w.Min = topology.Build(nil, nodes), 5, 5
 	w.gangs = []evict.Gang{
-		{Spare: 1, Whole: true, Cost: evict.Cost{Pods: 3, Highest: 1, Sum: 3}},
+		{Gang: bundle.Gang{Spare: 1}, Whole: true, Cost: evict.Cost{Pods: 3, Highest: 1, Sum: 3}},
 		{Whole: true, Cost: evict.Cost{Pods: 3, Highest: 1, Sum: 3}},
 	}
 	w.hosts[1].free = 1
@@ -809,7 +810,7 @@ func TestWhoIsOnlyTakenAlong(t *testing.T) {
 	w := gangWorld{world: world{unit: 1, hosts: make([]host, 2)}, gangs: make([]evict.Gang, 5), elsewhere: make([]evict.Cost, 5), away: make([][]evict.Budget, 5)}
 	w.Tree, w.Want, w.Min, w.Bound = topology.Build(nil, []topology.Node{{Name: "n1"}, {Name: "n2"}}), 8, 8, make([]offer.Slots, 2)
 	for g := range w.gangs {
-		w.gangs[g] = evict.Gang{Group: 1, Above: []choice.Level{{Name: "root", Least: 2}}, Whole: true, Cost: evict.Cost{Violations: 2, Pods: 2, Highest: 1, Sum: 2}}
+		w.gangs[g] = evict.Gang{Gang: bundle.Gang{Group: 1, Above: []choice.Level{{Name: "root", Least: 2}}}, Whole: true, Cost: evict.Cost{Violations: 2, Pods: 2, Highest: 1, Sum: 2}}
 		w.elsewhere[g] = evict.Cost{Violations: 1, Pods: 1, Highest: 1, Sum: 1}
 	}
 	w.gangs[1].Spare, w.gangs[4].Above = 1, nil
@@ -833,7 +834,7 @@ func TestYoungestOfAnotherBranch(t *testing.T) {
 	w := gangWorld{world: world{unit: 2, hosts: make([]host, 2)}}
 	w.Tree, w.Want, w.Min = topology.Build(nil, []topology.Node{{Name: "n1"}, {Name: "n2"}}), 3, 3
 	w.Bound = make([]offer.Slots, 2)
-	w.gangs = []evict.Gang{{Whole: true, Cost: evict.Cost{Pods: 2}}, {Spare: 1, Whole: true, Cost: evict.Cost{Violations: 4, Pods: 3, Highest: 1, Sum: 3}}}
+	w.gangs = []evict.Gang{{Whole: true, Cost: evict.Cost{Pods: 2}}, {Gang: bundle.Gang{Spare: 1}, Whole: true, Cost: evict.Cost{Violations: 4, Pods: 3, Highest: 1, Sum: 3}}}
 	for _, v := range []struct {
 		node, size, gang int
 		started          int64

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
@@ -159,7 +160,7 @@ func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
 		for i, of := range f.groups[f.groupOf[g]].numbers {
 			members[i] = f.lost[of] + lost[of]
 		}
-		for i, evicted := range Leave(f.groups[f.groupOf[g]].gangs, members) {
+		for i, evicted := range bundle.Evicted(f.groups[f.groupOf[g]].gangs, members) {
 			of := f.groups[f.groupOf[g]].numbers[i]
 			if !evicted || f.whole[of] || slices.Contains(whole, of) {
 				continue

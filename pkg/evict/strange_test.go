@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -50,7 +51,7 @@ func drawStrange(t *rapid.T) gangWorld {
 	}
 	w.gangs = make([]evict.Gang, worlds.Even(t, 5, "gangs"))
 	for i := range w.gangs {
-		w.gangs[i] = evict.Gang{Group: worlds.Even(t, 3, "group"), Spare: worlds.Even(t, 3, "spare"), Whole: !worlds.Chance(t, 5, "not whole")}
+		w.gangs[i] = evict.Gang{Gang: bundle.Gang{Group: worlds.Even(t, 3, "group"), Spare: worlds.Even(t, 3, "spare")}, Whole: !worlds.Chance(t, 5, "not whole")}
 	}
 	if rapid.Bool().Draw(t, "tree") {
 		for i := range w.gangs {

@@ -40,6 +40,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -155,7 +156,7 @@ func (c *Cluster) Running() (nodes []evict.RawNode, gangs []evict.Gang) {
 		}
 	}
 	for i := range gangs {
-		gangs[i].Spare = evict.Spare(gangs[i].Cost.Pods, gangs[i].Cost.Back, least[i])
+		gangs[i].Spare = bundle.Spare(gangs[i].Cost.Pods, gangs[i].Cost.Back, least[i])
 	}
 	return nodes, gangs
 }

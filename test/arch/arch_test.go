@@ -26,7 +26,7 @@ const (
 
 // core lists the packages that only compute: values in, values out.
 var core = []string{
-	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/company", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota", "pkg/picture",
+	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/company", "pkg/bundle", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota", "pkg/picture",
 }
 
 // std is the standard library of the core: no locks, logs, files, network or chance.
@@ -55,9 +55,10 @@ var arrows = map[string][]string{
 	"pkg/device":   {},
 	"pkg/quota":    {},
 	"pkg/plan":     {"pkg/choice", "pkg/company", "pkg/offer", "pkg/topology"},
-	"pkg/evict":    {"pkg/choice", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/bundle":   {"pkg/choice"},
+	"pkg/evict":    {"pkg/bundle", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/gang":     {"pkg/choice"},
-	"pkg/picture":  {"pkg/evict", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/picture":  {"pkg/bundle", "pkg/evict", "pkg/offer", "pkg/plan", "pkg/topology"},
 
 	"pkg/apis/config":                          {"pkg/apis/document", "pkg/apis/internal/strictjson", "pkg/apis/scheduling"},
 	"pkg/apis/document":                        {},
@@ -83,7 +84,7 @@ var arrows = map[string][]string{
 	},
 	"pkg/kube/pace": {"pkg/apis/config"},
 	"pkg/kube/plugin": {
-		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/fit",
+		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/eligible", "pkg/kube/fit",
 		"pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
@@ -100,8 +101,9 @@ var arrows = map[string][]string{
 
 	"pkg/kube/connect": {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source"},
 	"pkg/kube/place":   {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/source", "pkg/topology"},
 	"pkg/kube/preempt": {
-		"pkg/apis/config", "pkg/choice", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source",
+		"pkg/apis/config", "pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
 		"pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/topology",
 	},
 	"pkg/kube/source": {
@@ -109,7 +111,7 @@ var arrows = map[string][]string{
 		"pkg/topology",
 	},
 	"pkg/kube/ask": {
-		"pkg/apis/scheduling/koordinator/v1alpha1", "pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/apis/scheduling/koordinator/v1alpha1", "pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/place", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},

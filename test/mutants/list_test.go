@@ -57,7 +57,7 @@ const (
 	choices     = "pkg/choice/choice.go"
 	choiceSets  = "pkg/choice/sets.go"
 	some        = "pkg/plan/some.go"
-	leave       = "pkg/evict/leave.go"
+	leave       = "pkg/bundle/bundle.go"
 	known       = "pkg/kube/fit/memory.go"
 	reads       = "pkg/kube/fit/reads.go"
 	trials      = "pkg/kube/fit/trial.go"
@@ -713,13 +713,13 @@ func isDigit`, "TestCompareNames"},
 	{"the first set of gangs that has a plan", some, `if s.best == nil || s.before(p, set) {`, `if s.best == nil {`, "TestSomeGangs"},
 	{"other sets of as many members are not looked at", some, `c.Members(set) < len(s.best.Puts)`, `c.Members(set) <= len(s.best.Puts)`, "TestSomeGangs"},
 	{"all members are of the first gang", some, `		next[c]++`, `		next[c] += 0`, "TestSomeGangs"},
-	{"a gang leaves alone whoever else does", leave, `if !c.Holds(last) {`, `if false {`, "TestChooseAmongGangs"},
-	{"no gang leaves alone", leave, `	if !f.some {
+	{"a gang leaves alone whoever else does", leave, `if !tree.Holds(lasting) {`, `if false {`, "TestEvictedIsAClosure"},
+	{"no gang leaves alone", leave, `	if !g.divisible {
 		return nil, false`, `	if true {
-		return nil, false`, "TestChooseAmongGangs"},
-	{"where a level goes down all leave", leave, `if !c.Holds(last) {`, `if !c.Holds(set) {`, "TestChooseAmongGangs"},
-	{"who is below a level that goes down stays", leave, `if breaks(i) || slices.ContainsFunc(`, `if breaks(i) || false && slices.ContainsFunc(`, "TestChooseAmongGangs"},
-	{"a level that was down before goes down", leave, `breaks(i) && !runs[l.Name] && k`, `!runs[l.Name] && k`, "TestChooseAmongGangs"},
+		return nil, false`, "TestEvictedIsAClosure"},
+	{"where a level goes down all leave", leave, `if !tree.Holds(lasting) {`, `if !tree.Holds(running) {`, "TestEvictedIsAClosure"},
+	{"who is below a level that goes down stays", leave, `if broken(i) || slices.ContainsFunc(`, `if broken(i) || false && slices.ContainsFunc(`, "TestEvictedIsAClosure"},
+	{"a level that was down before goes down", leave, `broken(i) && !alive[l.Name] && k`, `!alive[l.Name] && k`, "TestEvictedIsAClosure"},
 	{"the barrier waits for gangs without a place", barrier, `if some = true; !g.inPlan() {`, `if some = true; false {`, "TestSomeGangs"},
 	{"a plan goes on that is none for a gang in it", members, `b.waitsFor(key).Is() || b.falters(key)`, `b.waitsFor(key).Is()`, "TestOneOfSomeGangsLeft"},
 	{"a gang speaks that is not whole", pending, `g != nil && !b.out(g) {`, `g != nil {`, "TestSomeBranches"},

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -196,7 +196,7 @@ func (v *View) leaving(tree *topology.Tree, d topology.ID) *leavers {
 			l.pods = append(l.pods, pod)
 		}
 	}
-	l.stops = preempt.Whole(v.cache(), l.pods)
+	l.stops = eligible.WholeGangs(v.cache(), l.pods)
 	for _, ref := range l.stops {
 		running, _ := v.cache().Running(ref)
 		for _, pod := range running {

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -59,7 +60,8 @@ func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	room.Clock, room.Has, room.Serves, room.Follow, room.Note = s.options.Clock, s.Cache.HasNode, s.Cache.Serves, s.Cache.Follow, s.teller.Note
 	room.Open, room.Starves, room.Templates = s.Cache.Open, s.Cache.Starves, s.Cache.Templates
 	room.Write, room.Idle, room.Patch, room.Settle = s.Writer.DoAfter, s.teller.DoIdle, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
-	room.Together, room.Leaves, room.Violated = s.leaveTogether, s.Cache.Leaves, s.violated
+	room.Leaves, room.Violated = s.Cache.Leaves, s.violated
+	room.Together = func(pod *v1.Pod) []*v1.Pod { return eligible.GroupMembers(s.Cache, pod) }
 	room.Departs = func(pod *v1.Pod, within time.Duration) bool {
 		return s.victims.Departs(pod, s.options.Clock.Now(), within, s.Cache.Patience())
 	}
@@ -147,15 +149,6 @@ func (s *Shared) giveUp(members []*v1.Pod) {
 		}
 		return nil
 	})
-}
-
-// leaveTogether are the members that leave whole with one: of its gang, and of all gangs of its group.
-func (s *Shared) leaveTogether(pod *v1.Pod) (all []*v1.Pod) {
-	for _, of := range s.Cache.Together(source.Of(pod).Whole()) {
-		placed, _ := s.Cache.Placed(of)
-		all = append(all, placed...)
-	}
-	return all
 }
 
 // passed notes that a pod cannot start now for other reasons than quota, or may be tried again; of a gang none that starts together with it can.

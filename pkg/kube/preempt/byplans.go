@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -191,7 +192,7 @@ func (c *candidates) leaving(victims []evict.Pick) []int {
 func (c *candidates) legal(victims []evict.Pick) (out []evict.Pick, all bool) {
 	of := c.leaving(victims)
 	spared := map[int]int{} // by number of such a gang, how many more may leave
-	for _, part := range evict.Apart(c.gangs, evict.Leave(c.gangs, of)) {
+	for _, part := range bundle.Apart(evict.Bundles(c.gangs), bundle.Evicted(evict.Bundles(c.gangs), of)) {
 		if !slices.ContainsFunc(part, func(g int) bool { return !c.gangs[g].Whole }) {
 			continue
 		}
@@ -212,7 +213,7 @@ func (c *candidates) legal(victims []evict.Pick) (out []evict.Pick, all bool) {
 		})
 		of = c.leaving(out)
 	}
-	leave := evict.Leave(c.gangs, of)
+	leave := bundle.Evicted(evict.Bundles(c.gangs), of)
 	out = slices.DeleteFunc(out, func(p evict.Pick) bool { g := c.gangOf(p); return g > 0 && leave[g-1] })
 	for _, p := range c.everybody() {
 		if g := c.gangOf(p); g > 0 && leave[g-1] {
@@ -231,8 +232,8 @@ type departing struct {
 
 // units sorts victims by who leaves with whom, the dearest first. Their order is the same for fewer victims.
 func (c *candidates) units(victims []evict.Pick) (units []departing) {
-	leave := evict.Leave(c.gangs, c.leaving(victims))
-	parts := evict.Apart(c.gangs, leave)
+	leave := bundle.Evicted(evict.Bundles(c.gangs), c.leaving(victims))
+	parts := bundle.Apart(evict.Bundles(c.gangs), leave)
 	partOf := map[int]int{} // by number of the gang
 	for i, part := range parts {
 		var u departing

@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -188,31 +190,18 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	var runs [][]*v1.Pod
 	var joined []bool          // whether others are about to join them, who may be sent back
 	whole, some := true, false // all may leave; some may without the others
-	for _, of := range together {
-		running, least := c.running(of)
-		if len(running) == 0 {
+	for _, is := range eligible.Gangs(c.cache, together, c.running) {
+		if len(is.Pods) == 0 {
 			continue
 		}
-		all := running
-		joins := joining(c.cache, of, running, least)
-		if len(joins) > 0 {
-			running = except(all, joins)
-			maps.Copy(c.joins, joins)
-		}
-		back := slices.ContainsFunc(all, func(p *v1.Pod) bool { return joins[p.UID] && mayEvict(p) })
-		for _, is := range crewsOf(c.cache, of, running, least) {
-			if len(joins) > 0 {
-				is.pods = all
-			}
-			g := evict.Gang{
-				Group: group, Spare: is.spare, Above: is.above, Short: is.short,
-				Whole: !slices.ContainsFunc(is.pods, func(p *v1.Pod) bool { return !mayEvict(p) }),
-			}
-			whole, some = whole && g.Whole, some || g.Spare > 0 || back || g.Whole && len(g.Above) > 0
-			gangs, names, runs, joined = append(gangs, g), append(names, is.ref), append(runs, is.pods), append(joined, back)
-			if is.ref != of {
-				c.split(is)
-			}
+		maps.Copy(c.joins, is.Joining)
+		back := slices.ContainsFunc(is.Pods, func(p *v1.Pod) bool { return is.Joining[p.UID] && mayEvict(p) })
+		g := evict.Gang{Gang: is.Gang, Whole: !slices.ContainsFunc(is.Pods, func(p *v1.Pod) bool { return !mayEvict(p) })}
+		g.Group = group
+		whole, some = whole && g.Whole, some || g.Spare > 0 || back || g.Whole && len(g.Above) > 0
+		gangs, names, runs, joined = append(gangs, g), append(names, is.Ref), append(runs, is.Pods), append(joined, back)
+		if is.IsPart() {
+			c.split(is)
 		}
 	}
 	if !whole && !some {
@@ -231,12 +220,12 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 }
 
 // split notes that some members of a gang are victims by themselves.
-func (c *candidates) split(part crew) {
+func (c *candidates) split(part eligible.Gang) {
 	if c.parts == nil {
 		c.parts = map[types.UID]gang.Ref{}
 	}
-	for _, p := range part.pods {
-		c.parts[p.UID] = part.ref
+	for _, p := range part.Pods {
+		c.parts[p.UID] = part.Ref
 	}
 }
 
@@ -247,45 +236,6 @@ func (c *candidates) running(name gang.Ref) (pods []*v1.Pod, least int) {
 		return pods, least
 	}
 	return c.cache.Running(name)
-}
-
-// joining are, of the members of a gang that run or are about to, those who wait at Permit to join
-// others that run already: to send them back takes nothing from those, and who runs does not leave because
-// they are to come. Of a gang that was never whole nobody is: those who run would be what is left of its start.
-func joining(known *cache.Cache, of gang.Ref, placed []*v1.Pod, least int) map[types.UID]bool {
-	if !known.Started(of) {
-		return nil
-	}
-	joins := map[types.UID]bool{}
-	for _, p := range placed {
-		if !known.Bound(p) {
-			joins[p.UID] = true
-		}
-	}
-	run := len(placed) - len(joins)
-	if run == 0 || run >= least && known.SubGroups(of, placed) != nil { // who waits may be the rest of a sub-group
-		return nil
-	}
-	return joins
-}
-
-// except are the members that are not among some.
-func except(pods []*v1.Pod, some map[types.UID]bool) []*v1.Pod {
-	if len(some) == 0 {
-		return pods
-	}
-	return slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return some[p.UID] })
-}
-
-// spare is how many a gang can spare of members that run or are about to.
-func spare(placed []*v1.Pod, least int) int {
-	run := 0
-	for _, p := range placed {
-		if p.Spec.NodeName != "" {
-			run++
-		}
-	}
-	return evict.Spare(run, len(placed)-run, least)
 }
 
 // placed says whether a member runs, or waits at Permit for others.
@@ -313,7 +263,7 @@ func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	for _, p := range picks {
 		of[c.here[p.Node].victims[p.Victim].Gang]++
 	}
-	whole := evict.Leave(c.gangs, of[1:])
+	whole := bundle.Evicted(evict.Bundles(c.gangs), of[1:])
 	for _, p := range picks {
 		if g := c.here[p.Node].victims[p.Victim].Gang; g == 0 || !whole[g-1] {
 			gone = append(gone, c.here[p.Node].pods[p.Victim])

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
@@ -267,7 +268,7 @@ func TestWholeGangs(t *testing.T) {
 			pods = append(pods, c.Get(name))
 		}
 		var got []string
-		for _, of := range preempt.Whole(c.Plugin.Cache, pods) {
+		for _, of := range eligible.WholeGangs(c.Plugin.Cache, pods) {
 			got = append(got, of.String())
 		}
 		require.Equal(t, want, strings.Join(got, " "), gone)

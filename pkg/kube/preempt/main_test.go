@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

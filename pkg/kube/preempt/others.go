@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
@@ -87,7 +88,7 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 	}
 	ceiling, groups := convert.Priority(a.Lowest()), p.wholes(pods)
 	barred, _ := p.Victims.barred(p.Clock.Now())
-	_, whole := leaveWhole(p.Cache, pods)
+	whole := eligible.BundlesOf(p.Cache, pods).Gangs
 	runs := map[gang.Ref]bool{} // groups of which somebody is not to leave
 	for of, key := range whole {
 		placed, _ := p.Cache.Placed(of.Whole())

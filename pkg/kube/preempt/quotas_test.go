@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
@@ -115,7 +116,7 @@ func candidatesOf(t rapid.TB, there, gangs, lack string) *candidates {
 			name, spare, _ := strings.Cut(word, "=")
 			n, err := strconv.Atoi(strings.TrimSuffix(spare, "!"))
 			require.NoError(t, err)
-			c.gangs = append(c.gangs, evict.Gang{Group: i + 1, Spare: n, Whole: !strings.HasSuffix(spare, "!")})
+			c.gangs = append(c.gangs, evict.Gang{Gang: bundle.Gang{Group: i + 1, Spare: n}, Whole: !strings.HasSuffix(spare, "!")})
 			number[name] = len(c.gangs)
 		}
 	}

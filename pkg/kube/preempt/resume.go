@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -41,7 +42,7 @@ func (p *Preemptor) Resume() {
 			marked[key] = append(marked[key], pod)
 		}
 	}
-	for _, key := range sortedRefs(marked) {
+	for _, key := range eligible.SortedRefs(marked) {
 		together := p.Cache.Together(key)
 		if p.allMarked(together) {
 			p.resume(key, together, marked[key], waits)
@@ -59,12 +60,12 @@ func (p *Preemptor) Resume() {
 
 // resumeSubGroups has the rest of sub-groups leave that their gangs run on without.
 func (p *Preemptor) resumeSubGroups(together []gang.Ref, waits map[string]*v1.Pod) {
-	for _, is := range crewsIn(p.Cache, together) {
-		if is.ref == is.ref.Whole() || !is.short || slices.ContainsFunc(is.pods, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
+	for _, is := range eligible.Gangs(p.Cache, together, p.Cache.Placed) {
+		if !is.IsPart() || !is.Short || slices.ContainsFunc(is.Pods, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
 			continue
 		}
-		if by := p.awaits(is.pods, waits); by != nil {
-			p.finish(is.ref, is.pods, by)
+		if by := p.awaits(is.Pods, waits); by != nil {
+			p.finish(is.Ref, is.Pods, by)
 		}
 	}
 }
@@ -73,7 +74,9 @@ func (p *Preemptor) resumeSubGroups(together []gang.Ref, waits map[string]*v1.Po
 // run without one another.
 func (p *Preemptor) markedParts(together []gang.Ref) [][]gang.Ref {
 	marked := map[gang.Ref]map[types.UID]bool{}
+	var gangs []eligible.Gang
 	for _, of := range together {
+		gangs = append(gangs, eligible.Whole(p.Cache, of, p.Cache.Placed))
 		if running, least := p.Cache.Running(of); least > 0 && p.allMarked([]gang.Ref{of}) {
 			marked[of] = map[types.UID]bool{"": true} // of whom there may be nobody left
 			for _, pod := range running {
@@ -81,7 +84,7 @@ func (p *Preemptor) markedParts(together []gang.Ref) [][]gang.Ref {
 			}
 		}
 	}
-	return parts(gangsIn(p.Cache, together), marked)
+	return eligible.Apart(gangs, marked)
 }
 
 // resume has the rest of some gangs leave, if some have left and somebody waits for them.

@@ -3,7 +3,6 @@ package preempt
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,11 +14,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
-	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
-	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // runningGang is a gang as a victim of an ordinary pod. It is looked up once in an attempt, with all of
@@ -37,7 +36,7 @@ type runningGang struct {
 // runningGroup is what runs of a GangGroup: a gang mostly, alone.
 type runningGroup struct {
 	gangs []*runningGang
-	is    []evict.Gang
+	is    []bundle.Gang
 	some  bool             // it may run without some of them
 	units map[string]*unit // by who leaves, those that were asked for
 	after map[string]*unit // by whose loss was asked about
@@ -66,24 +65,18 @@ func (o *PodPreemption) gang(name gang.Ref) *runningGang {
 		return g
 	}
 	group := &runningGroup{units: map[string]*unit{}, after: map[string]*unit{}}
-	for _, of := range o.preemptor.Cache.Together(name) {
-		pods, least := o.preemptor.Cache.Placed(of)
-		joins := joining(o.preemptor.Cache, of, pods, least)
-		for _, is := range crewsOf(o.preemptor.Cache, of, except(pods, joins), least) {
-			if len(joins) > 0 {
-				is.pods, is.short = pods, len(pods) < least
+	for _, is := range eligible.Gangs(o.preemptor.Cache, o.preemptor.Cache.Together(name), o.preemptor.Cache.Placed) {
+		g := &runningGang{name: is.Ref, pods: is.Pods, is: map[types.UID]bool{}, joins: is.Joining, at: len(group.gangs), spare: is.Spare, group: group}
+		for _, p := range is.Pods {
+			g.is[p.UID] = !is.Joining[p.UID]
+			if is.IsPart() {
+				o.split[p.UID] = is.Ref
 			}
-			g := &runningGang{name: is.ref, pods: is.pods, is: map[types.UID]bool{}, joins: joins, at: len(group.gangs), spare: is.spare, group: group}
-			for _, p := range is.pods {
-				g.is[p.UID] = !joins[p.UID]
-				if is.ref != of {
-					o.split[p.UID] = is.ref
-				}
-			}
-			group.gangs, group.some = append(group.gangs, g), group.some || len(is.above) > 0
-			group.is = append(group.is, evict.Gang{Group: 1, Spare: g.spare, Above: is.above, Short: is.short})
-			o.gangs[is.ref], o.gangs[of] = g, g
 		}
+		group.gangs, group.some = append(group.gangs, g), group.some || len(is.Above) > 0
+		is.Group = 1
+		group.is = append(group.is, is.Gang)
+		o.gangs[is.Ref], o.gangs[is.Ref.Whole()] = g, g
 	}
 	return o.gangs[name]
 }
@@ -121,7 +114,7 @@ func (o *PodPreemption) unit(g *runningGroup, breaks func(*runningGang) bool) *u
 	if u := g.after[asked.String()]; u != nil {
 		return u
 	}
-	leave := evict.Leave(g.is, lost)
+	leave := bundle.Evicted(g.is, lost)
 	u := &unit{}
 	for i, of := range g.gangs {
 		if leave[i] {
@@ -132,7 +125,7 @@ func (o *PodPreemption) unit(g *runningGroup, breaks func(*runningGang) bool) *u
 		u = known
 	} else {
 		g.units[u.id] = u
-		u.parts = len(evict.Apart(g.is, leave))
+		u.parts = len(bundle.Apart(g.is, leave))
 		o.fill(u)
 	}
 	g.after[asked.String()] = u
@@ -201,7 +194,7 @@ func (g *runningGang) of(pods []fwk.PodInfo) (out []fwk.PodInfo) {
 // that can spare somebody.
 func (o *PodPreemption) spared(all possible) []*preemption.DomainVictim {
 	out := slices.Clone(all.single)
-	for _, name := range sortedRefs(all.gangs) {
+	for _, name := range eligible.SortedRefs(all.gangs) {
 		if g := o.gang(name); g.spare > 0 {
 			out = append(out, each(g.of(all.gangs[name]))...)
 		}
@@ -216,7 +209,7 @@ func (o *PodPreemption) units(all possible, c *choice) []*preemption.DomainVicti
 	out := slices.Clone(all.single)
 	whole := map[*unit][]fwk.PodInfo{}
 	var order []*unit
-	for _, name := range sortedRefs(all.gangs) {
+	for _, name := range eligible.SortedRefs(all.gangs) {
 		g := o.gang(name)
 		here := g.of(all.gangs[name])
 		u, spare := o.broken(g, c), min(g.spare, len(here))
@@ -257,11 +250,6 @@ func each(pods []fwk.PodInfo) (out []*preemption.DomainVictim) {
 	return out
 }
 
-// sortedRefs are the keys by name.
-func sortedRefs[V any](of map[gang.Ref]V) []gang.Ref {
-	return slices.SortedFunc(maps.Keys(of), func(a, b gang.Ref) int { return a.Compare(b, topology.CompareNames) })
-}
-
 // asksExtenders says whether extenders have a say: they know only victims that are on the
 // node.
 func (o *PodPreemption) asksExtenders() bool {
@@ -276,7 +264,7 @@ func (o *PodPreemption) lost(victims []*v1.Pod) (lost []*runningGang) {
 			leave[name]++
 		}
 	}
-	for _, name := range sortedRefs(leave) {
+	for _, name := range eligible.SortedRefs(leave) {
 		if g := o.gang(name); leave[name] > g.spare {
 			lost = append(lost, g)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -390,23 +391,19 @@ func (p *Preemptor) gangStates(a *place.Attempt, may rights) func(gang.Ref) stri
 		together := p.Cache.Together(name)
 		var b strings.Builder
 		for _, of := range together {
-			running, least := c.running(of)
+			for _, is := range eligible.Gangs(p.Cache, []gang.Ref{of}, c.running) {
+				leave := 0
+				for _, pod := range is.Pods {
+					if mayEvict(pod) {
+						leave++
+					}
+					if may != nil {
+						b.WriteByte('0' + may(pod))
+					}
+				}
+				fmt.Fprint(&b, is.Ref, " ", len(is.Pods), " ", is.Min, " ", is.Spare, " ", leave, is.Above)
+			}
 			placed, _ := p.Cache.Placed(of)
-			leave := 0
-			for _, pod := range running {
-				if mayEvict(pod) {
-					leave++
-				}
-				if may != nil {
-					b.WriteByte('0' + may(pod))
-				}
-			}
-			fmt.Fprint(&b, of, " ", len(running), " ", least, " ", spare(except(running, joining(p.Cache, of, running, least)), least), " ", leave, p.Cache.Above(of))
-			if crews := crewsOf(p.Cache, of, running, least); len(crews) > 1 {
-				for _, is := range crews {
-					fmt.Fprint(&b, " ", is.ref, " ", len(is.pods), " ", is.spare, is.above, slices.ContainsFunc(is.pods, func(pod *v1.Pod) bool { return !mayEvict(pod) }))
-				}
-			}
 			for _, pod := range placed {
 				if !c.placed(pod) {
 					fmt.Fprint(&b, " ", pod.UID)

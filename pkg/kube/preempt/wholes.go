@@ -1,7 +1,6 @@
 package preempt
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -9,10 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -37,16 +34,11 @@ func newWholes() *wholes {
 // wholes finds out which victims leave with others: those of a gang that cannot spare as many, and
 // of gangs that cannot run without it.
 func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
-	leave, whole := leaveWhole(p.Cache, victims)
+	bundles := eligible.BundlesOf(p.Cache, victims)
+	whole := bundles.Gangs
 	w := newWholes()
-	for of, pods := range leave {
-		if key, ok := whole[of]; ok {
-			for uid := range pods {
-				w.of[uid] = key
-			}
-		}
-	}
-	for _, of := range sortedRefs(whole) {
+	w.of = bundles.Of
+	for _, of := range eligible.SortedRefs(whole) {
 		asked := p.Cache.Asked(of.Whole())
 		if of != of.Whole() {
 			asked = p.Cache.InPart(of, asked)
@@ -58,108 +50,6 @@ func (p *Preemptor) wholes(victims []*v1.Pod) *wholes {
 		}
 	}
 	return w
-}
-
-// Whole are the gangs that leave whole if these pods do.
-func Whole(c *cache.Cache, pods []*v1.Pod) (out []gang.Ref) {
-	_, whole := leaveWhole(c, pods)
-	for _, of := range sortedRefs(whole) {
-		all := crewsIn(c, []gang.Ref{of.Whole()})
-		stays := func(is crew) bool { _, leaves := whole[is.ref]; return !leaves }
-		if of == of.Whole() || !slices.Contains(out, of.Whole()) && !slices.ContainsFunc(all, stays) {
-			out = append(out, of.Whole())
-		}
-	}
-	return out
-}
-
-// leaveWhole sorts victims by gang, or part of a gang, and says of those that leave whole with which one
-// they do.
-func leaveWhole(c *cache.Cache, victims []*v1.Pod) (leave map[gang.Ref]map[types.UID]bool, whole map[gang.Ref]gang.Ref) {
-	leave = map[gang.Ref]map[types.UID]bool{}
-	for _, v := range victims {
-		if of := source.Of(v); !of.IsZero() && v.DeletionTimestamp == nil {
-			if leave[of] == nil {
-				leave[of] = map[types.UID]bool{}
-			}
-			leave[of][v.UID] = true
-		}
-	}
-	whole = map[gang.Ref]gang.Ref{} // by gang or part, the first of those with whom it leaves
-	looked := map[gang.Ref]bool{}
-	for of := range maps.Clone(leave) {
-		together := c.Together(of)
-		if looked[together[0]] {
-			continue
-		}
-		looked[together[0]] = true
-		crews := crewsIn(c, together)
-		for _, is := range crews {
-			if is.ref != is.ref.Whole() {
-				move(leave, is)
-			}
-		}
-		for _, part := range parts(crews, leave) {
-			for _, of := range part {
-				whole[of] = part[0]
-			}
-		}
-	}
-	return leave, whole
-}
-
-// move sorts those who leave of a part of a gang under the part.
-func move(leave map[gang.Ref]map[types.UID]bool, part crew) {
-	all := leave[part.ref.Whole()]
-	for _, p := range part.pods {
-		if all[p.UID] {
-			if leave[part.ref] == nil {
-				leave[part.ref] = map[types.UID]bool{}
-			}
-			leave[part.ref][p.UID] = true
-			delete(all, p.UID)
-		}
-	}
-}
-
-// parts are the crews of a group that leave whole when some members leave, those together that
-// cannot run without one another.
-func parts(crews []crew, leave map[gang.Ref]map[types.UID]bool) (parts [][]gang.Ref) {
-	gangs, gone := make([]evict.Gang, len(crews)), make([]int, len(crews))
-	for i, is := range crews {
-		gangs[i] = evict.Gang{Group: 1, Above: is.above}
-		gangs[i].Short, gone[i] = is.without(leave[is.ref])
-	}
-	for _, part := range evict.Apart(gangs, evict.Leave(gangs, gone)) {
-		var refs []gang.Ref
-		for _, i := range part {
-			refs = append(refs, crews[i].ref)
-		}
-		parts = append(parts, refs)
-	}
-	return parts
-}
-
-// without says whether a crew has too few members when some leave, and whether more leave than it can spare.
-func (c *crew) without(leave map[types.UID]bool) (short bool, gone int) {
-	stay, run, lost := 0, 0, 0
-	for _, pod := range c.pods {
-		if !c.joins[pod.UID] {
-			run++
-		}
-		if !leave[pod.UID] {
-			stay++
-		} else if !c.joins[pod.UID] {
-			lost++
-		}
-	}
-	if c.ref != c.ref.Whole() {
-		return c.short, max(0, lost-c.spare)
-	}
-	if (lost > 0 || len(c.joins) == 0 && len(leave) > 0) && (stay < c.least || lost > 0 && (c.spare == 0 || run-lost < c.least)) {
-		gone = 1
-	}
-	return stay < c.least, gone
 }
 
 // has says whether a victim leaves with its group.

@@ -1,4 +1,4 @@
-package preempt
+package bundle_test
 
 import (
 	"fmt"
@@ -7,34 +7,28 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/muster-scheduler/muster/pkg/evict"
-	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	_ "github.com/muster-scheduler/muster/test/seed"
+	"github.com/muster-scheduler/muster/pkg/bundle"
 )
 
-// subGroups reads "POLICY-MEMBERS" words; -1 as a policy is written "-". Each policy asks for so many
+// subGroups reads "POLICY-MEMBERS" words; -1 as a policy is written "-". Each policy needs so many
 // sub-groups of two.
-func subGroups(text string, least int) (out []cache.SubGroup) {
-	of := gang.Ref{Name: "g"}
-	for i, word := range strings.Fields(text) {
+func subGroups(text string, least int) (out []bundle.SubGroup) {
+	for _, word := range strings.Fields(text) {
 		policy, members, _ := strings.Cut(word, "-")
-		g := cache.SubGroup{Part: of.Part(fmt.Sprint(i)), Policy: -1}
+		g := bundle.SubGroup{Policy: -1}
 		if n, err := strconv.Atoi(policy); err == nil {
 			g.Policy, g.Size, g.Least = n, 2, least
 		}
-		n, _ := strconv.Atoi(members)
-		g.Pods = make([]*v1.Pod, n)
+		g.Members, _ = strconv.Atoi(members)
 		out = append(out, g)
 	}
 	return out
 }
 
-// TestParts: which members of a gang leave together, and which of them may without the others.
-func TestParts(t *testing.T) {
+// TestSplit: which members of a gang are evicted together, and which may be evicted without the others.
+func TestSplit(t *testing.T) {
 	for name, test := range map[string]struct {
 		groups string
 		least  int
@@ -63,26 +57,26 @@ func TestParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			parts, odd := partsOf(gang.Ref{Name: "g"}, subGroups(test.groups, test.least), test.spare)
-			for _, is := range parts {
-				word := fmt.Sprint(is.spare)
-				for _, l := range is.above {
+			parts, single := bundle.Split("g", subGroups(test.groups, test.least), test.spare)
+			for _, part := range parts {
+				word := fmt.Sprint(part.Spare)
+				for _, l := range part.Above {
 					word += fmt.Sprint(":", l.Least)
 				}
-				if is.short {
+				if part.Short {
 					word += "?"
 				}
 				got = append(got, word)
 			}
 			require.Equal(t, test.want, strings.Join(got, " "))
-			require.Equal(t, test.odd, odd)
+			require.Equal(t, test.odd, single)
 		})
 	}
 }
 
-// TestPartsSpareNoMore: whoever leaves by what the parts say, no more members do than the gang can spare, no
-// sub-group in part, and of each policy as many stay whole as it asks for; or all leave.
-func TestPartsSpareNoMore(t *testing.T) {
+// TestSplitSparesNoMore: whichever parts are evicted, no more members are than the gang can spare, no sub-group
+// is evicted in part, and as many sub-groups of each policy run on as the gang needs; or all are evicted.
+func TestSplitSparesNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		least := rapid.IntRange(0, 2).Draw(t, "least")
 		text, members := "", 0
@@ -97,31 +91,31 @@ func TestPartsSpareNoMore(t *testing.T) {
 		}
 		spare := rapid.IntRange(1, members).Draw(t, "spare")
 		groups := subGroups(text, least)
-		parts, odd := partsOf(gang.Ref{Name: "g"}, groups, spare)
+		parts, odd := bundle.Split("g", groups, spare)
 		if parts == nil {
 			require.Positive(t, odd, text)
 			require.LessOrEqual(t, odd, spare, text)
 			return
 		}
-		gangs, lose := make([]evict.Gang, len(parts)), make([]int, len(parts))
-		for i, is := range parts {
-			gangs[i] = evict.Gang{Group: 1, Spare: is.spare, Above: is.above, Short: is.short}
-			lose[i] = rapid.IntRange(0, len(is.pods)).Draw(t, "lose")
+		lose := make([]int, len(parts))
+		for i := range parts {
+			parts[i].Group = 1
+			lose[i] = rapid.IntRange(0, groups[i].Members).Draw(t, "lose")
 		}
 		gone, all := 0, true
 		whole, before := map[int]int{}, map[int]int{}
-		for i, leaves := range evict.Leave(gangs, lose) {
+		for i, leaves := range bundle.Evicted(parts, lose) {
 			g := groups[i]
 			switch {
 			case leaves:
-				gone += len(g.Pods)
+				gone += g.Members
 			case g.Policy >= 0:
 				require.Zero(t, lose[i], "%s: %v", text, lose)
 				fallthrough
 			default:
 				gone, all = gone+lose[i], false
 			}
-			if g.Policy >= 0 && len(g.Pods) >= g.Size {
+			if g.Policy >= 0 && g.Members >= g.Size {
 				if before[g.Policy]++; !leaves {
 					whole[g.Policy]++
 				}
