@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Quotas say who may be evicted for whom where teams have quotas: there priorities alone do not.
@@ -50,6 +51,9 @@ type Claim interface {
 	// else leaves.
 	Enough(gone []*v1.Pod) bool
 	Right(gone []*v1.Pod) bool
+	// Check returns what the quotas say of a victim set as a whole. Victims of the own quota may be evicted first, whether or not OwnFirst was
+	// called; OwnFirst has May count the pods that may be evicted after them.
+	Check(gone []*v1.Pod) quota.Verdict
 	// Turns is for those who leave one after another: may says whether some may leave, too, when all have for whom leave was called.
 	Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod))
 }
