@@ -94,17 +94,21 @@ func (r *Reclaim) RightFor(quota, gang, of string) Right {
 }
 
 // Any says whether any gang may be evicted. Where no gang may leave for what a quota has, none is asked about.
-func (r *Reclaim) Any() bool {
+func (r *Reclaim) Any() bool { return r.AnySince(0) }
+
+// AnySince returns whether a gang may be evicted of a quota of which more may be than at an earlier moment (Book.Now), or for a quota for which
+// more may be.
+func (r *Reclaim) AnySince(moment uint64) bool {
 	t, accounts := r.book.tree, r.book.accounts
 	may := func(g *gang) bool { return r.Right(g.name) != None }
 	for _, leaf := range r.leaves() {
-		if slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
+		if accounts[leaf].more > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
 			return true
 		}
 		for mine := leaf; t.nodes[mine].parent >= 0 && r.policy != Never; mine = t.nodes[mine].parent {
 			within := r.within(mine)
 			for _, others := range t.nodes[t.nodes[mine].parent].children {
-				if others == mine || !within && !r.shares(mine, others, r.load.view) {
+				if others == mine || accounts[others].more <= moment && accounts[mine].less <= moment || !within && !r.shares(mine, others, r.load.view) {
 					continue
 				}
 				for g, class := range r.book.class.at(others) {
@@ -116,6 +120,16 @@ func (r *Reclaim) Any() bool {
 		}
 	}
 	return false
+}
+
+// leaves are the quotas that members name.
+func (r *Reclaim) leaves() (nodes []int) {
+	for _, at := range r.load.at {
+		if at.node == at.leaf {
+			nodes = append(nodes, at.leaf)
+		}
+	}
+	return nodes
 }
 
 // Own are the pods of all gangs of which any may be evicted since they are of the same quotas and of lower priority.

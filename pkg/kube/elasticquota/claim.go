@@ -76,7 +76,6 @@ const forEver = time.Duration(math.MaxInt64)
 const systemCritical = 2_000_000_000
 
 func (r *Room) claim(a quota.Ask, within time.Duration) *Claim {
-	r.rights.gains.Seen(r.asked())
 	c := &Claim{room: r, ask: a, rights: map[string]quota.Right{}}
 	c.reclaim, c.gone = r.reclaim(a, within)
 	c.shorts, c.helps = c.reclaim.Shorts()
