@@ -82,7 +82,9 @@ type account struct {
 	starters              int    // its own gangs that wait, and are not passed
 	since                 int64  // when it was served last
 	version               uint64 // of what it has, asks for and is entitled to
-	stirred               uint64 // how often anything has changed of gangs that have, or ask for, something below
+	// more is the version since which the quota has more, or is entitled to less: more of it may be evicted. less is the version since which it has
+	// less, or is entitled to more: more may be evicted for it.
+	more, less uint64
 
 	// What follows is derived, see settle.
 	dirty    bool   // it is out of date, here or below
@@ -111,6 +113,7 @@ func (b *Book) Replant(t *Tree) *Book {
 	is.totals, is.pods, is.passed, is.groups = maps.Clone(b.totals), maps.Clone(b.pods), maps.Clone(b.passed), maps.Clone(b.groups)
 	for i := range is.accounts {
 		is.touch(i)
+		is.accounts[i].more, is.accounts[i].less = is.version, is.version
 	}
 	for _, name := range slices.Sorted(maps.Keys(is.pods)) {
 		is.count(is.pods[name], 1)
@@ -129,6 +132,7 @@ func (b *Book) plant(t *Tree) {
 		a := &b.accounts[i]
 		a.dirty = true
 		b.touch(i)
+		a.more, a.less = b.version, b.version
 		for _, v := range []*vector{&a.used, &a.reserved, &a.fixed, &a.asked, &a.request, &a.idle, &a.entitled} {
 			*v = make(vector, size)
 		}
@@ -169,14 +173,67 @@ func (b *Book) Total(top string, l List) {
 // Set says how a pod is now.
 func (b *Book) Set(p Pod) {
 	if was := b.pods[p.Name]; was != nil {
-		if was.State == p.State && was.Quota == p.Quota && was.Gang == p.Gang && was.Since == p.Since &&
-			was.Priority == p.Priority && was.Fixed == p.Fixed && maps.Equal(was.Asks, p.Asks) {
+		if was.equal(&p) {
 			return
 		}
+		moved := *was
+		moved.State = p.State
+		if was.State == Waits || p.State == Waits || !moved.equal(&p) {
+			defer b.stir(was, &p)
+		}
 		defer b.tidy(b.count(was, -1)) // what is known of its gang lasts if this is all of it
+	} else {
+		defer b.stir(nil, &p)
 	}
 	b.pods[p.Name] = &p
 	b.count(&p, 1)
+}
+
+// equal returns whether two pods are the same to quotas.
+func (p *Pod) equal(o *Pod) bool {
+	return o.State == p.State && o.Quota == p.Quota && o.Gang == p.Gang && o.Since == p.Since &&
+		o.Priority == p.Priority && o.Fixed == p.Fixed && maps.Equal(o.Asks, p.Asks)
+}
+
+// stir notes of which quotas more may be evicted, and for which, since a pod has changed: its gang may borrow now, or be evicted now, wherever it
+// has something. A quota above others may have more gangs that borrow also when a pod below it terminates. nil is a pod that is not there.
+func (b *Book) stir(was, is *Pod) {
+	for _, p := range []*Pod{was, is} {
+		if p == nil {
+			continue
+		}
+		i, known := b.tree.byName[p.Quota]
+		if known && p.State != Waits {
+			for at := i; at >= 0; at = b.tree.nodes[at].parent {
+				b.touch(at)
+				a := &b.accounts[at]
+				if p == was {
+					a.less = b.version
+				}
+				if p == is || at != i {
+					a.more = b.version
+				}
+			}
+		}
+		if g := b.gangs[p.Gang]; g != nil {
+			for _, of := range g.parts {
+				for at := of.node; at >= 0 && of.pods[Holds]+of.pods[Keeps] > 0; at = b.tree.nodes[at].parent {
+					b.touch(at)
+					b.accounts[at].more = b.version
+				}
+			}
+		}
+	}
+}
+
+// Now brings the entitlements up to date, and returns the moment for Reclaim.AnySince: what changes later has a higher one.
+func (b *Book) Now() uint64 {
+	for i := range b.tree.nodes {
+		if b.tree.nodes[i].parent < 0 {
+			b.settle(i)
+		}
+	}
+	return b.version
 }
 
 // Remove forgets a pod.
@@ -184,6 +241,7 @@ func (b *Book) Remove(pod string) {
 	if was := b.pods[pod]; was != nil {
 		delete(b.pods, pod)
 		b.tidy(b.count(was, -1))
+		b.stir(was, nil)
 	}
 }
 

@@ -27,7 +27,6 @@ func (c *classes) forget(g *gang) {
 	for _, p := range g.parts {
 		for i := p.node; i >= 0; i = c.book.tree.nodes[i].parent {
 			delete(c.of, i)
-			c.book.accounts[i].stirred++
 		}
 	}
 }

@@ -97,6 +97,15 @@ func (b *Book) divide(i int, changed map[int]bool) {
 		other := !slices.Equal(was[at], b.accounts[c].entitled)
 		if other {
 			b.touch(c)
+			a := &b.accounts[c]
+			for r, n := range a.entitled {
+				if n < was[at][r] {
+					a.more = b.version
+				}
+				if n > was[at][r] {
+					a.less = b.version
+				}
+			}
 		}
 		if changed[c] || other {
 			b.divide(c, changed)

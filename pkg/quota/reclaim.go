@@ -34,6 +34,9 @@ type Reclaim struct {
 	policy Policy
 	load   *load
 	later  bool // another quota is served first: whoever waits for that alone has nobody leave
+
+	after   *Reclaim // the search when afterOf have terminated; see afterOwn
+	afterOf []string
 }
 
 // Reclaim begins the search for gangs that may be evicted for one.
@@ -91,17 +94,21 @@ func (r *Reclaim) RightFor(quota, gang, of string) Right {
 }
 
 // Any says whether any gang may be evicted. Where no gang may leave for what a quota has, none is asked about.
-func (r *Reclaim) Any() bool {
+func (r *Reclaim) Any() bool { return r.AnySince(0) }
+
+// AnySince returns whether a gang may be evicted of a quota of which more may be than at an earlier moment (Book.Now), or for a quota for which
+// more may be.
+func (r *Reclaim) AnySince(moment uint64) bool {
 	t, accounts := r.book.tree, r.book.accounts
 	may := func(g *gang) bool { return r.Right(g.name) != None }
 	for _, leaf := range r.leaves() {
-		if slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
+		if accounts[leaf].more > moment && slices.ContainsFunc(accounts[leaf].parts, func(p *part) bool { return may(p.gang) }) {
 			return true
 		}
 		for mine := leaf; t.nodes[mine].parent >= 0 && r.policy != Never; mine = t.nodes[mine].parent {
 			within := r.within(mine)
 			for _, others := range t.nodes[t.nodes[mine].parent].children {
-				if others == mine || !within && !r.shares(mine, others, r.load.view) {
+				if others == mine || accounts[others].more <= moment && accounts[mine].less <= moment || !within && !r.shares(mine, others, r.load.view) {
 					continue
 				}
 				for g, class := range r.book.class.at(others) {
@@ -113,6 +120,16 @@ func (r *Reclaim) Any() bool {
 		}
 	}
 	return false
+}
+
+// leaves are the quotas that members name.
+func (r *Reclaim) leaves() (nodes []int) {
+	for _, at := range r.load.at {
+		if at.node == at.leaf {
+			nodes = append(nodes, at.leaf)
+		}
+	}
+	return nodes
 }
 
 // Own are the pods of all gangs of which any may be evicted since they are of the same quotas and of lower priority.
@@ -281,6 +298,64 @@ func (r *Reclaim) Enough(victims map[string][]string) bool {
 	return r.IsRight(victims) && r.Admits(victims) && r.eachByRight(victims)
 }
 
+// Verdict is what the quotas say of a victim set as a whole.
+type Verdict uint8
+
+const (
+	// Exceeds: the set takes more from some quota than may be taken for the ask. A larger set may not be better.
+	Exceeds Verdict = iota
+	// Short: every victim may be evicted, but the ask needs more of its quotas than the set frees.
+	Short
+	// Admitted: every victim may be evicted, and then the ask is admitted.
+	Admitted
+)
+
+// Check returns the verdict on a victim set, whose pods are given by gang. Victims of the quota that the ask names may be evicted before the
+// others: a quota that stays within its min once they have terminated may then take back what other quotas borrow. An ask of several quotas
+// has no such order, since evictions in one quota give members of another one no right.
+func (r *Reclaim) Check(victims map[string][]string) Verdict {
+	if r.later {
+		return Exceeds
+	}
+	after, rest := r, victims
+	if !r.IsRight(victims) {
+		var own []string
+		rest = map[string][]string{}
+		for gang, pods := range victims {
+			if r.Right(gang) == Own {
+				own = append(own, pods...)
+			} else {
+				rest[gang] = pods
+			}
+		}
+		if len(own) == 0 || r.several() {
+			return Exceeds
+		}
+		if after = r.afterOwn(own); !after.IsRight(rest) {
+			return Exceeds
+		}
+	}
+	if after.Admits(rest) && after.eachByRight(rest) {
+		return Admitted
+	}
+	return Short
+}
+
+// afterOwn returns the search as it is when these pods of the own quota have terminated. The last one is kept: sets that are checked one after
+// another mostly differ in the victims of other quotas.
+func (r *Reclaim) afterOwn(own []string) *Reclaim {
+	slices.Sort(own)
+	if r.after == nil || !slices.Equal(r.afterOf, own) {
+		r.after, r.afterOf = r.book.Without(own...).Reclaim(r.ask, r.policy), own
+	}
+	return r.after
+}
+
+// several returns whether members of several quotas ask.
+func (r *Reclaim) several() bool {
+	return slices.ContainsFunc(r.ask.Need, func(w Want) bool { return w.Quota != r.ask.Need[0].Quota })
+}
+
 // IsRight says whether it is right that these gangs leave: if it is not then neither is it that others do besides.
 func (r *Reclaim) IsRight(victims map[string][]string) bool {
 	if r.later {
@@ -370,7 +445,8 @@ func (r *Reclaim) inTurn(titles map[string][]title, victims map[string][]string)
 	}
 	rest := slices.Sorted(maps.Keys(titles))
 	for len(rest) > 0 {
-		last := slices.IndexFunc(rest, func(name string) bool {
+		before := len(rest)
+		rest = slices.DeleteFunc(rest, func(name string) bool {
 			v.Return(victims[name]...)
 			if !slices.ContainsFunc(titles[name], func(t title) bool { return !r.tooMuch(t, v) }) {
 				return true
@@ -378,10 +454,9 @@ func (r *Reclaim) inTurn(titles map[string][]title, victims map[string][]string)
 			v.Leave(victims[name]...)
 			return false
 		})
-		if last < 0 {
+		if len(rest) == before {
 			return false
 		}
-		rest = slices.Delete(rest, last, last+1)
 	}
 	return true
 }
@@ -416,14 +491,14 @@ func (t *Turns) May(gang string) bool {
 // Leave has pods leave.
 func (t *Turns) Leave(pods ...string) { t.view.Leave(pods...) }
 
-// Short is what must be freed below a quota before the ask is admitted.
-type Short struct {
+// Shortage is what must be freed below a quota before the ask is admitted.
+type Shortage struct {
 	Quota  string
 	Amount List
 }
 
 // Shorts lists what must be freed, from the quotas that members name upwards; ok is false if nobody who leaves helps.
-func (r *Reclaim) Shorts() (all []Short, ok bool) {
+func (r *Reclaim) Shorts() (all []Shortage, ok bool) {
 	l, b := r.load, r.book
 	if l.broken != nil {
 		return nil, false
@@ -456,7 +531,7 @@ func (r *Reclaim) Shorts() (all []Short, ok bool) {
 			}
 		}
 		if len(short) > 0 {
-			all = append(all, Short{Quota: n.Name, Amount: short})
+			all = append(all, Shortage{Quota: n.Name, Amount: short})
 		}
 	}
 	return all, true

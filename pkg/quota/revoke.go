@@ -104,6 +104,22 @@ func (r *Reclaim) mayAll(p Party) bool {
 	return len(p) > 0
 }
 
+// Over says whether a quota has more than it is entitled to of something that it names.
+func (b *Book) Over(quota string) bool {
+	i, ok := b.tree.byName[quota]
+	if !ok || !b.Runtime || b.tree.nodes[i].Apart || b.tree.nodes[i].broken != "" {
+		return false
+	}
+	b.settle(b.tree.nodes[i].top)
+	a := &b.accounts[i]
+	for d, named := range b.tree.nodes[i].named {
+		if named && a.used[d]+a.reserved[d] > a.entitled[d] {
+			return true
+		}
+	}
+	return false
+}
+
 // Above lists the gangs that must give up what they keep since they may not have it any more, when some pods have left: all that keep something in
 // quotas that cannot be used; and where a quota has more than its max, or its pods that never leave have more than its min, those that were served
 // last, as many as must. Who holds what it has keeps it.

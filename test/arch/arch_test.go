@@ -104,7 +104,7 @@ var arrows = map[string][]string{
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/source", "pkg/topology"},
 	"pkg/kube/preempt": {
 		"pkg/apis/config", "pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
-		"pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/topology",
+		"pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/source": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/apis/scheduling/x/v1alpha1", "pkg/choice", "pkg/gang", "pkg/kube/convert",

@@ -99,7 +99,6 @@ const (
 	quShare     = "pkg/quota/share.go"
 	quClasses   = "pkg/quota/classes.go"
 	quReclaim   = "pkg/quota/reclaim.go"
-	quGains     = "pkg/quota/gains.go"
 	quTree      = "pkg/quota/tree.go"
 	roomAdmit   = "pkg/kube/elasticquota/admit.go"
 	roomRights  = "pkg/kube/elasticquota/rights.go"
@@ -832,13 +831,13 @@ func isDigit`, "TestCompareNames"},
 	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
 	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
 	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
-	{"nobody hears that a quota has more of too much", quGains, `if n > y.excess[what] {`, `if n > y.excess[what] && false {`, "kube/elasticquota.TestGained"},
-	{"nobody hears that others may leave", quGains, ` || y.moreThen.borrow < below`, ``, "TestGains"},
-	{"nobody hears that others of his own quota may leave", quGains, `y.moreThen.own < int64(r.ask.Priority) || `, ``, "TestGains"},
-	{"who waits is called for less, too", quGains, `if n > y.excess[what] {`, `if n != y.excess[what] {`, "kube/elasticquota.TestGained"},
-	{"who waits is called for what is as it was", quGains, `(anew || y.moreThen.excess[of])`, `true`, "TestGains"},
-	{"who was tried while less might leave is not called for as much", quGains, `y.excess[what], y.version = now[what], 0`, `y.version = 0`, "kube/elasticquota.TestGainedSinceTried"},
-	{"who may leave is not found out anew where nobody has more", quGains, ` && y.stirred == stirred`, ``, "TestGainsByWhoGoes"},
+	{"nobody hears that more of a quota may be evicted", quBook, `if p == is || at != i {`, `if false {`, "TestAnySince"},
+	{"nobody hears that a quota has less", quBook, `				if p == was {
+					a.less`, `				if false {
+					a.less`, "TestAnySince"},
+	{"nobody hears that a quota is entitled to less", quEntitle, `if n < was[at][r] {`, `if false {`, "TestAnySince"},
+	{"a gang that waits is called for what is as it was", quReclaim, `accounts[others].more <= moment && accounts[mine].less <= moment || `, ``, "TestAnySince"},
+	{"a waiting pod that goes is not heard of", quBook, `at >= 0 && of.pods[Holds]+of.pods[Keeps] > 0; at`, `at < 0; at`, "TestAnySince"},
 	{"who waits while some of his gang run is forgotten", roomPods, `state != quota.Waits && p.state == quota.Waits`, `state != quota.Waits`, "TestGainedByWhoRunsInPart"},
 	{"nobody hears of what others need", roomAdmit, `r.book.Changes() != before`, `r.book.Changes() < before`, "TestGainedByWhatOthersNeed"},
 	{"what was found counts when quotas are declared anew", roomMain, `rights{due: r.rights.due}`, `r.rights`, "TestGainedAnew"},

@@ -215,15 +215,15 @@ func (v *virtual) leave(a *attempt, first EventKind) {
 }
 
 // evict chooses victims among those of lower priority, or nil if these do not make room. Gangs leave whole.
-func (v *virtual) evict(w plan.World, r plan.Request, g *Gang) *evict.Eviction {
+func (v *virtual) evict(w plan.World, r plan.Request, g *Gang) *evict.Found {
 	ceiling := g.Priority - 1
 	if v.byPriority {
 		ceiling = 0
 	}
 	for ; ceiling < g.Priority; ceiling++ {
 		nodes, gangs := v.victims(w, g, ceiling)
-		if e, _ := evict.ChooseAmongGangs(w, r, nodes, gangs); e != nil {
-			return e
+		if found := evict.Cheapest(evict.Problem{World: w, Request: r, Nodes: nodes, Gangs: gangs}); found.Plan != nil {
+			return &found
 		}
 	}
 	return nil

@@ -121,8 +121,8 @@ func (s *scene) place(r plan.Request, keep bool) string {
 
 func (s *scene) evict(r plan.Request, keep bool) string {
 	nodes, gangs := s.Running()
-	e, _ := evict.ChooseAmongGangs(s.World(), r, nodes, gangs)
-	if e == nil {
+	e := evict.Cheapest(evict.Problem{World: s.World(), Request: r, Nodes: nodes, Gangs: gangs})
+	if e.Plan == nil {
 		return "no eviction makes a plan"
 	}
 	var names []string

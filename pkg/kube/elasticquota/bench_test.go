@@ -3,10 +3,15 @@ package elasticquota
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // crowd is 500 quotas, 50 below each of ten, with pods that run, one gang each, and gangs that wait, of which each asks for something else.
@@ -65,5 +70,28 @@ func BenchmarkGained(b *testing.B) {
 				look()
 			}
 		})
+	}
+}
+
+// BenchmarkCheck checks 3,000 victims, gang by gang, as the room's lock is held for it. Half of them are of the own quota, and are evicted first.
+func BenchmarkCheck(b *testing.B) {
+	w := newWorld(b, nil)
+	w.node("n1", "4000", v1.ConditionTrue)
+	w.declare("q min=3000 max=3000", "o max=4000")
+	var gone []*v1.Pod
+	for i := range 3000 {
+		p := w.pod(fmt.Sprintf("default/p-%d", i), []string{"q", "o"}[i%2], "n1", "1").DeepCopy()
+		p.Spec.Priority = ptr.To(int32(-1))
+		w.setPod(p)
+		gone = append(gone, p)
+	}
+	c := w.Claim(w.unlike(1, "3000"), forEver)
+	require.Equal(b, quota.Admitted, c.Check(gone))
+	i := 0
+	for b.Loop() {
+		i++
+		at := i % len(gone)
+		c.Check(append(slices.Clone(gone[:at]), gone[at+1:]...))
+		clear(c.verdicts)
 	}
 }

@@ -1,9 +1,11 @@
 package elasticquota
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,7 +20,7 @@ import (
 type Claim struct {
 	room    *Room
 	reclaim *quota.Reclaim
-	shorts  []quota.Short
+	shorts  []quota.Shortage
 	helps   bool
 	of      string // what is asked of which quotas
 	ask     quota.Ask
@@ -28,6 +30,8 @@ type Claim struct {
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
+
+	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
 
 // Claim begins the search for pods that may be evicted for what a group needs; nil if there are no quotas. Who leaves already counts as gone
@@ -72,7 +76,6 @@ const forEver = time.Duration(math.MaxInt64)
 const systemCritical = 2_000_000_000
 
 func (r *Room) claim(a quota.Ask, within time.Duration) *Claim {
-	r.rights.gains.Seen(r.asked())
 	c := &Claim{room: r, ask: a, rights: map[string]quota.Right{}}
 	c.reclaim, c.gone = r.reclaim(a, within)
 	c.shorts, c.helps = c.reclaim.Shorts()
@@ -169,6 +172,34 @@ func (c *Claim) Enough(gone []*v1.Pod) bool {
 	defer c.room.mu.Unlock()
 	by := c.byGang(gone)
 	return c.reclaim.Enough(by) || len(c.first) > 0 && c.enoughAfterOwn(by)
+}
+
+// mostVerdicts bounds how many verdicts a claim remembers.
+const mostVerdicts = 4096
+
+// Check returns what the quotas say of a victim set as a whole, also where victims of the own quota must be evicted before the others. It is
+// remembered: a search comes to the same set on several ways.
+func (c *Claim) Check(gone []*v1.Pod) quota.Verdict {
+	uids := make([]string, len(gone))
+	for i, p := range gone {
+		uids[i] = string(p.UID)
+	}
+	slices.Sort(uids)
+	set := sha256.Sum256([]byte(strings.Join(slices.Compact(uids), " ")))
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	verdict, known := c.verdicts[set]
+	if known {
+		return verdict
+	}
+	if c.helps {
+		verdict = c.reclaim.Check(c.byGang(gone))
+	}
+	if c.verdicts == nil || len(c.verdicts) >= mostVerdicts {
+		c.verdicts = map[[sha256.Size]byte]quota.Verdict{}
+	}
+	c.verdicts[set] = verdict
+	return verdict
 }
 
 // Right is false if it is not right that these pods leave, whoever else does. Where it may be when those of the own quotas have it is not judged.

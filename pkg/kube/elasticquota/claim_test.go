@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Who borrows leaves for a quota that stays within its min when less important pods of its own have left; and only together with these.
@@ -26,6 +28,10 @@ func TestOwnPodsLeaveFirst(t *testing.T) {
 			g := w.unlike(1, "8")
 			c := w.Claim(g, forEver)
 			require.False(t, c.May(borrows, true), "4 of 8, and 8 more")
+			verdict := map[bool]quota.Verdict{true: quota.Admitted, false: quota.Exceeds}
+			require.Equal(t, verdict[test.more], c.Check([]*v1.Pod{own, borrows}))
+			require.Equal(t, quota.Exceeds, c.Check([]*v1.Pod{borrows}))
+			require.Equal(t, verdict[test.more], c.Check([]*v1.Pod{own}))
 			require.Equal(t, test.more, c.OwnFirst())
 			require.Equal(t, test.more, c.May(borrows, false))
 			require.Equal(t, test.more, c.May(own, true))
@@ -57,6 +63,9 @@ func TestSomeOwnPodsLeaveFirst(t *testing.T) {
 	require.False(t, c.May(borrows, true))
 	require.True(t, c.OwnFirst())
 	require.True(t, c.May(borrows, false))
+	require.Equal(t, quota.Exceeds, c.Check([]*v1.Pod{own[0], borrows}))
+	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{own[0], own[1], borrows}))
+	require.Equal(t, quota.Exceeds, c.Check([]*v1.Pod{own[0], own[1], own[2], borrows}))
 	require.False(t, c.Enough([]*v1.Pod{own[0], borrows}))
 	require.True(t, c.Enough([]*v1.Pod{own[0], own[1], borrows}))
 	require.False(t, c.Enough([]*v1.Pod{own[0], own[1], own[2], borrows}))

@@ -11,18 +11,18 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// rights is who might be evicted for those who wait when it was looked last: who was refused, by quotas or by nodes, is to be tried again if more
-// may be, and no other event says so. A pod that is bound takes room, but with it its quota may have too much.
+// rights says when it was looked last for which gangs more may be evicted: a gang that quotas or nodes refused is tried again when something has changed
+// in the quotas that it may take from, and no other event says so. A pod that is bound takes room, but with it its quota may have too much.
 type rights struct {
 	due    bool
-	gains  quota.Gains
-	called int // for how many who ask for something else somebody was called when it was looked last
+	looked uint64 // the moment of the book
+	called int    // how many different requests were called when it was looked last
 }
 
-// calledAtOnce is for how many it may be called in each time in which changes are gathered: where more are, it is looked less often.
+// calledAtOnce is how many different requests may be called in each time in which changes are gathered: where more are, it is looked less often.
 const calledAtOnce = 100
 
-// lookLater has it looked, some time after something has changed, for whom more may leave now. r.mu is held.
+// lookLater has it looked, some time after something has changed, for which gangs more may be evicted now. r.mu is held.
 func (r *Room) lookLater() {
 	if r.Write == nil || r.rights.due || len(r.revoke.waits) == 0 {
 		return
@@ -37,8 +37,9 @@ func (r *Room) lookLater() {
 	})
 }
 
-// gained is one pod of each gang that waits and of each pod without one, by name in the book, for which more may leave than when it was looked last, or
-// than when it was tried since. Those who ask for the same are looked at once.
+// gained returns one pod of each gang that waits and each pod without one, by name in the book, for which more may be evicted than when it was
+// looked last. A change that takes something away may count, too, and so does what a gang has seen when it was tried since: a needless cycle
+// costs less than a gang that waits for ever.
 func (r *Room) gained() map[string]*v1.Pod {
 	r.lock()
 	defer r.mu.Unlock()
@@ -46,8 +47,11 @@ func (r *Room) gained() map[string]*v1.Pod {
 	if !r.Active() {
 		return nil
 	}
-	look := r.rights.gains.Look(r.asked(), quota.Policy(r.args.Reclaim))
+	b := r.asked()
+	looked := r.rights.looked
+	r.rights.looked = b.Now()
 	waits, whats := map[string]*v1.Pod{}, map[string]bool{}
+	called := 0
 	for _, id := range sorted(r.revoke.waits) {
 		w := r.revoke.waits[id]
 		if is := r.pods[key(w.pod)]; is == nil || is.UID != w.pod.UID {
@@ -58,11 +62,21 @@ func (r *Room) gained() map[string]*v1.Pod {
 			w = r.waiter(r.askOf(w.pod), w.pod)
 			r.revoke.waits[id] = w
 		}
-		if look.More(w.what, w.ask) {
-			waits[id], whats[w.what] = w.pod, true
+		more, known := whats[w.what]
+		if !known {
+			search := b.Reclaim(w.ask, quota.Policy(r.args.Reclaim))
+			_, helps := search.Shorts()
+			more = helps && search.AnySince(looked)
+			whats[w.what] = more
+			if more {
+				called++
+			}
+		}
+		if more {
+			waits[id] = w.pod
 		}
 	}
-	r.rights.called = len(whats)
+	r.rights.called = called
 	return waits
 }
 
@@ -71,12 +85,8 @@ func (r *Room) waiter(a quota.Ask, pod *v1.Pod) waiter {
 	return waiter{ask: a, pod: pod, what: fmt.Sprint(a.Priority, a.Need), grown: r.grown}
 }
 
-// tries notes that somebody is tried, who sees what is true now. r.mu is held.
-func (r *Room) tries(a quota.Ask, pod *v1.Pod) {
-	w := r.waiter(a, pod)
-	r.revoke.asks(w)
-	r.rights.gains.Tried(r.asked(), w.what, a, quota.Policy(r.args.Reclaim))
-}
+// tries notes what a gang that is tried asks for. r.mu is held.
+func (r *Room) tries(a quota.Ask, pod *v1.Pod) { r.revoke.asks(r.waiter(a, pod)) }
 
 // Named says what a pod's gang is called where quotas name those who wait, or the pod.
 func Named(p *v1.Pod) string { return gangOf(p) }

@@ -37,15 +37,10 @@ type candidates struct {
 	joins    map[types.UID]bool     // who can be sent back and takes nobody along
 	parts    map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
 	any      bool
-	unsure   bool // others might have left for the quotas, too, which was not tried
-	ownFirst bool // those may leave, too, who may when others of the own quotas have (Claim.OwnFirst)
 	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes than his own.
 	keptOff bool
-	fitted  int  // how many members were held against their places to find out who may stay
 	lacking bool // there is room when some have left, and the quotas have too little then
 	late    bool // somebody would take longer than that to leave, and stays therefore
-
-	patience func() (more func() bool) // whether there is time to look into one more domain, only to tell about it
 
 	limits map[string][]budget // by namespace
 }
@@ -89,7 +84,7 @@ func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace
 func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool, claim Claim) *candidates {
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: p.vain.takeHere(len(a.Nodes)), limits: p.listBudgets(),
-		waits: p.waiting(), claim: remember(claim),
+		waits: p.waiting(), claim: claim,
 	}
 	c.joins = map[types.UID]bool{}
 	ceiling := convert.Priority(a.Lowest())
@@ -263,7 +258,11 @@ func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	for _, p := range picks {
 		of[c.here[p.Node].victims[p.Victim].Gang]++
 	}
-	whole := bundle.Evicted(evict.Bundles(c.gangs), of[1:])
+	gangs := make([]bundle.Gang, len(c.gangs))
+	for i, g := range c.gangs {
+		gangs[i] = g.Gang
+	}
+	whole := bundle.Evicted(gangs, of[1:])
 	for _, p := range picks {
 		if g := c.here[p.Node].victims[p.Victim].Gang; g == 0 || !whole[g-1] {
 			gone = append(gone, c.here[p.Node].pods[p.Victim])

@@ -138,6 +138,9 @@ func without(gone [][]*v1.Pod, units [][]*v1.Pod) [][]*v1.Pod {
 	return out
 }
 
+// mostPutBack bounds how often it is asked which of some victims may stay.
+const mostPutBack = 64
+
 // stay lists who may stay, the first rather than the last.
 func stay(units [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) (out []*v1.Pod) {
 	may, _ := putBack(units, mostPutBack, fits)

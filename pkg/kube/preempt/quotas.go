@@ -2,9 +2,7 @@ package preempt
 
 import (
 	"context"
-	"crypto/sha256"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Quotas say who may be evicted for whom where teams have quotas: there priorities alone do not.
@@ -50,40 +49,11 @@ type Claim interface {
 	// else leaves.
 	Enough(gone []*v1.Pod) bool
 	Right(gone []*v1.Pod) bool
+	// Check returns what the quotas say of a victim set as a whole. Victims of the own quota may be evicted first, whether or not OwnFirst was
+	// called; OwnFirst has May count the pods that may be evicted after them.
+	Check(gone []*v1.Pod) quota.Verdict
 	// Turns is for those who leave one after another: may says whether some may leave, too, when all have for whom leave was called.
 	Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod))
-}
-
-// remembering is a claim that is asked only once whether some are enough: to say so is dear, and from each end the search comes to the same ones.
-type remembering struct {
-	Claim
-	enough map[[sha256.Size]byte]bool // by who leaves
-	asked  int                        // of how many pods
-}
-
-// remember has a claim remember what it has said, as long as somebody searches; nil stays nil.
-func remember(claim Claim) Claim {
-	if claim == nil {
-		return nil
-	}
-	return &remembering{Claim: claim, enough: map[[sha256.Size]byte]bool{}}
-}
-
-// Enough implements Claim.
-func (r *remembering) Enough(gone []*v1.Pod) bool {
-	var of []string
-	for _, pod := range gone {
-		of = append(of, string(pod.UID))
-	}
-	slices.Sort(of)
-	key := sha256.Sum256([]byte(strings.Join(slices.Compact(of), " ")))
-	is, known := r.enough[key]
-	if !known {
-		is = r.Claim.Enough(gone)
-		r.asked += len(gone)
-		r.enough[key] = is
-	}
-	return is
 }
 
 // claim asks the quotas about a group.
@@ -91,7 +61,11 @@ func (p *Preemptor) claim(group *cache.Group, within time.Duration) Claim {
 	if p.Quotas == nil {
 		return nil
 	}
-	return p.Quotas.Claim(group, within)
+	claim := p.Quotas.Claim(group, within)
+	if claim != nil {
+		claim.OwnFirst()
+	}
+	return claim
 }
 
 // own has the attempt tell members of several quotas apart where they may not all use what those leave who may leave for any of them.

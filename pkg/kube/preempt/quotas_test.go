@@ -19,6 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Lacking is Quotas, and what they say: so many pods must leave of each before it has enough, "*" of any, and no more of those that are in Most. A pod's label
@@ -89,6 +90,17 @@ func (l Lacking) Right(gone []*v1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// Check says Admitted of those who are enough, and Exceeds of those of whom more leave than may.
+func (l Lacking) Check(gone []*v1.Pod) quota.Verdict {
+	switch {
+	case l.Enough(gone):
+		return quota.Admitted
+	case l.Right(gone):
+		return quota.Short
+	}
+	return quota.Exceeds
 }
 
 func (l Lacking) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {

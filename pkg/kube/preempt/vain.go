@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -164,11 +163,6 @@ func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
 	claims := []Claim{claim}
 	if soon := p.claim(a.Group, p.Limits().MaxGrace); soon != nil && len(claim.Leaving())+len(soon.Leaving()) > 0 {
 		claims = append(claims, soon) // others count as gone there
-	}
-	for _, grace := range []time.Duration{forEver, p.Limits().MaxGrace}[:len(claims)] {
-		if more := p.claim(a.Group, grace); more != nil && more.OwnFirst() {
-			claims = append(claims, more)
-		}
 	}
 	ceiling := convert.Priority(a.Lowest())
 	return func(pod *v1.Pod) (is uint8) {

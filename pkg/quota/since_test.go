@@ -30,24 +30,26 @@ func family(t *rapid.T) *quota.Book {
 	return b
 }
 
-// Who borrows may leave once no pod of his gang is one that never does, be that one that waits.
-func TestGainsByWhoGoes(t *testing.T) {
+// A gang may be evicted once no pod of it is one that never is, be that one that waits.
+func TestAnySinceAWaitingPodIsGone(t *testing.T) {
 	tree, _ := quota.Grow([]quota.Spec{{Name: "root", Inner: true}, {Name: "a", Parent: "root", Min: quota.List{"cpu": 4}}, {Name: "b", Parent: "root", Max: quota.List{"cpu": 1}}})
-	b, g := quota.NewBook(tree), &quota.Gains{}
+	b := quota.NewBook(tree)
 	b.Set(quota.Pod{Name: "runs", Gang: "g", Quota: "b", Asks: quota.List{"cpu": 1}, State: quota.Holds})
 	b.Set(quota.Pod{Name: "waits", Gang: "g", Quota: "b", Asks: quota.List{"cpu": 4}, Fixed: true})
 	a := quota.Ask{Gang: "asks", Need: []quota.Want{{Quota: "a", Asks: quota.List{"cpu": 4}, Count: 1}}}
-	require.False(t, g.Look(b, quota.AnyPriority).More("", a))
+	require.False(t, b.Reclaim(a, quota.AnyPriority).AnySince(0))
+	moment := b.Now()
 	b.Remove("waits")
-	require.True(t, g.Look(b, quota.AnyPriority).More("", a))
+	b.Now()
+	require.True(t, b.Reclaim(a, quota.AnyPriority).AnySince(moment))
 }
 
 var leaves = []string{"p0", "p1", "q0", "q1"}
 
-// Whoever may have somebody evicted who might not leave for him when it was looked last, or since, is called; nobody is if nothing has changed.
-func TestGains(t *testing.T) {
+// AnySince is true of each ask for which a gang may be evicted that might not be at that moment, and of none if nothing has changed.
+func TestAnySince(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b, g := family(t), &quota.Gains{}
+		b, moment := family(t), uint64(0)
 		policy := rapid.SampledFrom([]quota.Policy{quota.AnyPriority, quota.LowerPriority, quota.Never}).Draw(t, "policy")
 		var asks []quota.Ask
 		before := make([]map[string]bool, 3)
@@ -74,9 +76,6 @@ func TestGains(t *testing.T) {
 			if r.Any() != (len(all) > 0) {
 				t.Fatalf("%v: may be evicted: %v", a, all)
 			}
-			if _, helps := r.Shorts(); !helps {
-				return nil
-			}
 			return all
 		}
 		set := func(pod string) {
@@ -94,18 +93,15 @@ func TestGains(t *testing.T) {
 			"set":    func(*rapid.T) { set(pod()) },
 			"remove": func(*rapid.T) { b.Remove(pod()) },
 			"total":  func(t *rapid.T) { b.Total("root", quota.List{"cpu": rapid.Int64Range(6, 24).Draw(t, "total")}) },
-			"try": func(t *rapid.T) {
-				i := rapid.IntRange(0, len(asks)-1).Draw(t, "who")
-				g.Tried(b, fmt.Sprint(i), asks[i], policy)
-			},
 			"look": func(t *rapid.T) {
 				for again := range 2 {
-					l := g.Look(b, policy)
+					looked := moment
+					moment = b.Now()
 					for i, a := range asks {
-						now, more := may(a), l.More(fmt.Sprint(i), a)
+						now, more := may(a), b.Reclaim(a, policy).AnySince(looked)
 						for name := range now {
 							if !before[i][name] && !more {
-								t.Fatalf("%v: %s may leave now, and nobody says so", a, name)
+								t.Fatalf("%v: %s may be evicted now, and AnySince is false", a, name)
 							}
 						}
 						if again > 0 && more {

@@ -1,0 +1,235 @@
+package preempt
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// solution is a victim set and the plan that follows.
+type solution struct {
+	place.Outcome
+	gone   []*v1.Pod
+	cost   evict.Cost
+	why    func() evict.Choice // compares domains, which takes a while; nil if nothing is evicted
+	awaits []*v1.Pod           // terminating pods whose quota the members need
+}
+
+// before says whether a solution costs less than another one.
+func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 }
+
+// choose looks for the cheapest victim set that makes room for the members of an attempt. Without one the verdict says why.
+// The candidates are returned as well.
+//
+// Nodes whose victims would take longer than maxGrace to terminate are the last choice: first these victims stay.
+func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
+	for _, n := range a.Nodes {
+		if n != nil {
+			p.searched.Add(1)
+		}
+	}
+	c := p.candidates(ctx, a, p.Limits().MaxGrace)
+	found, verdict := p.cheapest(ctx, c)
+	if found == nil && c.late && verdict != LeftOut {
+		lacking := c.lacking
+		c = p.candidates(ctx, a, forEver)
+		found, verdict = p.cheapest(ctx, c)
+		c.lacking = c.lacking || lacking
+	}
+	return found, verdict, c
+}
+
+// cheapest asks package evict for the cheapest victim set among the candidates.
+func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Verdict) {
+	if c.own(ctx) != nil {
+		return nil, Untried
+	}
+	if !c.any {
+		return nil, c.noHelp() // the cluster as it is was tried already
+	}
+	problem := c.problem(ctx)
+	found := evict.Cheapest(problem)
+	sure := found.Sure && (!c.keptOff || c.claim != nil && found.Room) // a victim may keep members off other nodes, too: not all sets were tried
+	c.lacking = found.Room
+	if found.Plan == nil && found.Placed == nil {
+		if !sure {
+			return nil, Untried
+		}
+		return nil, c.noHelp()
+	}
+	s := &solution{gone: c.victims(found.Victims), cost: found.Cost}
+	if !c.outcome(ctx, s, found) {
+		return nil, Untried
+	}
+	if len(s.gone) > 0 {
+		if c.Hindered(ctx) {
+			return nil, LeftOut // the gang waits for the nodes that it avoids
+		}
+		more := p.patience()
+		s.why = func() evict.Choice {
+			return evict.Consider(problem, found, evict.Comparing{More: more, Each: func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }})
+		}
+	}
+	if c.claim != nil {
+		s.awaits = c.claim.Leaving()
+	}
+	return s, Evicts
+}
+
+// problem is the question to package evict.
+func (c *candidates) problem(ctx context.Context) evict.Problem {
+	problem := evict.Problem{World: c.World, Request: c.Request(), Nodes: c.raw(ctx), Gangs: c.gangs, Apart: len(c.Sets) > 0}
+	if c.claim != nil {
+		problem.Quota = quotaCheck{c}
+	}
+	if !c.isAlike() {
+		needed := c.For(c.Chosen(c.Group.Need())).Sharing(plan.NewWork(plan.OneWork / 4))
+		problem.Placement = placementCheck{ctx, c, needed}
+		problem.World, problem.Request = needed.World, needed.Request()
+	}
+	if c.Dependent() {
+		problem.Sought = func(p evict.Pick) bool { return c.Seek(c.pod(p)) }
+	}
+	return problem
+}
+
+// isAlike says whether all members need the same, wherever the others are.
+func (c *candidates) isAlike() bool { return !c.Dependent() && c.Alike() }
+
+// outcome sets the node assignments of a solution. It returns false if there are none for members that depend on one another.
+func (c *candidates) outcome(ctx context.Context, s *solution, found evict.Found) bool {
+	if found.Plan != nil {
+		s.Outcome = place.Outcome{Places: c.Assign(found.Plan)}
+		return true
+	}
+	s.Outcome = found.Placed.(placed).Outcome
+	// Members beyond those that are needed may fit as well.
+	all, refusal, err := c.Sharing(plan.NewWork(plan.OneWork/4)).Choose(ctx, c.gone(found.Victims))
+	if refusal == nil && err == nil {
+		s.Outcome = all
+	}
+	return !c.Dependent() || c.AreOwned(s.Places, s.gone) // one plan has no owners: members of several quotas share it
+}
+
+// placementCheck plans members that are not alike, or depend on one another.
+type placementCheck struct {
+	ctx context.Context
+	*candidates
+	needed *place.Attempt // for as many members as must be placed
+}
+
+// Fits implements evict.Placement.
+func (p placementCheck) Fits(gone []evict.Pick) (evict.Placed, bool) {
+	found, refusal, err := p.needed.Choose(p.ctx, p.gone(gone))
+	if refusal != nil || err != nil {
+		return nil, err == nil && !refusal.Cut
+	}
+	return placed{p, found, p.needed.Loads(found.Places)}, true
+}
+
+// placed is a plan of a placementCheck.
+type placed struct {
+	placementCheck
+	place.Outcome
+	loads [][]offer.Slots // by node index and kind of member
+}
+
+// Uses implements evict.Placed.
+func (p placed) Uses(node int) bool { return p.loads[node] != nil }
+
+// Holds implements evict.Placed.
+func (p placed) Holds(gone []evict.Pick, changed []int) bool {
+	if p.needed.Dependent() {
+		return p.needed.Fits(p.ctx, p.Outcome.Places, p.gone(gone))
+	}
+	for _, node := range changed {
+		if p.loads[node] == nil {
+			continue
+		}
+		var here []int
+		for _, v := range gone {
+			if v.Node == node {
+				here = append(here, v.Victim)
+			}
+		}
+		if !p.needed.Holds(p.ctx, node, p.loads[node], p.here[node].without(here)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Places implements evict.Placed.
+func (p placed) Places() (out []plan.Place) {
+	for node, load := range p.loads {
+		n := offer.Slots(0)
+		for _, members := range load {
+			n += members
+		}
+		if n > 0 {
+			out = append(out, plan.Place{Node: node, Count: n})
+		}
+	}
+	return out
+}
+
+// All implements evict.Placed.
+func (p placed) All() bool { return len(p.Outcome.Places) == len(p.Group.Pending) }
+
+// quotaCheck asks the quotas about victim sets.
+type quotaCheck struct{ *candidates }
+
+// Check implements evict.Quota.
+func (q quotaCheck) Check(gone []evict.Pick) evict.Verdict {
+	switch q.claim.Check(q.victims(gone)) {
+	case quota.Admitted:
+		return evict.Admitted
+	case quota.Short:
+		return evict.Short
+	default:
+		return evict.Exceeds
+	}
+}
+
+// Short implements evict.Quota.
+func (q quotaCheck) Short() bool { return q.claim.Short() }
+
+// Frees implements evict.Quota.
+func (q quotaCheck) Frees(p evict.Pick) bool { return !q.claim.Short() || q.claim.Frees(q.pod(p)) }
+
+// Turns implements evict.Quota.
+func (q quotaCheck) Turns() evict.Turns {
+	may, evicted := q.claim.Turns()
+	return turns{q.candidates, may, evicted}
+}
+
+// turns are victims that are evicted one after another.
+type turns struct {
+	*candidates
+	may     func([]*v1.Pod) bool
+	evicted func([]*v1.Pod)
+}
+
+// May implements evict.Turns.
+func (t turns) May(picks []evict.Pick) bool { return t.may(t.pods(picks)) }
+
+// Evict implements evict.Turns.
+func (t turns) Evict(picks []evict.Pick) { t.evicted(t.pods(picks)) }
+
+// pods are the pods of some picks.
+func (c *candidates) pods(picks []evict.Pick) (out []*v1.Pod) {
+	for _, p := range picks {
+		out = append(out, c.pod(p))
+	}
+	return out
+}
+
+// pod is the pod of a pick.
+func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.here[p.Node].pods[p.Victim] }
+
