@@ -43,12 +43,12 @@ import (
 	_ "github.com/muster-scheduler/muster/test/seed"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/manifests"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 const domain = "gang.scheduling.koordinator.sh/"
@@ -250,11 +250,11 @@ func TestPolicySaysWhatParsersSay(t *testing.T) {
 // TestFixturesPass: Koordinator's documents as they are.
 func TestFixturesPass(t *testing.T) {
 	d := newDoor(t)
-	files, err := fs.Glob(fixtures.FS, "*pod*.yaml")
+	files, err := fs.Glob(examples.FS, "*pod*.yaml")
 	require.NoError(t, err)
 	require.Len(t, files, 6)
 	for _, f := range files {
-		data, err := fixtures.FS.ReadFile(f)
+		data, err := examples.FS.ReadFile(f)
 		require.NoError(t, err)
 		docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 		for doc, err := docs.Read(); err == nil; doc, err = docs.Read() {

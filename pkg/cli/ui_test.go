@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/pkg/cli"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 var renew = flag.Bool("ui.renew", false, "write what the page is given of the documents' cluster into pkg/page/testdata")
@@ -30,7 +30,7 @@ func edit(t *testing.T, to string, of []string, change func(name string, o map[s
 	t.Helper()
 	var out strings.Builder
 	for _, file := range of {
-		data, err := fixtures.FS.ReadFile(file)
+		data, err := examples.FS.ReadFile(file)
 		require.NoError(t, err)
 		for _, doc := range strings.Split(string(data), "\n---\n") {
 			var o map[string]any
@@ -146,7 +146,7 @@ func TestUIDocuments(t *testing.T) {
 // TestUIAskedAtOnce: who asks while another one is answered has to wait, and hinders nobody: what runs in
 // memory is done when nothing moves, and who waits must not seem to move.
 func TestUIAskedAtOnce(t *testing.T) {
-	ask := ui(t, "-f", "../../test/fixtures/example-nodes.yaml", "-f", "../../test/fixtures/example1-podgroup.yaml", "-f", "../../test/fixtures/example1-pods.yaml", "--timeout", "10s")
+	ask := ui(t, "-f", "../../docs/examples/example-nodes.yaml", "-f", "../../docs/examples/example1-podgroup.yaml", "-f", "../../docs/examples/example1-pods.yaml", "--timeout", "10s")
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { ask("/explain?gang=default/topology-demo-job") })
@@ -158,7 +158,7 @@ func TestUIAskedAtOnce(t *testing.T) {
 // those who are made after it, and a gang only where one domain of its rule has room for it.
 func TestUIFits(t *testing.T) {
 	const scenarios = "../../test/scenarios/simulate/"
-	nodes := []string{"-f", "../../test/fixtures/clusternetworktopology.yaml", "-f", "../../test/fixtures/example-nodes.yaml"}
+	nodes := []string{"-f", "../../docs/examples/clusternetworktopology.yaml", "-f", "../../docs/examples/example-nodes.yaml"}
 	leader, err := os.ReadFile(scenarios + "leader-waits/in.yaml")
 	require.NoError(t, err)
 	leaves := func(names ...string) (out string) { // but for these pods

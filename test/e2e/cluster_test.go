@@ -23,12 +23,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/manifests"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 // existingEnv names a kubeconfig of a cluster that is there already.
@@ -280,7 +280,7 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 // createTopology makes the documents' ClusterNetworkTopology.
 func (c *cluster) createTopology(ctx context.Context) error {
-	content, err := fixtures.FS.ReadFile("clusternetworktopology.yaml")
+	content, err := examples.FS.ReadFile("clusternetworktopology.yaml")
 	if err != nil {
 		return err
 	}

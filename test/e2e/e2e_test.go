@@ -87,9 +87,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/manifests"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 func TestScripts(t *testing.T) {
@@ -142,7 +142,7 @@ func newHarness(t *testing.T, args ...string) *harness {
 // setup prepares one script.
 func (h *harness) setup(env *testscript.Env) error {
 	for folder, files := range map[string]fs.FS{
-		"fixtures": fixtures.FS, "manifests": manifests.CRDs,
+		"fixtures": examples.FS, "manifests": manifests.CRDs,
 	} {
 		if err := os.CopyFS(filepath.Join(env.WorkDir, folder), files); err != nil {
 			return err

@@ -141,7 +141,7 @@ func (w *world) fixture(names ...string) string {
 	w.Helper()
 	var all []string
 	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(root, "test/fixtures", name))
+		content, err := os.ReadFile(filepath.Join(root, "docs/examples", name))
 		require.NoError(w, err)
 		all = append(all, string(content))
 	}

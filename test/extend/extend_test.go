@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 	"github.com/muster-scheduler/muster/test/extend"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ profiles: [{schedulerName: muster-scheduler, plugins: {multiPoint: {enabled: [%s
 // cluster is blocks b0, b1, … of so many nodes for one pod each, in one spine.
 func cluster(t *testing.T, blocks, nodes int) string {
 	t.Helper()
-	layers, err := fixtures.FS.ReadFile("clusternetworktopology.yaml")
+	layers, err := examples.FS.ReadFile("clusternetworktopology.yaml")
 	require.NoError(t, err)
 	out := string(layers)
 	for b := range blocks {

@@ -109,7 +109,7 @@ func (b *bench) prepare(ctx context.Context, o options) error {
 	if err := b.connect(); err != nil {
 		return err
 	}
-	topology, err := os.Open(filepath.Join(o.root, "test/fixtures/clusternetworktopology.yaml"))
+	topology, err := os.Open(filepath.Join(o.root, "docs/examples/clusternetworktopology.yaml"))
 	if err != nil {
 		return err
 	}

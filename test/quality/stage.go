@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/manifests"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 // stage is the control plane with its nodes.
@@ -85,7 +85,7 @@ func (s *stage) prepare(ctx context.Context, c Cluster) (err error) {
 	if s.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return err
 	}
-	topology, err := fixtures.FS.ReadFile("clusternetworktopology.yaml")
+	topology, err := examples.FS.ReadFile("clusternetworktopology.yaml")
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,9 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func block(t *testing.T, kind string) string {
 // paste runs the scheduler over the nodes of the documents and these objects.
 func paste(t *testing.T, texts ...string) *simulate.Result {
 	t.Helper()
-	nodes, err := fixtures.FS.ReadFile("example-nodes.yaml")
+	nodes, err := examples.FS.ReadFile("example-nodes.yaml")
 	require.NoError(t, err)
 	set := &simulate.Set{}
 	for _, text := range append(texts, string(nodes)) {

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestExamples(t *testing.T) {
 	require.NoError(t, err)
 	cluster := make([]string, 2)
 	for i, name := range []string{"example-nodes.yaml", "clusternetworktopology.yaml"} {
-		data, err := fixtures.FS.ReadFile(name)
+		data, err := examples.FS.ReadFile(name)
 		require.NoError(t, err)
 		cluster[i] = string(data)
 	}

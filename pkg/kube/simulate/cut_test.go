@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/muster-scheduler/muster/test/fixtures"
+	"github.com/muster-scheduler/muster/docs/examples"
 )
 
 // TestLargeLists: of a JSON list the objects come in its order, however many read it, and a mistake is
@@ -51,7 +51,7 @@ func TestLargeLists(t *testing.T) {
 func TestTheShortWayToDecode(t *testing.T) {
 	seen := 0
 	for _, name := range []string{"example-nodes.yaml", "example2-pods.yaml", "example2-priorityclasses.yaml"} {
-		data, err := fixtures.FS.ReadFile(name)
+		data, err := examples.FS.ReadFile(name)
 		require.NoError(t, err)
 		for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
 			raw, err := yaml.YAMLToJSON(doc)

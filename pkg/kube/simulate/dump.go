@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	goruntime "runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -105,16 +101,7 @@ func (s *Set) Write(w io.Writer, notes Notes) error {
 	}
 	for objects := range slices.Chunk(s.objects, together) {
 		texts, failed := make([]bytes.Buffer, len(objects)), make([]error, len(objects))
-		var next atomic.Int64
-		var wait sync.WaitGroup
-		for range goruntime.GOMAXPROCS(0) {
-			wait.Go(func() {
-				for i := int(next.Add(1)) - 1; i < len(objects); i = int(next.Add(1)) - 1 {
-					failed[i] = writeObject(&texts[i], objects[i])
-				}
-			})
-		}
-		wait.Wait()
+		inParallel(len(objects), func(i int) { failed[i] = writeObject(&texts[i], objects[i]) })
 		for i := range texts {
 			if failed[i] != nil {
 				return failed[i]
@@ -165,31 +152,6 @@ var (
 	containerFields = []string{"name", "image", "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "volumeMounts", "volumeDevices"}
 	statusFields    = []string{"name", "ready", "started", "restartCount", "resources", "allocatedResources", "allocatedResourcesStatus"}
 )
-
-// lean lets go of what a dump leaves out of a pod: nothing else reads it, and of a large cluster it is most of
-// what there is in memory.
-func lean(pod *v1.Pod) {
-	for _, all := range []*[]v1.Container{&pod.Spec.InitContainers, &pod.Spec.Containers} {
-		kept := make([]v1.Container, len(*all))
-		for i, c := range *all {
-			kept[i] = v1.Container{
-				Name: c.Name, Image: c.Image, Ports: c.Ports, Resources: c.Resources, ResizePolicy: c.ResizePolicy,
-				RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules, VolumeMounts: c.VolumeMounts, VolumeDevices: c.VolumeDevices,
-			}
-		}
-		*all = kept
-	}
-	for _, all := range []*[]v1.ContainerStatus{&pod.Status.InitContainerStatuses, &pod.Status.ContainerStatuses} {
-		kept := make([]v1.ContainerStatus, len(*all))
-		for i, c := range *all {
-			kept[i] = v1.ContainerStatus{
-				Name: c.Name, Ready: c.Ready, Started: c.Started, RestartCount: c.RestartCount,
-				Resources: c.Resources, AllocatedResources: c.AllocatedResources, AllocatedResourcesStatus: c.AllocatedResourcesStatus,
-			}
-		}
-		*all = kept
-	}
-}
 
 // parameters are fields of volumes and devices whose values only their drivers know.
 var parameters = map[string]string{

@@ -1,168 +1,48 @@
 package simulate
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
-
-	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestItemsOfLists: a list in JSON is cut as its reader would cut it, and what an item says of itself is what its
-// reader would read; squeezed it is what is left without space. What is no JSON is not cut, or into items of which one is none.
-func TestItemsOfLists(t *testing.T) {
-	kinds := []string{"cut", "cut by indents", "cut as a pod", "cut at what was known", "cut in spite of indents", "valid and not cut", "an odd item", "an item that says what it is"}
-	worlds.Check(t, 3000, kinds, func(t *rapid.T, y worlds.Tally) {
-		text := []byte(drawList(t))
-		if indented := (&bytes.Buffer{}); rapid.Bool().Draw(t, "as kubectl prints it") && json.Indent(indented, text, "", "    ") == nil {
-			text = indented.Bytes()
-		}
-		for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "mistakes") {
-			at := rapid.IntRange(0, len(text)-1).Draw(t, "at")
-			switch by := rapid.SampledFrom([]string{"", "", `"`, `\`, ",", "{", "}", "[", "]", ":", "x", "\n"}).Draw(t, "by"); {
-			case rapid.Bool().Draw(t, "more"):
-				text = slices.Insert(text, at, []byte(by)...)
-			default:
-				text = slices.Replace(text, at, at+1, []byte(by)...)
-			}
-			if len(text) == 0 {
-				return
-			}
-		}
-		var compact bytes.Buffer
-		switch squeezed := squeeze(nil, text); {
-		case json.Valid(squeezed) != json.Valid(text):
-			t.Fatalf("squeezed is %s: %s", squeezed, text)
-		case json.Compact(&compact, text) == nil && !bytes.Equal(squeezed, compact.Bytes()):
-			t.Fatalf("squeezed is %s, and not %s: %s", squeezed, &compact, text)
-		}
-		items, of, ok := jsonItems(text)
-		var want struct {
-			metav1.TypeMeta
-			Items []json.RawMessage `json:"items"`
-		}
-		valid := json.Unmarshal(text, &want) == nil
-		w := walk{text: text}
-		indents := false
-		if w.toItems() {
-			_, indents = w.atIndent()
-		}
-		y.Count("cut", valid && ok)
-		y.Count("cut by indents", valid && ok && indents && len(items) > 0)
-		y.Count("cut in spite of indents", valid && ok && !indents && bytes.Contains(text, []byte("\n")))
-		y.Count("valid and not cut", valid && !ok)
-		y.Count("not valid and cut", !json.Valid(text) && ok)
-		for _, c := range items {
-			told, ok := podParts(c.text, c.header.parts)
-			alone, is := podParts(c.text, [3]extent{})
-			if ok != is || ok && !reflect.DeepEqual(told, alone) {
-				t.Fatalf("cut at what was known it is %v %+v, else %v %+v: %s", ok, told, is, alone, c.text)
-			}
-			y.Count("cut as a pod", ok)
-			y.Count("cut at what was known", ok && c.header.parts[0].to > 0)
-		}
-		switch {
-		case !ok:
-			if valid && strings.HasSuffix(want.Kind, "List") && want.APIVersion != "" && plainList(text, want.Items) {
-				t.Fatalf("not cut: %s", text)
-			}
-			return
-		case !json.Valid(text):
-			if !slices.ContainsFunc(items, func(c chunk) bool { return !json.Valid(c.text) }) {
-				t.Fatalf("cut into valid items, and is no JSON: %s", text)
-			}
-			return
-		}
-		if of != want.TypeMeta || len(items) != len(want.Items) {
-			t.Fatalf("%d items of %v, not %d of %v: %s", len(items), of, len(want.Items), want.TypeMeta, text)
-		}
-		for i, c := range items {
-			if !bytes.Equal(c.text, want.Items[i]) {
-				t.Fatalf("item %d is %s, not %s: %s", i, c.text, want.Items[i], text)
-			}
-			if rest := bytes.Join(bytes.SplitAfter(text, []byte("\n"))[c.line:], nil); !bytes.Equal(rest, lineOf(text, c.text)) {
-				t.Fatalf("item %d is said to begin on line %d: %s", i, c.line, text)
-			}
-			var head struct {
-				metav1.TypeMeta
-				Items *[]json.RawMessage `json:"items"`
-			}
-			err := json.Unmarshal(c.text, &head)
-			y.Count("an odd item", c.header.odd)
-			y.Count("an item that says what it is", !c.header.odd && c.header.Kind != "")
-			if !c.header.odd && (err != nil || head.TypeMeta != c.header.TypeMeta || head.Items != nil) {
-				t.Fatalf("item %d says it is %v, not %v (%v): %s", i, c.header, head, err, text)
-			}
-		}
-	})
-}
-
-// plainList says whether nothing is odd about a list whose items are these: there are some, they are objects, and
-// the only ones.
-func plainList(text []byte, items []json.RawMessage) bool {
-	return len(items) > 0 && bytes.Count(text, []byte(`"items"`)) == 1 && bytes.IndexByte(text, '\\') < 0 &&
-		!slices.ContainsFunc(items, func(i json.RawMessage) bool { return i[0] != '{' })
-}
-
-// lineOf is the rest of a text from the line on which a part of it begins, which shares its memory.
-func lineOf(text, part []byte) []byte {
-	for i := range text {
-		if &text[i] == &part[0] {
-			return text[bytes.LastIndexByte(text[:i], '\n')+1:]
-		}
+// TestCutObjects: each object keeps its text, its line and what it says of itself, and a list those of its items.
+func TestCutObjects(t *testing.T) {
+	pod := `{"metadata": {"kind": "no", "items": [1]},
+ "kind": "Pod", "apiVersion": "v1"}`
+	text := "{\"apiVersion\": \"v1\",\n\"items\": [" + pod + ",\n" + pod + "], \"kind\": \"PodList\"}\n" + pod + ` {"kind": 1, "items": [{}]} {"kind": "List", "items": []}`
+	all, err := cutObjects([]byte(text))
+	require.NoError(t, err)
+	require.Len(t, all, 4)
+	require.Equal(t, metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, all[0].head)
+	require.Len(t, all[0].items, 2)
+	for i, line := range []int{1, 3} {
+		require.Equal(t, pod, string(all[0].items[i].text))
+		require.Equal(t, line, all[0].items[i].line)
 	}
-	return nil
-}
-
-// drawList draws a list, mostly as kubectl prints it.
-func drawList(t *rapid.T) string {
-	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\n", "\n    "}).Draw(t, "space") }
-	word := func() string {
-		return rapid.SampledFrom([]string{`""`, `"v1"`, `"a\"b\\"`, `"kind"`, `"{[,:"`, `"Pod"`, `"items"`, `"é"`}).Draw(t, "word")
-	}
-	var value func(depth int) string
-	object := func(depth int, keys ...string) string {
-		var fields []string
-		for range rapid.IntRange(0, 3).Draw(t, "fields") {
-			fields = append(fields, rapid.SampledFrom(append(keys, `"a"`, `"b:{"`)).Draw(t, "key")+space()+":"+space()+value(depth+1))
-		}
-		return "{" + space() + strings.Join(fields, ","+space()) + space() + "}"
-	}
-	value = func(depth int) string {
-		switch n := rapid.IntRange(0, 5).Draw(t, "value"); {
-		case n == 0:
-			return rapid.SampledFrom([]string{"1", "-2.5e3", "true", "null", "[]", "{}"}).Draw(t, "atom")
-		case n > 3 && depth < 4:
-			return object(depth)
-		case n == 3 && depth < 4:
-			return "[" + value(depth+1) + space() + "," + value(depth+1) + "]"
-		}
-		return word()
-	}
-	var items []string
-	for range rapid.IntRange(0, 3).Draw(t, "items") {
-		if rapid.IntRange(0, 9).Draw(t, "odd") == 0 {
-			items = append(items, value(2))
+	require.Equal(t, pod, string(all[1].text))
+	require.Equal(t, chunk{text: all[1].text, line: 5, json: true, head: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}, all[1])
+	require.Equal(t, metav1.TypeMeta{}, all[2].head)
+	require.Nil(t, all[2].items)
+	require.NotNil(t, all[3].items)
+	whole := 0 // texts that end where objects do
+	for end := range text {
+		cut, err := cutObjects([]byte(text[:end]))
+		if err != nil {
 			continue
 		}
-		if rapid.Bool().Draw(t, "plain") {
-			items = append(items, fmt.Sprintf(`{"apiVersion":%s"v1",%s"kind":"Pod",%s"metadata":%s}`, space(), space(), space(), object(3)))
-			continue
+		whole++
+		joined := ""
+		for _, c := range cut {
+			joined += string(c.text)
 		}
-		items = append(items, object(2, `"kind"`, `"kind"`, `"apiVersion"`, `"Kind"`, `"items"`, `"k\u0069nd"`, `"metadata"`))
+		require.Equal(t, strings.Join(strings.Fields(text[:end]), ""), strings.Join(strings.Fields(joined), ""))
 	}
-	list := space() + "," + space()
-	return fmt.Sprintf(`{%s"apiVersion":%s"v1",%s"kind": "%s",%s"items":%s[%s%s%s]%s,"metadata":{"items":[{}]}}%s`, space(), space(), space(),
-		rapid.SampledFrom([]string{"List", "List", "PodList", "Pod"}).Draw(t, "kind"), space(), space(), space(), strings.Join(items, list), space(), space(), space())
+	require.Equal(t, 1+2+2+2, whole) // nothing, and each of three objects with and without the space after it
 }
 
 // TestListsThatAreAlmostJSON: what looks like a list in JSON and is none is read as YAML, or its reader says where

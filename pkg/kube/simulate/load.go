@@ -3,17 +3,15 @@ package simulate
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -44,9 +43,7 @@ type Set struct {
 	given   bool      // its objects may be changed
 
 	configuration []byte // of a dump
-	squeezed      []byte // what is being read; its memory is used again
-	general       []byte // and a part of it
-	alike         *alike // of the pods that were read
+	specs         *specs // of the pods that were read
 }
 
 // Give says that nobody uses the set any more but the simulation that it begins, which need not copy its objects.
@@ -89,16 +86,6 @@ func (s *Set) Add(file string, data []byte) error {
 	return s.each(len(docs), func(part *Set, i int) error {
 		return part.document(docs[i], Position{File: file, Document: i + 1, Line: docs[i].line})
 	})
-}
-
-// chunk is a piece of a file and the line on which it begins.
-type chunk struct {
-	text   []byte
-	line   int
-	json   bool   // it is JSON: known to be, or an item of a list in JSON
-	header header // of such an item
-	items  []chunk
-	of     metav1.TypeMeta // of the items
 }
 
 // split cuts a file at the lines that separate YAML documents, and JSON values that
@@ -146,91 +133,59 @@ func blank(text []byte) int {
 }
 
 // values splits a document of several JSON values.
-func values(doc chunk) (out []chunk) {
+func values(doc chunk) []chunk {
 	if doc.text[0] != '{' {
 		return []chunk{doc}
 	}
-	if doc.items, doc.of, doc.json = jsonItems(doc.text); doc.json {
-		return []chunk{doc}
+	all, err := cutObjects(doc.text)
+	if err != nil {
+		return []chunk{doc} // YAML can look like this too; if not, its reader complains
 	}
-	if json.Valid(doc.text) {
-		doc.json = true // one value, which need not be cut
-		return []chunk{doc}
-	}
-	d := json.NewDecoder(bytes.NewReader(doc.text))
-	for {
-		var one json.RawMessage
-		err := d.Decode(&one)
-		if errors.Is(err, io.EOF) {
-			return out
+	for i := range all {
+		all[i].line += doc.line
+		for k := range all[i].items {
+			all[i].items[k].line += doc.line
 		}
-		if err != nil {
-			return []chunk{doc} // YAML can look like this too; if not, its reader complains
-		}
-		start := int(d.InputOffset()) - len(one)
-		out = append(out, chunk{text: one, line: doc.line + bytes.Count(doc.text[:start], []byte("\n")), json: true})
 	}
+	return all
 }
 
-// document reads one document.
+// document reads one document, whose line is that of at.
 func (s *Set) document(doc chunk, at Position) error {
-	if doc.json && doc.items == nil {
-		doc.items, doc.of, _ = jsonItems(doc.text)
+	if doc.json {
+		return s.object(doc, at, metav1.TypeMeta{})
 	}
-	if !doc.json {
-		doc.items, doc.of, _ = listItems(doc.text)
+	if items, of, ok := listItems(doc.text); ok {
+		return s.items(items, at, of)
 	}
-	if doc.items == nil {
-		return s.value(doc, at, metav1.TypeMeta{})
-	}
-	err := s.items(doc.items, at, doc.of)
-	if err != nil && doc.json && !json.Valid(doc.text) {
-		return s.yaml(doc.text, at, metav1.TypeMeta{}) // it is no JSON, and says where
-	}
-	return err
-}
-
-// value reads one value, an element of a list if of is set.
-func (s *Set) value(c chunk, at Position, of metav1.TypeMeta) error {
-	if c.json && c.header.Kind != "" && !c.header.odd && c.header.Kind != podKind.Kind { // else lines in it may be asked for
-		c.text = s.squeeze(c.text)
-	}
-	if c.json {
-		return s.json(c, at, of)
-	}
-	return s.yaml(c.text, at, of)
-}
-
-// squeeze is what is left of a text without space, until the next one is.
-func (s *Set) squeeze(text []byte) []byte {
-	s.squeezed = squeeze(s.squeezed[:0], text)
-	return s.squeezed
+	return s.yaml(doc.text, at, metav1.TypeMeta{})
 }
 
 // together is how many documents or items are read by one goroutine, so that few are by one.
 const together = 500
 
-// items reads the items of a list.
+// items reads the items of a list, whose lines count from at.
 func (s *Set) items(items []chunk, at Position, of metav1.TypeMeta) error {
 	return s.each(len(items), func(part *Set, i int) error {
 		here := at
 		here.Line += items[i].line
-		return part.value(items[i], here, of)
+		if items[i].json {
+			return part.json(items[i].text, here, of)
+		}
+		return part.yaml(items[i].text, here, of)
 	})
 }
 
-// each has so many things read, several at a time, and adds them in their order. It returns the first error, and adds
+// each calls read for so many things, several at a time, and adds what was read in their order. It returns the first error, and adds
 // nothing then.
 func (s *Set) each(n int, read func(part *Set, i int) error) error {
-	if s.alike == nil {
-		s.alike = &alike{}
+	if s.specs == nil {
+		s.specs = &specs{}
 	}
 	parts := make([]Set, (n+together-1)/together)
-	for p := range parts {
-		parts[p].alike = s.alike
-	}
 	failed := make([]error, len(parts))
 	inParallel(len(parts), func(p int) {
+		parts[p].specs = s.specs
 		for i := p * together; i < min((p+1)*together, n) && failed[p] == nil; i++ {
 			failed[p] = read(&parts[p], i)
 		}
@@ -244,18 +199,9 @@ func (s *Set) each(n int, read func(part *Set, i int) error) error {
 	return nil
 }
 
-// inParallel does something for each of so many, as many at a time as there are processors.
+// inParallel calls do for each number below n, as many at a time as there are processors.
 func inParallel(n int, do func(i int)) {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(n, goruntime.GOMAXPROCS(0)) {
-		wait.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				do(i)
-			}
-		})
-	}
-	wait.Wait()
+	workqueue.ParallelizeUntil(context.Background(), goruntime.GOMAXPROCS(0), n, do)
 }
 
 // Append adds what was read after all before it.
@@ -327,7 +273,7 @@ func (s *Set) yaml(text []byte, at Position, of metav1.TypeMeta) error {
 			return syntaxError(text, at, err)
 		}
 	}
-	return s.json(chunk{text: raw}, at, of)
+	return s.json(raw, at, of)
 }
 
 // syntaxError names the line of a mistake, as the reader tells it that the text was
@@ -347,19 +293,23 @@ func syntaxError(text []byte, at Position, err error) error {
 	return &InputError{at, errors.New(strings.TrimPrefix(message, "yaml: "))}
 }
 
-// json reads one JSON value.
-func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
-	raw := c.text
-	head := struct {
-		metav1.TypeMeta
-		Items *[]json.RawMessage `json:"items"`
-	}{TypeMeta: c.header.TypeMeta}
-	if c.header.odd || head.Kind == "" {
-		head.TypeMeta = metav1.TypeMeta{}
-		if err := json.Unmarshal(raw, &head); err != nil {
-			return &InputError{at, fmt.Errorf("not an object: %w", err)}
-		}
+var errNoObject = errors.New("it is not a JSON object")
+
+// json reads one JSON value, an element of a list if of is set.
+func (s *Set) json(raw []byte, at Position, of metav1.TypeMeta) error {
+	all, err := cutObjects(raw)
+	if err == nil && len(all) != 1 {
+		err = errNoObject
 	}
+	if err != nil {
+		return &InputError{at, fmt.Errorf("not an object: %w", err)}
+	}
+	return s.object(all[0], at, of)
+}
+
+// object reads one object, an element of a list if of is set, or the items of one that is a list.
+func (s *Set) object(c chunk, at Position, of metav1.TypeMeta) error {
+	raw, head := c.text, c.head
 	if head.Kind == "" && of.Kind != "List" {
 		head.Kind = strings.TrimSuffix(of.Kind, "List")
 		if head.APIVersion == "" {
@@ -369,16 +319,9 @@ func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
 	if head.Kind == "" || head.APIVersion == "" {
 		return &InputError{at, errors.New("apiVersion or kind is missing")}
 	}
-	if strings.HasSuffix(head.Kind, "List") && head.Items != nil {
-		lines := itemLines(raw, len(*head.Items))
-		for i, item := range *head.Items {
-			here := at
-			here.Line += lines[i]
-			if err := s.json(chunk{text: item}, here, head.TypeMeta); err != nil {
-				return err
-			}
-		}
-		return nil
+	if c.items != nil {
+		at.Line -= c.line // theirs count from where its own does
+		return s.items(c.items, at, head)
 	}
 	gvk := head.GroupVersionKind()
 	if gvk == dumpKind {
@@ -392,13 +335,10 @@ func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
 		gvk.Version = k.resource.Version
 	}
 	if k == nil || k.custom == nil && !converts(gvk) || k.custom != nil && gvk.Version != k.resource.Version {
-		if err := json.Unmarshal(raw, &struct{}{}); err != nil {
-			return &InputError{at, fmt.Errorf("not an object: %w", err)}
-		}
 		note(&s.skipped, head.APIVersion+" "+head.Kind, noted{at, nameIn(raw, false), 1})
 		return nil
 	}
-	o, unknown, err := s.decode(raw, c.header.parts, gvk, k)
+	o, unknown, err := decode(raw, gvk, k)
 	if err != nil {
 		return &InputError{at, err}
 	}
@@ -422,6 +362,12 @@ func (s *Set) json(c chunk, at Position, of metav1.TypeMeta) error {
 	case m.GetNamespace() == "":
 		m.SetNamespace(metav1.NamespaceDefault)
 	}
+	if pod, ok := o.(*v1.Pod); ok {
+		lean(pod)
+		if s.specs != nil {
+			s.specs.share(pod)
+		}
+	}
 	read := object{o, k, at}
 	if k.workload {
 		if err := s.promise(read); err != nil {
@@ -438,22 +384,6 @@ func annotationErrors(annotations map[string]string) field.ErrorList {
 	errs := validation.ValidateAnnotations(annotations, field.NewPath("metadata", "annotations"))
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errs
-}
-
-// decode reads an object of a known kind, of which may be known where parts of it end, and says which of its fields nobody knows. Of
-// pods it leaves out what says nothing.
-func (s *Set) decode(raw []byte, known [3]extent, gvk schema.GroupVersionKind, k *kind) (read runtime.Object, unknown []error, err error) {
-	if gvk != podKind {
-		return decode(raw, gvk, k)
-	}
-	if pod, ok := s.pod(raw, known); ok {
-		return pod, nil, nil
-	}
-	read, unknown, err = decode(s.squeeze(raw), gvk, k)
-	if pod, ok := read.(*v1.Pod); ok && err == nil {
-		lean(pod)
-	}
-	return read, unknown, err
 }
 
 // decode reads an object of a known kind, and says which of its fields nobody knows.
@@ -569,44 +499,4 @@ func converts(gvk schema.GroupVersionKind) bool {
 	}
 	_, err = legacyscheme.Scheme.UnsafeConvertToVersion(o, schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal})
 	return err == nil
-}
-
-// itemLines returns the lines of a JSON list's items, counted from its first.
-func itemLines(list []byte, n int) []int {
-	lines := make([]int, n)
-	if bytes.IndexByte(list, '\n') < 0 {
-		return lines // one line, or it was YAML
-	}
-	d := json.NewDecoder(bytes.NewReader(list))
-	if _, err := d.Token(); err != nil { // the opening brace
-		return lines
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return lines
-		}
-		if key == "items" {
-			break
-		}
-		var skip json.RawMessage
-		if d.Decode(&skip) != nil {
-			return lines
-		}
-	}
-	if _, err := d.Token(); err != nil { // the opening bracket
-		return lines
-	}
-	line, counted := 0, 0
-	for i := range lines {
-		var item json.RawMessage
-		if d.Decode(&item) != nil {
-			return lines
-		}
-		start := int(d.InputOffset()) - len(item)
-		line += bytes.Count(list[counted:start], []byte("\n"))
-		counted = start
-		lines[i] = line
-	}
-	return lines
 }

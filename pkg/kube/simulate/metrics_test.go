@@ -16,7 +16,7 @@ func TestNobodyWaitsForAGangThatIsNotNeeded(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "test", "scenarios", "simulate")
 	files, err := filepath.Glob(filepath.Join(dir, "int-native-some-waits", "*.yaml"))
 	require.NoError(t, err)
-	for _, file := range append(files, filepath.Join("..", "..", "..", "test", "fixtures", "clusternetworktopology.yaml")) {
+	for _, file := range append(files, filepath.Join("..", "..", "..", "docs", "examples", "clusternetworktopology.yaml")) {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NoError(t, set.Add(file, data))

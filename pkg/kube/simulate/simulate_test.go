@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/muster-scheduler/muster/test/fixtures"
+	"github.com/muster-scheduler/muster/docs/examples"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -147,7 +147,7 @@ func fixture(t *testing.T, names ...string) *Set {
 	t.Helper()
 	s := &Set{}
 	for _, name := range names {
-		data, err := fs.ReadFile(fixtures.FS, name)
+		data, err := fs.ReadFile(examples.FS, name)
 		require.NoError(t, err)
 		require.NoError(t, s.Add(name, data))
 	}

@@ -50,7 +50,7 @@ func (s *Set) Take(r Readable, o runtime.Object, from string) error {
 	if err != nil {
 		return fmt.Errorf("%s %s/%s: %w", r.Kind, u.GetNamespace(), u.GetName(), err)
 	}
-	return s.json(chunk{text: raw}, at, metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind() + "List"})
+	return s.json(raw, at, metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind() + "List"})
 }
 
 // Each calls do with every object of the set, which must not be changed.

@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -45,7 +45,7 @@ serving    64    96    32
 // example4 is two teams that share a cluster.
 func example4(c *localcluster.Cluster) []step {
 	var before, after objects
-	file := func(name string) string { return fixture("quotas/" + name) }
+	file := func(name string) string { return example("quotas/" + name) }
 	quotas := func(what, want string) step {
 		return look(rows(what, want, "NAME", "MIN", "MAX", "USED"), "get", "elasticquotas")
 	}

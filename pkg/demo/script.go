@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 // What the documents show. Addresses and ages differ from run to run. A pod that leaves
@@ -76,7 +76,7 @@ var (
 	podsSettled = []string{"NAME", "READY", "STATUS", "RESTARTS", "NODE", "NOMINATED NODE"}
 )
 
-func fixture(name string) string { return path.Join(fixturesPath, name) }
+func example(name string) string { return path.Join(examplesPath, name) }
 
 // open says what is coming, before anything slow begins.
 func (n *narrator) open() {
@@ -99,7 +99,7 @@ func network(c *localcluster.Cluster) []step {
 		addNodes(c),
 		say("muster-scheduler runs with manifests/scheduler-config/drop-in.yaml, so it serves pods that ask for muster-scheduler or for koord-scheduler."),
 		say("Labels of a node name its spine and its block. One object says which labels these are:"),
-		do("apply", "-f", fixture("clusternetworktopology.yaml")),
+		do("apply", "-f", example("clusternetworktopology.yaml")),
 		lookInto(documentedTopology,
 			[]string{"get", "clusternetworktopology", scheduling.TopologyName, "-o", "json"},
 			"get", "clusternetworktopology", scheduling.TopologyName),
@@ -111,19 +111,18 @@ func network(c *localcluster.Cluster) []step {
 
 // example1 is "PreferGather and Binpack".
 func example1() []step {
-	var before, after objects
-	files := []string{"-f", fixture("example1-podgroup.yaml"), "-f", fixture("example1-pods.yaml")}
+	var after objects
+	files := []string{"-f", example("example1-podgroup.yaml"), "-f", example("example1-pods.yaml")}
 	return []step{
 		title("Example 1: PreferGather and binpack"),
-		before.read,
 		say("A gang of 4 pods, each as large as a node, would like to be in one block, or else in one spine."),
 		do(slices.Concat([]string{"apply"}, files)...),
 		look(rows("all 4 run, rank by rank on node-5 to node-8", example1Pods, podsSettled...), podsWide...),
 		podGroup("topology-demo-job", "4", "4", "Running"),
 		say("The gang (x) fills spine-1:"),
 		draw(&after),
-		say("Why spine-1? When the gang came, the largest domain of each layer had this many free slots:"),
-		explain(explainPlan, &before, "want=4 prefer=BlockLayer,SpineLayer"),
+		say("Why spine-1? No block had 4 free slots, spine-0 had 5 and spine-1 had 4. The deepest layer that has room for all wins.",
+			"Of its domains binpack takes the one with the fewest free slots: large holes stay whole for large gangs."),
 
 		say("Now the gang goes. (--force, because nothing real runs in these pods.)"),
 		do(slices.Concat([]string{"delete"}, files, []string{"--force"})...),
@@ -143,15 +142,15 @@ func example2(c *localcluster.Cluster) []step {
 	return []step{
 		title("Example 2: MustGather and preemption"),
 		say("Three low-priority pods take node-0, node-1 and node-5."),
-		do("apply", "-f", fixture("example2-priorityclasses.yaml")),
+		do("apply", "-f", example("example2-priorityclasses.yaml")),
 		awaitClasses(c),
-		do("apply", "-f", fixture("example2-low-priority-pods.yaml")),
+		do("apply", "-f", example("example2-low-priority-pods.yaml")),
 		look(rows("the low-priority pods run", example2Before, podsSettled...), podsWide...),
 		say("With them (l), no spine has 4 free slots:"),
 		draw(&before),
 
 		say("Now a gang of 4 with high priority comes, which must be in one spine:"),
-		do("apply", "-f", fixture("example2-podgroup.yaml"), "-f", fixture("example2-pods.yaml")),
+		do("apply", "-f", example("example2-podgroup.yaml"), "-f", example("example2-pods.yaml")),
 		look(rows("one victim leaves; all 4 wait, nominated rank by rank to node-5 to node-8", example2During, podsMoving...), podsWide...),
 		look(messageOfFirst, "get", "pod", "hp-training-pod-0", "-o", message),
 		lookInto(whileLeaving, podsAndEvents, "get", "pod", "hp-training-pod-1", "-o", message),
@@ -159,10 +158,10 @@ func example2(c *localcluster.Cluster) []step {
 		podGroup(gang, "0", "0", "PreScheduling"),
 		say("Why spine-1, why node-5? The scheduler tells it in an event on the PodGroup:"),
 		look(saysWhy, "get", "events", "--field-selector=reason=Preempting,involvedObject.kind=PodGroup", "-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`),
-		say("In slots:"),
-		explain(explainEviction, &before, "want=4 must=SpineLayer"),
+		say("Fewest evictions win. spine-0 and spine-1 need one each, and spine-2 has too few nodes. Between equals binpack decides,",
+			"as if all possible victims had gone: spine-1 has the fewest slots."),
 
-		say(fmt.Sprintf("The victim takes %d seconds to leave. Until then the nominated nodes are reserved for the gang.", int(demoLeaveDelay.Seconds()))),
+		say(fmt.Sprintf("The victim takes %d seconds to leave. Until then the nominated nodes are reserved for the gang.", int(leaveDelay.Seconds()))),
 		look(gone, "wait", "--for=delete", "pod/"+victim, "--timeout=30s"),
 		look(rows("all 4 run where they were nominated; the other two low-priority pods run on", example2After, afterwards(c)...), podsWide...),
 		podGroup(gang, "4", "4", "Running"),
@@ -187,7 +186,7 @@ func afterwards(c *localcluster.Cluster) []string {
 // addNodes adds the nodes of the documents.
 func addNodes(c *localcluster.Cluster) step {
 	return func(ctx context.Context, d *demo) error {
-		file, err := fixtures.FS.Open("example-nodes.yaml")
+		file, err := examples.FS.Open("example-nodes.yaml")
 		if err != nil {
 			return err
 		}
@@ -203,7 +202,7 @@ func addNodes(c *localcluster.Cluster) step {
 		if err := c.AddNodes(ctx, nodes); err != nil {
 			return err
 		}
-		d.say(fmt.Sprintf("Kubernetes %s is up with the %d nodes of %s, 8 CPUs and 32Gi each.", release, len(nodes), fixture("example-nodes.yaml")))
+		d.say(fmt.Sprintf("Kubernetes %s is up with the %d nodes of %s, 8 CPUs and 32Gi each.", release, len(nodes), example("example-nodes.yaml")))
 		return nil
 	}
 }

@@ -1,7 +1,6 @@
-package cli
+package demo
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,10 +14,8 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
-	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/picture"
-	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -201,132 +198,4 @@ func drawnName(t *topology.Tree, d topology.ID) string {
 		return "-"
 	}
 	return t.Name(d)
-}
-
-// explainPlan says where a gang goes that finds room, and by which rules.
-func explainPlan(c *picture.Cluster, request string) (text string, err error) {
-	r, err := picture.ParseRequest(c.Tree, strings.Fields(request))
-	if err != nil {
-		return "", err
-	}
-	p, refusal := plan.Choose(c.World(), r)
-	if refusal != nil {
-		return "", fmt.Errorf("no plan: %s", refusal)
-	}
-	sums := freeSlots(c)
-	rows := [][]string{{"layer", "largest", fmt.Sprintf("room for %d", r.Want)}}
-	var fits []topology.ID
-	for layer := c.Tree.Depth(); layer >= 0 && len(fits) == 0; layer-- {
-		most := offer.Slots(0)
-		for d := topology.Root; int(d) < c.Tree.Len(); d++ {
-			if c.Tree.Layer(d) != layer {
-				continue
-			}
-			most = max(most, sums[d])
-			if sums[d] >= r.Want {
-				fits = append(fits, d)
-			}
-		}
-		rows = append(rows, []string{c.Tree.LayerNames()[layer], fmt.Sprint(most), named(c.Tree, fits, sums)})
-	}
-	return inColumns(rows) + "\n" + wrap(fmt.Sprintf(
-		"The deepest layer that has room for all wins. Of its candidates binpack takes the one with the fewest free slots, %s: "+
-			"large holes stay whole for large gangs.", c.Tree.Path(p.Domain)), 0, demoWidth) + "\n", nil
-}
-
-// named names domains and their slots.
-func named(t *topology.Tree, domains []topology.ID, sums []offer.Slots) string {
-	if len(domains) == 0 {
-		return "none"
-	}
-	var out []string
-	for _, d := range domains {
-		out = append(out, fmt.Sprintf("%s (%d)", t.Path(d), sums[d]))
-	}
-	return strings.Join(out, ", ")
-}
-
-// explainEviction says whom a gang has evicted that finds no room, and by which rules.
-// A possible victim is any letter in the picture.
-func explainEviction(c *picture.Cluster, request string) (string, error) {
-	r, err := picture.ParseRequest(c.Tree, strings.Fields(request))
-	if err != nil {
-		return "", err
-	}
-	victims := c.Victims(r.Want)
-	e := evict.Choose(c.World(), r, victims)
-	if e == nil {
-		return "", fmt.Errorf("no eviction makes a plan")
-	}
-	empty := c
-	for _, letter := range victimLetters(c) {
-		empty = empty.Mark(letter, picture.Free)
-	}
-	sums, all := freeSlots(c), freeSlots(empty)
-	choice := evict.Consider(c.World(), r, victims, e)
-	won := choice.Considered[0].Domain
-	slices.SortFunc(choice.Considered, func(a, b evict.Considered) int { return cmp.Compare(a.Domain, b.Domain) })
-	rows := [][]string{{"domain", "free now", "with all victims gone", fmt.Sprintf("evictions for %d", r.Want)}}
-	for _, d := range choice.Considered {
-		evictions := "never enough"
-		if d.Outcome == evict.Possible {
-			evictions = fmt.Sprint(d.Cost.Pods)
-		}
-		if d.Domain == won {
-			evictions += "   <- chosen"
-		}
-		rows = append(rows, []string{pathOrCluster(c.Tree, d.Domain), fmt.Sprint(sums[d.Domain]), fmt.Sprint(all[d.Domain]), evictions})
-	}
-	var gone []string
-	for _, v := range e.Victims {
-		gone = append(gone, c.Tree.NodeName(v.Node))
-	}
-	return inColumns(rows) + "\n" + wrap(fmt.Sprintf("%s So the pod on %s leaves, and nobody else.",
-		sayRule(choice.Rule, pathOrCluster(c.Tree, won)), strings.Join(gone, ", ")), 0, demoWidth) + "\n", nil
-}
-
-// sayRule says what decided between the domain that won and the next best.
-func sayRule(rule evict.Rule, won string) string {
-	switch rule {
-	case evict.Alone:
-		return "Nowhere else is any eviction enough."
-	case evict.ByPods:
-		return fmt.Sprintf("Fewest evictions win: %s needs the fewest.", won)
-	case evict.ByBinpack:
-		return fmt.Sprintf("Fewest evictions win. Between equals binpack decides, as if all possible victims had gone: %s has the fewest slots.", won)
-	}
-	return fmt.Sprintf("%s wins by this rule: %s.", won, rule)
-}
-
-func pathOrCluster(t *topology.Tree, d topology.ID) string { return cmp.Or(t.Path(d), "the cluster") }
-
-// victimLetters lists the marks of possible victims.
-func victimLetters(c *picture.Cluster) (out []string) {
-	for _, marks := range c.Nodes {
-		for _, m := range marks {
-			if m >= "a" && m <= "z" && m != picture.Placed && !slices.Contains(out, m) {
-				out = append(out, m)
-			}
-		}
-	}
-	return out
-}
-
-// inColumns sets rows in columns, numbers and words alike to the left.
-func inColumns(rows [][]string) string {
-	wide := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			wide[i] = max(wide[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var out strings.Builder
-	for _, row := range rows {
-		line := " "
-		for i, cell := range row {
-			line += fmt.Sprintf(" %-*s  ", wide[i], cell)
-		}
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return out.String()
 }

@@ -1,9 +1,8 @@
-package cli
+package demo
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -12,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/pkg/picture"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 // demo plays steps: it tells, runs commands, shows what they print, and checks it.
@@ -160,22 +159,6 @@ func draw(o *objects) step {
 	}
 }
 
-// explain tells why a request ends as it does on what was drawn before.
-func explain(how func(c *picture.Cluster, request string) (string, error), o *objects, request string) step {
-	return func(_ context.Context, d *demo) error {
-		c, err := o.pictureForExamples()
-		if err != nil {
-			return err
-		}
-		text, err := how(c, request)
-		if err != nil {
-			return fmt.Errorf("%s: %w", request, err)
-		}
-		d.show("\n" + text)
-		return nil
-	}
-}
-
 func (o *objects) read(ctx context.Context, d *demo) error {
 	out, err := d.kubectl(ctx, world...)
 	if err != nil {
@@ -196,7 +179,7 @@ func (o *objects) pictureForExamples() (*picture.Cluster, error) {
 
 // firstPod is the first pod of a fixture.
 func firstPod(name string) (*v1.Pod, error) {
-	content, err := fs.ReadFile(fixtures.FS, name)
+	content, err := fs.ReadFile(examples.FS, name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/pkg/device"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 const devicesPods = `
@@ -30,7 +30,7 @@ var devicesWorld = []string{"get", "nodes,devices,pods", "-o", "json"}
 
 // example3 is GPUs and NICs of the same switches.
 func example3(c *localcluster.Cluster) []step {
-	file := func(name string) string { return fixture("devices/" + name) }
+	file := func(name string) string { return example("devices/" + name) }
 	return []step{
 		title("Example 3: GPUs with the NICs of their switches"),
 		addGPUNodes(c),
@@ -49,7 +49,7 @@ func example3(c *localcluster.Cluster) []step {
 // addGPUNodes adds nodes with devices.
 func addGPUNodes(c *localcluster.Cluster) step {
 	return func(ctx context.Context, d *demo) error {
-		file, err := fixtures.Devices.Open("devices/nodes.yaml")
+		file, err := examples.Devices.Open("devices/nodes.yaml")
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func addGPUNodes(c *localcluster.Cluster) step {
 		if err := c.AddNodes(ctx, nodes); err != nil {
 			return err
 		}
-		d.say(fmt.Sprintf("%d more nodes come, those of %s: 4 GPUs and 2 NICs each, on 2 switches.", len(nodes), fixture("devices/nodes.yaml")))
+		d.say(fmt.Sprintf("%d more nodes come, those of %s: 4 GPUs and 2 NICs each, on 2 switches.", len(nodes), example("devices/nodes.yaml")))
 		return nil
 	}
 }

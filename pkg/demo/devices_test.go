@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"encoding/json"
@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/muster-scheduler/muster/test/fixtures"
+	"github.com/muster-scheduler/muster/docs/examples"
 )
 
 // TestPicturedDevices: the demo draws who has which devices, and says who has other ones than it should.
 func TestPicturedDevices(t *testing.T) {
-	content, err := fixtures.Devices.ReadFile("devices/devices.yaml")
+	content, err := examples.Devices.ReadFile("devices/devices.yaml")
 	require.NoError(t, err)
 	var items []any
 	for i, one := range strings.Split(string(content), "\n---\n") {

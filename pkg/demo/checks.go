@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/docs/examples"
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/picture"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 // rows expects a table to hold the rows of another one, in some of their columns.
@@ -25,8 +25,8 @@ func rows(what, want string, columns ...string) expect {
 // documents' status.
 func documentedTopology(out string) []check {
 	const name = "clusternetworktopology-status.yaml"
-	what := "status.detailStatus is exactly that of " + fixture(name)
-	content, err := fs.ReadFile(fixtures.FS, name)
+	what := "status.detailStatus is exactly that of " + example(name)
+	content, err := fs.ReadFile(examples.FS, name)
 	if err != nil {
 		return []check{equal(what, "", err.Error())}
 	}

@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -20,16 +20,8 @@ import (
 
 const schedulerProgram = "muster-scheduler"
 
-// findScheduler returns the program at path, or else the one beside this program, or
-// else the one on PATH.
-func findScheduler(path string) (string, error) {
-	if path != "" {
-		found, err := exec.LookPath(path)
-		if err != nil {
-			return "", usageError("--scheduler: %w", err)
-		}
-		return found, nil
-	}
+// findScheduler returns the program beside this one, or else the one on PATH.
+func findScheduler() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
