@@ -117,9 +117,12 @@ func load(l listed, fset *token.FileSet, imports types.Importer) (*Package, erro
 	return p, nil
 }
 
-// countLocks returns how many fields and variables of the package are a sync.Mutex or a sync.RWMutex.
+// countLocks returns how many fields and variables of the package are a sync.Mutex or a sync.RWMutex, or a pointer to one.
 func (p *Package) countLocks() (n int) {
 	isLock := func(t ast.Expr) bool {
+		if pointer, isPointer := t.(*ast.StarExpr); isPointer {
+			t = pointer.X
+		}
 		s, ok := t.(*ast.SelectorExpr)
 		if !ok {
 			return false

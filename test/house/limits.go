@@ -19,8 +19,8 @@ var (
 	searches        = bounds{12, 2}
 	definitions     = bounds{9, 1}
 	remembered      = bounds{40, 15} // 40 were found by hand; the table does not list them all yet
-	locks           = bounds{61, 40}
-	preemptionLocks = bounds{9, 4}
+	locks           = bounds{62, 40}
+	preemptionLocks = bounds{10, 4}
 	roomFunctions   = bounds{20, 0}
 	arrowsBack      = bounds{31, 25} // percent, worst package
 )
