@@ -22,7 +22,7 @@ LDFLAGS   := -X $(MODULE)/pkg/version.version=$(VERSION) -X $(MODULE)/pkg/versio
              -X k8s.io/component-base/version.gitCommit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
+.PHONY: help build demo test ui-shots e2e e2e-versions e2e-controllers e2e-kind sim nightly vuln check house cases race bench bench-devices bench-quick bench-churn bench-quality bench-quality-quick quality-smoke bench-core bench-scale bench-explain generate generate-check lint image image-check release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ check: ## formatting, vet, staticcheck, the arrows between packages, pure tests:
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	$(GO) test $(CORE)
+
+house: ## how large and how tangled the source is: figures, limits and targets
+	@$(GO) run ./test/house/report
 
 cases: ## the cases that must hold, by number: docs/cases.md; which are open
 	@$(GO) test -count=1 -v -run '^TestCases$$' ./test/cases

@@ -16,20 +16,6 @@ func Gate(pod *unstructured.Unstructured, name string) bool {
 	return unstructured.SetNestedSlice(pod.Object, append(gates, map[string]any{"name": name}), "spec", "schedulingGates") == nil
 }
 
-// Ungate takes a gate away.
-func Ungate(pod *unstructured.Unstructured, name string) bool {
-	gates, _, _ := unstructured.NestedSlice(pod.Object, "spec", "schedulingGates")
-	rest := slices.DeleteFunc(slices.Clone(gates), isGate(name))
-	if len(rest) == len(gates) {
-		return false
-	}
-	if len(rest) == 0 {
-		unstructured.RemoveNestedField(pod.Object, "spec", "schedulingGates")
-		return true
-	}
-	return unstructured.SetNestedSlice(pod.Object, rest, "spec", "schedulingGates") == nil
-}
-
 func isGate(name string) func(any) bool {
 	return func(gate any) bool {
 		object, ok := gate.(map[string]any)

@@ -36,12 +36,6 @@ func OrderLayers(spec ClusterNetworkTopologySpec) ([]Layer, error) {
 	return chain, nil
 }
 
-// ValidateTopology is OrderLayers for those who need no layers.
-func ValidateTopology(spec ClusterNetworkTopologySpec) error {
-	_, err := OrderLayers(spec)
-	return err
-}
-
 // checkLayers returns nil only for one chain that ends in NodeTopologyLayer. Why these
 // rules are enough: n layers name n different parents, out of the root and the n-1 layers
 // above the nodes; so each of those has exactly one layer below it, and what is then not
