@@ -130,24 +130,24 @@ func BenchmarkDomains(b *testing.B) {
 			}
 			nodes[i].Slots = func(gone []int) offer.Slots { return offer.Slots(2 * len(gone)) }
 		}
-		var found *evict.Eviction
+		var found evict.Found
 		b.Run(c.name+"/choose", func(b *testing.B) {
 			b.ReportAllocs()
 			defer processor(b)()
 			for b.Loop() {
-				if found, _ = evict.ChooseAmongGangs(w, r, nodes, gangs); found == nil {
+				if found = evict.Cheapest(evict.Problem{World: w, Request: r, Nodes: nodes, Gangs: gangs}); found.Plan == nil {
 					b.Fatal("no eviction")
 				}
 			}
 		})
-		if found == nil {
+		if found.Plan == nil {
 			continue
 		}
 		b.Run(c.name+"/consider", func(b *testing.B) {
 			b.ReportAllocs()
 			defer processor(b)()
 			for b.Loop() {
-				if choice := evict.ConsiderAmongGangs(w, r, nodes, gangs, found, evict.Comparing{}); len(choice.Considered) != c.domains {
+				if choice := evict.Consider(evict.Problem{World: w, Request: r, Nodes: nodes, Gangs: gangs}, found, evict.Comparing{}); len(choice.Considered) != c.domains {
 					b.Fatal(choice)
 				}
 			}

@@ -140,7 +140,7 @@ func (s *search) spend(steps int) {
 // possible says whether the members fit if all victims are evicted that may be. Only sums are asked.
 func (s *search) possible() bool {
 	if s.Placement != nil {
-		return true
+		return s.placementPossible()
 	}
 	w := s.World
 	w.Free = slices.Clone(w.Room)
@@ -154,6 +154,21 @@ func (s *search) possible() bool {
 		w.Free[p.Node] = s.Nodes[p.Node].Slots(gone)
 	}
 	return s.need > 0 && plan.NewSearch(w, s.Request, 0, nil).Possible()
+}
+
+// placementPossible asks the placement check of a set of all victims. It returns true also if that says too little: if a
+// set of fewer may do, or the planner reached its bound.
+func (s *search) placementPossible() bool {
+	d := s.domain(topology.Root)
+	if s.Sought != nil || len(d.all) == 0 {
+		return true
+	}
+	set, ok := d.closeWithin(d.all)
+	if s.partial = false; !ok {
+		return true
+	}
+	placed, sure := d.fitsPlacement(set)
+	return placed != nil || !sure || len(set.picks) < len(d.all)
 }
 
 // plain is the whole search where the cheapest set by the prices of single pods is closed, exceeds no budget and is

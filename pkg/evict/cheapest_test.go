@@ -26,6 +26,11 @@ func (w gangWorld) found(p evict.Problem) *evict.Eviction {
 	return &evict.Eviction{Plan: found.Plan, Cost: found.Cost, Victims: found.Victims}
 }
 
+// foundBy is what Cheapest would have found.
+func foundBy(e *evict.Eviction) evict.Found {
+	return evict.Found{Plan: e.Plan, Cost: e.Cost, Victims: e.Victims}
+}
+
 // TestCheapest compares with every set of victims there is.
 func TestCheapest(t *testing.T) {
 	worlds.Check(t, 6000, gangKinds, func(t *rapid.T, y worlds.Tally) {
@@ -95,7 +100,7 @@ func (m members) Fits(gone []evict.Pick) (evict.Placed, bool) {
 		by[p.Node] = append(by[p.Node], p.Victim)
 	}
 	on.Take = func(node int, load []offer.Slots, kind int) offer.Slots {
-		return nodes[node].Take(by[node], load, kind)
+		return nodes[node](by[node], load, kind)
 	}
 	for i := range on.Free {
 		on.Free[i] = min(m.j.take(after.Free[i], nil, 0), m.j.take(after.Free[i], nil, 1))
@@ -109,6 +114,21 @@ func (m members) Fits(gone []evict.Pick) (evict.Placed, bool) {
 
 func (p placed) Uses(node int) bool {
 	return slices.ContainsFunc(p.plan.Puts, func(put plan.Put) bool { return put.Node == node })
+}
+
+func (p placed) Places() (out []plan.Place) {
+	for _, put := range p.plan.Puts {
+		out = append(out, plan.Place{Node: put.Node, Count: 1})
+	}
+	return out
+}
+
+func (p placed) All() bool {
+	members := 0
+	for _, c := range p.j.Classes {
+		members += len(c.Ranks)
+	}
+	return len(p.plan.Puts) == members
 }
 
 func (p placed) Holds(gone []evict.Pick, _ []int) bool {

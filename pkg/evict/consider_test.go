@@ -134,7 +134,7 @@ func TestConsider(t *testing.T) {
 		if e == nil {
 			return
 		}
-		got := evict.Consider(w.World, w.Request, w.nodes(), e)
+		got := evict.Consider(gangWorld{world: w}.problem(), foundBy(e), evict.Comparing{})
 		w.checkChoice(t, y, e, got)
 	})
 }
@@ -197,7 +197,7 @@ func TestConsiderTies(t *testing.T) {
 		if e == nil {
 			return
 		}
-		w.checkChoice(t, y, e, evict.Consider(w.World, w.Request, w.nodes(), e))
+		w.checkChoice(t, y, e, evict.Consider(gangWorld{world: w}.problem(), foundBy(e), evict.Comparing{}))
 	})
 }
 
@@ -259,8 +259,8 @@ func TestConsiderAmongGangs(t *testing.T) {
 		if e == nil {
 			return
 		}
-		got := evict.ConsiderAmongGangs(w.World, w.Request, w.raw(), w.gangs, e, evict.Comparing{})
-		if other := evict.ConsiderAmongGangs(w.World, w.Request, w.raw(), w.gangs, e, evict.Comparing{Each: together}); !reflect.DeepEqual(other, got) {
+		got := evict.Consider(w.problem(), foundBy(e), evict.Comparing{})
+		if other := evict.Consider(w.problem(), foundBy(e), evict.Comparing{Each: together}); !reflect.DeepEqual(other, got) {
 			t.Fatalf("looked into at the same time they are %+v, one after the other %+v", other, got)
 		}
 		w.checkCosts(t, y, e.Cost, got, func(w gangWorld, gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
@@ -291,15 +291,15 @@ func TestConsiderJobAmongGangs(t *testing.T) {
 		w.unit = 1
 		w.Bound = make([]offer.Slots, len(w.hosts))
 		j := drawGangJob(t, w)
-		e, _ := j.choose(w)
-		if e == nil {
+		found := evict.Cheapest(j.problem(w))
+		if found.Placed == nil {
 			return
 		}
-		got := evict.ConsiderJobAmongGangs(j.on(w), j.Job, j.nodes(w), w.gangs, e, evict.Comparing{})
-		if other := evict.ConsiderJobAmongGangs(j.on(w), j.Job, j.nodes(w), w.gangs, e, evict.Comparing{Each: together}); !reflect.DeepEqual(other, got) {
+		got := evict.Consider(j.problem(w), found, evict.Comparing{})
+		if other := evict.Consider(j.problem(w), found, evict.Comparing{Each: together}); !reflect.DeepEqual(other, got) {
 			t.Fatalf("looked into at the same time they are %+v, one after the other %+v", other, got)
 		}
-		w.checkCosts(t, y, e.Cost, got, func(w gangWorld, gone []evict.Pick) bool { return j.fits(w, gone) })
+		w.checkCosts(t, y, found.Cost, got, func(w gangWorld, gone []evict.Pick) bool { return j.fits(w, gone) })
 	})
 }
 
@@ -347,12 +347,13 @@ func TestRules(t *testing.T) {
 // chosen explains an eviction on a picture; there must be one.
 func chosen(t *testing.T, p *picture.Cluster, r plan.Request) evict.Choice {
 	t.Helper()
-	nodes := p.Victims(r.Want)
-	e := evict.Choose(p.World(), r, nodes)
-	if e == nil {
+	nodes, gangs := p.Running()
+	problem := evict.Problem{World: p.World(), Request: r, Nodes: nodes, Gangs: gangs}
+	found := evict.Cheapest(problem)
+	if found.Plan == nil {
 		t.Fatal("no eviction")
 	}
-	return evict.Consider(p.World(), r, nodes, e)
+	return evict.Consider(problem, found, evict.Comparing{})
 }
 
 // TestConsiderLayers: which domains are looked at where a gang need not gather.
@@ -394,11 +395,8 @@ func TestPatience(t *testing.T) {
 		raw[i] = evict.RawNode{Victims: n.Victims, Slots: func(gone []int) offer.Slots { return offer.Slots(len(gone)) }}
 	}
 	looks := 0
-	e, _ := evict.ChooseAmongGangs(w, r, raw, nil)
-	if e == nil {
-		t.Fatal("no eviction")
-	}
-	got := evict.ConsiderAmongGangs(w, r, raw, nil, e, evict.Comparing{More: func() bool { looks++; return looks == 1 }})
+	problem := evict.Problem{World: w, Request: r, Nodes: raw}
+	got := evict.Consider(problem, evict.Cheapest(problem), evict.Comparing{More: func() bool { looks++; return looks == 1 }})
 	cost := evict.Cost{Pods: 1, Highest: 1000, Sum: 1000}
 	want := []evict.Considered{
 		{Domain: p.Tree.Ancestor(p.Tree.Node(0), 1), Cost: cost},
@@ -463,17 +461,17 @@ func TestConsiderJobRules(t *testing.T) {
 			w := gangWorld{world: world{unit: 1, hosts: slices.Concat(c.s1, c.s2)}}
 			w.Tree = topology.Build([]string{"SpineLayer"}, leaves)
 			w.Bound = make([]offer.Slots, len(leaves))
-			e, exact := j.choose(w)
-			if e == nil || !exact {
-				t.Fatalf("%+v, exact: %v", e, exact)
+			e := evict.Cheapest(j.problem(w))
+			if e.Placed == nil || !e.Sure {
+				t.Fatalf("%+v", e)
 			}
-			choice := evict.ConsiderJobAmongGangs(j.on(w), j.Job, j.nodes(w), nil, e, evict.Comparing{})
+			choice := evict.Consider(j.problem(w), e, evict.Comparing{})
 			if e.Cost != c.cost || choice.Rule != c.rule {
 				t.Fatalf("cost %+v, won by %s", e.Cost, choice.Rule)
 			}
 			places := make([]int, len(leaves))
-			for _, put := range e.Plan.Puts {
-				places[put.Node]++
+			for _, at := range e.Placed.Places() {
+				places[at.Node] += int(at.Count)
 			}
 			if !slices.Equal(places, c.places) {
 				t.Fatalf("places %v, not %v", places, c.places)

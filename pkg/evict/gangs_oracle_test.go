@@ -583,26 +583,8 @@ func (w gangWorld) String() (out string) {
 	return out + fmt.Sprintf("a member needs %d, %+v\ngangs %+v", w.unit, w.Request, w.gangs)
 }
 
-// choose asks ChooseAmongGangs.
-func (w gangWorld) choose() *evict.Eviction {
-	e, _ := evict.ChooseAmongGangs(w.World, w.Request, w.raw(), w.gangs)
-	return e
-}
-
-// TestChooseAmongGangs compares with every set of victims there is in which gangs leave
-// whole or by no more than they can spare.
-func TestChooseAmongGangs(t *testing.T) {
-	kinds := slices.Concat(gangKinds, []string{"decided by the plan among branches", "decided by age among branches"})
-	worlds.Check(t, 6000, kinds, func(t *rapid.T, y worlds.Tally) {
-		w := drawSharedWorld(t)
-		w.drawGangRequest(t)
-		if w.compare(t, y, gangWorld.choose, func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) }) {
-			e := w.choose()
-			w.checkPlan(t, e)
-			w.checkOrder(t, y, e)
-		}
-	})
-}
+// choose asks Cheapest.
+func (w gangWorld) choose() *evict.Eviction { return w.found(w.problem()) }
 
 // checkUse: no victim, and no gang that leaves whole, is evicted for nothing.
 func (w gangWorld) checkUse(t rapid.TB, gone []evict.Pick, fits func([]evict.Pick) bool) {
@@ -649,88 +631,6 @@ func (w gangWorld) checkFew(t *rapid.T, y worlds.Tally, e *evict.Eviction, fits 
 	y.Count("more violations", e.Cost.Violations > least.Violations)
 }
 
-const fewBranches = 3
-
-// TestFewBranches: the search gives up after three branches.
-func TestFewBranches(t *testing.T) {
-	worlds.Check(t, 2000, []string{"impossible", "the cheapest", "dearer"}, func(t *rapid.T, y worlds.Tally) {
-		w := drawSharedWorld(t)
-		w.drawGangRequest(t)
-		e, _ := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, fewBranches)
-		w.checkFew(t, y, e, func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
-		if e != nil {
-			w.checkPlan(t, e)
-		}
-	})
-}
-
-// TestFewBranchesJob: the same for members of two kinds.
-func TestFewBranchesJob(t *testing.T) {
-	worlds.Check(t, 1000, []string{"impossible", "the cheapest"}, func(t *rapid.T, y worlds.Tally) {
-		w := drawSharedWorld(t)
-		w.unit, w.Bound = 1, make([]offer.Slots, len(w.hosts))
-		j := drawGangJob(t, w)
-		e, _ := evict.ChooseJobAmongGangsWithin(j.on(w), j.Job, j.nodes(w), w.gangs, fewBranches)
-		var like *evict.Eviction
-		if e != nil {
-			like = &evict.Eviction{Cost: e.Cost, Victims: e.Victims}
-			j.checkPlan(t, w, e)
-		}
-		w.checkFew(t, y, like, func(gone []evict.Pick) bool { return j.fits(w, gone) })
-	})
-}
-
-// TestLittleWork: the same where looks are more work than they may be: what is found is an eviction, and
-// that there is none is said only if it is so.
-func TestLittleWork(t *testing.T) {
-	worlds.Check(t, 2000, []string{"impossible", "possible", "not found", "found after all", "the cheapest", "dearer"}, func(t *rapid.T, y worlds.Tally) {
-		w := drawSharedWorld(t)
-		w.unit, w.Bound = 1, make([]offer.Slots, len(w.hosts))
-		j := drawGangJob(t, w)
-		work := 1 << worlds.Even(t, 14, "work")
-		e, exact := evict.ChooseJobAmongGangsWorking(j.on(w), j.Job, j.nodes(w), w.gangs, evict.MostBranches, work)
-		fits := func(gone []evict.Pick) bool { return j.fits(w, gone) }
-		sets, least := w.cheapest(fits)
-		y.Count("impossible", len(sets) == 0)
-		y.Count("possible", len(sets) > 0)
-		if e == nil {
-			y.Count("not found", len(sets) > 0)
-			if exact && len(sets) > 0 {
-				t.Fatalf("it says that there is no eviction, but there is %v\n%s", sets, w)
-			}
-			return
-		}
-		j.checkPlan(t, w, e)
-		if cost, ok := w.costOf(e.Victims); !ok || cost != e.Cost || !fits(e.Victims) {
-			t.Fatalf("%v cost %+v, not %+v, legal: %v\n%s", e.Victims, cost, e.Cost, ok, w)
-		}
-		y.Count("found after all", !exact)
-		y.Count("the cheapest", e.Cost == least)
-		y.Count("dearer", e.Cost != least)
-	})
-}
-
-// TestNotAllTried: a gang of twelve can spare one and must not leave; two would be needed. There are too
-// many ways to see it, and that is what is said; where there are few it is known.
-func TestNotAllTried(t *testing.T) {
-	for members, known := range map[int]bool{3: true, 12: false} {
-		w := gangWorld{world: world{unit: 1}, gangs: []evict.Gang{{Gang: bundle.Gang{Spare: 1}, Cost: evict.Cost{Pods: members}}}}
-		var nodes []topology.Node
-		for i := range members {
-			nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
-			w.hosts = append(w.hosts, host{size: []int{1}, victims: []evict.Victim{{Name: fmt.Sprint("v", i), Gang: 1}}})
-		}
-		w.Tree, w.Want, w.Min = topology.Build(nil, nodes), 2, 2
-		if e, exact := evict.ChooseAmongGangs(w.World, w.Request, w.raw(), w.gangs); e != nil || exact != known {
-			t.Errorf("%d members: %+v, exact: %v", members, e, exact)
-		}
-		j := gangJob{Job: plan.Job{Classes: []plan.Class{{Ranks: []int{0}}, {Kind: 1, Ranks: []int{1}}}, Gangs: []plan.Gang{{Need: 2}}}, units: [2]int{1, 1}}
-		if e, exact := j.choose(w); e != nil || exact != known {
-			t.Errorf("%d members, unlike ones: %+v, exact: %v", members, e, exact)
-		}
-	}
-}
-
 // TestNoGangLeaves: the only victim belongs to a gang that can spare nobody and must not
 // leave, so nobody does.
 func TestNoGangLeaves(t *testing.T) {
@@ -742,8 +642,8 @@ func TestNoGangLeaves(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	j := gangJob{Job: plan.Job{Classes: []plan.Class{{Ranks: []int{0}}}, Gangs: []plan.Gang{{Need: 1}}}, units: [2]int{1, 1}}
-	if e, exact := j.choose(w); e != nil || !exact {
-		t.Fatalf("%+v, exact: %v", e, exact)
+	if e := evict.Cheapest(j.problem(w)); e.Placed != nil || !e.Sure {
+		t.Fatalf("%+v", e)
 	}
 }
 
@@ -772,89 +672,6 @@ func TestManyBranches(t *testing.T) {
 	_, least := w.cheapest(func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) })
 	if e := w.choose(); e == nil || e.Cost != least {
 		t.Fatalf("%+v, the least cost is %+v\n%s", e, least, w)
-	}
-}
-
-// TestGangStaysInPart: when the search gives up, a gang leaves whole of which less is enough.
-func TestGangStaysInPart(t *testing.T) {
-	var nodes []topology.Node
-	for i := range 4 {
-		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
-	}
-	w := gangWorld{world: world{unit: 2, hosts: make([]host, 4)}}
-	w.Tree, w.Want, w.Min = topology.Build(nil, nodes), 5, 5
-	w.gangs = []evict.Gang{
-		{Gang: bundle.Gang{Spare: 1}, Whole: true, Cost: evict.Cost{Pods: 3, Highest: 1, Sum: 3}},
-		{Whole: true, Cost: evict.Cost{Pods: 3, Highest: 1, Sum: 3}},
-	}
-	w.hosts[1].free = 1
-	for _, v := range []struct{ node, size, gang int }{{0, 1, 0}, {0, 2, 1}, {0, 2, 1}, {1, 1, 0}, {1, 3, 0}, {1, 2, 2}, {2, 2, 2}} {
-		h := &w.hosts[v.node]
-		h.victims = append(h.victims, evict.Victim{Name: fmt.Sprint("v", v.node, len(h.victims)), Gang: v.gang, Priority: 1})
-		h.size = append(h.size, v.size)
-	}
-	for _, most := range []int{1, 2, 3, evict.MostBranches} {
-		e, _ := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, most)
-		if e == nil {
-			t.Fatalf("nothing in %d branches", most)
-		}
-		if n := w.leavers(e.Victims); n[0] > 1 {
-			t.Errorf("%v leave after %d branches, %d of the first gang", e.Victims, most, n[0])
-		}
-	}
-}
-
-// TestWhoIsOnlyTakenAlong: when the search gives up, a whole group leaves. One of its gangs could spare all that it has
-// here, and leaves only since the group would miss it beside two others. If one of these stays, none of the three must leave whole.
-func TestWhoIsOnlyTakenAlong(t *testing.T) {
-	w := gangWorld{world: world{unit: 1, hosts: make([]host, 2)}, gangs: make([]evict.Gang, 5), elsewhere: make([]evict.Cost, 5), away: make([][]evict.Budget, 5)}
-	w.Tree, w.Want, w.Min, w.Bound = topology.Build(nil, []topology.Node{{Name: "n1"}, {Name: "n2"}}), 8, 8, make([]offer.Slots, 2)
-	for g := range w.gangs {
-		w.gangs[g] = evict.Gang{Gang: bundle.Gang{Group: 1, Above: []choice.Level{{Name: "root", Least: 2}}}, Whole: true, Cost: evict.Cost{Violations: 2, Pods: 2, Highest: 1, Sum: 2}}
-		w.elsewhere[g] = evict.Cost{Violations: 1, Pods: 1, Highest: 1, Sum: 1}
-	}
-	w.gangs[1].Spare, w.gangs[4].Above = 1, nil
-	w.elsewhere[2], w.elsewhere[4] = evict.Cost{}, w.gangs[4].Cost
-	for _, v := range []struct{ node, size, gang int }{{0, 2, 2}, {0, 2, 3}, {0, 1, 4}, {1, 1, 0}, {1, 1, 3}, {1, 3, 1}} {
-		h := &w.hosts[v.node]
-		h.victims = append(h.victims, evict.Victim{Name: fmt.Sprint("v", v.node, len(h.victims)), Gang: v.gang, Priority: 1, Violates: true})
-		h.size = append(h.size, v.size)
-	}
-	fits := func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) }
-	for most := 1; most <= fewBranches; most++ {
-		e, _ := evict.ChooseAmongGangsWithin(w.World, w.Request, w.raw(), w.gangs, most)
-		w.checkUse(t, e.Victims, fits)
-	}
-}
-
-// TestYoungestOfAnotherBranch: the youngest victims for a plan are in a branch in which
-// another plan comes first.
-func TestYoungestOfAnotherBranch(t *testing.T) {
-	never, nor := evict.Budget{Name: "never"}, evict.Budget{Name: "nor"}
-	w := gangWorld{world: world{unit: 2, hosts: make([]host, 2)}}
-	w.Tree, w.Want, w.Min = topology.Build(nil, []topology.Node{{Name: "n1"}, {Name: "n2"}}), 3, 3
-	w.Bound = make([]offer.Slots, 2)
-	w.gangs = []evict.Gang{{Whole: true, Cost: evict.Cost{Pods: 2}}, {Gang: bundle.Gang{Spare: 1}, Whole: true, Cost: evict.Cost{Violations: 4, Pods: 3, Highest: 1, Sum: 3}}}
-	for _, v := range []struct {
-		node, size, gang int
-		started          int64
-		budgets          []evict.Budget
-	}{
-		{0, 1, 0, 0, []evict.Budget{never, nor}},
-		{0, 3, 0, 0, []evict.Budget{never, nor}},
-		{0, 1, 2, 0, []evict.Budget{never, nor}},
-		{1, 3, 0, 0, []evict.Budget{never, nor}},
-		{1, 1, 2, 0, []evict.Budget{never}},
-		{1, 2, 2, 1, []evict.Budget{never}},
-	} {
-		h := &w.hosts[v.node]
-		name := fmt.Sprint("v", v.node, len(h.victims))
-		h.victims = append(h.victims, evict.Victim{Name: name, Gang: v.gang, Priority: 1, Started: v.started, Budgets: v.budgets})
-		h.size = append(h.size, v.size)
-	}
-	want := []evict.Pick{{Node: 0, Victim: 1}, {Node: 1, Victim: 0}, {Node: 1, Victim: 2}}
-	if e := w.choose(); e == nil || !slices.Equal(e.Victims, want) {
-		t.Fatalf("%+v\n%s", e, w)
 	}
 }
 
@@ -955,19 +772,14 @@ func (j gangJob) on(w gangWorld) plan.JobWorld {
 }
 
 // nodes are the nodes of a world as the job sees them.
-func (j gangJob) nodes(w gangWorld) []evict.JobNode {
-	nodes := make([]evict.JobNode, len(w.hosts))
+func (j gangJob) nodes(w gangWorld) []func(gone []int, load []offer.Slots, kind int) offer.Slots {
+	nodes := make([]func(gone []int, load []offer.Slots, kind int) offer.Slots, len(w.hosts))
 	for i, h := range w.hosts {
-		nodes[i] = evict.JobNode{Victims: h.victims, Take: func(gone []int, load []offer.Slots, kind int) offer.Slots {
+		nodes[i] = func(gone []int, load []offer.Slots, kind int) offer.Slots {
 			return j.take(h.slots(1, gone), load, kind)
-		}}
+		}
 	}
 	return nodes
-}
-
-// choose asks ChooseJobAmongGangs.
-func (j gangJob) choose(w gangWorld) (e *evict.JobEviction, exact bool) {
-	return evict.ChooseJobAmongGangs(j.on(w), j.Job, j.nodes(w), w.gangs)
 }
 
 // fits says whether every gang's members find a place when some have left: it lists how
@@ -1035,53 +847,4 @@ func (j gangJob) enough(n [2]int) bool {
 		}
 	}
 	return true
-}
-
-// checkPlan: the plan holds in the world that the victims have left.
-func (j gangJob) checkPlan(t *rapid.T, w gangWorld, e *evict.JobEviction) {
-	free, counts := w.after(e.Victims).Free, make([]offer.Slots, len(w.hosts))
-	var n [2]int
-	for _, p := range e.Plan.Puts {
-		n[p.Class]++
-		counts[p.Node]++
-		free[p.Node] -= offer.Slots(j.units[p.Class])
-		if free[p.Node] < 0 || n[p.Class] > len(j.Classes[p.Class].Ranks) || !worlds.Holds(w.Tree, e.Plan.Domain, w.Tree.Node(p.Node)) {
-			t.Fatalf("%+v does not hold\n%s\n%+v", e.Plan, w, j)
-		}
-	}
-	if !j.enough(n) || w.Tree.Layer(e.Plan.Domain) < j.All.Must || !worlds.Legal(w.Tree, counts, j.All.Multiple) {
-		t.Fatalf("%+v is not what %+v asks for\n%s", e.Plan, j, w)
-	}
-}
-
-// TestChooseJobAmongGangs: the same for members of two kinds.
-func TestChooseJobAmongGangs(t *testing.T) {
-	worlds.Check(t, 2000, slices.Concat(gangKinds, []string{"unlike members", "several gangs in the job", "multiples", "multiples beyond any count"}), func(t *rapid.T, y worlds.Tally) {
-		w := drawSharedWorld(t)
-		w.unit = 1
-		w.Bound = make([]offer.Slots, len(w.hosts))
-		j := drawGangJob(t, w)
-		y.Count("multiples beyond any count", worlds.BeyondCount(j.All.Multiple))
-		var last *evict.JobEviction
-		every := true
-		choose := func(w gangWorld) *evict.Eviction {
-			e, exact := j.choose(w)
-			every = every && exact
-			if last = e; e == nil {
-				return nil
-			}
-			return &evict.Eviction{Cost: e.Cost, Victims: e.Victims}
-		}
-		if choose(w); !every {
-			t.Fatalf("too many ways\n%s\n%+v", w, j)
-		}
-		if !w.compare(t, y, choose, func(gone []evict.Pick) bool { return j.fits(w, gone) }) {
-			return
-		}
-		choose(w)
-		j.checkPlan(t, w, last)
-		y.Count("multiples", slices.Max(j.All.Multiple) > 1)
-		y.Count("unlike members", slices.ContainsFunc(last.Plan.Puts, func(p plan.Put) bool { return p.Class != last.Plan.Puts[0].Class }))
-		y.Count("several gangs in the job", len(j.Gangs) > 1)
-	})
 }

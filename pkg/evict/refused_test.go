@@ -45,7 +45,7 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 	}
 	tree := topology.Build([]string{"Spine"}, leaves)
 	raw := make([]evict.RawNode, h.size)
-	nodes := make([]evict.JobNode, h.size)
+	nodes := make([]func(gone []int, load []offer.Slots, kind int) offer.Slots, h.size)
 	var gangs []evict.Gang
 	for i := range h.size {
 		if h.gangs {
@@ -55,14 +55,14 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 			raw[i].Victims = append(raw[i].Victims, evict.Victim{Name: fmt.Sprint(v), Priority: int32((i + v) % 10), Shape: h.shape, Gang: len(gangs)})
 		}
 		raw[i].Slots = func(gone []int) offer.Slots { *asked++; return offer.Slots(len(gone)) }
-		nodes[i] = evict.JobNode{Victims: raw[i].Victims, Take: func(gone []int, load []offer.Slots, _ int) offer.Slots {
+		nodes[i] = func(gone []int, load []offer.Slots, _ int) offer.Slots {
 			*asked++
 			left := offer.Slots(len(gone))
 			for _, n := range load {
 				left -= n
 			}
 			return max(left, 0)
-		}}
+		}
 	}
 	multiple := offer.Multiples{0, 1, 0}
 	if h.threes {
@@ -73,8 +73,8 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 	if h.unlike == 1 {
 		r := plan.Request{Want: n, Min: n, Must: 1, Multiple: multiple}
 		return func() bool {
-			e, exact := evict.ChooseAmongGangs(w, r, raw, gangs)
-			return e != nil || !exact
+			e := evict.Cheapest(evict.Problem{World: w, Request: r, Nodes: raw, Gangs: gangs})
+			return e.Plan != nil || !e.Sure
 		}
 	}
 	j := plan.Job{Gangs: []plan.Gang{{Need: n}}, All: plan.Gather{Must: 1, Multiple: multiple}}
@@ -86,9 +86,36 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 		c.Ranks = append(c.Ranks, rank)
 	}
 	return func() bool {
-		e, exact := evict.ChooseJobAmongGangs(plan.JobWorld{World: w}, j, nodes, gangs)
-		return e != nil || !exact
+		problem := evict.Problem{World: w, Nodes: raw, Gangs: gangs, Request: plan.Request{Want: n, Min: n, Must: 1, Multiple: multiple}}
+		problem.Placement = hopelessMembers{j, w, nodes}
+		e := evict.Cheapest(problem)
+		return e.Placed != nil || !e.Sure
 	}
+}
+
+// hopelessMembers plans members of several kinds.
+type hopelessMembers struct {
+	job   plan.Job
+	world plan.World
+	takes []func(gone []int, load []offer.Slots, kind int) offer.Slots // by node index
+}
+
+func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
+	by := map[int][]int{}
+	for _, p := range gone {
+		by[p.Node] = append(by[p.Node], p.Victim)
+	}
+	w := plan.JobWorld{World: m.world, Take: func(node int, load []offer.Slots, kind int) offer.Slots { return m.takes[node](by[node], load, kind) }}
+	w.Free = make([]offer.Slots, len(m.takes))
+	for i := range w.Free {
+		w.Free[i] = offer.Slots(len(by[i]))
+	}
+	w.Room = w.Free
+	p, refusal := plan.ChooseJob(w, m.job)
+	if refusal != nil {
+		return nil, !refusal.Cut
+	}
+	return placed{plan: p}, true
 }
 
 // TestHopeless: what no eviction can help is refused without a search: nodes are asked what

@@ -27,15 +27,7 @@ var (
 
 // Searches are the searches for victims. A deleted search leaves the list, a new one enters it.
 var Searches = []string{
-	"pkg/evict.Choose",
-	"pkg/evict.ChooseJob",
-	"pkg/evict.ChooseAmongGangs",
-	"pkg/evict.ChooseJobAmongGangs",
-	"pkg/kube/preempt.candidates.chooseLike",
-	"pkg/kube/preempt.candidates.chooseExactly",
-	"pkg/kube/preempt.candidates.chooseByPlans",
-	"pkg/kube/preempt.Preemptor.chooseWithin",
-	"pkg/kube/preempt.within.byRight",
+	"pkg/evict.Cheapest",
 	"pkg/quota.Choosing.Cheapest",
 	"pkg/kube/elasticquota.Room.chooseRevoked",
 	"pkg/kube/elasticquota.fewest",
@@ -43,12 +35,9 @@ var Searches = []string{
 
 // Definitions are the places that say which pods are evicted together.
 var Definitions = []string{
-	"pkg/evict.family",
+	"pkg/bundle.Gang",
 	"pkg/kube/ask.leavers",
 	"pkg/kube/plugin.Shared.leaveTogether",
-	"pkg/kube/preempt.crew",
-	"pkg/kube/preempt.departing",
-	"pkg/kube/preempt.party",
 	"pkg/kube/preempt.unit",
 	"pkg/kube/preempt.wholes",
 	"pkg/quota.Party",

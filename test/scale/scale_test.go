@@ -227,7 +227,7 @@ func BenchmarkEvict(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d/layers=%d/members=%d", c.nodes, baseLayers, c.members), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if e, _ := evict.ChooseAmongGangs(w, r, nodes, nil); e == nil || e.Plan.Count() != r.Want {
+				if e := evict.Cheapest(evict.Problem{World: w, Request: r, Nodes: nodes}); e.Plan == nil || e.Plan.Count() != r.Want {
 					b.Fatal("no eviction")
 				}
 			}

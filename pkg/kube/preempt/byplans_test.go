@@ -291,11 +291,3 @@ func TestWhoIsKeptOffTakesNobodyAlong(t *testing.T) {
 	}
 }
 
-// TestTheFirstQuestionMayAlwaysBeAsked: whether all may stay who are not where members go is found out however many members there are.
-func TestTheFirstQuestionMayAlwaysBeAsked(t *testing.T) {
-	for _, c := range []struct{ members, before, questions int }{
-		{0, 0, 4096}, {100, 0, 40}, {100, 4000, 0}, {3000, 0, 1}, {3000, 3000, 0}, {4096, 0, 1}, {5000, 0, 1}, {5000, 5000, 0},
-	} {
-		require.Equal(t, c.questions, max(0, preempt.Questions(c.members, c.before)), "%d members, %d before", c.members, c.before)
-	}
-}

@@ -28,15 +28,15 @@ import (
 // candidates are the pods that may be evicted for an attempt.
 type candidates struct {
 	*place.Attempt
-	cache    *cache.Cache
-	claim    Claim              // what quotas say; nil if there are none
-	waits    map[types.UID]bool // at Permit, so that it can be sent back to the queue
-	here     []onNode           // by node index
-	gangs    []evict.Gang
-	whole    [][]*v1.Pod            // by gang, all that run
-	joins    map[types.UID]bool     // who can be sent back and takes nobody along
-	parts    map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
-	any      bool
+	cache *cache.Cache
+	claim Claim              // what quotas say; nil if there are none
+	waits map[types.UID]bool // at Permit, so that it can be sent back to the queue
+	here  []onNode           // by node index
+	gangs []evict.Gang
+	whole [][]*v1.Pod            // by gang, all that run
+	joins map[types.UID]bool     // who can be sent back and takes nobody along
+	parts map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
+	any   bool
 	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes than his own.
 	keptOff bool
 	lacking bool // there is room when some have left, and the quotas have too little then

@@ -14,9 +14,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
-// Questions is how many more may be asked about members.
-func Questions(members, before int) int { return questions(members, before) }
-
 // Who lists the candidates for an attempt, a line for each node that has any ("n0: who of
 // gang 1, who counts towards budgets, and (who leaves anyway)"), and one for each gang.
 func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) {

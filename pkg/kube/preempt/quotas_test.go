@@ -19,7 +19,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/quota"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Lacking is Quotas, and what they say: so many pods must leave of each before it has enough, "*" of any, and no more of those that are in Most. A pod's label
@@ -170,25 +173,6 @@ func (c *candidates) some(names string) (out []*v1.Pod) {
 	return out
 }
 
-// picture is what candidatesOf reads, without quotas and times: who leaves anyway is in brackets.
-func (c *candidates) picture() string {
-	var nodes []string
-	for _, here := range c.here {
-		var words []string
-		for v, pod := range here.pods {
-			words = append(words, fmt.Sprintf("%s=%d", pod.Name, here.victims[v].Priority))
-		}
-		for _, pod := range here.leaving {
-			words = append(words, "("+pod.Name+")")
-		}
-		nodes = append(nodes, strings.Join(words, " "))
-	}
-	for i, g := range c.gangs {
-		nodes = append(nodes, fmt.Sprintf("[%d] spares %d of %s: %d", i+1, g.Spare, namesOf(c.whole[i]), g.Cost.Sum))
-	}
-	return strings.Join(nodes, " | ")
-}
-
 func namesOf(pods []*v1.Pod) string {
 	var names []string
 	for _, pod := range pods {
@@ -197,88 +181,14 @@ func namesOf(pods []*v1.Pod) string {
 	return strings.Join(names, " ")
 }
 
-// TestParties: who may leave by himself so that the quotas have enough, the cheapest first.
-func TestParties(t *testing.T) {
+
+// TestQuotaNeedsMoreVictims: a member needs the capacity of some pods, and its quota needs more: which pods are evicted.
+func TestQuotaNeedsMoreVictims(t *testing.T) {
 	for name, test := range map[string]struct {
 		there, gangs string
-		leaves       string // already
-		want         string
-	}{
-		"by what they cost":                         {there: "x=30:b y=10:b | z=20:b", want: "y | z | x"},
-		"of equal ones who began last":              {there: "x=10:b@1 y=10:b@3 | z=10:b@2", want: "y | z | x"},
-		"of equal ones in the order of the nodes":   {there: "x=10:b | y=10:b", want: "x | y"},
-		"nobody whose leaving does not help":        {there: "x=10 y=20:c | z=30:b", want: "z"},
-		"nobody who leaves already":                 {there: "x=10:b y=20:b", leaves: "x", want: "y"},
-		"a gang whole":                              {there: "g-0=10:b x=20:b | g-1=10:b", gangs: "g=0", want: "x | g-0 g-1"},
-		"a gang of which one helps":                 {there: "g-0=10 | g-1=10:b", gangs: "g=0", want: "g-0 g-1"},
-		"no gang of which somebody stays":           {there: "g-0=10:b | x=20:b", gangs: "g=0!", want: "x"},
-		"nobody of a group of which somebody stays": {there: "g-0=10:b h-0=10:b | x=20:b", gangs: "g=0+h=0!", want: "x"},
-		"a group whole":                             {there: "g-0=10:b | h-0=10", gangs: "g=0+h=0", want: "g-0 h-0"},
-		"two groups":                                {there: "g-0=10:b | h-0=20:b", gangs: "g=0 h=0", want: "g-0 | h-0"},
-		"of a gang the one that it can spare":       {there: "g-0=30:b g-1=10:b | g-2=20:b", gangs: "g=1", want: "g-1 | g-0 g-1 g-2"},
-		"of equal members the one that began last":  {there: "g-0=10:b@1 | g-1=10:b@2", gangs: "g=1!", want: "g-1"},
-		"both that it can spare":                    {there: "g-0=30:b g-1=10:b | g-2=20:b", gangs: "g=2!", want: "g-1 | g-2"},
-		"who leaves already is the one to spare":    {there: "g-0=30:b g-1=10:b", gangs: "g=1!", leaves: "g-0", want: ""},
-		"who leaves already, and one more to spare": {there: "g-0=30:b g-1=10:b g-2=20:b", gangs: "g=2!", leaves: "g-2", want: "g-1"},
-		"the rest of a gang, without who leaves":    {there: "g-0=30:b g-1=10:b", gangs: "g=0", leaves: "g-1", want: "g-0"},
-		"nobody of a gang whose only helper leaves": {there: "g-0=30 g-1=10:b", gangs: "g=0", leaves: "g-1", want: ""},
-		"nobody is spared who is no help":           {there: "g-0=30:b g-1=10", gangs: "g=1!", want: "g-0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := candidatesOf(t, test.there, test.gangs, "b")
-			leaves := uids([][]*v1.Pod{c.some(test.leaves)})
-			var got []string
-			for _, u := range c.parties(leaves) {
-				got = append(got, namesOf(u.pods))
-				require.Equal(t, len(u.pods), u.cost.Pods)
-			}
-			require.Equal(t, test.want, strings.Join(got, " | "))
-		})
-	}
-}
-
-// TestAfter: who may leave still when some have left for the quotas. The room that they leave counts, and a gang has one less to
-// spare for each of them, if it runs on.
-func TestAfter(t *testing.T) {
-	for name, test := range map[string]struct {
-		there, gangs, gone string
-		want               string
-	}{
-		"nobody":                             {"x=10 | y=20", "", "", "x=10 | y=20"},
-		"one without a gang":                 {"x=10 y=20 | z=30", "", "x", "y=20 (x) | z=30"},
-		"one whom a gang can spare":          {"g-0=10 g-1=20 | g-2=30", "g=2", "g-1", "g-0=10 (g-1) | g-2=30 | [1] spares 1 of g-0 g-2: 40"},
-		"the last whom it can spare":         {"g-0=10 | g-1=20", "g=1", "g-1", "g-0=10 | (g-1) | [1] spares 0 of g-0: 10"},
-		"a gang whole":                       {"g-0=10 x=5 | g-1=20", "g=0", "g-0 g-1", "x=5 (g-0) | (g-1) | [1] spares 0 of : 0"},
-		"another gang is as it was":          {"g-0=10 | h-0=20 h-1=30", "g=1 h=1", "h-0", "g-0=10 | h-1=30 (h-0) | [1] spares 1 of g-0: 10 | [2] spares 0 of h-1: 30"},
-		"two gangs, and somebody of no gang": {"g-0=10 x=1 | h-0=20", "g=1 h=1", "g-0 x h-0", "(g-0) (x) | (h-0) | [1] spares 0 of : 0 | [2] spares 0 of : 0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := candidatesOf(t, test.there, test.gangs, "b")
-			before := c.picture()
-			after := c.after(c.some(test.gone))
-			require.Equal(t, test.want, after.picture())
-			require.True(t, after.any, "there may be room without anybody else")
-			require.Equal(t, before, c.picture(), "those who may leave before are not changed")
-		})
-	}
-}
-
-// TestAfterLeaving: who leaves anyway and those who have left for the quotas are both gone.
-func TestAfterLeaving(t *testing.T) {
-	c := candidatesOf(t, "x=10 y=20", "", "b")
-	c.here[0].leaving = pods("n0/w!")
-	require.Equal(t, "y=20 (w!) (x)", c.after(c.some("x")).picture())
-	require.Equal(t, "y=20 (w!)", c.only(func(pod *v1.Pod) bool { return pod.Name == "y" }).picture())
-	require.Equal(t, "x=10 y=20 (w!)", c.picture())
-}
-
-// TestCover: who leaves besides those who make room, anywhere, until the quotas have enough.
-func TestCover(t *testing.T) {
-	for name, test := range map[string]struct {
-		there, gangs string
-		room         string // who makes it
-		lack         string // of the quotas
-		want         string // who leaves then; "nobody" if that is not enough
+		room         string // the pods in whose place the member fits
+		lack         string // what the quotas need
+		want         string // the victims; "nobody" if no set is enough
 	}{
 		"they have enough":                            {"x=10:a y=1:b", "", "x", "a", "x"},
 		"nothing is lacking":                          {"x=10:a y=1:b", "", "x", "", "x"},
@@ -304,17 +214,33 @@ func TestCover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := candidatesOf(t, test.there, test.gangs, test.lack)
-			e := &solution{gone: c.some(test.room), why: func() evict.Choice { return evict.Choice{} }}
-			e.cost = c.party(e.gone, nil).cost
-			got := c.cover(e)
-			require.Equal(t, test.room, namesOf(e.gone))
+			found := evict.Cheapest(c.needing(test.room))
 			if test.want == "nobody" {
-				require.Nil(t, got)
+				require.Empty(t, found.Victims)
+				require.True(t, found.Room)
 				return
 			}
-			require.Equal(t, test.want, namesOf(got.gone))
-			require.Equal(t, c.party(c.some(test.want), nil).cost, got.cost)
-			require.Equal(t, test.want == test.room, got.why != nil, "why there is known of those who make room alone")
+			require.ElementsMatch(t, strings.Fields(test.want), strings.Fields(namesOf(c.victims(found.Victims))))
 		})
 	}
+}
+
+// needing is the problem of one member that fits where all of some pods are evicted, and nowhere else.
+func (c *candidates) needing(room string) evict.Problem {
+	p := evict.Problem{Request: plan.Request{Want: 1, Min: 1}, Gangs: c.gangs, Quota: quotaCheck{c}}
+	var nodes []topology.Node
+	for i, here := range c.here {
+		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i)})
+		p.Nodes = append(p.Nodes, evict.RawNode{Victims: here.victims, Slots: func(gone []int) offer.Slots {
+			evicted := namesOf(here.without(gone))
+			for _, name := range strings.Fields(room) {
+				if !slices.Contains(strings.Fields(evicted), name) {
+					return 0
+				}
+			}
+			return 1
+		}})
+	}
+	p.World.Tree = topology.Build(nil, nodes)
+	return p
 }

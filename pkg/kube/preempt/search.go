@@ -232,4 +232,3 @@ func (c *candidates) pods(picks []evict.Pick) (out []*v1.Pod) {
 
 // pod is the pod of a pick.
 func (c *candidates) pod(p evict.Pick) *v1.Pod { return c.here[p.Node].pods[p.Victim] }
-
