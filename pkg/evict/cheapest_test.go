@@ -33,7 +33,7 @@ func foundBy(e *evict.Eviction) evict.Found {
 
 // TestCheapest compares with every set of victims there is.
 func TestCheapest(t *testing.T) {
-	worlds.Check(t, 6000, gangKinds, func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 2000, gangKinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.drawGangRequest(t)
 		fits := func(gone []evict.Pick) bool { return w.fits(gone, topology.Root) }
@@ -51,7 +51,7 @@ type quality struct{ worlds, equal, pods, least int }
 func TestNearTheLeastCost(t *testing.T) {
 	defer evict.WithoutExhausting()()
 	var like quality
-	worlds.Check(t, 6000, []string{"impossible", "the cheapest"}, func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 2000, []string{"impossible", "the cheapest"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.drawGangRequest(t)
 		e := w.found(w.problem())
@@ -158,7 +158,7 @@ func (j gangJob) problem(w gangWorld) evict.Problem {
 
 // TestCheapestOfAJob: the same for members of two kinds.
 func TestCheapestOfAJob(t *testing.T) {
-	worlds.Check(t, 2000, gangKinds, func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 1000, gangKinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.unit, w.Bound = 1, make([]offer.Slots, len(w.hosts))
 		j := drawGangJob(t, w)
@@ -171,7 +171,7 @@ func TestCheapestOfAJob(t *testing.T) {
 func TestJobNearTheLeastCost(t *testing.T) {
 	defer evict.WithoutExhausting()()
 	var q quality
-	worlds.Check(t, 2000, []string{"impossible", "the cheapest"}, func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 1000, []string{"impossible", "the cheapest"}, func(t *rapid.T, y worlds.Tally) {
 		w := drawSharedWorld(t)
 		w.unit, w.Bound = 1, make([]offer.Slots, len(w.hosts))
 		j := drawGangJob(t, w)

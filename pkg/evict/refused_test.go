@@ -115,7 +115,22 @@ func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	if refusal != nil {
 		return nil, !refusal.Cut
 	}
-	return placed{plan: p}, true
+	return hopelessPlaced{m, p}, true
+}
+
+// hopelessPlaced is a plan that is made anew for each smaller set.
+type hopelessPlaced struct {
+	hopelessMembers
+	plan *plan.JobPlan
+}
+
+func (p hopelessPlaced) Uses(int) bool        { return true }
+func (p hopelessPlaced) Places() []plan.Place { return nil }
+func (p hopelessPlaced) All() bool            { return true }
+
+func (p hopelessPlaced) Holds(gone []evict.Pick, _ []int) bool {
+	again, _ := p.Fits(gone)
+	return again != nil
 }
 
 // TestHopeless: what no eviction can help is refused without a search: nodes are asked what

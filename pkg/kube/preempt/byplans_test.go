@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -290,4 +289,3 @@ func TestWhoIsKeptOffTakesNobodyAlong(t *testing.T) {
 		})
 	}
 }
-

@@ -181,7 +181,6 @@ func namesOf(pods []*v1.Pod) string {
 	return strings.Join(names, " ")
 }
 
-
 // TestQuotaNeedsMoreVictims: a member needs the capacity of some pods, and its quota needs more: which pods are evicted.
 func TestQuotaNeedsMoreVictims(t *testing.T) {
 	for name, test := range map[string]struct {
