@@ -21,8 +21,6 @@ type ground struct {
 	attract []offer.Slots // nil if nobody attracts
 	bound   []offer.Slots // nil if no member is bound
 
-	crowd *crowd // who waits beside the gang; nil if that does not matter
-
 	byDomain []func(g *ground, a, b topology.ID) int // see domainRules
 }
 
@@ -224,7 +222,7 @@ func smallest[N any](g *ground, f filler[N], domains []topology.ID, n N, due off
 		if ok && g.size[d] == g.size[best] {
 			continue
 		}
-		if p, can := f.price(d, n); can && p.Compare(due) == 0 {
+		if p, can := f.price(d, n); can && p.Compare(due) <= 0 {
 			best, ok = d, true
 		}
 	}

@@ -16,7 +16,6 @@ const (
 	ByDepth       Rule = "depth"       // deepest domain that holds them all, those already bound included
 	ByPreferences Rule = "preferences" // least charged by the preferences, from the top down
 	ByAttraction  Rule = "attraction"  // most attracting pods in the domain, then in its parents
-	ByCompany     Rule = "company"     // most members start of those who wait beside it; only Choose asks
 	ByBinpack     Rule = "binpack"     // least room in the domain, then in its parents
 	ByFill        Rule = "fill"        // inside the domain, layer by layer, largest first, and last the smallest that suffices
 	ByNames       Rule = "names"
@@ -34,14 +33,13 @@ var rules = []rule{
 		domains: func(g *ground, a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) },
 		never:   func(g *ground) bool { return g.attract == nil },
 	},
-	{name: ByCompany},
 	{name: ByBinpack, domains: func(g *ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
 	{name: ByFill, plans: func(g *ground, a, b *draft) int { return g.compareSpread(a, b) }},
 	{name: ByNames, domains: func(_ *ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
 }
 
 // rule compares two plans that are equal by the rules before it: by the domains that they
-// are in, or by more. One that has neither looks at all of them together (narrow).
+// are in, or by more.
 type rule struct {
 	name    Rule
 	domains func(g *ground, a, b topology.ID) int
@@ -124,8 +122,6 @@ func narrow[N any](g *ground, c chooser[N], domains []topology.ID, n N) topology
 			domains = least(domains, func(a, b topology.ID) int { return r.domains(g, a, b) })
 		case r.name == ByPreferences:
 			domains = c.fewest(domains, n)
-		case r.name == ByCompany && g.crowd != nil:
-			domains = g.crowd.best(g, domains)
 		}
 	}
 	return domains[0]

@@ -7,9 +7,6 @@ const (
 	natural     = "pkg/topology/natural.go"
 	offers      = "pkg/offer/offer.go"
 	curve       = "pkg/offer/curve.go"
-	beside      = "pkg/company/company.go"
-	follow      = "pkg/company/search.go"
-	crowds      = "pkg/plan/crowd.go"
 	order       = "pkg/plan/order.go"
 	search      = "pkg/plan/search.go"
 	jobs        = "pkg/plan/job.go"
@@ -210,20 +207,6 @@ func isDigit`, "TestCompareNames"},
 `, "TestChooseJob"},
 	{"the last rule is one of many", rules, `		if r.name == last {`, `		if r.name == last && false {`, "TestRules"},
 	{"how plans fill a domain is all the same", rules, `	if a.domain != b.domain || a.spread == nil {`, `	if true {`, "TestRules"},
-	{"who waits beside it decides nothing", rules, `case r.name == ByCompany && g.crowd != nil:`, `case r.name == ByCompany && g.crowd != nil && false:`, "TestCompany TestPictures"},
-	{"who waits beside it does not see the domains", "pkg/plan/plain.go", `			case l < s.lowest(), s.crowd != nil:
-`, `			case l < s.lowest():
-`, "TestCompany TestPictures"},
-	{"company for those who may start in part", crowds, ` || r.Min < r.Want`, ``, "TestCompany"},
-	{"the most members or any", beside, `		case c > 0 && !exact || out == nil:`, `		case c >= 0 && !exact || out == nil:`, "TestMostStart"},
-	{"more without a hole that is just filled", beside, `		case c > 0 && !exact || out == nil:`, `		case c > 0 || out == nil && !exact || out == nil:`, "TestNobodyIsKeptOut"},
-	{"most in the way", beside, `least = min(least, hinders[i])`, `least = max(least, hinders[i])`, "TestBestOf plan.TestCompany plan.TestPictures"},
-	{"who has room is hindered, too", beside, `n <= most.Free || n > most.Size`, `n > most.Size`, "TestBestOf plan.TestCompany"},
-	{"the last of the others first", follow, `return outcome{o.members + members, o.who | 1<<(31-i)}`, `return outcome{o.members + members, o.who | 1<<i}`, "TestMostStart"},
-	{"too few can start", follow, `		if n := s.others[k]; n <= largest {`, `		if n := s.others[k]; n < largest {`, "TestMostStart"},
-	{"a domain is not given back", follow, `	s.free[i] = before
-`, `	s.free[i] = left
-`, "TestMostStart"},
 	{"parents do not decide", order, `	for a != b {
 		if o`, `	if a != b {
 		if o`, "TestChoose TestChooseJob TestPictures"},
@@ -537,7 +520,7 @@ func isDigit`, "TestCompareNames"},
 	{"curves share the merger's memory", merger, `upTo: slices.Clone(m.upTo)`, `upTo: m.upTo`, "plan.TestChooseForNothing"},
 	{"domains with bound members are plain", plain, ` && s.boundIn(d) == 0)`, `)`, "TestChooseForNothing"},
 	{"two wished-for layers are plain", plain, `below == 1 &&`, `below <= 2 &&`, "TestChooseForNothing"},
-	{"preferences do not compare what is large enough", plain, `case l < s.lowest(), s.crowd != nil:`, `case s.crowd != nil:`, "TestChooseForNothing"},
+	{"preferences do not compare what is large enough", plain, `case l < s.lowest():`, `case false:`, "TestChooseForNothing"},
 	{"the last of those that are large enough", plain, `case s.compareDomains(d, out[0]) < 0:`, `case s.compareDomains(d, out[0]) > 0:`, "TestChooseForNothing TestChoose TestPictures"},
 	{"large enough without those bound", plain, ` || !s.holdsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
 	{"no more than the first layer that is large enough", plain, `s.size[d] < n || l < layer ||`, `s.size[d] < n || layer >= 0 && l > layer || l < layer ||`, "TestChooseForNothing TestChoose TestPictures"},
