@@ -66,18 +66,3 @@ func (p Plan) Count() (n offer.Slots) {
 	}
 	return n
 }
-
-// Choose returns the first plan by the order of the rules, or nil and why
-// there is none.
-func Choose(w World, r Request) (*Plan, *Refusal) { return ChooseFrom(w, r, nil) }
-
-// ChooseFrom is Choose where somebody has added up already what is free: sum is offer.Sum of Free, and is only read;
-// nil if nobody has.
-func ChooseFrom(w World, r Request, sum []offer.Slots) (*Plan, *Refusal) {
-	s := newSearch(w, r, 0, nil, sum)
-	n := s.Most(nil)
-	if n < max(r.Min, 1) {
-		return nil, s.refuse()
-	}
-	return s.Plan(n), nil
-}
