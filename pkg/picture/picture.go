@@ -108,11 +108,7 @@ func (c *Cluster) count(mark string) []offer.Slots {
 
 // World is what a plan is made on.
 func (c *Cluster) World() plan.World {
-	w := plan.World{Tree: c.Tree, Free: c.count(Free), Bound: c.count(Bound), Attract: c.count(Other)}
-	for _, marks := range c.Nodes {
-		w.Bare = append(w.Bare, offer.Slots(len(marks)))
-	}
-	return w
+	return plan.World{Tree: c.Tree, Free: c.count(Free), Bound: c.count(Bound), Attract: c.count(Other)}
 }
 
 // Victims is what an eviction is made on, by node index; most is as for

@@ -12,9 +12,9 @@ import (
 
 // ParseRequest reads what a gang asks for, written as words:
 //
-//	want=6 min=4 must=SpineLayer prefer=BlockLayer,SpineLayer multiple=BlockLayer:2 beside=8,5
+//	want=6 min=4 must=SpineLayer prefer=BlockLayer,SpineLayer multiple=BlockLayer:2
 //
-// Without min all that are wanted are needed. Beside is who waits beside it.
+// Without min all that are wanted are needed.
 func ParseRequest(t *topology.Tree, words []string) (plan.Request, error) {
 	var r plan.Request
 	r.Multiple = make(offer.Multiples, t.Depth()+1)
@@ -47,14 +47,6 @@ func parseWord(t *topology.Tree, r *plan.Request, key, value string) error {
 				return err
 			}
 			r.Prefer = append(r.Prefer, plan.Preference{Layer: l})
-		}
-		return nil
-	case "beside":
-		for one := range strings.SplitSeq(value, ",") {
-			r.Beside = append(r.Beside, 0)
-			if err := parseSlots(one, &r.Beside[len(r.Beside)-1]); err != nil {
-				return err
-			}
 		}
 		return nil
 	case "multiple":

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -109,51 +108,4 @@ func (m *mixed) chargedBy(p *JobPlan, c column) (n int64) {
 		n += c.Charge.of(bound, many)
 	}
 	return n
-}
-
-// compareFills is rule 8 for two ways to spread as many members over d, by ID: first
-// comes the one that fill would come to first.
-func (g *ground) compareFills(d topology.ID, a, b []offer.Slots) int {
-	if g.tree.IsNode(d) {
-		return 0
-	}
-	kids := g.largestFirst(d)
-	left := a[d]
-	for i, k := range kids {
-		lastOfA, oneOfA := holder(kids[i:], a, left)
-		lastOfB, oneOfB := holder(kids[i:], b, left)
-		if oneOfA && oneOfB {
-			if o := cmp.Or(cmp.Compare(g.size[lastOfA], g.size[lastOfB]), cmp.Compare(lastOfA, lastOfB)); o != 0 {
-				return o
-			}
-			break
-		}
-		if oneOfA != oneOfB {
-			if oneOfA {
-				return -1
-			}
-			return 1
-		}
-		if o := -cmp.Compare(a[k], b[k]); o != 0 {
-			return o
-		}
-		left -= a[k]
-	}
-	for _, k := range kids {
-		if a[k] > 0 {
-			if o := g.compareFills(k, a, b); o != 0 {
-				return o
-			}
-		}
-	}
-	return 0
-}
-
-// holder returns the domain that holds all of the members, if one of them does.
-func holder(domains []topology.ID, members []offer.Slots, all offer.Slots) (topology.ID, bool) {
-	i := slices.IndexFunc(domains, func(d topology.ID) bool { return members[d] == all })
-	if i < 0 {
-		return topology.Root, false
-	}
-	return domains[i], true
 }

@@ -1,13 +1,33 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
+
+// Set is gangs of a job that gather with one another, beside what all of its gangs do: one gang by
+// itself, or those of a branch in a tree of gangs. Sets may share gangs.
+type Set struct {
+	Gangs []int // indexes into Job.Gangs
+	Gather
+}
+
+// EachGang is the sets of gangs that all gather in one way, each by itself.
+func EachGang(gangs int, how Gather) (sets []Set) {
+	for g := range gangs {
+		sets = append(sets, Set{Gangs: []int{g}, Gather: how})
+	}
+	return sets
+}
+
+// asks says whether a set asks for anything that all gangs of a job together do not.
+func (s Set) asks(all Gather, layers int) bool {
+	return len(s.Gangs) > 0 && (s.Must > all.Must || common(s.Multiple, layers) > 1 ||
+		slices.ContainsFunc(s.Prefer, func(p Preference) bool { return p.Layer > max(s.Must, all.Must) }))
+}
 
 // Job is a request whose members differ: in what they need (launcher and workers), or
 // in whom they gather with (the gangs of a group, each in its own rack). Members that
@@ -97,104 +117,6 @@ type JobPlan struct {
 // Put places one member of a class.
 type Put struct{ Class, Node int }
 
-// ChooseJob returns the first plan by the order of the rules, or nil and why there is none. What is not a question for like members is decided so:
-//
-//   - of two sets of as many members, the one with the lower ranks;
-//   - a domain is as large as the number of members that it takes whichever they are;
-//   - a domain in which members of several classes find room gets as many as can be,
-//     of the first classes;
-//   - where gangs may be left out, of two sets of gangs of which as many members are placed
-//     that whose plan comes first, and then that with the first gangs.
-//
-// Where there are too many ways to look at all of them, or members depend on one
-// another across nodes, the plan is one that holds, found by trying the best domains
-// first, and a refusal may be wrong; both say so.
-func ChooseJob(w JobWorld, j Job) (*JobPlan, *Refusal) {
-	if j.Choice.Any() {
-		return chooseSome(w, j)
-	}
-	return chooseAll(w, j, maxVecsSeen)
-}
-
-// chooseAll is ChooseJob for a job that needs all of its gangs, which looks at no more than so many
-// vecs before it tries one by one.
-func chooseAll(w JobWorld, j Job, vecs int) (*JobPlan, *Refusal) {
-	if w.Trial != nil {
-		known := newMemory(w.Trial)
-		defer known.catchUp()
-		w.Trial = known
-	}
-	m := newMixed(w, j)
-	p, exact := m.choose(vecs)
-	if p != nil && !m.holds(p) {
-		p = nil
-	}
-	switch {
-	case p == nil && (m.never || exact && w.Trial == nil):
-		return nil, m.refuse(false)
-	case p == nil:
-		s := newTrials(m)
-		if p = s.choose(0); p == nil {
-			return nil, m.refuse(s.cut)
-		}
-	case w.Trial != nil && len(p.Puts) < int(j.members()):
-		// Members who fit nowhere now may fit when others are there.
-		s := newTrials(m)
-		p = cmp.Or(s.choose(len(p.Puts)), p)
-		p.NotAll = p.NotAll || s.cut
-	}
-	return p, nil
-}
-
-// PriceJob returns the first plan of those at the lowest price at which every gang gets
-// the members that it needs, and the price. Trial is not asked. The plan is nil if there
-// is none, or if exact is false, since there are too many ways to look at.
-func PriceJob(w JobWorld, j Job) (p *JobPlan, price offer.Price, exact bool) {
-	w.Trial = nil
-	m := newMixed(w, j)
-	p, exact = m.choose(maxVecsSeen)
-	return p, m.least, exact
-}
-
-// holds says whether a plan passes in the trial, if there is one, and notes the order
-// in which it does.
-func (m *mixed) holds(p *JobPlan) bool {
-	if m.Trial == nil {
-		return true
-	}
-	order, ok := rehearse(m.Trial, m.Job, p.Puts)
-	for range order {
-		m.Trial.Undo()
-	}
-	p.Puts, p.InOrder = order, true
-	return ok
-}
-
-// rehearse puts members in the trial, each as soon as it fits, and returns those that
-// are there then. If that is too much to ask, it gives up.
-func rehearse(s Trial, j Job, puts []Put) (order []Put, ok bool) {
-	left := slices.Clone(puts)
-	tries := len(puts) + askedInAll
-	for len(left) > 0 {
-		refused := Put{Class: -1} // of puts that are alike, one is asked
-		i := slices.IndexFunc(left, func(p Put) bool {
-			if p == refused || tries == 0 {
-				return false
-			}
-			tries--
-			refused = p
-			return s.Fits(j.Classes[p.Class].Kind, p.Node)
-		})
-		if i < 0 {
-			return order, false
-		}
-		s.Put(j.Classes[left[i].Class].Kind, left[i].Node)
-		order = append(order, left[i])
-		left = slices.Delete(left, i, i+1)
-	}
-	return order, true
-}
-
 // members is the number of members that want a place.
 func (j Job) members() (n offer.Slots) {
 	for _, c := range j.Classes {
@@ -217,4 +139,13 @@ func (j Job) need() (n offer.Slots) {
 		n += g.Need
 	}
 	return max(n, 1)
+}
+
+// common is the common multiple of all layers down to one.
+func common(multiple offer.Multiples, layer int) offer.Slots {
+	step := offer.Slots(1)
+	for l := range layer + 1 {
+		step = offer.Common(step, multiple.At(l))
+	}
+	return step
 }

@@ -22,7 +22,8 @@ type question struct {
 // as good as never for others.
 type set uint64
 
-func (s set) with(what, node int) set    { return s + scramble(what, node) }
+func (s set) with(what, node int) set { return s + scramble(what, node) }
+
 func (s set) without(what, node int) set { return s - scramble(what, node) }
 
 // scramble is the finalizer of splitmix64.

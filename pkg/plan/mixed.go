@@ -2,66 +2,52 @@ package plan
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// mixed looks for the first plan of a job among all that there are. It is the search
-// for like members with a table in place of a curve: what each number of members of
-// each class costs a domain. Tables of children are merged up the tree; what a rule
-// forbids at a layer is left out there.
-type mixed struct {
-	JobWorld
-	Job
-	ground
-	slots     [][]offer.Slots // by kind and node index, what nodes take of one kind alone
-	columns   []column        // of a price
-	untouched []int64         // what they are where nobody is
-	gangs     [][]offer.Slots // by gang and ID, who is bound; nil where nobody is
-	setsOf    [][]int         // by gang
-	inSet     [][]int         // classes, by set
-	setBound  [][]offer.Slots // by set and ID, who is bound; nil where nobody is
-	order     []seat          // all members by rank
-	byKind    []int           // classes, those of one kind together, the largest kind last
-	never     bool            // no counts are legal, whatever nodes take
-	partly    bool            // sets are counted that have not all that they need
-	sums      [][]offer.Slots // slots by ID, made when asked for
-	rounded   []offer.Slots   // by ID, no less than a domain takes in multiples; made when asked for
-
-	tables *tables
-	table  []*table // by ID, made when asked for
-	ruled  map[ruled]*table
-	oneWay []Way // where there is no choice, that on node
-	node   int
-	best   vec         // the members of the plan
-	least  offer.Price // what the world charges for them
-	puts   []Put       // of the plan that is being made
+// known returns what is known of a node; nil if nothing is kept of it.
+func (m *mixed) known(node int) *leaf {
+	if m.Work == nil || m.Name == nil {
+		return nil
+	}
+	name := leafName{node, m.Name(node)}
+	if name.name == 0 {
+		return nil
+	}
+	if m.Work.leaves[name] == nil {
+		if m.Work.leaves == nil {
+			m.Work.leaves = map[leafName]*leaf{}
+		}
+		m.Work.leaves[name] = &leaf{}
+	}
+	return m.Work.leaves[name]
 }
 
-// column is what a number of a price is charged for: all members in a domain together, or
-// those of each of some sets.
-type column struct {
-	Preference
-	sets []int // nil is all members
+// effort is how much the search may look at.
+func (m *mixed) effort() effort {
+	if m.Work == nil {
+		return effort{vecs: maxVecsSeen}
+	}
+	left := m.Work.vecs
+	if m.Ways == nil {
+		left = max(left, m.little().vecs)
+	}
+	return effort{vecs: max(1, min(left, maxVecsSeen))} // 0 would be any number
 }
 
-// seat is one member: the n-th of its class.
-type seat struct {
-	class int
-	n     offer.Slots
-}
+// listingCosts is how many vecs are looked at in the time in which one is put into a table.
+const listingCosts = 16
 
-// ruled is a table to which the rules of a layer were applied.
-type ruled struct {
-	*table
-	layer int
+// spend notes what was done since the last time.
+func (m *mixed) spend() {
+	if m.Work != nil && m.tables != nil {
+		m.Work.vecs -= m.tables.done.vecs + listingCosts*m.tables.listed
+		m.tables.done.vecs, m.tables.listed = 0, 0
+	}
 }
-
-// maxVecsSeen bounds the vecs that are looked at, to about a second.
-const maxVecsSeen = 1 << 27
 
 func newMixed(w JobWorld, j Job) *mixed {
 	m := newOutline(w, j)
@@ -70,48 +56,6 @@ func newMixed(w JobWorld, j Job) *mixed {
 	m.rank()
 	m.sortKinds()
 	return m
-}
-
-// newOutline prepares what does not depend on how many members nodes take of which kind.
-func newOutline(w JobWorld, j Job) *mixed {
-	m := &mixed{JobWorld: w, Job: j}
-	m.World.Bound = make([]offer.Slots, w.Tree.NumNodes())
-	m.gangs = make([][]offer.Slots, len(j.Gangs))
-	for g, gang := range j.Gangs {
-		if !slices.ContainsFunc(gang.Bound, func(n offer.Slots) bool { return n > 0 }) {
-			continue
-		}
-		m.gangs[g] = offer.Sum(w.Tree, gang.Bound)
-		for i, n := range gang.Bound {
-			m.World.Bound[i] += n
-		}
-	}
-	m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)
-	m.addSets()
-	m.addColumns()
-	return m
-}
-
-// addColumns lists what preferences are charged by: from the top down, and at one layer those of
-// all members first.
-func (m *mixed) addColumns() {
-	for _, p := range inOrder(m.All.Prefer) {
-		m.columns = append(m.columns, column{p, nil})
-	}
-	sets := map[Preference][]int{}
-	for i, set := range m.Sets {
-		for _, p := range inOrder(set.Prefer) {
-			if p.Layer > set.Must {
-				sets[p] = append(sets[p], i)
-			}
-		}
-	}
-	for _, p := range inOrder(slices.Collect(maps.Keys(sets))) {
-		m.columns = append(m.columns, column{p, sets[p]})
-	}
-	// Members share the domain of the layers above.
-	m.columns = slices.DeleteFunc(m.columns, func(c column) bool { return c.Layer <= m.All.Must })
-	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 }
 
 // rank lists the members by rank.
@@ -215,12 +159,6 @@ func (m *mixed) makeTables() {
 	if codec, ok := newCodec(want); ok {
 		m.tables = m.Work.shareTables(newTables(codec, m.Width+len(m.columns), setsOf))
 	}
-}
-
-// effort bounds a count.
-type effort struct {
-	vecs int // that are looked at; 0 is any number
-	asks int // questions about what nodes take beside others; 0 is any number
 }
 
 // count finds out how many members of each class can be placed; exact is false if that is
@@ -477,14 +415,6 @@ func (m *mixed) multiples(d topology.ID, v vec) bool {
 	return true
 }
 
-// boundOf is how many members of a gang run in a domain already.
-func (m *mixed) boundOf(gang int, d topology.ID) offer.Slots {
-	if m.gangs[gang] == nil {
-		return 0
-	}
-	return m.gangs[gang][d]
-}
-
 // touches is what a column charges for the members in d.
 func (m *mixed) touches(d topology.ID, v vec, c column) (n int64) {
 	switch {
@@ -594,4 +524,21 @@ func (m *mixed) put(d topology.ID, v vec) bool {
 		}
 	}
 	return true
+}
+
+// Possible says whether there may be a plan for a job; that there is none is certain. Take
+// may be nil: then only counts are asked for. Trial and Ways are not asked.
+func Possible(w JobWorld, j Job) bool {
+	w.Trial, w.Ways = nil, nil
+	if w.Take == nil {
+		m := newOutline(w, j)
+		return !m.split && m.possible()
+	}
+	m := newMixed(w, j)
+	if m.never || !m.possible() {
+		return false
+	}
+	m.makeTables()
+	possible, exact := m.count(m.little())
+	return possible || !exact
 }

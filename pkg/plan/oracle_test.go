@@ -137,9 +137,6 @@ func (o oracle) tied(ways []counts) []counts {
 	ways = least(ways, func(a, b counts) int {
 		return -slices.Compare(o.upwards(o.Attract, o.domain(a)), o.upwards(o.Attract, o.domain(b)))
 	})
-	if o.crowded() {
-		ways = o.company(ways)
-	}
 	return least(ways, func(a, b counts) int {
 		return slices.Compare(o.upwards(o.Room, o.domain(a)), o.upwards(o.Room, o.domain(b)))
 	})

@@ -17,7 +17,7 @@ func (s *Search) plain(d topology.ID) bool {
 }
 
 // largeEnough is candidates for members that cost nothing, where only sizes are looked at:
-// the deepest of them, and where neither a preference compares those nor who waits beside them, the
+// the deepest of them, and where no preference compares those, the
 // one that comes first by the rules that look at domains.
 func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 	layer := -1
@@ -30,7 +30,7 @@ func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 			switch {
 			case l > layer:
 				layer, out = l, append(out[:0], d)
-			case l < s.lowest(), s.crowd != nil:
+			case l < s.lowest():
 				out = append(out, d)
 			case s.compareDomains(d, out[0]) < 0:
 				out[0] = d

@@ -7,7 +7,7 @@
 // A plan holds if every MustGather rule does, counting the members that are already bound
 // (rule 1), and every count obeys its layer's podCountMultiple (rule 2). Of those that hold
 // the first is by the list in rules.go: most members (3), deepest domain (4), preferences
-// (5), attraction (6), those who wait beside it if there are any, binpack (7), how the domain is filled (8) and names (9). Where
+// (5), attraction (6), binpack (7), how the domain is filled (8) and names (9). Where
 // members cost something (package evict charges the pods that must leave for them), the
 // lowest price comes before all of it.
 package plan
@@ -30,9 +30,6 @@ type World struct {
 	Bound []offer.Slots
 	// Attract is how many pods of the same network-topology-selector it runs.
 	Attract []offer.Slots
-	// Bare is how many of the members each node takes with nobody on it; nil if that is not known.
-	// Only who waits beside the gang makes a difference of it.
-	Bare []offer.Slots
 }
 
 // Request is what a gang asks for.
@@ -47,10 +44,6 @@ type Request struct {
 	// Multiple is podCountMultiple by layer. It is asked of the members that are
 	// placed; those already bound do not count.
 	Multiple offer.Multiples
-	// Beside is how many members each of the gangs has, in the order of the queue, that wait
-	// beside this one, for the same slots, and gather in the layer Must, as it does. Only
-	// Choose asks.
-	Beside []offer.Slots
 }
 
 // Place is how many members go to a node.
@@ -72,20 +65,4 @@ func (p Plan) Count() (n offer.Slots) {
 		n += at.Count
 	}
 	return n
-}
-
-// Choose returns the first plan by the order of the rules, or nil and why
-// there is none.
-func Choose(w World, r Request) (*Plan, *Refusal) { return ChooseFrom(w, r, nil) }
-
-// ChooseFrom is Choose where somebody has added up already what is free: sum is offer.Sum of Free, and is only read;
-// nil if nobody has.
-func ChooseFrom(w World, r Request, sum []offer.Slots) (*Plan, *Refusal) {
-	s := newSearch(w, r, 0, nil, sum)
-	s.crowd = newCrowd(w, r)
-	n := s.Most(nil)
-	if n < max(r.Min, 1) {
-		return nil, s.refuse()
-	}
-	return s.Plan(n), nil
 }

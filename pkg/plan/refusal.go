@@ -10,6 +10,59 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
+// Some says of a refusal that not all gangs were needed.
+type Some struct {
+	Least, Of int // so many gangs, of those that may start
+	Started   int // and so many run already, of those that are counted
+}
+
+// String says how many gangs were needed.
+func (s *Some) String() string {
+	switch {
+	case s.Least == 0 && s.Of == 1:
+		return "one gang waits, and starts whole or not at all"
+	case s.Least == 0:
+		return fmt.Sprintf("%d gangs wait, and each starts whole or not at all", s.Of)
+	case s.Started == 0:
+		return fmt.Sprintf("at least %d of %d gangs must start, each whole", s.Least, s.Of)
+	}
+	return fmt.Sprintf("at least %d more of %d gangs must start, each whole", s.Least, s.Of)
+}
+
+// TooLarge is a set of gangs that no domain of its layer takes, even if nobody else went there.
+type TooLarge struct {
+	Gangs  []int  // indexes into Job.Gangs
+	Who    string // what people call them; "" until somebody who knows has said so
+	Layer  string
+	Want   offer.Slots
+	Best   Offer // the most that a domain takes of what the gangs need; Path is "" if it has no name
+	Beside bool  // some of them run, and the others must join them
+}
+
+// String is said after what each domain takes of all.
+func (t TooLarge) String() string {
+	who := t.Who
+	switch {
+	case who != "":
+	case len(t.Gangs) == 1:
+		who = "one of the gangs"
+	default:
+		who = fmt.Sprintf("%d of the gangs together", len(t.Gangs))
+	}
+	more, best := "", "the best takes"
+	if t.Beside {
+		more, best = " more", "beside its members it takes"
+	}
+	if t.Best.Path != "" {
+		best = "best is " + t.Best.Path + " with"
+	}
+	needs := "needs"
+	if len(t.Gangs) > 1 {
+		needs = "need"
+	}
+	return fmt.Sprintf("%s %s %d%s in one domain of %s, %s %d", who, needs, t.Want, more, t.Layer, best, t.Best.Slots)
+}
+
 // Refusal says why no plan exists: what the gang needs and the most that each
 // domain it may use can give, best first.
 type Refusal struct {
@@ -61,13 +114,6 @@ const (
 	listedBytes = 768
 )
 
-func (s *Search) refuse() *Refusal {
-	r := s.ground.refuse(s.Must, func(d topology.ID) offer.Slots { return s.size[d] })
-	r.Want = max(s.Min, 1)
-	r.multiples(s.tree, s.Multiple)
-	return r
-}
-
 // refuse says what each domain of the Must layer offers.
 func (g *ground) refuse(must int, offers func(topology.ID) offer.Slots) *Refusal {
 	r := &Refusal{Layer: g.tree.LayerNames()[must], Split: g.split}
@@ -86,71 +132,6 @@ func (r *Refusal) multiples(t *topology.Tree, multiple offer.Multiples) {
 			r.Multiple = append(r.Multiple, Multiple{Layer: t.LayerNames()[l], Count: m})
 		}
 	}
-}
-
-// refuse says how many of the members each domain takes, if it is known: the needs of
-// single gangs do not count, so that of a set that finds no room those count who do.
-func (m *mixed) refuse(cut bool) *Refusal {
-	m.partly = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
-	if (m.table == nil || m.partly) && !m.split {
-		m.count(m.little())
-	}
-	r := m.ground.refuse(m.All.Must, m.most)
-	r.Want, r.Dependent, r.Cut = m.need(), m.Trial != nil, cut
-	r.multiples(m.tree, m.All.Multiple)
-	for i, set := range m.Sets {
-		if !slices.ContainsFunc(m.Sets[:i], func(s Set) bool { return slices.Equal(s.Multiple, set.Multiple) }) {
-			r.multiples(m.tree, set.Multiple)
-		}
-		m.addDeeper(r, i)
-	}
-	r.TooLarge = m.tooLarge()
-	return r
-}
-
-// addDeeper says of a set that it must gather deeper than all, if it must.
-func (m *mixed) addDeeper(r *Refusal, set int) {
-	s := m.Sets[set]
-	if s.Must <= m.All.Must {
-		return
-	}
-	layer, size := m.tree.LayerNames()[s.Must], len(s.Gangs)
-	i := slices.IndexFunc(r.Deeper, func(a Deeper) bool { return a.Layer == layer && a.Gangs == size })
-	if i < 0 {
-		i = len(r.Deeper)
-		r.Deeper = append(r.Deeper, Deeper{Layer: layer, Gangs: size})
-	}
-	a := &r.Deeper[i]
-	a.Sets++
-	a.Every = a.Sets*size == len(m.Gangs)
-	if !m.splitSet(set) {
-		return
-	}
-	for _, g := range s.Gangs {
-		if m.gangs[g] != nil && !a.split[g] {
-			if a.split == nil {
-				a.split = map[int]bool{}
-			}
-			a.split[g] = true
-			a.Split++
-		}
-	}
-}
-
-// most is how many members a domain takes, or where nobody counted them, no more than
-// that.
-func (m *mixed) most(d topology.ID) (n offer.Slots) {
-	if m.table == nil || m.table[d] == nil {
-		n = m.mostIn(d)
-		if m.bound == nil {
-			n -= n % common(m.All.Multiple, m.Tree.Depth())
-		}
-		return n
-	}
-	for _, v := range m.table[d].vecs {
-		n = max(n, m.total(v))
-	}
-	return n
 }
 
 // String is the message that people and tools match on, in a KiB.

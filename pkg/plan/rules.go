@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"iter"
+	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -16,7 +18,6 @@ const (
 	ByDepth       Rule = "depth"       // deepest domain that holds them all, those already bound included
 	ByPreferences Rule = "preferences" // least charged by the preferences, from the top down
 	ByAttraction  Rule = "attraction"  // most attracting pods in the domain, then in its parents
-	ByCompany     Rule = "company"     // most members start of those who wait beside it; only Choose asks
 	ByBinpack     Rule = "binpack"     // least room in the domain, then in its parents
 	ByFill        Rule = "fill"        // inside the domain, layer by layer, largest first, and last the smallest that suffices
 	ByNames       Rule = "names"
@@ -34,14 +35,13 @@ var rules = []rule{
 		domains: func(g *ground, a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) },
 		never:   func(g *ground) bool { return g.attract == nil },
 	},
-	{name: ByCompany},
 	{name: ByBinpack, domains: func(g *ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
 	{name: ByFill, plans: func(g *ground, a, b *draft) int { return g.compareSpread(a, b) }},
 	{name: ByNames, domains: func(_ *ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
 }
 
 // rule compares two plans that are equal by the rules before it: by the domains that they
-// are in, or by more. One that has neither looks at all of them together (narrow).
+// are in, or by more.
 type rule struct {
 	name    Rule
 	domains func(g *ground, a, b topology.ID) int
@@ -124,8 +124,6 @@ func narrow[N any](g *ground, c chooser[N], domains []topology.ID, n N) topology
 			domains = least(domains, func(a, b topology.ID) int { return r.domains(g, a, b) })
 		case r.name == ByPreferences:
 			domains = c.fewest(domains, n)
-		case r.name == ByCompany && g.crowd != nil:
-			domains = g.crowd.best(g, domains)
 		}
 	}
 	return domains[0]
@@ -143,4 +141,271 @@ func least(domains []topology.ID, compare func(a, b topology.ID) int) []topology
 		}
 	}
 	return out
+}
+
+// compareFills is rule 8 for two ways to spread as many members over d, by ID: first
+// comes the one that fill would come to first.
+func (g *ground) compareFills(d topology.ID, a, b []offer.Slots) int {
+	if g.tree.IsNode(d) {
+		return 0
+	}
+	kids := g.largestFirst(d)
+	left := a[d]
+	for i, k := range kids {
+		lastOfA, oneOfA := holder(kids[i:], a, left)
+		lastOfB, oneOfB := holder(kids[i:], b, left)
+		if oneOfA && oneOfB {
+			if o := cmp.Or(cmp.Compare(g.size[lastOfA], g.size[lastOfB]), cmp.Compare(lastOfA, lastOfB)); o != 0 {
+				return o
+			}
+			break
+		}
+		if oneOfA != oneOfB {
+			if oneOfA {
+				return -1
+			}
+			return 1
+		}
+		if o := -cmp.Compare(a[k], b[k]); o != 0 {
+			return o
+		}
+		left -= a[k]
+	}
+	for _, k := range kids {
+		if a[k] > 0 {
+			if o := g.compareFills(k, a, b); o != 0 {
+				return o
+			}
+		}
+	}
+	return 0
+}
+
+// holder returns the domain that holds all of the members, if one of them does.
+func holder(domains []topology.ID, members []offer.Slots, all offer.Slots) (topology.ID, bool) {
+	i := slices.IndexFunc(domains, func(d topology.ID) bool { return members[d] == all })
+	if i < 0 {
+		return topology.Root, false
+	}
+	return domains[i], true
+}
+
+// ground is what a search stands on, whoever the members are.
+type ground struct {
+	tree  *topology.Tree
+	roots []topology.ID // all members must be in one of these
+	split bool          // bound members are in several of them already
+
+	// By ID:
+	size    []offer.Slots // offers, rounded to the multiples: what "largest" means
+	room    []offer.Slots // not rounded
+	attract []offer.Slots // nil if nobody attracts
+	bound   []offer.Slots // nil if no member is bound
+
+	byDomain []func(g *ground, a, b topology.ID) int // see domainRules
+}
+
+// newGround prepares what does not depend on who the members are. must is the layer
+// of which they share a domain; sum is that of what is free, nil if it is not known.
+func newGround(w World, steps []offer.Slots, must int, sum []offer.Slots) ground {
+	g := ground{tree: w.Tree, size: sum}
+	if sum == nil || steps[0] > 1 {
+		g.size = offer.Roll(w.Tree, w.Free, steps)
+	}
+	switch {
+	case w.Room != nil:
+		g.room = offer.Sum(w.Tree, w.Room)
+	case sum != nil:
+		g.room = sum
+	case steps[0] > 1:
+		g.room = offer.Sum(w.Tree, w.Free)
+	default:
+		g.room = g.size // nothing was rounded
+	}
+	if anybody(w.Attract) {
+		g.attract = offer.Sum(w.Tree, w.Attract)
+	}
+	if anybody(w.Bound) {
+		g.bound = offer.Sum(w.Tree, w.Bound)
+	}
+	g.byDomain = g.domainRules()
+	g.roots = domainsAt(w.Tree, must)
+	if g.bound != nil {
+		g.roots = slices.DeleteFunc(g.roots, func(d topology.ID) bool { return g.bound[d] == 0 })
+		g.split = len(g.roots) > 1
+	}
+	return g
+}
+
+func anybody(counts []offer.Slots) bool {
+	return slices.ContainsFunc(counts, func(n offer.Slots) bool { return n > 0 })
+}
+
+// domainsAt lists the domains of a layer.
+func domainsAt(t *topology.Tree, layer int) []topology.ID {
+	return slices.Collect((&ground{tree: t}).below(topology.Root, layer))
+}
+
+// below yields the domains of a layer that are in d, or d itself if it is one.
+func (g *ground) below(d topology.ID, layer int) iter.Seq[topology.ID] {
+	return func(yield func(topology.ID) bool) {
+		for x := d; x < g.tree.End(d); {
+			if g.tree.Layer(x) < layer {
+				x++
+				continue
+			}
+			if g.tree.Layer(x) == layer && !yield(x) {
+				return
+			}
+			x = g.tree.End(x)
+		}
+	}
+}
+
+// boundIn is how many members run in a domain already.
+func (g *ground) boundIn(d topology.ID) offer.Slots {
+	if g.bound == nil {
+		return 0
+	}
+	return g.bound[d]
+}
+
+func (g *ground) holdsBound(d topology.ID) bool { return g.boundIn(d) == g.boundIn(topology.Root) }
+
+// chooser answers what the rules ask. N says which members: a number of like ones, or
+// how many of each class.
+type chooser[N any] interface {
+	// charge is what the world takes for n in d; ok is false if d cannot take them.
+	charge(d topology.ID, n N) (p offer.Price, ok bool)
+	// touched is the price of n in d with what preferences charge; nil where none decides.
+	touched(d topology.ID, n N) offer.Price
+	// fewest is rule 5, see fewest.
+	fewest(domains []topology.ID, n N) []topology.ID
+}
+
+// first is the domain for n that comes first, of those that take it for the least that the
+// world charges.
+func first[N any](g *ground, c chooser[N], n N, least offer.Price) topology.ID {
+	return narrow(g, c, candidates(g, c, n, least), n)
+}
+
+// candidates lists the domains that take n for the price and hold those already bound.
+func candidates[N any](g *ground, c chooser[N], n N, least offer.Price) (out []topology.ID) {
+	for _, root := range g.roots {
+		for d := root; d < g.tree.End(root); {
+			if p, ok := c.charge(d, n); !ok || p.Compare(least) != 0 || !g.holdsBound(d) {
+				d = g.tree.End(d) // nor does any domain below
+				continue
+			}
+			out = append(out, d)
+			d++
+		}
+	}
+	return out
+}
+
+// fewest is rule 5: those of the candidates in which n touch the fewest domains.
+func fewest[N any](c chooser[N], candidates []topology.ID, n N) (out []topology.ID) {
+	var least offer.Price
+	for _, d := range candidates {
+		p := c.touched(d, n)
+		if len(out) == 0 || p.Compare(least) < 0 {
+			least, out = p, out[:0]
+		}
+		if p.Compare(least) == 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// compareUpwards compares what two domains of one layer have, then their parents.
+func (g *ground) compareUpwards(have []offer.Slots, a, b topology.ID) int {
+	if have == nil {
+		return 0
+	}
+	for a != b {
+		if o := cmp.Compare(have[a], have[b]); o != 0 {
+			return o
+		}
+		a, b = g.tree.Parent(a), g.tree.Parent(b)
+	}
+	return 0
+}
+
+// filler spreads members over the children of a domain.
+type filler[N any] interface {
+	// price is what n cost in d, with what preferences charge.
+	price(d topology.ID, n N) (p offer.Price, ok bool)
+	// takes returns those of some domains, sorted by falling size, that take n at any
+	// price.
+	takes(domains []topology.ID, n N) []topology.ID
+	// rest prepares to ask what members cost in domains[i:] together, as far as n.
+	rest(domains []topology.ID, n N) rest[N]
+	// share is how many of n go to d, as many as possible, if after takes the others
+	// and all of it costs what is due.
+	share(d topology.ID, after func(N) (offer.Price, bool), n N, due offer.Price) N
+	minus(n, share N) N
+	nobody(n N) bool
+	// put spreads n over the nodes of d, if no prices need be asked for that: as when d is
+	// a node. Else it returns false.
+	put(d topology.ID, n N) bool
+}
+
+// rest is what members cost in domains[i:] together.
+type rest[N any] interface {
+	price(i int, n N) (p offer.Price, ok bool)
+}
+
+// fill is rule 8: it spreads n over the nodes of d, which must take them, layer by
+// layer: the largest child first, until one child takes the rest; of those that do,
+// the smallest. Each child gets as many as the lowest price allows.
+func fill[N any](g *ground, f filler[N], d topology.ID, n N) {
+	if f.put(d, n) {
+		return
+	}
+	kids := g.largestFirst(d)
+	rest := f.rest(kids, n)
+	for i, k := range kids {
+		due, _ := rest.price(i, n)
+		if last, ok := smallest(g, f, f.takes(kids[i:], n), n, due); ok {
+			fill(g, f, last, n)
+			return
+		}
+		after := func(n N) (offer.Price, bool) { return rest.price(i+1, n) }
+		if x := f.share(k, after, n, due); !f.nobody(x) {
+			fill(g, f, k, x)
+			n = f.minus(n, x)
+		}
+	}
+}
+
+// largestFirst lists the children of d by falling size.
+func (g *ground) largestFirst(d topology.ID) []topology.ID {
+	kids := g.children(d)
+	slices.SortStableFunc(kids, func(a, b topology.ID) int { return cmp.Compare(g.size[b], g.size[a]) })
+	return kids
+}
+
+// children lists the children of d by name.
+func (g *ground) children(d topology.ID) []topology.ID {
+	n := 0
+	for range g.tree.Children(d) {
+		n++
+	}
+	return slices.AppendSeq(make([]topology.ID, 0, n), g.tree.Children(d))
+}
+
+// smallest returns the first of the smallest domains that take all of n for the price;
+// domains are sorted by falling size.
+func smallest[N any](g *ground, f filler[N], domains []topology.ID, n N, due offer.Price) (best topology.ID, ok bool) {
+	for _, d := range domains {
+		if ok && g.size[d] == g.size[best] {
+			continue
+		}
+		if p, can := f.price(d, n); can && p.Compare(due) == 0 {
+			best, ok = d, true
+		}
+	}
+	return best, ok
 }

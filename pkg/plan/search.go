@@ -387,3 +387,25 @@ func (s *Search) put(d topology.ID, n offer.Slots) bool {
 	s.spread(d, n)
 	return true
 }
+
+func (s *Search) refuse() *Refusal {
+	r := s.ground.refuse(s.Must, func(d topology.ID) offer.Slots { return s.size[d] })
+	r.Want = max(s.Min, 1)
+	r.multiples(s.tree, s.Multiple)
+	return r
+}
+
+// Choose returns the first plan by the order of the rules, or nil and why
+// there is none.
+func Choose(w World, r Request) (*Plan, *Refusal) { return ChooseFrom(w, r, nil) }
+
+// ChooseFrom is Choose where somebody has added up already what is free: sum is offer.Sum of Free, and is only read;
+// nil if nobody has.
+func ChooseFrom(w World, r Request, sum []offer.Slots) (*Plan, *Refusal) {
+	s := newSearch(w, r, 0, nil, sum)
+	n := s.Most(nil)
+	if n < max(r.Min, 1) {
+		return nil, s.refuse()
+	}
+	return s.Plan(n), nil
+}

@@ -15,23 +15,6 @@ import (
 // some milliseconds, and few questions about each node.
 func (m *mixed) little() effort { return effort{vecs: 1 << 20, asks: 512 + 4*m.Tree.NumNodes()} }
 
-// Possible says whether there may be a plan for a job; that there is none is certain. Take
-// may be nil: then only counts are asked for. Trial and Ways are not asked.
-func Possible(w JobWorld, j Job) bool {
-	w.Trial, w.Ways = nil, nil
-	if w.Take == nil {
-		m := newOutline(w, j)
-		return !m.split && m.possible()
-	}
-	m := newMixed(w, j)
-	if m.never || !m.possible() {
-		return false
-	}
-	m.makeTables()
-	possible, exact := m.count(m.little())
-	return possible || !exact
-}
-
 // possible asks the sums of every domain in which all members may gather. Before anybody
 // was asked what nodes take, they are taken to take everybody.
 func (m *mixed) possible() bool {
@@ -121,15 +104,6 @@ func beside(bound, step offer.Slots) extent {
 		e.rest += step
 	}
 	return e
-}
-
-// common is the common multiple of all layers down to one.
-func common(multiple offer.Multiples, layer int) offer.Slots {
-	step := offer.Slots(1)
-	for l := range layer + 1 {
-		step = offer.Common(step, multiple.At(l))
-	}
-	return step
 }
 
 // gangIn says how many members of a gang there may be below a root; ok is false if they are

@@ -228,3 +228,9 @@ func lessSum(p, q offer.Price, r []int64) bool {
 	}
 	return false
 }
+
+// effort bounds a count.
+type effort struct {
+	vecs int // that are looked at; 0 is any number
+	asks int // questions about what nodes take beside others; 0 is any number
+}

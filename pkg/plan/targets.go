@@ -1,11 +1,87 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
+
+// choose returns the first plan that it finds for more members than so many. Where
+// members depend on one another they may come to fit where they do not now, next to
+// others or when the rest is as full; but where they do now is where to look first.
+func (s *trials) choose(than int) (p *JobPlan) {
+	if s.split {
+		return nil
+	}
+	if !s.dependent {
+		tries := s.fewerTries(triesInAll)
+		s.inDomain = tries / 4
+		if p = s.look(than, tries); p != nil {
+			p.NotAll = s.cut || len(s.columns) > 0 // preferences do not guide the search
+		}
+		return p
+	}
+	tries := s.fewerTries((askedInAll + askedByMember*int(s.members())) * askingCosts)
+	s.inDomain = tries / 4
+	if p = s.look(than, tries/2); p != nil {
+		than = len(p.Puts)
+	}
+	s.hopeful, s.cut = true, false
+	if p = cmp.Or(s.look(than, tries/2), p); p != nil {
+		p.NotAll = true // nobody looked for deeper domains in which members make room for others
+	}
+	return p
+}
+
+// look searches the domains for one target after the other: those that are better than
+// what inPart finds, and then that in deeper domains. No target takes all the tries of
+// the next, nor a layer those of the layers above it.
+func (s *trials) look(than, tries int) (p *JobPlan) {
+	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= than || !s.countsAre(t) })
+	if len(targets) > 1 || s.dependent && len(targets) == 1 {
+		var part []int
+		s.tries = tries / 4
+		p, part = s.inPart(than, targets[0])
+		tries -= tries/4 - s.tries
+		if p != nil {
+			targets = slices.DeleteFunc(targets, func(t []int) bool { return !s.before(t, part) })
+			targets = append(targets, part)
+		}
+	}
+	last := tries / 2 // for the one that has the best chance
+	if p != nil {
+		last = tries / 8
+	}
+	for i, target := range targets {
+		left, share, layer := tries, 0, -1
+		if i < len(targets)-1 {
+			left = (tries - last) / 2
+		}
+		tries -= left
+		for _, d := range s.domains(target) {
+			if l := s.tree.Layer(d); l != layer {
+				if layer, share = l, left; l > s.All.Must {
+					share = left / (l - s.All.Must + 2)
+				}
+			}
+			s.tries = share
+			if layer > s.All.Must || len(s.roots) > 1 {
+				s.tries = min(s.inDomain, share)
+			}
+			share -= s.tries
+			left -= s.tries
+			if s.search(d, target) {
+				return s.plan()
+			}
+			share += s.tries
+			left += s.tries
+		}
+		tries += left
+	}
+	return p
+}
 
 // maxTargets is how many sets of members are tried where not all of them need a place.
 const maxTargets = 256

@@ -8,6 +8,20 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
+// fewerTries is how many of so many tries a search has that is not the first: those that
+// come first may leave it a sixteenth, but one for each member and node.
+func (s *trials) fewerTries(all int) int {
+	if s.Work == nil {
+		return all
+	}
+	each := 1
+	if s.dependent {
+		each = askingCosts
+	}
+	least := min(all, all/16+each*(int(s.members())+s.Tree.NumNodes()))
+	return max(least, min(all, 2*all-s.Work.tried))
+}
+
 // trials looks for a plan of a job by putting its members in a trial one after the
 // other, in the domains that rules 4, 6, 7 and 9 put first, and taking them back where
 // that leads nowhere. It is for what tables cannot say: members that depend on one
@@ -104,81 +118,6 @@ func (s *trials) bySet(classes []int) (out []int) {
 		}
 	}
 	return out
-}
-
-// choose returns the first plan that it finds for more members than so many. Where
-// members depend on one another they may come to fit where they do not now, next to
-// others or when the rest is as full; but where they do now is where to look first.
-func (s *trials) choose(than int) (p *JobPlan) {
-	if s.split {
-		return nil
-	}
-	if !s.dependent {
-		tries := s.fewerTries(triesInAll)
-		s.inDomain = tries / 4
-		if p = s.look(than, tries); p != nil {
-			p.NotAll = s.cut || !s.touchesFewest(p)
-		}
-		return p
-	}
-	tries := s.fewerTries((askedInAll + askedByMember*int(s.members())) * askingCosts)
-	s.inDomain = tries / 4
-	if p = s.look(than, tries/2); p != nil {
-		than = len(p.Puts)
-	}
-	s.hopeful, s.cut = true, false
-	if p = cmp.Or(s.look(than, tries/2), p); p != nil {
-		p.NotAll = true // nobody looked for deeper domains in which members make room for others
-	}
-	return p
-}
-
-// look searches the domains for one target after the other: those that are better than
-// what inPart finds, and then that in deeper domains. No target takes all the tries of
-// the next, nor a layer those of the layers above it.
-func (s *trials) look(than, tries int) (p *JobPlan) {
-	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= than || !s.countsAre(t) })
-	if len(targets) > 1 || s.dependent && len(targets) == 1 {
-		var part []int
-		s.tries = tries / 4
-		p, part = s.inPart(than, targets[0])
-		tries -= tries/4 - s.tries
-		if p != nil {
-			targets = slices.DeleteFunc(targets, func(t []int) bool { return !s.before(t, part) })
-			targets = append(targets, part)
-		}
-	}
-	last := tries / 2 // for the one that has the best chance
-	if p != nil {
-		last = tries / 8
-	}
-	for i, target := range targets {
-		left, share, layer := tries, 0, -1
-		if i < len(targets)-1 {
-			left = (tries - last) / 2
-		}
-		tries -= left
-		for _, d := range s.domains(target) {
-			if l := s.tree.Layer(d); l != layer {
-				if layer, share = l, left; l > s.All.Must {
-					share = left / (l - s.All.Must + 2)
-				}
-			}
-			s.tries = share
-			if layer > s.All.Must || len(s.roots) > 1 {
-				s.tries = min(s.inDomain, share)
-			}
-			share -= s.tries
-			left -= s.tries
-			if s.search(d, target) {
-				return s.plan()
-			}
-			share += s.tries
-			left += s.tries
-		}
-		tries += left
-	}
-	return p
 }
 
 // domains lists those that may hold the members, best first.

@@ -26,7 +26,7 @@ const (
 
 // core lists the packages that only compute: values in, values out.
 var core = []string{
-	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/company", "pkg/bundle", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota", "pkg/picture",
+	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/bundle", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota", "pkg/picture",
 }
 
 // std is the standard library of the core: no locks, logs, files, network or chance.
@@ -51,10 +51,9 @@ var arrows = map[string][]string{
 	"pkg/topology": {},
 	"pkg/offer":    {"pkg/topology"},
 	"pkg/choice":   {},
-	"pkg/company":  {"pkg/offer"},
 	"pkg/device":   {},
 	"pkg/quota":    {},
-	"pkg/plan":     {"pkg/choice", "pkg/company", "pkg/offer", "pkg/topology"},
+	"pkg/plan":     {"pkg/choice", "pkg/offer", "pkg/topology"},
 	"pkg/bundle":   {"pkg/choice"},
 	"pkg/evict":    {"pkg/bundle", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/gang":     {"pkg/choice"},

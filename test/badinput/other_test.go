@@ -259,7 +259,7 @@ func TestArgs(t *testing.T) {
 		`kind: NodeAffinityArgs`:                          `.kind: "NodeAffinityArgs" is not legal; legal: CoschedulingArgs`,
 		`apiVersion: kubescheduler.config.k8s.io/v1beta3`: `.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is not legal; legal: kubescheduler.config.k8s.io/v1`,
 		`enablePremption: true`: `.enablePremption: unknown field; legal: apiVersion, kind, awareNetworkTopology, enablePreemption, ` +
-			`defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, planTogether, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
+			`defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
 		`enablePreemption: 1, defaultTimeout: 0s`: `.enablePreemption: 1 is not legal; legal: true, false` + "\n" + `CoschedulingArgs.defaultTimeout: "0s"` + duration,
 	} {
 		t.Run(args, func(t *testing.T) {

@@ -1,24 +1,22 @@
 package mutants
 
 const (
+	outline     = "pkg/plan/outline.go"
+	chosen      = "pkg/plan/choice.go"
+	charges     = "pkg/plan/charge.go"
+	shortage    = "pkg/plan/shortage.go"
 	tree        = "pkg/topology/topology.go"
 	change      = "pkg/topology/change.go"
 	index       = "pkg/topology/index.go"
 	natural     = "pkg/topology/natural.go"
 	offers      = "pkg/offer/offer.go"
 	curve       = "pkg/offer/curve.go"
-	beside      = "pkg/company/company.go"
-	follow      = "pkg/company/search.go"
-	crowds      = "pkg/plan/crowd.go"
-	order       = "pkg/plan/order.go"
 	search      = "pkg/plan/search.go"
-	jobs        = "pkg/plan/job.go"
 	mixed       = "pkg/plan/mixed.go"
 	table       = "pkg/plan/table.go"
 	trial       = "pkg/plan/trial.go"
 	memory      = "pkg/plan/memory.go"
 	sums        = "pkg/plan/sums.go"
-	sets        = "pkg/plan/sets.go"
 	holds       = "pkg/plan/holds.go"
 	tails       = "pkg/plan/tails.go"
 	refusal     = "pkg/plan/refusal.go"
@@ -30,7 +28,6 @@ const (
 	branches    = "pkg/evict/search.go"
 	fallback    = "pkg/evict/fallback.go"
 	targets     = "pkg/plan/targets.go"
-	fewest      = "pkg/plan/fewest.go"
 	budget      = "pkg/evict/budget.go"
 	evictJob    = "pkg/evict/job.go"
 	consider    = "pkg/evict/consider.go"
@@ -40,7 +37,6 @@ const (
 	runs        = "pkg/offer/runs.go"
 	rules       = "pkg/plan/rules.go"
 	plain       = "pkg/plan/plain.go"
-	preference  = "pkg/plan/preference.go"
 	counts      = "pkg/gang/counts.go"
 	pending     = "pkg/gang/pending.go"
 	gangFile    = "pkg/gang/gang.go"
@@ -56,7 +52,6 @@ const (
 	nominate    = "pkg/kube/status/nominate.go"
 	choices     = "pkg/choice/choice.go"
 	choiceSets  = "pkg/choice/sets.go"
-	some        = "pkg/plan/some.go"
 	leave       = "pkg/bundle/bundle.go"
 	known       = "pkg/kube/fit/memory.go"
 	reads       = "pkg/kube/fit/reads.go"
@@ -165,9 +160,9 @@ func isDigit`, "TestCompareNames"},
 	for i, n := range c.upTo {
 		last`, "TestCurves"},
 
-	{"the must layer is one too high", order, `if g.tree.Layer(x) < layer {`, `if g.tree.Layer(x)+1 < layer {`, "TestChoose TestChooseJob TestPictures"},
-	{"bound members bind nobody", order, `return g.bound[d] == 0 })`, `return false })`, "TestChoose TestChooseJob TestPictures"},
-	{"split gangs are placed", order, `g.split = len(g.roots) > 1`, `g.split = false`, "TestChoose TestChooseJob TestPictures"},
+	{"the must layer is one too high", rules, `if g.tree.Layer(x) < layer {`, `if g.tree.Layer(x)+1 < layer {`, "TestChoose TestChooseJob TestPictures"},
+	{"bound members bind nobody", rules, `return g.bound[d] == 0 })`, `return false })`, "TestChoose TestChooseJob TestPictures"},
+	{"split gangs are placed", rules, `g.split = len(g.roots) > 1`, `g.split = false`, "TestChoose TestChooseJob TestPictures"},
 	{"more than wanted", search, `n = max(n, min(s.size[d], s.limit()))`, `n = max(n, s.size[d])`, "TestChoose TestPictures"},
 	{"the least that suffices is placed", search, `func (s *Search) limit() offer.Slots { return s.Want`, `func (s *Search) limit() offer.Slots { return max(s.Min, s.steps[0])`, "TestChoose TestPictures"},
 	{"a wrong count for the cluster", search, `	return n - n%s.steps[0]
@@ -181,11 +176,11 @@ func isDigit`, "TestCompareNames"},
 	{"any domain that fits", rules, `		case o < 0:
 			out = append(out[:0], d)`, `		case o < 0:
 			out = append(out, d)`, "TestChooseJob"},
-	{"away from those already bound", order, `p.Compare(least) != 0 || !g.holdsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose TestChooseJob TestPictures"},
-	{"preferences from the bottom up", preference, `			s.columns = append(s.columns, p)
+	{"away from those already bound", rules, `p.Compare(least) != 0 || !g.holdsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose TestChooseJob TestPictures"},
+	{"preferences from the bottom up", charges, `			s.columns = append(s.columns, p)
 `, `			s.columns = append([]Preference{p}, s.columns...)
 `, "TestPreferences"},
-	{"preferences are not compared", order, `		if len(out) == 0 || p.Compare(least) < 0 {
+	{"preferences are not compared", rules, `		if len(out) == 0 || p.Compare(least) < 0 {
 			least, out = p, out[:0]
 		}
 		if p.Compare(least) == 0 {
@@ -194,8 +189,8 @@ func isDigit`, "TestCompareNames"},
 		}
 		if true {
 			out`, "TestPreferences TestChooseJob TestPictures"},
-	{"no preference for the layer below", preference, `if p.Layer > s.Must {`, `if p.Layer > s.Must+1 {`, "TestChoose"},
-	{"bound members' domains are new", preference, `		case bound == 0:
+	{"no preference for the layer below", charges, `if p.Layer > s.Must {`, `if p.Layer > s.Must+1 {`, "TestChoose"},
+	{"bound members' domains are new", charges, `		case bound == 0:
 `, `		default:
 `, "TestChoose TestPictures"},
 	{"repelled by friends", rules, `return -g.compareUpwards(g.attract, a, b)`, `return g.compareUpwards(g.attract, a, b)`, "TestChoose TestChooseJob TestPictures"},
@@ -209,32 +204,18 @@ func isDigit`, "TestCompareNames"},
 `, "TestChooseJob"},
 	{"the last rule is one of many", rules, `		if r.name == last {`, `		if r.name == last && false {`, "TestRules"},
 	{"how plans fill a domain is all the same", rules, `	if a.domain != b.domain || a.spread == nil {`, `	if true {`, "TestRules"},
-	{"who waits beside it decides nothing", rules, `case r.name == ByCompany && g.crowd != nil:`, `case r.name == ByCompany && g.crowd != nil && false:`, "TestCompany TestPictures"},
-	{"who waits beside it does not see the domains", "pkg/plan/plain.go", `			case l < s.lowest(), s.crowd != nil:
-`, `			case l < s.lowest():
-`, "TestCompany TestPictures"},
-	{"company for those who may start in part", crowds, ` || r.Min < r.Want`, ``, "TestCompany"},
-	{"the most members or any", beside, `		case c > 0 && !exact || out == nil:`, `		case c >= 0 && !exact || out == nil:`, "TestMostStart"},
-	{"more without a hole that is just filled", beside, `		case c > 0 && !exact || out == nil:`, `		case c > 0 || out == nil && !exact || out == nil:`, "TestNobodyIsKeptOut"},
-	{"most in the way", beside, `least = min(least, hinders[i])`, `least = max(least, hinders[i])`, "TestBestOf plan.TestCompany plan.TestPictures"},
-	{"who has room is hindered, too", beside, `n <= most.Free || n > most.Size`, `n > most.Size`, "TestBestOf plan.TestCompany"},
-	{"the last of the others first", follow, `return outcome{o.members + members, o.who | 1<<(31-i)}`, `return outcome{o.members + members, o.who | 1<<i}`, "TestMostStart"},
-	{"too few can start", follow, `		if n := s.others[k]; n <= largest {`, `		if n := s.others[k]; n < largest {`, "TestMostStart"},
-	{"a domain is not given back", follow, `	s.free[i] = before
-`, `	s.free[i] = left
-`, "TestMostStart"},
-	{"parents do not decide", order, `	for a != b {
+	{"parents do not decide", rules, `	for a != b {
 		if o`, `	if a != b {
 		if o`, "TestChoose TestChooseJob TestPictures"},
-	{"rounded slots are compared", order, `	case steps[0] > 1:
+	{"rounded slots are compared", rules, `	case steps[0] > 1:
 		g.room`, `	case false:
 		g.room`, "TestPictures"},
 	{"the last by name", rules, `return cmp.Compare(a, b) }`, `return cmp.Compare(b, a) }`, "TestChoose TestChooseJob TestPictures"},
-	{"smallest first", order, `return cmp.Compare(g.size[b], g.size[a]) })`, `return cmp.Compare(g.size[a], g.size[b]) })`, "TestChoose TestChooseJob TestPictures"},
-	{"the largest is the last one, too", order, `		if ok && g.size[d] == g.size[best] {
+	{"smallest first", rules, `return cmp.Compare(g.size[b], g.size[a]) })`, `return cmp.Compare(g.size[a], g.size[b]) })`, "TestChoose TestChooseJob TestPictures"},
+	{"the largest is the last one, too", rules, `		if ok && g.size[d] == g.size[best] {
 			continue`, `		if ok {
 			continue`, "TestChoose TestChooseJob"},
-	{"the last of equals takes the rest", order, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose TestChooseJob"},
+	{"the last of equals takes the rest", rules, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose TestChooseJob"},
 	{"as few as possible each", search, `		if p, ok := after(n - x); ok && price`, `		if p, ok := after(n - x); most == 0 && ok && price`, "TestChoose"},
 	{"preferences do not hold inside", search, `price.Add(p).Compare(due) == 0 {
 			most = x`, `price.Add(p).Compare(due) >= 0 {
@@ -242,9 +223,9 @@ func isDigit`, "TestCompareNames"},
 	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyFreeOfCharge"},
 	{"the block's tail for all of it", tails, `return t.at[i%block]`, `return t.at[0]`, "TestChoose"},
 
-	{"all members gather where each gang does", mixed, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)`, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Sets[0].Must, nil)`, "TestChooseJob TestJobs"},
-	{"size by the multiples of each", mixed, `newGround(m.World, j.All.Multiple.Steps(`, `newGround(m.World, j.Sets[0].Multiple.Steps(`, "TestChooseJob"},
-	{"preferences of each before those of all", mixed, `	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
+	{"all members gather where each gang does", outline, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)`, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Sets[0].Must, nil)`, "TestChooseJob TestJobs"},
+	{"size by the multiples of each", outline, `newGround(m.World, j.All.Multiple.Steps(`, `newGround(m.World, j.Sets[0].Multiple.Steps(`, "TestChooseJob"},
+	{"preferences of each before those of all", outline, `	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 `, `	slices.Reverse(m.columns)
 	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 `, "TestJobPreferences"},
@@ -276,8 +257,8 @@ func isDigit`, "TestCompareNames"},
 	{"as few as possible each, of a job", mixed, `!m.better(x, most) {`, `most != 0 && m.better(x, most) {`, "TestChooseJob"},
 	{"preferences do not hold inside a job", mixed, `t.row(i).Add(p).Compare(due) == 0 {`, `t.row(i).Add(p).Compare(due) >= 0 {`, "TestChooseJob"},
 	{"gangs come apart inside", mixed, `m.tables.setsIn(v-x)&apart != 0 {`, `m.tables.setsIn(v-x)&apart&0 != 0 {`, "TestChooseJob"},
-	{"a set of several makes counts of one", sets, `if set := m.Sets[i]; len(set.Gangs) == 1 {`, `if set := m.Sets[i]; len(set.Gangs) > 0 {`, "TestChooseJob"},
-	{"sets of one layer only are apart", sets, `		if m.Sets[i].Must > layer {`, `		if m.Sets[i].Must == layer+1 {`, "TestChooseJob"},
+	{"a set of several makes counts of one", outline, `if set := m.Sets[i]; len(set.Gangs) == 1 {`, `if set := m.Sets[i]; len(set.Gangs) > 0 {`, "TestChooseJob"},
+	{"sets of one layer only are apart", outline, `		if m.Sets[i].Must > layer {`, `		if m.Sets[i].Must == layer+1 {`, "TestChooseJob"},
 	{"gangs may be in two domains", table, `if !ok || a.sets[i]&b.sets[k]&apart != 0 {`, `if !ok {`, "TestChooseJob"},
 	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, apart}] = t`, `	ts.merged[pair{a, b, 0}], ts.merged[pair{a, b, 3}] = t, t`, "TestJobs"},
 	{"more members than there are", table, `	return sum, (c.limit-sum)&c.spare == c.spare`, `	return sum, true`, "TestChooseJob"},
@@ -288,15 +269,15 @@ func isDigit`, "TestCompareNames"},
 	{"a sum of two prices is compared from the right", table, `	for i := range r {
 		if s := p[i] + q[i]; s != r[i] {`, `	for i := range slices.Backward(r) {
 		if s := p[i] + q[i]; s != r[i] {`, "TestChooseJob"},
-	{"no trial is made", jobs, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobInTrial"},
-	{"members are left in the trial", jobs, `	for range order {
+	{"no trial is made", attempt, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobInTrial"},
+	{"members are left in the trial", attempt, `	for range order {
 		m.Trial.Undo()
 	}
 `, ``, "TestJobInTrial"},
-	{"members pass in any order", jobs, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
-	{"nobody makes room for others", jobs, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
-	{"a refusal by tables is final", jobs, `	case p == nil && (m.never || exact && w.Trial == nil):`, `	case p == nil && (m.never || exact):`, "TestJobInTrial"},
-	{"nobody hopes", trial, `	s.hopeful, s.cut = true, false
+	{"members pass in any order", attempt, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
+	{"nobody makes room for others", attempt, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
+	{"a refusal by tables is final", attempt, `	case p == nil && (m.never || exact && w.Trial == nil):`, `	case p == nil && (m.never || exact):`, "TestJobInTrial"},
+	{"nobody hopes", targets, `	s.hopeful, s.cut = true, false
 `, ``, "TestJobInTrial"},
 	{"all or nothing", targets, `			return s.everyTarget()
 `, `			return s.everyTarget()[:1]
@@ -326,11 +307,11 @@ func isDigit`, "TestCompareNames"},
 	{"homes are not looked over", trial, `		case !s.takesSet(home, set):`, `		case false:`, "TestLargeJobs"},
 	{"sets of members are known wherever they are", memory, `uint64(what)<<32 + uint64(node) + 1`, `uint64(what)<<32 + 1`, "TestJobInTrial"},
 	{"failure is forgotten", trial, `	if s.failed[s.set.with(class, node)] {`, `	if false {`, "TestRefusalsInTrial"},
-	{"nobody is left out", trial, `	if len(targets) > 1 || s.dependent && len(targets) == 1 {`, `	if false {`, "TestElasticInTrial"},
+	{"nobody is left out", targets, `	if len(targets) > 1 || s.dependent && len(targets) == 1 {`, `	if false {`, "TestElasticInTrial"},
 	{"only the scarcest come first", targets, `	for _, order := range s.orders() {`, `	for _, order := range s.orders()[:1] {`, "TestElasticInTrial"},
 	{"those left out are not needed", targets, ` && s.needed(now) && s.legal()`, ` && s.legal()`, "TestJobInTrial"},
 	{"those left out make up no multiple", targets, ` && s.needed(now) && s.legal()`, ` && s.needed(now)`, "TestJobInTrial"},
-	{"any better set is left untried", trial, `return !s.before(t, part) })
+	{"any better set is left untried", targets, `return !s.before(t, part) })
 `, `return true })
 `, "TestChooseJobOneByOne"},
 	{"answers hold whoever is there", memory, `	m.set = m.set.with(kind, node)
@@ -353,7 +334,7 @@ func isDigit`, "TestCompareNames"},
 	{"the domain without those bound", trial, `			if n > 0 && !yield(i) {`, `			if n < 0 && !yield(i) {`, "TestChooseJobOneByOne TestJobInTrial"},
 	{"no end of tries", trial, `triesInAll    = 40_000`, `triesInAll    = 400_000`, "TestLargeJobs"},
 	{"no end of questions", trial, `askedInAll    = 4_000`, `askedInAll    = 40_000`, "TestRefusalsInTrial"},
-	{"nobody says that there were more ways", refusal, `m.Trial != nil, cut
+	{"nobody says that there were more ways", shortage, `m.Trial != nil, cut
 `, `m.Trial != nil, false
 `, "TestLargeJobs"},
 
@@ -385,13 +366,7 @@ func isDigit`, "TestCompareNames"},
 	{"places are multiples without those bound", holds, `(n+beside[d])%m != 0`, `n%m != 0`, "TestHolds TestJobPlansHold"},
 	{"bound members of like ones are part of multiples", holds, `holds(t, bound, places, nil)`, `holds(t, bound, places, bound)`, "TestHolds"},
 	{"what is left is enough", holds, `n < gang.Need && !(out`, `n+1 < gang.Need && !(out`, "TestHolds TestJobPlansHold"},
-	{"what was tried was all there is", trial, `p.NotAll = s.cut || !s.touchesFewest(p)`, `p.NotAll = s.cut`, "TestChooseJobOneByOne"},
-	{"any number of domains is the fewest", fewest, `		left, n = left-size, n+1
-`, `		left, n = left-size/2, n+1
-`, "TestChooseJobOneByOne"},
-	{"domains of those bound are touched anew", fewest, `		if bound(x) > 0 {
-`, `		if false {
-`, "TestChooseJobOneByOne"},
+	{"what was tried was all there is", targets, `p.NotAll = s.cut || len(s.columns) > 0`, `p.NotAll = s.cut`, "TestChooseJobOneByOne"},
 	{"eleven domains", refusal, `i == listed ||`, `i == listed+1 ||`, "TestPictures"},
 	{"worst first", refusal, `return cmp.Compare(b.Slots, a.Slots) })`, `return cmp.Compare(a.Slots, b.Slots) })`, "TestChoose TestPictures"},
 	{"unnamed domains are listed", refusal, `if g.tree.Named(d) {`, `if true {`, "TestChoose TestPictures"},
@@ -508,7 +483,7 @@ func isDigit`, "TestCompareNames"},
 	{"one domain is looked into for all", consider, `other := &others[i]`, `other := &others[0]`, "TestConsider TestConsiderAmongGangs"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
-	{"digits reach into what the world charges", preference, `s.width, s.lift = 1, used`, `s.width, s.lift = 1, 1`, "TestBelow"},
+	{"digits reach into what the world charges", charges, `s.width, s.lift = 1, used`, `s.width, s.lift = 1, 1`, "TestBelow"},
 	{"one domain fewer may be touched", aims, `left := a.total - price>>a.shift`, `left := a.total - 1 - price>>a.shift`, "plan.TestChooseForNothing"},
 	{"all that may be touched is too many", aims, `a.upTo[first-1] > left {`, `a.upTo[first-1] >= left {`, "plan.TestChooseForNothing"},
 	{"others take what one domain fewer takes", aims, `n := a.n - a.others[entries-1]`, `n := a.n - a.others[max(entries-2, 0)]`, "plan.TestChooseForNothing"},
@@ -536,7 +511,7 @@ func isDigit`, "TestCompareNames"},
 	{"curves share the merger's memory", merger, `upTo: slices.Clone(m.upTo)`, `upTo: m.upTo`, "plan.TestChooseForNothing"},
 	{"domains with bound members are plain", plain, ` && s.boundIn(d) == 0)`, `)`, "TestChooseForNothing"},
 	{"two wished-for layers are plain", plain, `below == 1 &&`, `below <= 2 &&`, "TestChooseForNothing"},
-	{"preferences do not compare what is large enough", plain, `case l < s.lowest(), s.crowd != nil:`, `case s.crowd != nil:`, "TestChooseForNothing"},
+	{"preferences do not compare what is large enough", plain, `case l < s.lowest():`, `case false:`, "TestChooseForNothing"},
 	{"the last of those that are large enough", plain, `case s.compareDomains(d, out[0]) < 0:`, `case s.compareDomains(d, out[0]) > 0:`, "TestChooseForNothing TestChoose TestPictures"},
 	{"large enough without those bound", plain, ` || !s.holdsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
 	{"no more than the first layer that is large enough", plain, `s.size[d] < n || l < layer ||`, `s.size[d] < n || layer >= 0 && l > layer || l < layer ||`, "TestChooseForNothing TestChoose TestPictures"},
@@ -554,19 +529,19 @@ func isDigit`, "TestCompareNames"},
 	{"the smallest takes the rest, enough or not", plain, `if size >= n && (size`, `if size > 0 && (size`, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
 	{"the last of the smallest takes the rest", plain, `size == h.size[best] && d < best`, `size == h.size[best] && d > best`, "TestChooseForNothing TestManyFreeOfCharge"},
 	{"charges are asked between multiples", curve, `from := out.Most() + step; from <= n; from += step {`, `from := out.Most() + 1; from <= n; from++ {`, "TestCurves plan.TestChoose"},
-	{"charges by pairs add up as domains do", preference, `			if s.perDomain {
+	{"charges by pairs add up as domains do", charges, `			if s.perDomain {
 				bits`, `			if true {
 				bits`, "TestChoose"},
 	{"the largest first, whatever they are charged", plain, `below == 1 && s.perDomain && `, `below == 1 && `, "TestChoose"},
-	{"digits run into one another", preference, `			used += bits
+	{"digits run into one another", charges, `			used += bits
 `, `			used += bits / 2
 `, "TestPreferences"},
-	{"the last preference is the first digit", preference, `s.digits[i] = digit{s.width, used}`, `s.digits[len(s.columns)-1-i] = digit{s.width, used}`, "TestPreferences"},
-	{"digits for fewer domains than there are", preference, `bits.Len(min(most, domains[p.Layer]))`, `bits.Len(min(most, domains[p.Layer])) / 2`, "TestChooseForNothing"},
-	{"only the lowest of several preferences", preference, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
-	{"what is rounded in between is alike", preference, ` && s.steps[layer+1] == s.steps[s.lowest()]`, ``, "TestChooseForNothing"},
-	{"touched domains are touched again", preference, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
-	{"the smallest are touched first", preference, `	slices.Reverse(s.sizes)
+	{"the last preference is the first digit", charges, `s.digits[i] = digit{s.width, used}`, `s.digits[len(s.columns)-1-i] = digit{s.width, used}`, "TestPreferences"},
+	{"digits for fewer domains than there are", charges, `bits.Len(min(most, domains[p.Layer]))`, `bits.Len(min(most, domains[p.Layer])) / 2`, "TestChooseForNothing"},
+	{"only the lowest of several preferences", charges, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
+	{"what is rounded in between is alike", charges, ` && s.steps[layer+1] == s.steps[s.lowest()]`, ``, "TestChooseForNothing"},
+	{"touched domains are touched again", charges, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
+	{"the smallest are touched first", charges, `	slices.Reverse(s.sizes)
 `, ``, "TestChooseForNothing TestPreferences"},
 	{"gated members exist", counts, `note(&c.exist, m.runs() || pending(m))`, `note(&c.exist, true)`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"those who passed the barrier wait there", counts, `m.held && !m.allowed`, `m.held`, "TestWhatIsKeptIsWhatIsCounted"},
@@ -709,9 +684,9 @@ func isDigit`, "TestCompareNames"},
 	{"a branch starts with too few", choices, `if n := len(l.run); n < l.least && (n > 0 || l.top) {`, `if n := len(l.run); n < l.least && l.top {`, "TestSets"},
 	{"a total is asked of nobody", choices, `needs[i] += max(0, more)`, `needs[i] += 0`, "TestNeeds"},
 	{"the smallest set comes first", choiceSets, `cmp.Compare(q[j].members, q[i].members)`, `cmp.Compare(q[i].members, q[j].members)`, "TestSets"},
-	{"the first set of gangs that has a plan", some, `if s.best == nil || s.before(p, set) {`, `if s.best == nil {`, "TestSomeGangs"},
-	{"other sets of as many members are not looked at", some, `c.Members(set) < len(s.best.Puts)`, `c.Members(set) <= len(s.best.Puts)`, "TestSomeGangs"},
-	{"all members are of the first gang", some, `		next[c]++`, `		next[c] += 0`, "TestSomeGangs"},
+	{"the first set of gangs that has a plan", chosen, `if s.best == nil || s.before(p, set) {`, `if s.best == nil {`, "TestSomeGangs"},
+	{"other sets of as many members are not looked at", chosen, `c.Members(set) < len(s.best.Puts)`, `c.Members(set) <= len(s.best.Puts)`, "TestSomeGangs"},
+	{"all members are of the first gang", chosen, `		next[c]++`, `		next[c] += 0`, "TestSomeGangs"},
 	{"a gang leaves alone whoever else does", leave, `if !tree.Holds(lasting) {`, `if false {`, "TestEvictedIsAClosure"},
 	{"no gang leaves alone", leave, `	if !g.divisible {
 		return nil, false`, `	if true {

@@ -37,7 +37,6 @@ const (
 //	preemptionTimeout       5m              a duration > 0
 //	maxGrace                5m              a duration > 0
 //	starvationTimeout       10m             a duration ≥ 0; 0 means never
-//	planTogether            false           true, false
 //	defaultMatchPolicy      once-satisfied  only-waiting, waiting-and-running, once-satisfied
 //	controllerWorkers       1               an integer ≥ 1
 //	skipCheckScheduleCycle  false           true, false; without effect
@@ -56,9 +55,6 @@ type Args struct {
 	// StarvationTimeout is how long a gang is refused before free places are kept for it,
 	// so that smaller ones do not overtake it for ever.
 	StarvationTimeout time.Duration
-	// PlanTogether: of domains that are equally good for a gang it takes the one that is best for
-	// those who wait beside it.
-	PlanTogether bool
 	// DefaultMatchPolicy is for gangs that do not say.
 	DefaultMatchPolicy scheduling.MatchPolicy
 	// ControllerWorkers is how many PodGroups are brought up to date at the same time.
@@ -120,7 +116,6 @@ func Decode(raw runtime.Object) (Args, error) {
 			Name: "starvationTimeout", Into: &starve, Legal: "a duration ≥ 0, such as 10m",
 			Check: func() bool { return starve.Duration >= 0 },
 		},
-		strictjson.Field{Name: "planTogether", Into: &a.PlanTogether, Legal: "true, false"},
 		strictjson.Field{
 			Name: "defaultMatchPolicy", Into: &a.DefaultMatchPolicy, Legal: "only-waiting, waiting-and-running, once-satisfied",
 			Check: func() bool { return slices.Contains(scheduling.MatchPolicies(), a.DefaultMatchPolicy) },

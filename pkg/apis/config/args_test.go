@@ -33,10 +33,10 @@ func TestDecode(t *testing.T) {
 		`{}`: func(*config.Args) {},
 		`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"CoschedulingArgs"}`: func(*config.Args) {},
 		`{"awareNetworkTopology":true,"enablePreemption":null}`:                     func(*config.Args) {},
-		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m","maxGrace":"1h","starvationTimeout":"0s","planTogether":true,
+		`{"awareNetworkTopology":false,"enablePreemption":false,"defaultTimeout":"90s","preemptionTimeout":"1m","maxGrace":"1h","starvationTimeout":"0s",
 		  "defaultMatchPolicy":"only-waiting","controllerWorkers":4,"skipCheckScheduleCycle":true}`: func(a *config.Args) {
 			*a = config.Args{
-				DefaultTimeout: 90 * time.Second, PreemptionTimeout: time.Minute, MaxGrace: time.Hour, PlanTogether: true,
+				DefaultTimeout: 90 * time.Second, PreemptionTimeout: time.Minute, MaxGrace: time.Hour,
 				DefaultMatchPolicy: scheduling.MatchOnlyWaiting, ControllerWorkers: 4, SkipCheckScheduleCycle: true,
 			}
 		},
@@ -53,7 +53,7 @@ func TestDecodeErrors(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"kind":"NodeAffinityArgs"}`:                                `CoschedulingArgs.kind: "NodeAffinityArgs" is not legal; legal: CoschedulingArgs`,
 		`{"apiVersion":"kubescheduler.config.k8s.io/v1beta3"}`:       `CoschedulingArgs.apiVersion: "kubescheduler.config.k8s.io/v1beta3" is not legal; legal: kubescheduler.config.k8s.io/v1`,
-		`{"enablePremption":true}`:                                   `CoschedulingArgs.enablePremption: unknown field; legal: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, planTogether, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
+		`{"enablePremption":true}`:                                   `CoschedulingArgs.enablePremption: unknown field; legal: apiVersion, kind, awareNetworkTopology, enablePreemption, defaultTimeout, preemptionTimeout, maxGrace, starvationTimeout, defaultMatchPolicy, controllerWorkers, skipCheckScheduleCycle`,
 		`{"enablePreemption":true,"enablePreemption":false}`:         `CoschedulingArgs: duplicate field "enablePreemption"; legal: each field once`,
 		`{"enablePreemption":"yes"}`:                                 `CoschedulingArgs.enablePreemption: "yes" is not legal; legal: true, false`,
 		`{"defaultTimeout":600}`:                                     `CoschedulingArgs.defaultTimeout: 600 is not legal; legal: a duration > 0, such as 600s`,

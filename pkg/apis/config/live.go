@@ -8,7 +8,7 @@ import (
 
 // live are the arguments that a running scheduler takes over when its configuration changes.
 var live = []string{
-	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "planTogether", "defaultMatchPolicy",
+	"enablePreemption", "defaultTimeout", "preemptionTimeout", "maxGrace", "starvationTimeout", "defaultMatchPolicy",
 	"skipCheckScheduleCycle", // it has no effect, and so none that needs a restart
 }
 

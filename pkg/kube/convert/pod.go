@@ -186,13 +186,6 @@ func Shape(pod *v1.Pod) string {
 	return Template(&out)
 }
 
-// Needs is Template for pods that differ in who they are: in namespace and labels.
-func Needs(pod *v1.Pod) string {
-	out := *pod
-	out.Namespace, out.Labels = "", nil
-	return Template(&out)
-}
-
 // boundVolumes leaves out the volumes that any node can provide, some of which carry
 // a generated name.
 func boundVolumes(spec *v1.PodSpec) (volumes []v1.Volume) {

@@ -50,9 +50,6 @@ func (a *Attempt) Choose(ctx context.Context, gone [][]*v1.Pod) (Outcome, *plan.
 		if refusal != nil {
 			return Outcome{}, refusal, nil
 		}
-		if gone == nil {
-			p = a.amid(ctx, p)
-		}
 		return Outcome{Places: a.Assign(p)}, nil, nil
 	}
 	return a.chooseJob(ctx, dependent, gone)

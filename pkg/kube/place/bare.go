@@ -12,7 +12,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
-	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -125,17 +124,6 @@ func (b *bare) put(asks string, is never) {
 	b.known[asks] = is
 }
 
-// Bare is how many members each node takes, by node index, when nobody is on any, whichever members
-// they are. It is nil where nobody can know: members may need what others bring. changes is as long
-// the same as the nodes are.
-func (a *Attempt) Bare(ctx context.Context) (slots []offer.Slots, changes int) {
-	b, changes := a.onBare(ctx)
-	if b == nil {
-		return nil, 0
-	}
-	return b.World.Free, changes
-}
-
 // onBare is a counted attempt in a cluster in which no pod is; nil where nobody can know. What ledgers
 // would say there is not asked: what pods hold of them may outlast the pods.
 func (a *Attempt) onBare(ctx context.Context) (*Attempt, int) {
@@ -164,7 +152,7 @@ func (a *Attempt) bareFor(ctx context.Context, kinds []kind) (*Attempt, int) {
 	b := *a
 	var changes int
 	b.Nodes, changes = known.show(a.Net.Tree, a.all)
-	b.leftOut, b.beside, b.others, b.limited, b.unlimited, b.crowd, b.work = false, nil, nil, limited{}, true, nil, nil
+	b.leftOut, b.beside, b.others, b.limited, b.unlimited, b.work = false, nil, nil, limited{}, true, nil
 	b.answers = &answers{}
 	b.kinds, b.counts, b.pages = slices.Clone(kinds), make([]fit.Counts, len(kinds)), nil
 	for k := range b.kinds {

@@ -21,7 +21,6 @@
 //	pin.go         who runs where there is no room for the rest
 //	class.go       which groups ask for the same
 //	layout.go      where the nodes of a snapshot stand in the tree
-//	crowd.go       who waits beside a group
 //	extend.go      ledgers and preferences of somebody's own
 //
 // An attempt is a value: it is made with all that it needs, changes nothing outside of
@@ -126,7 +125,6 @@ type Attempt struct {
 	answers   *answers
 	owners    *Owners       // nil if all members may use what any pods leave
 	sum       []offer.Slots // of what is free, by domain; nil if nobody has added it up
-	crowd     func() []int  // how many members those have each who wait beside the group; nil if they do not count
 	work      *plan.Work    // what it shares with other plans; nil if it is the only one
 }
 

@@ -211,7 +211,7 @@ func (p *Plugin) Try(ctx context.Context, group *cache.Group, nodes []fwk.NodeIn
 func (p *Plugin) TryOn(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo, may func(node string) bool) Trial {
 	avoid := p.avoid(group)
 	a := p.planner.NewAttempt(group, nodes, func(n fwk.NodeInfo) bool { return !may(n.Node().Name) || avoid != nil && avoid(n) })
-	t := Trial{Plugin: p, Attempt: p.amid(a)}
+	t := Trial{Plugin: p, Attempt: a}
 	t.Found, t.Refusal, _ = a.Plan(ctx)
 	return t
 }

@@ -249,7 +249,7 @@ func (p *Plugin) best(ctx context.Context, choices []*place.Attempt) (best Trial
 			break
 		}
 		t := Trial{Attempt: a}
-		if t.Found, t.Refusal, err = p.amid(a).Plan(ctx); err != nil {
+		if t.Found, t.Refusal, err = a.Plan(ctx); err != nil {
 			return t, nil, err
 		}
 		if tries = append(tries, t); i == 0 || t.Refusal == nil && len(t.Found.Places) > len(best.Found.Places) {

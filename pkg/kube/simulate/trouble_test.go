@@ -27,25 +27,9 @@ var troubles = map[string]trouble{
 	"by hand":   {percent: 25, draw: (*drawer).boundByHand},
 }
 
-// off are the troubles and the rules that show what is not mended yet, and what a scheduler does only if
-// its configuration says so: they are left out unless -sim.with asks for them.
-var off = map[string]bool{planTogether: true}
-
-// planTogether is the argument of that name.
-const planTogether = "planTogether"
-
-// asked is the scheduler's configuration; nil is the usual one.
-func asked() []byte {
-	if !on(planTogether) {
-		return nil
-	}
-	return []byte(`apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - {name: Coscheduling, args: {planTogether: true}}
-`)
-}
+// off are the troubles and the rules that show what is not mended yet: they are left out unless -sim.with asks
+// for them.
+var off = map[string]bool{}
 
 // Rules that can be left out.
 const (

@@ -128,12 +128,12 @@ func play(ctx context.Context, h history) (w *world, err error) {
 		halves: map[types.UID]bool{},
 	}
 	w.wire.written = map[string][]string{}
-	if w.cfg, err = readConfig(asked()); err != nil {
+	if w.cfg, err = readConfig(nil); err != nil {
 		return w, err
 	}
 	life, cancel := context.WithCancel(ctx)
 	w.cancel = cancel
-	if w.s, _, err = start(life, Options{Config: asked(), VictimsStay: true, between: w.wire.pass, allServed: true}, &Set{}); err != nil {
+	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass, allServed: true}, &Set{}); err != nil {
 		cancel()
 		return w, err
 	}

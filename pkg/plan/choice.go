@@ -25,12 +25,6 @@ const (
 	setsCounted  = 1 << 8
 )
 
-// Some says of a refusal that not all gangs were needed.
-type Some struct {
-	Least, Of int // so many gangs, of those that may start
-	Started   int // and so many run already, of those that are counted
-}
-
 // chooseSome returns the first plan for any set of gangs.
 func chooseSome(w JobWorld, j Job) (*JobPlan, *Refusal) {
 	w.Work, w.Name = nil, nil // what is known of a node is known of the kinds of one job
@@ -381,15 +375,21 @@ func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
 	return c.Least(most, setsLookedAt, nil)
 }
 
-// String says how many gangs were needed.
-func (s *Some) String() string {
-	switch {
-	case s.Least == 0 && s.Of == 1:
-		return "one gang waits, and starts whole or not at all"
-	case s.Least == 0:
-		return fmt.Sprintf("%d gangs wait, and each starts whole or not at all", s.Of)
-	case s.Started == 0:
-		return fmt.Sprintf("at least %d of %d gangs must start, each whole", s.Least, s.Of)
+// ChooseJob returns the first plan by the order of the rules, or nil and why there is none. What is not a question for like members is decided so:
+//
+//   - of two sets of as many members, the one with the lower ranks;
+//   - a domain is as large as the number of members that it takes whichever they are;
+//   - a domain in which members of several classes find room gets as many as can be,
+//     of the first classes;
+//   - where gangs may be left out, of two sets of gangs of which as many members are placed
+//     that whose plan comes first, and then that with the first gangs.
+//
+// Where there are too many ways to look at all of them, or members depend on one
+// another across nodes, the plan is one that holds, found by trying the best domains
+// first, and a refusal may be wrong; both say so.
+func ChooseJob(w JobWorld, j Job) (*JobPlan, *Refusal) {
+	if j.Choice.Any() {
+		return chooseSome(w, j)
 	}
-	return fmt.Sprintf("at least %d more of %d gangs must start, each whole", s.Least, s.Of)
+	return chooseAll(w, j, maxVecsSeen)
 }

@@ -1,21 +1,11 @@
 package plan
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
-
-// TooLarge is a set of gangs that no domain of its layer takes, even if nobody else went there.
-type TooLarge struct {
-	Gangs  []int  // indexes into Job.Gangs
-	Who    string // what people call them; "" until somebody who knows has said so
-	Layer  string
-	Want   offer.Slots
-	Best   Offer // the most that a domain takes of what the gangs need; Path is "" if it has no name
-	Beside bool  // some of them run, and the others must join them
-}
 
 // mostTooLarge bounds how many of them are looked for.
 const mostTooLarge = 3
@@ -113,26 +103,67 @@ func (m *mixed) takesOfSet(set int, d topology.ID) (most offer.Slots) {
 	return most
 }
 
-// String is said after what each domain takes of all.
-func (t TooLarge) String() string {
-	who := t.Who
-	switch {
-	case who != "":
-	case len(t.Gangs) == 1:
-		who = "one of the gangs"
-	default:
-		who = fmt.Sprintf("%d of the gangs together", len(t.Gangs))
+// refuse says how many of the members each domain takes, if it is known: the needs of
+// single gangs do not count, so that of a set that finds no room those count who do.
+func (m *mixed) refuse(cut bool) *Refusal {
+	m.partly = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
+	if (m.table == nil || m.partly) && !m.split {
+		m.count(m.little())
 	}
-	more, best := "", "the best takes"
-	if t.Beside {
-		more, best = " more", "beside its members it takes"
+	r := m.ground.refuse(m.All.Must, m.most)
+	r.Want, r.Dependent, r.Cut = m.need(), m.Trial != nil, cut
+	r.multiples(m.tree, m.All.Multiple)
+	for i, set := range m.Sets {
+		if !slices.ContainsFunc(m.Sets[:i], func(s Set) bool { return slices.Equal(s.Multiple, set.Multiple) }) {
+			r.multiples(m.tree, set.Multiple)
+		}
+		m.addDeeper(r, i)
 	}
-	if t.Best.Path != "" {
-		best = "best is " + t.Best.Path + " with"
+	r.TooLarge = m.tooLarge()
+	return r
+}
+
+// addDeeper says of a set that it must gather deeper than all, if it must.
+func (m *mixed) addDeeper(r *Refusal, set int) {
+	s := m.Sets[set]
+	if s.Must <= m.All.Must {
+		return
 	}
-	needs := "needs"
-	if len(t.Gangs) > 1 {
-		needs = "need"
+	layer, size := m.tree.LayerNames()[s.Must], len(s.Gangs)
+	i := slices.IndexFunc(r.Deeper, func(a Deeper) bool { return a.Layer == layer && a.Gangs == size })
+	if i < 0 {
+		i = len(r.Deeper)
+		r.Deeper = append(r.Deeper, Deeper{Layer: layer, Gangs: size})
 	}
-	return fmt.Sprintf("%s %s %d%s in one domain of %s, %s %d", who, needs, t.Want, more, t.Layer, best, t.Best.Slots)
+	a := &r.Deeper[i]
+	a.Sets++
+	a.Every = a.Sets*size == len(m.Gangs)
+	if !m.splitSet(set) {
+		return
+	}
+	for _, g := range s.Gangs {
+		if m.gangs[g] != nil && !a.split[g] {
+			if a.split == nil {
+				a.split = map[int]bool{}
+			}
+			a.split[g] = true
+			a.Split++
+		}
+	}
+}
+
+// most is how many members a domain takes, or where nobody counted them, no more than
+// that.
+func (m *mixed) most(d topology.ID) (n offer.Slots) {
+	if m.table == nil || m.table[d] == nil {
+		n = m.mostIn(d)
+		if m.bound == nil {
+			n -= n % common(m.All.Multiple, m.Tree.Depth())
+		}
+		return n
+	}
+	for _, v := range m.table[d].vecs {
+		n = max(n, m.total(v))
+	}
+	return n
 }

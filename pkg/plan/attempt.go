@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/offer"
+)
+
+// chooseAll is ChooseJob for a job that needs all of its gangs, which looks at no more than so many
+// vecs before it tries one by one.
+func chooseAll(w JobWorld, j Job, vecs int) (*JobPlan, *Refusal) {
+	if w.Trial != nil {
+		known := newMemory(w.Trial)
+		defer known.catchUp()
+		w.Trial = known
+	}
+	m := newMixed(w, j)
+	p, exact := m.choose(vecs)
+	if p != nil && !m.holds(p) {
+		p = nil
+	}
+	switch {
+	case p == nil && (m.never || exact && w.Trial == nil):
+		return nil, m.refuse(false)
+	case p == nil:
+		s := newTrials(m)
+		if p = s.choose(0); p == nil {
+			return nil, m.refuse(s.cut)
+		}
+	case w.Trial != nil && len(p.Puts) < int(j.members()):
+		// Members who fit nowhere now may fit when others are there.
+		s := newTrials(m)
+		p = cmp.Or(s.choose(len(p.Puts)), p)
+		p.NotAll = p.NotAll || s.cut
+	}
+	return p, nil
+}
+
+// PriceJob returns the first plan of those at the lowest price at which every gang gets
+// the members that it needs, and the price. Trial is not asked. The plan is nil if there
+// is none, or if exact is false, since there are too many ways to look at.
+func PriceJob(w JobWorld, j Job) (p *JobPlan, price offer.Price, exact bool) {
+	w.Trial = nil
+	m := newMixed(w, j)
+	p, exact = m.choose(maxVecsSeen)
+	return p, m.least, exact
+}
+
+// holds says whether a plan passes in the trial, if there is one, and notes the order
+// in which it does.
+func (m *mixed) holds(p *JobPlan) bool {
+	if m.Trial == nil {
+		return true
+	}
+	order, ok := rehearse(m.Trial, m.Job, p.Puts)
+	for range order {
+		m.Trial.Undo()
+	}
+	p.Puts, p.InOrder = order, true
+	return ok
+}
+
+// rehearse puts members in the trial, each as soon as it fits, and returns those that
+// are there then. If that is too much to ask, it gives up.
+func rehearse(s Trial, j Job, puts []Put) (order []Put, ok bool) {
+	left := slices.Clone(puts)
+	tries := len(puts) + askedInAll
+	for len(left) > 0 {
+		refused := Put{Class: -1} // of puts that are alike, one is asked
+		i := slices.IndexFunc(left, func(p Put) bool {
+			if p == refused || tries == 0 {
+				return false
+			}
+			tries--
+			refused = p
+			return s.Fits(j.Classes[p.Class].Kind, p.Node)
+		})
+		if i < 0 {
+			return order, false
+		}
+		s.Put(j.Classes[left[i].Class].Kind, left[i].Node)
+		order = append(order, left[i])
+		left = slices.Delete(left, i, i+1)
+	}
+	return order, true
+}
