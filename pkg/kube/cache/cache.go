@@ -315,11 +315,11 @@ func (c *Cache) Tried(pod *v1.Pod) bool {
 	return c.book.Tried(convert.PodKey(pod))
 }
 
-// Step says how far a member has come on its way to its node.
-func (c *Cache) Step(pod *v1.Pod) gang.Step {
+// Step says how far the member of that name and UID has come on its way to its node.
+func (c *Cache) Step(pod, uid string) gang.Step {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.book.Step(convert.PodKey(pod), string(pod.UID))
+	return c.book.Step(pod, uid)
 }
 
 // Place returns the node that a member has a place on, and whether the plan may be
@@ -524,21 +524,6 @@ func (c *Cache) KeptAfar(pod *v1.Pod, own bool) (out []Kept) {
 		}
 	}
 	return out
-}
-
-// SentBack says whether a pod was rejected at the barrier, or has gone, and has not left its node
-// yet as far as is known.
-func (c *Cache) SentBack(pod, uid string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.SentBack(pod, uid)
-}
-
-// MayGo says whether a member may pass the barrier and has not left its node since.
-func (c *Cache) MayGo(pod, uid string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Step(pod, uid) == gang.PastBarrier
 }
 
 // SameGroup says whether two pods belong to one group.
