@@ -286,11 +286,16 @@ func (c *Cache) tick(ctx context.Context) {
 
 // Admit says whether a pod of a gang may enter the scheduler, or what it waits for.
 func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.admit(pod)
+}
+
+// admit is Admit with c.mu held.
+func (c *Cache) admit(pod *v1.Pod) (ok bool, why string) {
 	if !c.open.Load() {
 		return false, "the scheduler has not seen all objects yet"
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	return c.book.Admit(convert.PodKey(pod))
 }
 
@@ -301,18 +306,20 @@ func (c *Cache) Waits(of gang.Ref) bool {
 	return c.book.Waits(of)
 }
 
-// Turn says whether a member that has a place may go there now, or whom it waits for.
-func (c *Cache) Turn(pod *v1.Pod) (ok bool, why string) {
+// Seat returns a member's place in the plan of its group.
+func (c *Cache) Seat(pod *v1.Pod) gang.Seat {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.book.Turn(convert.PodKey(pod))
+	return c.book.Seat(convert.PodKey(pod))
 }
 
-// Tried says whether a plan was ever looked for in this member's cycle.
-func (c *Cache) Tried(pod *v1.Pod) bool {
+// Tried names the group of a pod, and says whether a plan was ever looked for in the pod's cycle, and whether the
+// group waits with a reservation for its victims to terminate.
+func (c *Cache) Tried(pod *v1.Pod) (group gang.Ref, tried, reserved bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.book.Tried(convert.PodKey(pod))
+	group = c.groupKey(pod)
+	return group, c.book.Tried(convert.PodKey(pod)), c.book.Reserved(group)
 }
 
 // Step says how far the member of that name and UID has come on its way to its node.
@@ -325,9 +332,8 @@ func (c *Cache) Step(pod, uid string) gang.Step {
 // Place returns the node that a member has a place on, and whether the plan may be
 // carried out.
 func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Place(convert.PodKey(pod))
+	seat := c.Seat(pod)
+	return seat.Node, seat.Confirmed
 }
 
 // Reserved says whether a group waits with a reservation for its victims to leave.
