@@ -91,9 +91,8 @@ type Cache struct {
 	named     map[string]map[gang.Ref]bool                 // gangs, by namespace/name
 	elsewhere map[gang.Ref]map[string]string               // what names another gang, by the gang that a controller meant and by pod
 	denied    map[schema.GroupVersionResource]bool         // what may not be read
-	wanted    map[string]bool                              // kinds of owners that gangs name
-	expected  map[string]bool                              // kinds of owners that are watched
-	sought    map[string]bool                              // kinds of owners that gangs name, and that were looked for since; nil if none comes later
+	kinds     map[string]ownerKind                         // kinds of owners
+	later     bool                                         // the API server may begin to serve more of them
 	pods      map[string]*v1.Pod                           // members of gangs
 	afar      int                                          // how many of them keep others off domains
 	templates map[*v1.Pod]Template                         // what those of them need that wait
@@ -169,8 +168,7 @@ func New(o Options) *Cache {
 		named:     map[string]map[gang.Ref]bool{},
 		elsewhere: map[gang.Ref]map[string]string{},
 		denied:    map[schema.GroupVersionResource]bool{},
-		wanted:    map[string]bool{},
-		expected:  map[string]bool{},
+		kinds:     map[string]ownerKind{},
 		pods:      map[string]*v1.Pod{},
 		templates: map[*v1.Pod]Template{},
 		onNode:    map[string]map[string]bool{},
