@@ -29,28 +29,25 @@ func TestALateBinding(t *testing.T) {
 	require.Equal(t, "n0", mustGroup(t, s, "a-1").Bound[0].Node, "it was bound already")
 }
 
-// TestAPlanThatDoesNotHold: what is left of it would break a rule, so all return, and are
+// TestPlanInMultiplesIsGivenUpWhenANodeRefusesAMember: the rest would break a rule, so all members return, and are
 // planned again.
-func TestAPlanThatDoesNotHold(t *testing.T) {
+func TestPlanInMultiplesIsGivenUpWhenANodeRefusesAMember(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 1, inNumbers, func(s *gang.Spec) { s.NonStrict = true }), seen("a-0", 0, ""), seen("a-1", 1, ""), seen("a-2", 2, ""))
-	r := reserved("a", "a-0@n0", "a-1@n1", "a-2@n2")
-	s.do(r, gang.Confirmed{Group: ref("a")}, assumed("a-0"))
-	require.Equal(t, []string{"clear a-2", "check a"}, s.do(assumed("a-2"), released("a-2")))
-	require.Equal(t, []string{"clear a-0", "clear a-1"}, s.do(gang.Broken{Group: ref("a"), Why: "two are no multiple of three"}))
+	s.do(planned("a", "a-0@n0", "a-1@n1", "a-2@n2"), assumed("a-0"), held("a-0"))
+	require.Equal(t, []string{"reject a-0"}, s.do(assumed("a-2"), released("a-2")))
 	require.False(t, s.book.AnyPlaces())
 	require.Equal(t, "yes", s.admits("a-0"))
 	require.Empty(t, s.do(released("a-0")))
-	require.Equal(t, []string{"wake a-0"}, s.after(2*time.Second), "after the second failure")
-	require.Empty(t, s.do(gang.Broken{Group: ref("a")}), "there is no plan any more")
+	require.Equal(t, []string{"wake a-0"}, s.after(time.Second))
 }
 
 // inNumbers: it matters how many members are where.
 func inNumbers(s *gang.Spec) { s.Multiples = true }
 
-// TestNobodyGoesBeforeItIsKnown whether all come, where it matters how many do: neither when
-// there are enough, nor when one has lost its place and nobody has looked at the others'.
-func TestNobodyGoesBeforeItIsKnown(t *testing.T) {
+// TestMembersInMultiplesWaitForEachOther: where it matters how many members go where, none binds before all have come,
+// and the plan is given up when one of them is deleted before that.
+func TestMembersInMultiplesWaitForEachOther(t *testing.T) {
 	members := []gang.Event{seen("a-0", 0, ""), seen("a-1", 1, ""), seen("a-2", 2, ""), planned("a", "a-0@n0", "a-1@n1", "a-2@n2")}
 	begin := func(change ...func(*gang.Spec)) *story {
 		s := newStory(t)
@@ -59,44 +56,32 @@ func TestNobodyGoesBeforeItIsKnown(t *testing.T) {
 	}
 	s := begin()
 	require.Equal(t, []string{"allow a-0"}, s.do(assumed("a-0"), held("a-0")), "nothing is asked of numbers")
+	require.Empty(t, s.do(left("a-2")))
 
 	s = begin(inNumbers)
 	require.Empty(t, s.do(assumed("a-0"), held("a-0"), assumed("a-1"), held("a-1")))
 	require.Equal(t, []string{"allow a-0", "allow a-1", "allow a-2"}, s.do(assumed("a-2"), held("a-2")))
+	require.Empty(t, s.do(left("a-1")), "they bind already")
 
 	s = begin(inNumbers)
 	s.do(assumed("a-0"), held("a-0"), assumed("a-1"), held("a-1"))
-	require.Equal(t, []string{"check a"}, s.do(left("a-2")), "one is deleted")
-	require.Equal(t, 1, mustGroup(t, s, "a-0").Lost)
-	require.Empty(t, s.do(gang.Checked{Group: ref("a"), Lost: 0}), "that was before")
-	require.Equal(t, []string{"allow a-0", "allow a-1"}, s.do(gang.Checked{Group: ref("a"), Lost: 1}))
-	require.Empty(t, s.do(left("a-1")), "they go already")
-
-	s = begin(inNumbers)
-	s.do(assumed("a-0"), held("a-0"))
-	require.Equal(t, []string{"check a"}, s.do(left("a-2")))
-	require.Empty(t, s.do(gang.Checked{Group: ref("a"), Lost: 1}), "a-1 has not come")
-	require.Equal(t, []string{"allow a-0", "allow a-1"}, s.do(assumed("a-1"), held("a-1")))
-
-	s = begin(inNumbers, func(s *gang.Spec) { s.NonStrict = true })
-	s.do(assumed("a-0"), held("a-0"), assumed("a-1"), held("a-1"))
-	require.Equal(t, []string{"check a"}, s.do(assumed("a-2"), released("a-2")), "one finds its place taken")
-	require.Equal(t, []string{"reject a-0", "reject a-1"}, s.do(gang.Broken{Group: ref("a"), Why: "two are no multiple of three"}))
-	require.Empty(t, s.do(gang.Checked{Group: ref("a"), Lost: 1}), "there is no plan any more")
+	require.Equal(t, []string{"reject a-0", "reject a-1", "wake a-0"}, s.do(left("a-2")), "one is deleted")
+	require.False(t, s.book.AnyPlaces())
+	require.Equal(t, 2, mustGroup(t, s, "a-0").InFlight, "it is planned again when both are back")
 }
 
 // TestSentBack: a rejection that comes late must not hit the next plan.
 func TestSentBack(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""), planned("a", "a-0@n0", "a-1@n1"), assumed("a-0"), held("a-0"))
-	require.False(t, s.book.SentBack("a-0", "a-0"))
+	require.Equal(t, gang.AtBarrier, s.book.Step("a-0", "a-0"))
 	require.Equal(t, []string{"reject a-0"}, s.do(gang.Dropped{Group: ref("a"), Why: "test"}))
-	require.True(t, s.book.SentBack("a-0", "a-0"))
-	require.True(t, s.book.SentBack("a-0", "another"), "it has gone")
+	require.Equal(t, gang.SentBack, s.book.Step("a-0", "a-0"))
+	require.Equal(t, gang.Away, s.book.Step("a-0", "another"), "it has gone")
 	s.do(released("a-0"))
 	s.after(time.Second)
 	s.do(planned("a", "a-0@n0", "a-1@n1"), assumed("a-0"), held("a-0"))
-	require.False(t, s.book.SentBack("a-0", "a-0"), "it holds a place of the next plan")
+	require.Equal(t, gang.AtBarrier, s.book.Step("a-0", "a-0"), "it holds a place of the next plan")
 }
 
 // TestWhoIsGoneDoesNotWait: a pod that is deleted while the scheduler takes it to the barrier

@@ -81,8 +81,8 @@ func (b *Book) mayOpen(key Ref) bool {
 	if !b.multiples(key) {
 		return true
 	}
-	n, g := b.count(key), b.groups[key]
-	return n.waiting == n.planned && g.lost == g.checked
+	n := b.count(key)
+	return n.waiting == n.planned
 }
 
 // multiples says whether the rules of a group are about how many members are where.
@@ -95,37 +95,21 @@ func (b *Book) multiples(key Ref) bool {
 	return false
 }
 
-// lose takes a member out of a plan that goes on without it, if the rest obeys the rules. Those
-// that may bind already are not asked for.
-func (b *Book) lose(key Ref, pod string) []Effect {
+// lose takes a member out of the plan of its group, and says whether the plan had a place for it.
+func (b *Book) lose(key Ref, pod string) (out []Effect, had bool) {
 	g := b.groups[key]
-	if g == nil {
-		return nil
-	}
-	if !g.has(pod) {
-		return nil
+	if g == nil || !g.has(pod) {
+		return nil, false
 	}
 	b.unplace(g, pod)
-	out := append([]Effect{{Verb: Freed}}, b.endAheadOfNobody(key)...)
-	if len(g.plan) == 0 || g.waiting || g.opened || !b.multiples(key) {
-		return out
-	}
-	g.lost++
-	return append(out, Effect{Verb: Check, Gang: key})
+	return append([]Effect{{Verb: Freed}}, b.endAheadOfNobody(key)...), true
 }
 
-// checked opens the barrier to what is left of a plan, if all are there, and nobody has lost
-// its place since it was asked.
-func (b *Book) checked(ev Checked) []Effect {
-	g := b.groups[ev.Group]
-	if g == nil || g.waiting || len(g.plan) == 0 || g.lost != ev.Lost {
-		return nil
-	}
-	g.checked = g.lost
-	if b.count(ev.Group).waiting == 0 {
-		return nil
-	}
-	return b.open(ev.Group, nil)
+// mayBreak says whether a plan that has just lost a member may break the rules of its group. Members that may bind
+// already cannot be called back.
+func (b *Book) mayBreak(key Ref) bool {
+	g := b.groups[key]
+	return len(g.plan) > 0 && !g.waiting && !g.opened && b.multiples(key)
 }
 
 // whole says whether a gang satisfies its match policy at the barrier.
@@ -180,8 +164,9 @@ func (b *Book) released(ev Released, now time.Time) (out []Effect) {
 	if !fault {
 		node = ""
 	}
-	if b.gang(m.Gang).nonStrict() {
-		out = append(b.denominate(m.Pod), b.lose(key, m.Pod)...)
+	if b.gang(m.Gang).nonStrict() && !b.multiples(key) {
+		lost, _ := b.lose(key, m.Pod)
+		out = append(b.denominate(m.Pod), lost...)
 		g.refusedBy(node, ev.Why, now)
 		b.later(g, now)
 		return append(append(out, b.report(key)...), g.wakeNext()...)
@@ -230,13 +215,6 @@ func (b *Book) rejectHeld(key Ref, why string) (out []Effect) {
 		out = append(out, Effect{Verb: Reject, Pod: m.Pod, UID: m.UID, Why: why})
 	}
 	return out
-}
-
-// SentBack says whether a pod was rejected at the barrier, or has gone, and has not left its node
-// yet as far as is known.
-func (b *Book) SentBack(pod, uid string) bool {
-	m := b.known(pod, uid)
-	return m == nil || m.back
 }
 
 // atBarrier returns those that are held and may not bind yet, by rank, gang, name. Once

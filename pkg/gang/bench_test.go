@@ -126,7 +126,7 @@ func (c *throng) inTurn() {
 		p.InOrder = true
 		c.apply(p)
 		for _, place := range p.Places[1:] {
-			c.book.Turn(place.Pod)
+			c.book.Seat(place.Pod)
 		}
 		for _, place := range p.Places[:len(p.Places)-1] {
 			c.apply(gang.Assumed{Pod: place.Pod})

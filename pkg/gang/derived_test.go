@@ -121,14 +121,17 @@ func checkLine(g *gang) error {
 	n := 0
 	for pod, m := range g.members {
 		if !pending(m) {
-			if m.at != 0 {
+			if m.inLine {
 				return fmt.Errorf("%s stands in line and is not pending", pod)
 			}
 			continue
 		}
-		if n++; m.at < 1 || int(m.at) > len(g.pending.members) || g.pending.members[m.at-1] != m {
+		if n++; !m.inLine || !slices.Contains(g.pending.members, m) {
 			return fmt.Errorf("%s is pending and does not stand in line", pod)
 		}
+	}
+	if !slices.IsSortedFunc(g.pending.members, g.pending.names.members) {
+		return fmt.Errorf("the line is not in order")
 	}
 	if n != len(g.pending.members) {
 		return fmt.Errorf("%d members stand in line, and %d are pending", len(g.pending.members), n)

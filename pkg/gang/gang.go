@@ -45,7 +45,7 @@ type Spec struct {
 	Counted   bool
 	NonStrict bool // members that fit keep their places when others fail
 	// Multiples says that its rules are about how many members are where, or of which part of it:
-	// what is left of a plan may break them although the plan did not.
+	// a plan that loses a member is given up, since the rest may break them.
 	Multiples bool
 	// Above are the levels above the gang in a tree of gangs of which not all are needed; nil if
 	// the group needs this one.
@@ -94,8 +94,10 @@ func (m *Member) CompareRanks(o *Member, names func(a, b string) int) int {
 // Place gives a member a node.
 type Place struct{ Pod, Node string }
 
-// Event is something that happened.
-type Event interface{ event() }
+// Event is something that happened. It changes the book and returns what must be done.
+type Event interface {
+	apply(b *Book, now time.Time) []Effect
+}
 
 type (
 	// Declared: the gang exists with this spec, or its spec changed.
@@ -178,18 +180,6 @@ type (
 		Node, Why string
 		Learned   bool
 	}
-	// Checked is the answer to Check: what was left of the group's plan when it had lost so
-	// many places obeys its rules.
-	Checked struct {
-		Group Ref
-		Lost  int
-	}
-	// Broken is the other one: what is left must not be carried out, since it does not obey the
-	// rules without the member that has lost its place.
-	Broken struct {
-		Group Ref
-		Why   string
-	}
 	// Kept: a victim of the group's reservation stays on Node, since nobody may evict it. Without a
 	// node others than these are to be looked for.
 	Kept struct {
@@ -204,31 +194,29 @@ type (
 	Tick struct{}
 )
 
-func (Declared) event()   {}
-func (Removed) event()    {}
-func (Seen) event()       {}
-func (Bound) event()      {}
-func (Left) event()       {}
-func (Evicted) event()    {}
-func (Spared) event()     {}
-func (Checked) event()    {}
-func (Broken) event()     {}
-func (Reached) event()    {}
-func (Planned) event()    {}
-func (KeptAhead) event()  {}
-func (Confirmed) event()  {}
-func (Assumed) event()    {}
-func (Held) event()       {}
-func (Released) event()   {}
-func (Waits) event()      {}
-func (Tried) event()      {}
-func (Refused) event()    {}
-func (Saved) event()      {}
-func (Dropped) event()    {}
-func (Kept) event()       {}
-func (NodeGone) event()   {}
-func (NodeClosed) event() {}
-func (Tick) event()       {}
+func (ev Declared) apply(b *Book, _ time.Time) []Effect    { return b.declare(ev.Spec) }
+func (ev Removed) apply(b *Book, _ time.Time) []Effect     { return b.remove(ev.Gang) }
+func (ev Seen) apply(b *Book, _ time.Time) []Effect        { return b.seen(ev.Member) }
+func (ev Bound) apply(b *Book, _ time.Time) []Effect       { return b.confirm(ev) }
+func (ev Left) apply(b *Book, _ time.Time) []Effect        { return b.left(ev) }
+func (ev Evicted) apply(b *Book, _ time.Time) []Effect     { return b.evicted(ev.Pods) }
+func (ev Spared) apply(b *Book, _ time.Time) []Effect      { return b.spared(ev.Pods) }
+func (ev Reached) apply(b *Book, _ time.Time) []Effect     { return b.reached(ev.Gang) }
+func (ev Planned) apply(b *Book, now time.Time) []Effect   { return b.planned(ev, now) }
+func (ev KeptAhead) apply(b *Book, _ time.Time) []Effect   { return b.keptAhead(ev) }
+func (ev Confirmed) apply(b *Book, now time.Time) []Effect { return b.confirmed(ev, now) }
+func (ev Assumed) apply(b *Book, _ time.Time) []Effect     { return b.assumed(ev) }
+func (ev Held) apply(b *Book, now time.Time) []Effect      { return b.held(ev, now) }
+func (ev Released) apply(b *Book, now time.Time) []Effect  { return b.released(ev, now) }
+func (ev Waits) apply(b *Book, _ time.Time) []Effect       { return b.waits(ev.Group) }
+func (ev Tried) apply(b *Book, _ time.Time) []Effect       { return b.tried(ev.Pod) }
+func (ev Refused) apply(b *Book, now time.Time) []Effect   { return b.refused(ev, now) }
+func (ev Saved) apply(b *Book, now time.Time) []Effect     { return b.saved(ev, now) }
+func (ev Dropped) apply(b *Book, now time.Time) []Effect   { return b.dropped(ev, now) }
+func (ev Kept) apply(b *Book, now time.Time) []Effect      { return b.kept(ev, now) }
+func (ev NodeGone) apply(b *Book, now time.Time) []Effect  { return b.nodeGone(ev.Node, now) }
+func (ev NodeClosed) apply(b *Book, _ time.Time) []Effect  { return b.nodeClosed(ev.Node) }
+func (ev Tick) apply(b *Book, now time.Time) []Effect      { return b.tick(now) }
 
 // Verb is what an Effect asks for.
 type Verb string
@@ -246,9 +234,6 @@ const (
 	GoOn    Verb = "go on" // pods that were kept back for partially bound groups may enter
 	// Again is Wake for what a node has become, which the scheduler may see a moment later than the book.
 	Again Verb = "again"
-	// Check asks whether what is left of the plan of Gang, a group's key, obeys its rules: a
-	// member has lost its place, and the others wait at the barrier for the answer.
-	Check Verb = "check"
 	// Freed says that places are free for others which were held, without any pod leaving.
 	Freed Verb = "freed"
 	// Moved says that a member has got a place or a node, or has lost it: see Book.Follow.
@@ -260,7 +245,7 @@ type Effect struct {
 	Verb Verb
 	Pod  string // for Wake, Allow, Reject, Clear and Moved
 	UID  string // of the pod, for Allow and Reject
-	Gang Ref    // for Report, Expire, Overdue and Check
+	Gang Ref    // for Report, Expire and Overdue
 	Why  string
 }
 
@@ -320,8 +305,8 @@ type member struct {
 	given     int      // the number of its place among all that were ever given
 	failed    int8     // how often in a row it was not bound although it had passed the barrier
 
-	at   int32 // its place in the line of the pending, from 1; 0 if it is not there
-	turn int32 // its place in the turn of its group's plan, if it is there
+	inLine bool  // it is in the line of the pending
+	turn   int32 // its place in the turn of its group's plan, if it is there
 }
 
 // Step is how far a member of a plan has come on its way to its node.
@@ -344,8 +329,6 @@ type group struct {
 	reserved bool              // victims were evicted for the plan: it survives failures
 	waiting  bool              // it must be checked before it is carried out
 	opened   bool              // the barrier let members of the plan go: the others may follow
-	lost     int               // how many members have lost their place in the plan
-	checked  int               // how many had when what was left was found to obey the rules
 	deadline time.Time         // when holding ends; zero while nobody holds a place
 	retry    time.Time         // when to wake the representative after a failure
 	failures int
@@ -396,9 +379,9 @@ func New(compareNames func(a, b string) int) *Book {
 // come late, twice or in another order: what is not known is ignored.
 func (b *Book) Apply(ev Event, now time.Time) []Effect {
 	if len(b.resumed) == 0 {
-		return b.tell(b.apply(ev, now))
+		return b.tell(ev.apply(b, now))
 	}
-	out := b.apply(ev, now)
+	out := ev.apply(b, now)
 	if b.resumedIsPlaced(); len(b.resumed) == 0 {
 		out = append(out, Effect{Verb: GoOn})
 	}
@@ -414,60 +397,16 @@ func (b *Book) tell(effects []Effect) []Effect {
 	return effects
 }
 
-func (b *Book) apply(ev Event, now time.Time) []Effect {
-	switch ev := ev.(type) {
-	case Declared:
-		return b.declare(ev.Spec)
-	case Removed:
-		return b.remove(ev.Gang)
-	case Seen:
-		return b.seen(ev.Member)
-	case Bound:
-		return b.confirm(ev)
-	case Left:
-		return b.left(ev)
-	case Evicted:
-		return b.evicted(ev.Pods)
-	case Spared:
-		return b.spared(ev.Pods)
-	case Reached:
-		return b.reached(ev.Gang)
-	case Planned:
-		return b.planned(ev, now)
-	case KeptAhead:
-		return b.keptAhead(ev)
-	case Confirmed:
-		return b.confirmed(ev, now)
-	case Assumed:
-		return b.assumed(ev)
-	case Held:
-		return b.held(ev, now)
-	case Released:
-		return b.released(ev, now)
-	case Waits:
-		delete(b.resumed, ev.Group)
-	case Tried:
-		if m := b.pods[ev.Pod]; m != nil {
-			m.tried = true
-		}
-	case Refused:
-		return b.refused(ev, now)
-	case Saved:
-		return b.saved(ev, now)
-	case Dropped:
-		return b.dropped(ev, now)
-	case Checked:
-		return b.checked(ev)
-	case Broken:
-		return b.broken(ev, now)
-	case Kept:
-		return b.kept(ev, now)
-	case NodeGone:
-		return b.nodeGone(ev.Node, now)
-	case NodeClosed:
-		return b.nodeClosed(ev.Node)
-	case Tick:
-		return b.tick(now)
+// waits notes that the victims of a group's reservation have yet to terminate: the group was tried since the start.
+func (b *Book) waits(key Ref) []Effect {
+	delete(b.resumed, key)
+	return nil
+}
+
+// tried notes that the scheduler has looked for a plan in the cycle of this pod.
+func (b *Book) tried(pod string) []Effect {
+	if m := b.pods[pod]; m != nil {
+		m.tried = true
 	}
 	return nil
 }

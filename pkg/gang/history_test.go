@@ -25,8 +25,7 @@ type world struct {
 	least map[string]int
 	uid   int
 
-	multiples bool              // it matters how many members are where
-	asked     map[gang.Ref]bool // groups whose plan has lost a member, and nobody said whether it holds
+	multiples bool // it matters how many members are where
 
 	played int // events
 }
@@ -47,8 +46,6 @@ func (w *world) apply(t *rapid.T, ev gang.Event) {
 	for _, e := range w.book.Apply(ev, w.now) {
 		p := w.pods[e.Pod]
 		switch e.Verb {
-		case gang.Check:
-			w.asked[e.Gang] = true
 		case gang.Clear:
 			if p != nil {
 				p.nominated = ""
@@ -100,7 +97,7 @@ func (w *world) allowed() map[gang.Ref]int {
 }
 
 // completeOrFatal: where it matters how many go where, the first do not go before all with a
-// place are there, nor before it is known that what is left of the plan holds.
+// place are there.
 func (w *world) completeOrFatal(t *rapid.T, name gang.Ref, before map[gang.Ref]int) {
 	var g *gang.Group
 	for key, p := range w.pods {
@@ -110,9 +107,6 @@ func (w *world) completeOrFatal(t *rapid.T, name gang.Ref, before map[gang.Ref]i
 	}
 	if !w.multiples || g == nil || before[g.Key] > 0 {
 		return
-	}
-	if w.asked[g.Key] && g.Lost > 0 {
-		t.Fatalf("members of %s go, and nobody has said whether the rest of the plan holds", g.Key)
 	}
 	for pod := range g.Places {
 		if p := w.pods[pod]; p != nil && !p.held { // places may be kept for members that are still to come
@@ -166,7 +160,7 @@ func (w *world) draw(t *rapid.T, keep func(*truth) bool) *truth {
 func TestHistories(t *testing.T) {
 	played := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{book: gang.New(strings.Compare), now: time.Unix(0, 0), pods: map[string]*truth{}, least: map[string]int{"ns/a": 2, "ns/b": 3}, asked: map[gang.Ref]bool{}}
+		w := &world{book: gang.New(strings.Compare), now: time.Unix(0, 0), pods: map[string]*truth{}, least: map[string]int{"ns/a": 2, "ns/b": 3}}
 		lists := map[string]bool{}
 		nonStrict := rapid.IntRange(0, 2).Draw(t, "nonStrict") > 0
 		w.multiples = rapid.IntRange(0, 2).Draw(t, "multiples") == 0
@@ -336,20 +330,6 @@ func TestHistories(t *testing.T) {
 					w.apply(t, gang.Dropped{Group: g.Key, Node: node, Why: "test", Learned: rapid.Bool().Draw(t, "learned")})
 				}
 			}),
-			"answer": act("answer", func(t *rapid.T) { // whether what is left of a plan holds
-				for _, key := range []gang.Ref{ref("ns/a"), ref("ns/b")} {
-					g, ok := w.book.GroupOf(key)
-					if !w.asked[key] || !ok {
-						continue
-					}
-					delete(w.asked, key)
-					if rapid.Bool().Draw(t, "holds") {
-						w.apply(t, gang.Checked{Group: key, Lost: g.Lost})
-					} else {
-						w.apply(t, gang.Broken{Group: key, Why: "test"})
-					}
-				}
-			}),
 			"evict": act("evict", func(t *rapid.T) { // a group leaves whole, and is planned in the same moment
 				p := w.draw(t, func(p *truth) bool { return p.Node != "" })
 				if p == nil || rapid.IntRange(0, 2).Draw(t, "rarely") > 0 {
@@ -428,7 +408,7 @@ func TestHistories(t *testing.T) {
 		}
 		t.Repeat(steps)
 	})
-	for _, name := range []string{"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "plan for some", "refuse", "save", "confirm", "cycle", "answer", "drop", "evict", "spare", "unreserve", "bind", "time"} {
+	for _, name := range []string{"declare", "regroup", "consent", "regroup with places", "plan beside others", "remove", "come", "go", "plan", "plan for some", "refuse", "save", "confirm", "cycle", "drop", "evict", "spare", "unreserve", "bind", "time"} {
 		least := 20
 		if name == "plan beside others" {
 			least = 10 // the histories are drawn anew each time; this is about 30

@@ -142,7 +142,8 @@ func (b *Book) left(ev Left) (out []Effect) {
 	if m.held && !m.allowed || m.back {
 		out = []Effect{{Verb: Reject, Pod: m.Pod, UID: m.UID, Why: "the pod was deleted"}}
 	}
-	out = append(out, b.lose(key, m.Pod)...)
+	lost, had := b.lose(key, m.Pod)
+	out = append(out, lost...)
 	if g := b.groups[key]; g != nil {
 		out = append(out, b.unsave(g, m.Pod)...)
 	}
@@ -153,9 +154,12 @@ func (b *Book) left(ev Left) (out []Effect) {
 		g.evictedWhole()
 	}
 	if grp := b.groups[key]; grp != nil {
-		if b.waitsFor(key).Is() || b.falters(key) {
+		switch {
+		case b.waitsFor(key).Is() || b.falters(key):
 			out = append(out, b.forget(key, m.Pod+" left and the rest is too few")...)
-		} else {
+		case had && b.mayBreak(key):
+			out = append(out, b.again(key, m.Pod+" left and the rest may break a rule")...)
+		default:
 			out = append(out, grp.wakeNext()...)
 			if rep := b.representative(key); grp.waiting && rep != nil { // who may speak for the group now
 				out = append(out, Effect{Verb: Wake, Pod: rep.Pod})

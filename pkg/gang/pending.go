@@ -1,9 +1,6 @@
 package gang
 
-import (
-	"container/heap"
-	"slices"
-)
+import "slices"
 
 // ordering compares the names of gangs and pods.
 type ordering func(a, b string) int
@@ -24,8 +21,7 @@ func (names ordering) members(x, y *member) int {
 
 func pending(m *member) bool { return m.Node == "" && !m.Gated }
 
-// line holds the pending members of a gang, the first in front. It is a heap: the members
-// of a plan are bound one by one, and each time another one is the first.
+// line holds the pending members of a gang in order.
 type line struct {
 	names   ordering
 	members []*member
@@ -39,48 +35,28 @@ func (l *line) first() *member {
 	return l.members[0]
 }
 
-// update brings a member to where it belongs, in the line or not. moved says that its rank
+// update puts a member into the line if it is pending, and takes it out otherwise. moved says that its rank
 // has changed.
 func (l *line) update(m *member, moved bool) {
-	switch {
-	case !pending(m):
+	if moved || !pending(m) {
 		l.remove(m)
-	case m.at == 0:
-		heap.Push(l, m)
-	case moved:
-		heap.Fix(l, int(m.at)-1)
+	}
+	if pending(m) && !m.inLine {
+		i, _ := slices.BinarySearchFunc(l.members, m, l.names.members)
+		l.members, m.inLine = slices.Insert(l.members, i, m), true
 	}
 }
 
+// remove takes a member out of the line, if it is there.
 func (l *line) remove(m *member) {
-	if m.at > 0 {
-		heap.Remove(l, int(m.at)-1)
+	if !m.inLine {
+		return
 	}
-}
-
-// What follows is for the heap alone.
-
-func (l *line) Len() int           { return len(l.members) }
-func (l *line) Less(i, j int) bool { return l.names.members(l.members[i], l.members[j]) < 0 }
-
-func (l *line) Swap(i, j int) {
-	l.members[i], l.members[j] = l.members[j], l.members[i]
-	l.members[i].at, l.members[j].at = int32(i+1), int32(j+1)
-}
-
-func (l *line) Push(m any) {
-	l.members = append(l.members, m.(*member))
-	m.(*member).at = int32(len(l.members))
-}
-
-func (l *line) Pop() any {
-	last := len(l.members) - 1
-	m := l.members[last]
-	l.members[last], m.at = nil, 0
-	if l.members = l.members[:last]; last == 0 {
+	i := slices.Index(l.members, m) // not by order: its rank may have changed
+	m.inLine = false
+	if l.members = slices.Delete(l.members, i, i+1); len(l.members) == 0 {
 		l.members = nil // a gang may run for long
 	}
-	return m
 }
 
 // representative is the pending member that speaks for a group without a plan: the

@@ -58,15 +58,29 @@ func (b *Book) vacate(node, pod string) {
 	b.places[node] = on
 }
 
+// Seat is a member's place in the plan of its group.
+type Seat struct {
+	Node      string // "" if it has none
+	Confirmed bool   // the plan may be carried out
+	After     string // where members enter in turn, which member it waits for
+}
+
+// Seat returns the place of a member.
+func (b *Book) Seat(pod string) (seat Seat) {
+	if m := b.pods[pod]; m != nil {
+		if g := b.groups[b.groupKey(m.Gang)]; g != nil {
+			_, after := g.lets(m)
+			return Seat{g.plan[pod], !g.waiting, after}
+		}
+	}
+	return Seat{}
+}
+
 // Place returns the node that a pod has a place on, and whether the plan may be
 // carried out.
 func (b *Book) Place(pod string) (node string, confirmed bool) {
-	if m := b.pods[pod]; m != nil {
-		if g := b.groups[b.groupKey(m.Gang)]; g != nil {
-			return g.plan[pod], !g.waiting
-		}
-	}
-	return "", false
+	seat := b.Seat(pod)
+	return seat.Node, seat.Confirmed
 }
 
 // Has says whether a member has a place in a plan, or a node, as far as the book knows.

@@ -44,7 +44,6 @@ func (b *Book) planned(ev Planned, now time.Time) []Effect {
 	out := append(ahead, b.fed(ev.Group, g)...)
 	g.plan = make(map[string]string, len(ev.Places))
 	g.reserved, g.waiting, g.opened = ev.Reserved, ev.Reserved, false
-	g.lost, g.checked = 0, 0
 	g.refusal, g.deadline = Refusal{}, ev.Until
 	if !ev.Reserved {
 		g.deadline = now.Add(b.patience(ev.Group))
@@ -226,17 +225,6 @@ func (b *Book) again(key Ref, why string) []Effect {
 	return append(out, b.report(key)...)
 }
 
-// broken gives up what is left of a plan, reserved or not.
-func (b *Book) broken(ev Broken, now time.Time) []Effect {
-	g := b.groups[ev.Group]
-	if g == nil || len(g.plan) == 0 {
-		return nil
-	}
-	out := b.forget(ev.Group, ev.Why)
-	b.later(g, now)
-	return out
-}
-
 // kept gives a reservation up that waits for a victim that stays, and sends the
 // representative for a plan without that node, if there is one.
 func (b *Book) kept(ev Kept, now time.Time) []Effect {
@@ -281,7 +269,6 @@ func (b *Book) clearPlan(key Ref) (out []Effect) {
 		b.unplace(g, pod)
 	}
 	g.plan, g.turn, g.next, g.reserved, g.waiting, g.opened, g.deadline = nil, nil, 0, false, false, false, time.Time{}
-	g.lost, g.checked = 0, 0
 	return append(out, b.endAhead(key)...)
 }
 

@@ -50,19 +50,6 @@ func (g *group) wakeNext() []Effect {
 	return nil
 }
 
-// Turn says whether a member that has a place may go there now, or whom it waits for.
-func (b *Book) Turn(pod string) (ok bool, why string) {
-	m := b.pods[pod]
-	if m == nil {
-		return true, ""
-	}
-	g := b.groups[b.groupKey(m.Gang)]
-	if g == nil {
-		return true, ""
-	}
-	return g.lets(m)
-}
-
 func (g *group) lets(m *member) (ok bool, why string) {
 	if next := g.whoseTurn(); next != "" && next != m.Pod && !m.assumed {
 		return false, "waits for " + next + ", which must be placed before it"

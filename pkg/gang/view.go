@@ -189,7 +189,6 @@ type Group struct {
 	Turn    []string          // the order in which members must take their places; nil if there is none
 	Waiting bool              // the places are reserved, but not confirmed
 	Held    int               // members at the barrier
-	Lost    int               // members that have lost their place in the plan
 	// InFlight members are on their way back to the queue after a plan was given up;
 	// planning must wait for them, since the scheduler counts them on a node.
 	InFlight int
@@ -372,7 +371,7 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 	v.InFlight = b.inFlight(v.Key)
 	v.Starving = b.savers[v.Key.Namespace] == v.Key
 	if g := b.groups[v.Key]; g != nil {
-		v.Places, v.Waiting, v.Lost = maps.Clone(g.plan), g.waiting, g.lost
+		v.Places, v.Waiting = maps.Clone(g.plan), g.waiting
 		for node, a := range g.avoid {
 			if !a.until.IsZero() {
 				if v.Avoid == nil {

@@ -119,7 +119,8 @@ func (c *Cluster) queued(p *v1.Pod) (says string) {
 	}
 	if p := c.Plugin.Cache.Pod(p.Namespace + "/" + p.Name); p != nil {
 		ok, why := c.Plugin.Cache.Admit(p)
-		says += fmt.Sprintf(" cached: uid=%s admitted=%v %s tried=%v", p.UID, ok, why, c.Plugin.Cache.Tried(p))
+		_, tried, _ := c.Plugin.Cache.Tried(p)
+		says += fmt.Sprintf(" cached: uid=%s admitted=%v %s tried=%v", p.UID, ok, why, tried)
 	}
 	return says
 }

@@ -39,7 +39,7 @@ func TestWhoIsStillToCome(t *testing.T) {
 	}
 	start := func(t *testing.T, follower *v1.PodTemplateSpec) *Cache {
 		c, _, _ := open(t)
-		c.expect("LeaderWorkerSet")
+		c.look("LeaderWorkerSet", true)
 		set := ownedSet("a", 4)
 		set.LeaderFirst, set.Follower = "test", follower
 		c.setOwner(set)

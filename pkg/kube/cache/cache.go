@@ -91,9 +91,8 @@ type Cache struct {
 	named     map[string]map[gang.Ref]bool                 // gangs, by namespace/name
 	elsewhere map[gang.Ref]map[string]string               // what names another gang, by the gang that a controller meant and by pod
 	denied    map[schema.GroupVersionResource]bool         // what may not be read
-	wanted    map[string]bool                              // kinds of owners that gangs name
-	expected  map[string]bool                              // kinds of owners that are watched
-	sought    map[string]bool                              // kinds of owners that gangs name, and that were looked for since; nil if none comes later
+	kinds     map[string]ownerKind                         // kinds of owners
+	later     bool                                         // the API server may begin to serve more of them
 	pods      map[string]*v1.Pod                           // members of gangs
 	afar      int                                          // how many of them keep others off domains
 	templates map[*v1.Pod]Template                         // what those of them need that wait
@@ -169,8 +168,7 @@ func New(o Options) *Cache {
 		named:     map[string]map[gang.Ref]bool{},
 		elsewhere: map[gang.Ref]map[string]string{},
 		denied:    map[schema.GroupVersionResource]bool{},
-		wanted:    map[string]bool{},
-		expected:  map[string]bool{},
+		kinds:     map[string]ownerKind{},
 		pods:      map[string]*v1.Pod{},
 		templates: map[*v1.Pod]Template{},
 		onNode:    map[string]map[string]bool{},
@@ -286,11 +284,16 @@ func (c *Cache) tick(ctx context.Context) {
 
 // Admit says whether a pod of a gang may enter the scheduler, or what it waits for.
 func (c *Cache) Admit(pod *v1.Pod) (ok bool, why string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.admit(pod)
+}
+
+// admit is Admit with c.mu held.
+func (c *Cache) admit(pod *v1.Pod) (ok bool, why string) {
 	if !c.open.Load() {
 		return false, "the scheduler has not seen all objects yet"
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	return c.book.Admit(convert.PodKey(pod))
 }
 
@@ -301,33 +304,34 @@ func (c *Cache) Waits(of gang.Ref) bool {
 	return c.book.Waits(of)
 }
 
-// Turn says whether a member that has a place may go there now, or whom it waits for.
-func (c *Cache) Turn(pod *v1.Pod) (ok bool, why string) {
+// Seat returns a member's place in the plan of its group.
+func (c *Cache) Seat(pod *v1.Pod) gang.Seat {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.book.Turn(convert.PodKey(pod))
+	return c.book.Seat(convert.PodKey(pod))
 }
 
-// Tried says whether a plan was ever looked for in this member's cycle.
-func (c *Cache) Tried(pod *v1.Pod) bool {
+// Tried names the group of a pod, and says whether a plan was ever looked for in the pod's cycle, and whether the
+// group waits with a reservation for its victims to terminate.
+func (c *Cache) Tried(pod *v1.Pod) (group gang.Ref, tried, reserved bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.book.Tried(convert.PodKey(pod))
+	group = c.groupKey(pod)
+	return group, c.book.Tried(convert.PodKey(pod)), c.book.Reserved(group)
 }
 
-// Step says how far a member has come on its way to its node.
-func (c *Cache) Step(pod *v1.Pod) gang.Step {
+// Step says how far the member of that name and UID has come on its way to its node.
+func (c *Cache) Step(pod, uid string) gang.Step {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.book.Step(convert.PodKey(pod), string(pod.UID))
+	return c.book.Step(pod, uid)
 }
 
 // Place returns the node that a member has a place on, and whether the plan may be
 // carried out.
 func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Place(convert.PodKey(pod))
+	seat := c.Seat(pod)
+	return seat.Node, seat.Confirmed
 }
 
 // Reserved says whether a group waits with a reservation for its victims to leave.
@@ -524,21 +528,6 @@ func (c *Cache) KeptAfar(pod *v1.Pod, own bool) (out []Kept) {
 		}
 	}
 	return out
-}
-
-// SentBack says whether a pod was rejected at the barrier, or has gone, and has not left its node
-// yet as far as is known.
-func (c *Cache) SentBack(pod, uid string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.SentBack(pod, uid)
-}
-
-// MayGo says whether a member may pass the barrier and has not left its node since.
-func (c *Cache) MayGo(pod, uid string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Step(pod, uid) == gang.PastBarrier
 }
 
 // SameGroup says whether two pods belong to one group.

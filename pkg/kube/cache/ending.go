@@ -44,7 +44,7 @@ func (c *Cache) Ending(but []gang.Ref, gone func(pod string, uid types.UID) bool
 		placed, _ := c.Placed(ref)
 		left := slices.DeleteFunc(slices.Clone(placed), func(p *v1.Pod) bool { return gone(convert.PodKey(p), p.UID) })
 		c.mu.RLock()
-		least := c.book.State(ref).Min
+		least := c.book.Numbers(ref).Min
 		c.mu.RUnlock()
 		ends := len(left) < least && !slices.Contains(but, ref)
 		for _, pod := range placed {

@@ -325,18 +325,10 @@ func (r *record) leftOver(member *v1.Pod) bool {
 // Nominate notes for which node a pod is nominated; "" is none.
 func (c *Cache) Nominate(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
-	c.mu.RLock()
-	known := c.nominated[key] == node
-	c.mu.RUnlock()
-	if known {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if node == "" {
+	if c.nominated[key] = node; node == "" {
 		delete(c.nominated, key)
-	} else {
-		c.nominated[key] = node
 	}
 }
 
@@ -368,7 +360,12 @@ func (c *Cache) voidNomination(pod *v1.Pod) []gang.Effect {
 }
 
 // dropPod notes that a pod is gone.
-func (c *Cache) dropPod(pod *v1.Pod) { c.takeOut(pod, true) }
+func (c *Cache) dropPod(pod *v1.Pod) {
+	c.mu.Lock()
+	delete(c.rivals.placed, pod.UID)
+	c.mu.Unlock()
+	c.takeOut(pod, true)
+}
 
 // takeOut takes a pod out of its gang, since it is gone, or else belongs to it no longer.
 func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
@@ -415,7 +412,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	r.declared, r.stale = nil, false
 	c.findOwner(r)
 	of := r.Gang
-	of.Done, of.Expected, of.Denied, of.Pointer, of.Held = r.done, c.expected[r.owner.Kind] || c.seeks(r.owner.Kind), c.denied, c.pointer, c.held
+	of.Done, of.Expected, of.Denied, of.Pointer, of.Held = r.done, c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind), c.denied, c.pointer, c.held
 	of.Siblings, of.Above = c.siblings(r.owner), c.above(r.Owner)
 	d, ok := source.Declare(of, source.Defaults{
 		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.known(), Check: c.network.check,

@@ -36,10 +36,43 @@ func (g *Group) add(r *record) {
 	g.Ahead = append(g.Ahead, members...)
 }
 
+// View is what a scheduling cycle of a member reads of its gang, all at one moment.
+type View struct {
+	Key      gang.Ref // of its group, as its plan and its refusal are filed
+	Member   *v1.Pod  // the member of that name; nil if there is none
+	Seat     gang.Seat
+	Reserved bool   // the group waits with a reservation for its victims to terminate
+	Admitted bool   // the pod has no confirmed place, and may enter the scheduler
+	Why      string // why it may not
+	// Group is nil if the pod may not enter, and if Refusal says why the group cannot be planned.
+	Group   *Group
+	Refusal gang.Refusal
+}
+
+// View returns the view of a pod's gang.
+func (c *Cache) View(pod *v1.Pod) View {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	self, key := convert.PodKey(pod), c.groupKey(pod)
+	v := View{Key: key, Member: c.pods[self], Seat: c.book.Seat(self), Reserved: c.book.Reserved(key)}
+	if v.Seat.Confirmed && v.Seat.Node != "" {
+		return v
+	}
+	if v.Admitted, v.Why = c.admit(pod); v.Admitted {
+		v.Group, v.Refusal = c.group(key)
+	}
+	return v
+}
+
 // GroupKey names the group of a pod, as its plan and its refusal are filed.
 func (c *Cache) GroupKey(pod *v1.Pod) gang.Ref {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return c.groupKey(pod)
+}
+
+// groupKey is GroupKey with c.mu held.
+func (c *Cache) groupKey(pod *v1.Pod) gang.Ref {
 	if key, ok := c.book.GroupKey(convert.PodKey(pod)); ok {
 		return key
 	}

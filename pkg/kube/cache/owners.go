@@ -28,7 +28,9 @@ func (c *Cache) findOwner(r *record) {
 		c.owned[key] = map[gang.Ref]bool{}
 	}
 	c.owned[key][r.Ref] = true
-	c.wanted[key.Kind] = true
+	kind := c.kinds[key.Kind]
+	kind.wanted = true
+	c.kinds[key.Kind] = kind
 }
 
 // disown forgets who owns a gang. c.mu is held.
@@ -156,53 +158,42 @@ func (c *Cache) deny(resource schema.GroupVersionResource, is bool) {
 	c.tell(notes)
 }
 
-// wants says whether there are gangs that objects of a kind may own.
-func (c *Cache) wants(kind string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.wanted[kind]
+// ownerKind is what is known of a kind of owners.
+type ownerKind struct {
+	wanted   bool // gangs name such owners
+	looked   bool // since then it was found out whether it is served
+	expected bool // its objects are watched: all are known, or soon will be
 }
 
 // seeks says whether gangs name owners of a kind for which nobody has looked since the first of them came: it may have
 // been installed a moment ago, and what its objects say would be missing. c.mu is held.
-func (c *Cache) seeks(kind string) bool {
-	return c.sought != nil && kind != "" && c.wanted[kind] && !c.expected[kind] && !c.sought[kind]
+func (c *Cache) seeks(name string) bool {
+	kind := c.kinds[name]
+	return c.later && name != "" && kind.wanted && !kind.expected && !kind.looked
 }
 
-// missing is seeks for who does not hold c.mu.
-func (c *Cache) missing(kind string) bool {
+// wants says whether there are gangs that objects of a kind may own, and whether nobody has looked for it since they came.
+func (c *Cache) wants(kind string) (wanted, missing bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.seeks(kind)
+	return c.kinds[kind].wanted, c.seeks(kind)
 }
 
-// looked notes that a kind was looked for that gangs name, and is not to be read.
-func (c *Cache) looked(kind string) {
-	if !c.missing(kind) {
-		return
-	}
+// look notes that a kind was looked for, and whether its objects are watched from now on. The gangs that name such owners
+// are declared anew.
+func (c *Cache) look(name string, expected bool) {
 	c.mu.Lock()
-	c.sought[kind] = true
-	effects := c.redeclareOwned(kind)
-	c.mu.Unlock()
-	c.do(effects)
-}
-
-// redeclareOwned declares all gangs anew that name owners of a kind. c.mu is held.
-func (c *Cache) redeclareOwned(kind string) (effects []gang.Effect) {
-	for _, ref := range c.refs() {
-		if r := c.gangs[ref]; r.owner.Kind == kind {
-			effects = append(effects, c.redeclare(r)...)
+	var effects []gang.Effect
+	if expected || c.seeks(name) {
+		kind := c.kinds[name]
+		kind.looked, kind.expected = true, kind.expected || expected
+		c.kinds[name] = kind
+		for _, ref := range c.refs() {
+			if r := c.gangs[ref]; r.owner.Kind == name {
+				effects = append(effects, c.redeclare(r)...)
+			}
 		}
 	}
-	return effects
-}
-
-// expect notes that all objects of a kind are known from now on, or soon.
-func (c *Cache) expect(kind string) {
-	c.mu.Lock()
-	c.expected[kind] = true
-	effects := c.redeclareOwned(kind)
 	c.mu.Unlock()
 	c.do(effects)
 }

@@ -54,7 +54,7 @@ func TestOwners(t *testing.T) {
 		t.Run(first+" first", func(t *testing.T) {
 			c, _, notes := open(t)
 			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
-			c.expect("LeaderWorkerSet")
+			c.look("LeaderWorkerSet", true)
 			owner := func() {
 				c.setOwner(ownedSet("a", 2, scheduling.AnnotationTopologySpec, must))
 			}
@@ -191,11 +191,11 @@ func TestOwnersThatNobodyServes(t *testing.T) {
 	pod := func(name string) *v1.Pod { return member(name, leaderOf("a", "0", "2")) }
 	c.setPod(pod("l"))
 	require.Equal(t, "1 of 2 members exist", c.why(t, pod("l")))
-	require.True(t, c.wants("LeaderWorkerSet"))
-	require.False(t, c.wants("Job"))
+	require.True(t, c.kinds["LeaderWorkerSet"].wanted)
+	require.False(t, c.kinds["Job"].wanted)
 	c.setPod(pod("w"))
 	require.Empty(t, c.why(t, pod("l")))
-	c.expect("LeaderWorkerSet")
+	c.look("LeaderWorkerSet", true)
 	require.Equal(t, "LeaderWorkerSet ns/a, which its members name, is not known", c.why(t, pod("l")))
 	ready := ownedSet("a", 2)
 	ready.LeaderFirst = "the test says so"
@@ -226,7 +226,7 @@ func TestOwnersOfWhoHasFinished(t *testing.T) {
 		p.Labels["batch.kubernetes.io/job-name"], p.Annotations[scheduling.AnnotationMinAvailable] = "j", "1"
 	}
 	c, _, _ := open(t)
-	c.expect("Job")
+	c.look("Job", true)
 	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 2})
 	failed := member("j-0", of, func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed })
 	c.setDone(failed)
@@ -304,7 +304,7 @@ func TestOwnersThatAreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := open(t)
 			c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
-			c.expect("JobSet")
+			c.look("JobSet", true)
 			history(c)
 			require.Equal(t, "JobSet ns/js, which its members name, is not known", c.why(t, pods[2]))
 			running, least := c.Running(source.Of(pods[0]))
@@ -325,7 +325,7 @@ func TestOwnersThatAreGone(t *testing.T) {
 // belongs to the parts of its own.
 func TestJobSetsMadeAgain(t *testing.T) {
 	c, _, _ := open(t)
-	c.expect("JobSet")
+	c.look("JobSet", true)
 	parts := map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 2}}
 	c.setOwner(ownedJobSet("1", parts))
 	for _, p := range []*v1.Pod{member("d0", jobSetMember("d", "1"), onNode), member("w0", jobSetMember("w", "1"), onNode), member("w1", jobSetMember("w", "1"), onNode)} {
@@ -349,7 +349,7 @@ func TestJobSetsMadeAgain(t *testing.T) {
 func TestPartsThatHaveFinished(t *testing.T) {
 	parts := map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 2}, "x": {Jobs: 1, Size: 1}}
 	c, _, _ := open(t)
-	c.expect("JobSet")
+	c.look("JobSet", true)
 	c.setOwner(ownedJobSet("u", parts))
 	worker := member("w1", jobSetMember("w", "u"))
 	c.setPod(member("w0", jobSetMember("w", "u"), onNode))
@@ -373,7 +373,7 @@ func TestPodsThatNameOtherGangs(t *testing.T) {
 	const why = `gang ns/js.w of the group has no members: pods that JobSet ns/js means for it name another one (label pod-group.scheduling.sigs.k8s.io: "other")`
 	for _, first := range []string{"driver", "worker"} {
 		c, _, notes := open(t)
-		c.expect("JobSet")
+		c.look("JobSet", true)
 		c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 1}}))
 		driver := member("d0", jobSetMember("d", "u"))
 		worker := member("w0", jobSetMember("w", "u"), func(p *v1.Pod) { p.Labels[scheduling.LabelPodGroup] = "other" })
@@ -407,7 +407,7 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 	for _, first := range []string{"PodGroup", "Job"} {
 		for _, uid := range []string{"", "u"} {
 			c, _, _ := open(t)
-			c.expect("Job")
+			c.look("Job", true)
 			c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "Job", Namespace: "ns", Name: "j"}, Size: 1, Object: &v1.ObjectReference{UID: types.UID(uid)}})
 			object := func() {
 				pg := podGroup("1")
@@ -434,7 +434,7 @@ func TestGroupsOfOtherAPIs(t *testing.T) {
 // TestGroupsThatListOwners: who lists a JobSet is told what its gangs are called.
 func TestGroupsThatListOwners(t *testing.T) {
 	c, _, notes := open(t)
-	c.expect("JobSet")
+	c.look("JobSet", true)
 	c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 1}, "w": {Jobs: 1, Size: 1}}))
 	c.setPod(member("d0", jobSetMember("d", "u")))
 	c.setPod(member("w0", jobSetMember("w", "u")))
@@ -491,7 +491,7 @@ func TestObjectsThatMayNotBeRead(t *testing.T) {
 	c.deny(resource("JobSet"), true)
 	require.Equal(t, "JobSet ns/js, which its members name, may not be read: apply manifests/rbac/sources/jobset.yaml", c.why(t, worker))
 	c.deny(resource("JobSet"), false)
-	c.expect("JobSet")
+	c.look("JobSet", true)
 	c.setOwner(ownedJobSet("u", map[string]source.Part{"w": {Jobs: 1, Size: 1}}))
 	require.Empty(t, c.why(t, worker))
 
@@ -524,7 +524,7 @@ func TestOwnersOfPodGroupsThatAreGone(t *testing.T) {
 	c.setObject(ref("a"), pg, source.More{})
 	c.setPod(member("p0"))
 	require.Empty(t, c.why(t, member("p0")), "nobody reads TrainJobs")
-	c.expect("TrainJob")
+	c.look("TrainJob", true)
 	require.Equal(t, "TrainJob ns/t, which owns PodGroup ns/a, is not known", c.why(t, member("p0")))
 	c.setOwner(&source.Owned{Key: source.OwnerKey{Kind: "TrainJob", Namespace: "ns", Name: "t"}})
 	require.Empty(t, c.why(t, member("p0")))
@@ -537,7 +537,7 @@ func TestRulesApart(t *testing.T) {
 		return func(p *v1.Pod) { p.Annotations[source.AnnotationKueueRequired] = label }
 	}
 	c, _, _ := open(t)
-	c.expect("JobSet")
+	c.look("JobSet", true)
 	c.setTopology(topologyOf(spineLayer, blockLayer, belowBlock))
 	c.setOwner(ownedJobSet("u", map[string]source.Part{"d": {Jobs: 1, Size: 2}, "w": {Jobs: 1, Size: 2}}))
 	for i := range 2 {
@@ -671,7 +671,7 @@ func TestTreeIsMended(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := open(t)
-			c.expect("CompositePodGroup")
+			c.look("CompositePodGroup", true)
 			owner(c, "root", "", 2)
 			owner(c, "inner", "root", 0)
 			for _, name := range []string{"a", "b", "e"} {
@@ -726,7 +726,7 @@ func TestFamily(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2, 3, 4}, {2, 0, 3, 1, 4}, {3, 4, 0, 1, 2}, {4, 2, 1, 0, 3}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
 			c, _, _ := open(t)
-			c.expect(parent.Kind)
+			c.look(parent.Kind, true)
 			for _, i := range order {
 				steps[i](c)
 			}
@@ -783,7 +783,7 @@ func TestWhole(t *testing.T) {
 // object is there.
 func TestMinimaAreKept(t *testing.T) {
 	c, _, _ := open(t)
-	c.expect("PodGang")
+	c.look("PodGang", true)
 	key := source.OwnerKey{Kind: "PodGang", Namespace: "ns", Name: "a"}
 	says := func(uid types.UID, least int) {
 		c.setOwner(&source.Owned{
@@ -864,7 +864,7 @@ func TestInstalledLater(t *testing.T) {
 	for name, served := range map[string]bool{"it was installed": true, "it is not there": false} {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := open(t)
-			c.sought = map[string]bool{}
+			c.later = true
 			of := schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
 			is := false
 			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "LeaderWorkerSetList"})

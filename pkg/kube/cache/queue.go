@@ -132,12 +132,5 @@ func (c *Cache) speaker(ref gang.Ref) *v1.Pod {
 func (c *Cache) inLine(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if r := c.gangs[ref]; r != nil {
-		for _, p := range r.Pods {
-			if p.Spec.NodeName == "" && !convert.Finished(p) && c.serves[p.Spec.SchedulerName] {
-				pods = append(pods, p)
-			}
-		}
-	}
-	return pods
+	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName == "" && c.serves[p.Spec.SchedulerName] })
 }

@@ -285,15 +285,24 @@ func (c *Cache) stay(ref gang.Ref, there func(*v1.Pod) bool) (pods []*v1.Pod, le
 	if r == nil {
 		return nil, 0
 	}
+	pods, least = r.members(func(p *v1.Pod) bool { return there(p) && !c.leaves(p) }), c.book.Numbers(ref).Min
+	if r.declared != nil && r.declared.Whole {
+		least = max(len(pods), least)
+	}
+	return pods, least
+}
+
+// members are those members of a gang that have not finished and for which keep holds, by name.
+func (r *record) members(keep func(*v1.Pod) bool) (pods []*v1.Pod) {
+	if r == nil {
+		return nil
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
-		if p := r.Pods[key]; there(p) && !convert.Finished(p) && !c.leaves(p) {
+		if p := r.Pods[key]; !convert.Finished(p) && keep(p) {
 			pods = append(pods, p)
 		}
 	}
-	if r.declared != nil && r.declared.Whole {
-		return pods, max(len(pods), c.book.State(ref).Min)
-	}
-	return pods, c.book.State(ref).Min
+	return pods
 }
 
 func (c *Cache) leaves(p *v1.Pod) bool { return c.Leaves != nil && c.Leaves(p) }
@@ -303,16 +312,7 @@ func (c *Cache) leaves(p *v1.Pod) bool { return c.Leaves != nil && c.Leaves(p) }
 func (c *Cache) Asked(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r := c.gangs[ref]
-	if r == nil {
-		return nil
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
-		if p := r.Pods[key]; p.Spec.NodeName != "" && p.DeletionTimestamp == nil && !convert.Finished(p) && c.leaves(p) {
-			pods = append(pods, p)
-		}
-	}
-	return pods
+	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && c.leaves(p) })
 }
 
 // Started says whether a gang was whole once, and some member is left.
@@ -326,7 +326,7 @@ func (c *Cache) Started(ref gang.Ref) bool {
 func (c *Cache) Short(ref gang.Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	s := c.book.State(ref)
+	s := c.book.Numbers(ref)
 	return s.Bound+s.Done < s.Min
 }
 
@@ -341,14 +341,7 @@ func (c *Cache) Misses(ref gang.Ref) bool {
 func (c *Cache) Pending(ref gang.Ref) (pods []*v1.Pod) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if r := c.gangs[ref]; r != nil {
-		for _, key := range slices.SortedFunc(maps.Keys(r.Pods), topology.CompareNames) {
-			if p := r.Pods[key]; p.Spec.NodeName == "" && !convert.Finished(p) {
-				pods = append(pods, p)
-			}
-		}
-	}
-	return pods
+	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName == "" })
 }
 
 // TriedFor returns the member that was tried for a gang's group, the first by rank; nil if none was

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,9 +19,8 @@ const (
 	rivalsEvery = time.Minute
 )
 
-// rivals finds out whether somebody else binds pods that are ours.
+// rivals finds out whether somebody else binds pods that are ours. c.mu guards it.
 type rivals struct {
-	mu     sync.Mutex
 	placed map[types.UID]bool // whom this process has put on a node, and who was not seen there yet
 	since  time.Time          // since when this process leads
 	told   time.Time
@@ -32,33 +30,17 @@ type rivals struct {
 // Placing notes that the scheduler is about to bind a pod. What becomes of that may not be known for
 // long: a binding that failed may have been carried out.
 func (c *Cache) Placing(pod *v1.Pod) {
-	c.rivals.mu.Lock()
-	defer c.rivals.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.rivals.placed == nil {
 		c.rivals.placed = map[types.UID]bool{}
 	}
 	c.rivals.placed[pod.UID] = true
 }
 
-// leads notes that this process leads from now on.
-func (r *rivals) leads(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.since = now
-}
-
-// forget is for a pod that has gone.
-func (r *rivals) forget(pod *v1.Pod) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.placed, pod.UID)
-}
-
 // bound notes that a pod is seen on a node, and says whether people are to be told that somebody else has
 // bound it. Who is one of several is told once a minute.
 func (r *rivals) bound(pod *v1.Pod, now time.Time) (message string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.placed[pod.UID] {
 		delete(r.placed, pod.UID)
 		return ""
@@ -80,7 +62,10 @@ func (c *Cache) changed(was, is *v1.Pod) {
 	if was.Spec.NodeName != "" || is.Spec.NodeName == "" || !c.open.Load() || !c.Serves(is) {
 		return
 	}
-	if message := c.rivals.bound(is, c.Clock.Now()); message != "" {
+	c.mu.Lock()
+	message := c.rivals.bound(is, c.Clock.Now())
+	c.mu.Unlock()
+	if message != "" {
 		c.tell([]Note{{About: is, Warning: true, Reason: BoundByAnother, Message: message}})
 	}
 }

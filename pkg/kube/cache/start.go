@@ -99,11 +99,9 @@ func (c *Cache) Start(ctx context.Context, src Source) error {
 	if _, err := src.Core.Core().V1().Namespaces().Informer().AddEventHandler(c.namespaceHandler()); err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
-	if src.Later {
-		c.mu.Lock()
-		c.sought = map[string]bool{}
-		c.mu.Unlock()
-	}
+	c.mu.Lock()
+	c.later = src.Later
+	c.mu.Unlock()
 	w := &watcher{cache: c, src: src, customs: c.customs(ctx), started: map[schema.GroupVersionResource]bool{}, synced: map[string]func() bool{"pods": pods.HasSynced, "nodes": nodes.HasSynced}}
 	if src.Finished != nil {
 		done, err := src.Finished.AddEventHandler(handler(c.setDone, c.dropDone))
@@ -136,10 +134,7 @@ func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 
 // podHandler is handler for pods, of which is asked, too, who has bound them.
 func (c *Cache) podHandler() toolscache.ResourceEventHandler {
-	handlers := handler(c.setPod, func(pod *v1.Pod) {
-		c.rivals.forget(pod)
-		c.dropPod(pod)
-	}).(toolscache.ResourceEventHandlerFuncs)
+	handlers := handler(c.setPod, c.dropPod).(toolscache.ResourceEventHandlerFuncs)
 	set := handlers.UpdateFunc
 	handlers.UpdateFunc = func(was, is any) {
 		c.changed(was.(*v1.Pod), is.(*v1.Pod))
@@ -233,7 +228,8 @@ func (w *watcher) needs(name string) bool {
 // the API server did not answer it is not asked again at once.
 func (w *watcher) behind(since time.Duration) bool {
 	return slices.ContainsFunc(w.customs, func(r custom) bool {
-		return r.lazy && !w.looked[r.owners] && w.cache.wants(r.owners) || since >= lookAgain && r.owners != "" && w.cache.missing(r.owners)
+		wanted, missing := w.cache.wants(r.owners)
+		return r.lazy && !w.looked[r.owners] && wanted || since >= lookAgain && missing
 	})
 }
 
@@ -241,7 +237,7 @@ func (w *watcher) behind(since time.Duration) bool {
 func (w *watcher) discover(ctx context.Context, now time.Time) {
 	w.giveUp()
 	for _, r := range w.customs {
-		if w.started[r.gvr] || r.lazy && !w.cache.wants(r.owners) {
+		if wanted, _ := w.cache.wants(r.owners); w.started[r.gvr] || r.lazy && !wanted {
 			continue
 		}
 		if w.looked == nil {
@@ -258,7 +254,7 @@ func (w *watcher) discover(ctx context.Context, now time.Time) {
 		switch {
 		case errors.Is(err, ErrDenied):
 			w.cache.deny(r.gvr, true)
-			w.cache.looked(r.owners)
+			w.cache.look(r.owners, false)
 			w.complain(ctx, now, err.Error())
 		case err != nil:
 			w.complain(ctx, now, fmt.Sprintf("cannot find out whether %s is served: %v", name, err))
@@ -267,13 +263,13 @@ func (w *watcher) discover(ctx context.Context, now time.Time) {
 			w.cache.deny(r.gvr, false)
 			w.start(ctx, key, r)
 			if r.owners != "" {
-				w.cache.expect(r.owners)
+				w.cache.look(r.owners, true)
 			}
 		case !r.optional:
 			w.complain(ctx, now, fmt.Sprintf("CustomResourceDefinition %s (%s) is not installed: apply manifests/crd",
 				name, r.gvr.Version))
 		default:
-			w.cache.looked(r.owners)
+			w.cache.look(r.owners, false)
 		}
 	}
 }
@@ -414,8 +410,8 @@ func (c *Cache) ownerHandlers(ctx context.Context, kind *source.Owner) (set, dro
 // leads: reservations are taken up again and gangs may enter.
 func (c *Cache) ready() {
 	c.open.Store(true)
-	c.rivals.leads(c.Clock.Now())
 	c.mu.Lock()
+	c.rivals.since = c.Clock.Now()
 	effects := c.reached()
 	c.book.Resume(c.Clock.Now())
 	c.bereft = c.leadersAlone()
@@ -450,7 +446,11 @@ func (c *Cache) reached() (effects []gang.Effect) {
 func (c *Cache) restore() (effects []gang.Effect) {
 	done := map[gang.Ref]bool{}
 	for _, ref := range c.book.Gangs() {
-		for key := range c.gangs[ref].podsOrNil() {
+		r := c.gangs[ref]
+		if r == nil {
+			continue
+		}
+		for key := range r.Pods {
 			group, ok := c.book.GroupKey(key)
 			if !ok || done[group] {
 				continue
@@ -476,13 +476,6 @@ func (c *Cache) restore() (effects []gang.Effect) {
 		}
 	}
 	return effects
-}
-
-func (r *record) podsOrNil() map[string]*v1.Pod {
-	if r == nil {
-		return nil
-	}
-	return r.Pods
 }
 
 // Open says whether everything that exists has been seen once and this process leads:

@@ -16,7 +16,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
-	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
@@ -38,9 +37,9 @@ func (s *Shared) do(effects []gang.Effect) {
 				s.letIn("members with places on a node that is cordoned", map[string]*v1.Pod{e.Pod: pod})
 			}
 		case gang.Allow:
-			s.answer(e, s.Cache.MayGo, func(w fwk.WaitingPod) { w.Allow(Name) })
+			s.answer(e, []gang.Step{gang.PastBarrier}, func(w fwk.WaitingPod) { w.Allow(Name) })
 		case gang.Reject:
-			s.answer(e, s.Cache.SentBack, func(w fwk.WaitingPod) { preempt.Reject(w, Name, e.Why) })
+			s.answer(e, []gang.Step{gang.SentBack, gang.Away}, func(w fwk.WaitingPod) { preempt.Reject(w, Name, e.Why) })
 		case gang.Clear:
 			s.clearNomination(e.Pod)
 		case gang.Report:
@@ -59,8 +58,6 @@ func (s *Shared) do(effects []gang.Effect) {
 		case gang.GoOn:
 			s.goOn()
 			s.goOnEvicting()
-		case gang.Check:
-			s.check(e.Gang)
 		case gang.Moved:
 			s.quotas.Look(e.Pod)
 		case gang.Freed:
@@ -91,19 +88,6 @@ func (s *Shared) goOnEvicting() {
 		}
 		s.quotas.Resume() // last: who leaves is known now
 	})
-}
-
-// check finds out whether what is left of a group's plan may be carried out.
-func (s *Shared) check(key gang.Ref) {
-	group, refusal := s.Cache.GroupOf(key)
-	if refusal.Is() {
-		return // its gangs have formed other groups meanwhile
-	}
-	if why := place.Broken(group, s.Cache.Topology().Tree); why != "" {
-		s.Cache.Handle(gang.Broken{Group: key, Why: "a member has lost its place, and without it " + why})
-		return
-	}
-	s.Cache.Handle(gang.Checked{Group: key, Lost: group.Lost})
 }
 
 // goOn lets the pods in that were kept back for gangs that were partially bound when this
@@ -146,9 +130,9 @@ const (
 )
 
 // answer tells a pod that waits in Permit what became of it. The scheduler files it as waiting
-// just after Permit has said so; an answer that comes between is given again as long as it
-// holds: the pod may have left its node meanwhile, and wait with a place of another plan.
-func (s *Shared) answer(e gang.Effect, holds func(pod, uid string) bool, do func(fwk.WaitingPod)) {
+// just after Permit has said so; an answer that comes between is given again as long as the member
+// is at one of these steps: it may have lost its node meanwhile, and wait with a place of another plan.
+func (s *Shared) answer(e gang.Effect, steps []gang.Step, do func(fwk.WaitingPod)) {
 	var try func(left int, later time.Duration)
 	try = func(left int, later time.Duration) {
 		if w := s.handle.GetWaitingPod(types.UID(e.UID)); w != nil {
@@ -159,7 +143,7 @@ func (s *Shared) answer(e gang.Effect, holds func(pod, uid string) bool, do func
 			return
 		}
 		s.Writer.DoAfter(string(e.Verb)+" "+e.Pod+" "+e.UID, later, func(context.Context) error {
-			if holds(e.Pod, e.UID) {
+			if slices.Contains(steps, s.Cache.Step(e.Pod, e.UID)) {
 				try(left-1, 2*later)
 			}
 			return nil

@@ -134,21 +134,21 @@ func (p *Plugin) worthTrying(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.Queueing
 }
 
 func (p *Plugin) worth(pod *v1.Pod, leads func(pod string) bool) (fwk.QueueingHint, error) {
-	if source.Of(pod).IsZero() || leads(convert.PodKey(pod)) || p.unfiled(pod) || p.reserved(pod) {
+	key := convert.PodKey(pod)
+	if source.Of(pod).IsZero() || leads(key) {
+		return fwk.Queue, nil
+	}
+	// A pod that was tried for its group, and of which nothing is filed, has no leader that is tried in its place.
+	if group, tried, reserved := p.Cache.Tried(pod); tried && (reserved || p.refused.Filed(group) != key) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
-// unfiled says whether a pod was tried for its group and nobody has filed what came of it:
-// no leader is tried in its place.
-func (p *Plugin) unfiled(pod *v1.Pod) bool {
-	return p.Cache.Tried(pod) && p.refused.Filed(p.Cache.GroupKey(pod)) != convert.PodKey(pod)
-}
-
 // reserved says whether a pod was tried for a group that has its places reserved.
 func (p *Plugin) reserved(pod *v1.Pod) bool {
-	return p.Cache.Tried(pod) && p.Cache.Reserved(p.Cache.GroupKey(pod))
+	_, tried, reserved := p.Cache.Tried(pod)
+	return tried && reserved
 }
 
 // worthEvicting lets a group try again when a pod was bound: a member of a less important
@@ -185,10 +185,11 @@ func (p *Plugin) otherPod(_ klog.Logger, pod *v1.Pod, _, _ any) (fwk.QueueingHin
 	if source.Of(pod).IsZero() {
 		return fwk.Queue, nil
 	}
-	if !p.Cache.Tried(pod) {
+	group, tried, _ := p.Cache.Tried(pod)
+	if !tried {
 		return fwk.QueueSkip, nil
 	}
-	p.refused.Call(p.Cache.GroupKey(pod), convert.PodKey(pod))
+	p.refused.Call(group, convert.PodKey(pod))
 	return fwk.Queue, nil
 }
 
@@ -202,7 +203,7 @@ func (s *Shared) callSpeaker(group gang.Ref) {
 }
 
 // file notes that a group was refused, and tries whoever need not wait for it any longer.
-func (p *Plugin) file(c *cycle, speaker *v1.Pod, why gang.Refusal) {
+func (p *Plugin) file(c *refused, speaker *v1.Pod, why gang.Refusal) {
 	a := c.attempt
 	f := wake.Filing{
 		Group: a.Group.Key, Class: a.Class(), Speaker: convert.PodKey(speaker), UID: string(speaker.UID),

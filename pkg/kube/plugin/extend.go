@@ -60,15 +60,15 @@ func (p *Plugin) extend() {
 }
 
 // checked is what has come of the cycle if a check refuses the group; nil if none does.
-func (p *Plugin) checked(ctx context.Context, a *place.Attempt) *cycle {
+func (p *Plugin) checked(ctx context.Context, a *place.Attempt) *refused {
 	for _, check := range p.checks {
 		s := check.Check(ctx, Question{a.Group, p.Cache.HasNode})
 		switch {
 		case s.IsSuccess():
 		case s.IsRejected():
-			return &cycle{verdict: refused, said: status.Said{Text: s.Message()}, attempt: a, by: &gang.Refusal{By: gang.Veto, Plugins: []string{check.Name()}}}
+			return &refused{said: status.Said{Text: s.Message()}, attempt: a, by: gang.Refusal{By: gang.Veto, Plugins: []string{check.Name()}}}
 		default:
-			return &cycle{verdict: refused, said: said(nil, s.AsError()), attempt: a}
+			return &refused{said: said(nil, s.AsError()), attempt: a, by: because(nil)}
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		return nil
 	}
 	name := node.Node().Name
-	if c := cycleOf(state); c != nil && c.node != name {
+	if o, ok := outcomeOf(state).(*sent); ok && o.node != name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not the place planned for this member")
 	}
 	if _, closed := offOf(state).Closes(node.Node()); closed {

@@ -123,7 +123,7 @@ func (s *Shared) fate(u allot.User) allot.Fate {
 		return s.lost(u)
 	case pod.Spec.NodeName != "":
 		return allot.Bound
-	case s.Cache.Step(pod) != gang.Away:
+	case s.Cache.Step(u.String(), string(u.UID)) != gang.Away:
 		return allot.Comes
 	case !u.Extended && (s.Cache.HasPlace(pod) || s.Cache.Counted(pod) || s.Cache.Resuming()):
 		return allot.Comes

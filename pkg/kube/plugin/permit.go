@@ -43,7 +43,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 		return // it was deleted, which is nobody's fault; the book has given its place back
 	}
 	released := gang.Released{Pod: key, UID: string(pod.UID), Why: "member " + key + " lost its place on " + node}
-	step := p.Cache.Step(pod)
+	step := p.Cache.Step(key, string(pod.UID))
 	switch step {
 	case gang.Away, gang.OnItsWay:
 		refused := fwk.NewStatus(fwk.Unschedulable, "node(s) refused a member that had passed all Filters")

@@ -23,8 +23,8 @@ import (
 // member, so that DefaultPreemption never evicts for one of them.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.putBack(ctx)
-	c := cycleOf(state)
-	if c == nil {
+	switch o := outcomeOf(state).(type) {
+	case nil:
 		if s := p.givesBack(ctx, state, pod, m); s != nil {
 			return nil, s
 		}
@@ -33,58 +33,58 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 			return p.ordinary.PostFilter(ctx, state, pod, m)
 		}
 		return nil, fwk.NewStatus(fwk.Unschedulable)
-	}
-	switch c.verdict {
-	case sent:
-		p.dropPlan(pod, c.node, m.Get(c.node), func(g *cache.Group) bool { return p.planner.Sees(ctx, g, c.node) })
-	case waits:
-		p.Preemptor.Answer(ctx, c.attempt)
-		p.teller.Siblings(pod, c.said, status.PreemptionWaits)
+	case *sent:
+		p.dropPlan(pod, o.node, m.Get(o.node), func(g *cache.Group) bool { return p.planner.Sees(ctx, g, o.node) })
+	case *reserving:
+		p.Preemptor.Answer(ctx, o.attempt)
+		p.teller.Siblings(pod, o.said, status.PreemptionWaits)
 		// Said again: a reservation given up just before may still be taken back in the API.
-		node, _ := p.Cache.Place(pod)
-		return answer(fwk.UnschedulableAndUnresolvable, node, c.says(status.PreemptionWaits))
-	case refused:
-		a := c.attempt
-		if !c.overQuota {
-			p.passed(pod, true)
-		}
-		ran := p.Meter.Runs()
-		node, came := "", status.PreemptionNone
-		if c.by == nil {
-			node, came = p.Preemptor.Evict(ctx, a, pod, c.others...)
-		}
-		if c.untried && (came == status.PreemptionNobody || came == status.PreemptionNoHelp) {
-			came = status.PreemptionUntried
-		}
-		p.Meter.Ran(a.Group.Key, ran)
-		p.Meter.Refused(a, c.refusal)
-		if p.refused.Filed(a.Group.Key) != "" && (!c.renews || node != "") {
-			p.Meter.TriedAgain(node != "")
-		}
-		code := fwk.Success
-		if node == "" {
-			code = fwk.UnschedulableAndUnresolvable
-			why := because(c.refusal)
-			switch {
-			case c.overQuota:
-				why = c.byQuota()
-			case c.several != nil:
-				why = gang.Refusal{By: gang.Plan, Evictable: true}
-			case c.by != nil:
-				why = *c.by
-			}
-			kept := p.keepFree(ctx, a)
-			c.said = p.explain(ctx, c, pod, &why)
-			why.Words, why.Says = came.After(c.said.Text)+kept, c.said.Sentence
-			p.refuse(a.Group.Key, why)
-			p.file(c, pod, why)
-		} else {
-			p.leave(a.Group.Key)
-		}
-		p.teller.Siblings(pod, c.said, came)
-		return answer(code, node, c.says(came))
+		seat := p.Cache.Seat(pod)
+		return answer(fwk.UnschedulableAndUnresolvable, seat.Node, says(o.said, o.attempt, status.PreemptionWaits))
+	case *refused:
+		return p.evictFor(ctx, o, pod)
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
+// evictFor evicts for a gang that was refused. If that does not help it remembers and tells why.
+func (p *Plugin) evictFor(ctx context.Context, c *refused, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+	a := c.attempt
+	if c.by.By != gang.Quota {
+		p.passed(pod, true)
+	}
+	ran := p.Meter.Runs()
+	node, came := "", status.PreemptionNone
+	if c.by.By != gang.Veto {
+		node, came = p.Preemptor.Evict(ctx, a, pod, c.others...)
+	}
+	if c.untried && (came == status.PreemptionNobody || came == status.PreemptionNoHelp) {
+		came = status.PreemptionUntried
+	}
+	p.Meter.Ran(a.Group.Key, ran)
+	p.Meter.Refused(a, c.refusal)
+	if p.refused.Filed(a.Group.Key) != "" && (!c.renews || node != "") {
+		p.Meter.TriedAgain(node != "")
+	}
+	code := fwk.Success
+	if node == "" {
+		code = fwk.UnschedulableAndUnresolvable
+		why := c.by
+		kept := p.keepFree(ctx, a)
+		c.said = p.explain(ctx, c, pod, &why)
+		why.Words, why.Says = came.After(c.said.Text)+kept, c.said.Sentence
+		p.refuse(a.Group.Key, why)
+		p.file(c, pod, why)
+	} else {
+		p.leave(a.Group.Key)
+	}
+	p.teller.Siblings(pod, c.said, came)
+	return answer(code, node, says(c.said, a, came))
+}
+
+// says is what PostFilter says to the member that was tried.
+func says(said status.Said, a *place.Attempt, came status.Preemption) string {
+	return said.ForSpeaker(came, a.Group.Held, len(a.Group.Pending))
 }
 
 // givesBack has DynamicResources give back what keeps a pod without a gang from starting, as it does after DefaultPreemption in
@@ -121,7 +121,7 @@ func idlerOf(profile framework.Framework) fwk.PostFilterPlugin {
 
 // explain says in words why an attempt was refused, and notes in the refusal whether anybody who leaves
 // would help. What is said stays for a while.
-func (p *Plugin) explain(ctx context.Context, c *cycle, speaker *v1.Pod, why *gang.Refusal) status.Said {
+func (p *Plugin) explain(ctx context.Context, c *refused, speaker *v1.Pod, why *gang.Refusal) status.Said {
 	said := c.said
 	if c.refusal != nil {
 		s := c.trial(p).Shortage(ctx)
@@ -134,7 +134,7 @@ func (p *Plugin) explain(ctx context.Context, c *cycle, speaker *v1.Pod, why *ga
 	return p.steadily(c.attempt.Group.Key, said, speaker)
 }
 
-func (c *cycle) trial(p *Plugin) Trial {
+func (c *refused) trial(p *Plugin) Trial {
 	return Trial{Plugin: p, Attempt: c.attempt, Refusal: c.refusal, some: c.some}
 }
 

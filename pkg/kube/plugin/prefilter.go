@@ -21,49 +21,48 @@ import (
 // stateKey is where PreFilter leaves what Filter and PostFilter must know.
 const stateKey fwk.StateKey = "muster.sh/" + Name
 
-// verdict is what came of a member's cycle.
-type verdict uint8
+// outcome is what came of a member's cycle: a *keptOut, a *sent, a *reserving or a *refused. PreFilter leaves it for
+// Filter and PostFilter, and does not change it afterwards.
+type outcome interface{ fwk.StateData }
 
-const (
-	keptOut verdict = iota // it is not its turn, or its gang cannot be planned now
-	sent                   // it goes to its place
-	refused                // there is no plan for its gang
-	waits                  // the places of its gang wait for victims to leave
+type (
+	// keptOut is for a pod that has to wait without an attempt: for its turn, or since its gang cannot be planned now.
+	keptOut struct{ why string }
+	// sent is for a member that goes to its place.
+	sent struct{ node string }
+	// reserving is for a gang whose places wait for victims to terminate.
+	reserving struct {
+		attempt *place.Attempt
+		said    status.Said
+	}
+	// refused is for a gang without a plan.
+	refused struct {
+		attempt *place.Attempt
+		refusal *place.Refusal // of the attempt; nil if a plugin has failed, or nothing was planned
+		by      gang.Refusal   // what refused it: a plan, a plugin everywhere, its quotas, or a check
+		said    status.Said    // what is said of that as long as PostFilter knows no more
+		renews  bool           // it was tried again only to say newer words
+		choices
+	}
+	// choices is what several choices of a gang's members came to, of which quotas admit each.
+	choices struct {
+		others  []*place.Attempt // for other choices of its members, for whom others may leave, too
+		some    bool             // what keeps the attempt does not keep all choices of its members
+		several *several         // of them; nil if there is one only
+		untried bool             // there are more of them than were tried
+	}
 )
 
-// cycle is what one scheduling cycle of a member has found out.
-type cycle struct {
-	verdict verdict
-	node    string           // of its place, if it is sent there
-	why     string           // why it is kept out
-	attempt *place.Attempt   // to plan the gang, if that was refused or waits
-	refusal *place.Refusal   // of the attempt; nil if a plugin has failed
-	others  []*place.Attempt // for other choices of its members, for whom others may leave, too
-	some    bool             // what keeps the attempt does not keep all choices of its members
-	several *several         // of them; nil if there is one only
-	untried bool             // there are more of them than were tried
-	said    status.Said      // what is said of that as long as PostFilter knows no more
-	renews  bool             // it was tried again only to say newer words
+// Clone implements fwk.StateData.
+func (o *keptOut) Clone() fwk.StateData   { return o }
+func (o *sent) Clone() fwk.StateData      { return o }
+func (o *reserving) Clone() fwk.StateData { return o }
+func (o *refused) Clone() fwk.StateData   { return o }
 
-	overQuota bool // its quotas refuse it
-	mayHelp   bool // somebody may leave for it whose leaving frees what they lack
-
-	by *gang.Refusal // a check refuses it; nil if none does
-}
-
-// says is what PostFilter says to the member that was tried.
-func (c *cycle) says(came status.Preemption) string {
-	return c.said.ForSpeaker(came, c.attempt.Group.Held, len(c.attempt.Group.Pending))
-}
-
-// Clone implements fwk.StateData. A cycle is not changed after PreFilter.
-func (c *cycle) Clone() fwk.StateData { return c }
-
-func cycleOf(state fwk.CycleState) *cycle {
+// outcomeOf returns what PreFilter has left; nil if it has left nothing.
+func outcomeOf(state fwk.CycleState) outcome {
 	if d, err := state.Read(stateKey); err == nil {
-		if c, ok := d.(*cycle); ok {
-			return c
-		}
+		return d
 	}
 	return nil
 }
@@ -83,9 +82,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when this scheduler began")
 		}
 		if p.Preemptor.Holds(pod) {
-			c := &cycle{why: "waits for the rest of a gang that leaves for it"}
-			state.Write(stateKey, c) // so that PostFilter leaves its nomination, which says for whom the rest leaves
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.why)
+			o := &keptOut{"waits for the rest of a gang that leaves for it"}
+			state.Write(stateKey, o) // so that PostFilter leaves its nomination, which says for whom the rest leaves
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, o.why)
 		}
 		if !p.Cache.AnyPlaces() {
 			return nil, fwk.NewStatus(fwk.Skip)
@@ -95,78 +94,84 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		}
 		return nil, nil // Filter keeps it off planned places
 	}
-	c := p.findNode(ctx, pod, nodes)
-	state.Write(stateKey, c)
-	if c.verdict != sent {
-		// Unresolvable: other PreFilters need not run, and DefaultPreemption must not
-		// evict for a single member. PostFilter is called all the same, and says all that there
-		// is to say of an attempt: only it knows what came of that.
-		if c.why == "" {
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
-		}
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Clip(c.why))
+	o := p.findNode(ctx, pod, nodes)
+	state.Write(stateKey, o)
+	switch o := o.(type) {
+	case *sent:
+		p.putAside(p.profile, pod, o.node)
+		return &fwk.PreFilterResult{NodeNames: sets.New(o.node)}, nil
+	case *keptOut:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Clip(o.why))
 	}
-	p.putAside(p.profile, pod, c.node)
-	return &fwk.PreFilterResult{NodeNames: sets.New(c.node)}, nil
+	// Unresolvable: other PreFilters need not run, and DefaultPreemption must not
+	// evict for a single member. PostFilter is called all the same, and says all that there
+	// is to say of an attempt: only it knows what came of that.
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin; places do not change with pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// findNode returns the member's node, or why it has none.
-func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) *cycle {
-	if known := p.Cache.Pod(convert.PodKey(pod)); known != nil && known.UID != pod.UID {
-		return &cycle{why: "the pod was deleted and made again meanwhile"} // its place is the new one's
+// findNode returns what comes of a member's cycle. All that it reads of the gang before it plans is one view.
+func (p *Plugin) findNode(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) outcome {
+	self := convert.PodKey(pod)
+	view := p.Cache.View(pod)
+	if view.Member != nil && view.Member.UID != pod.UID {
+		return &keptOut{"the pod was deleted and made again meanwhile"} // its place is the new one's
 	}
-	p.refused.Begin(p.Cache.GroupKey(pod), convert.PodKey(pod))
-	renews := p.renewals.Drop(p.Cache.GroupKey(pod))
-	p.Meter.Cycle(p.Cache.GroupKey(pod))
-	if node, confirmed := p.Cache.Place(pod); confirmed && node != "" {
-		return p.take(pod, "")
-	}
-	// PreEnqueue is no hard gate: pods from the backoff queue pass it by.
-	if ok, why := p.Cache.Admit(pod); !ok {
-		if key := p.Cache.GroupKey(pod); p.refused.Filed(key) == convert.PodKey(pod) { // a sibling says nothing of its group
-			p.leave(key)
+	p.refused.Begin(view.Key, self)
+	renews := p.renewals.Drop(view.Key)
+	p.Meter.Cycle(view.Key)
+	switch group := view.Group; {
+	case view.Seat.Confirmed && view.Seat.Node != "":
+		return take(view.Seat, "")
+	case !view.Admitted: // PreEnqueue is no hard gate: pods from the backoff queue pass it by
+		if p.refused.Filed(view.Key) == self { // a sibling says nothing of its group
+			p.leave(view.Key)
 		}
-		return &cycle{why: why}
+		return &keptOut{view.Why}
+	case view.Refusal.Is():
+		return p.cannotBePlanned(pod, view)
+	case !group.IsPending(self): // it was when the queue let it in, a moment ago
+		return &keptOut{"the pod has changed meanwhile"}
+	case group.InFlight > 0:
+		return &keptOut{"members of the gang are on their way back to the queue"}
 	}
-	group, refusal := p.Cache.Group(pod)
-	if refusal.Is() {
-		key := p.Cache.GroupKey(pod)
-		p.leave(key)
-		if p.Cache.Reserved(key) { // for a gang that has lost members since, and could not start with the rest
-			p.victims.Abandon(key)
-			p.Cache.Forget(key, refusal.String())
-		}
-		p.passed(pod, true) // PostFilter is not told, and it cannot start
-		p.refuse(key, refusal)
-		return &cycle{why: refusal.String()}
-	}
-	if !group.IsPending(convert.PodKey(pod)) { // it was when it was admitted, a moment ago
-		return &cycle{why: "the pod has changed meanwhile"}
-	}
-	if group.InFlight > 0 {
-		return &cycle{why: "members of the gang are on their way back to the queue"}
-	}
+	group := view.Group
 	if claim := cmp.Or(p.givenBack(pod, group), p.leftBehind(pod, group)); claim != "" {
-		return &cycle{why: givenBackWords(claim)}
+		return &keptOut{givenBackWords(claim)}
 	}
-	p.Cache.Handle(gang.Tried{Pod: convert.PodKey(pod)})
+	p.Cache.Handle(gang.Tried{Pod: self})
 	began, ran := time.Now(), p.Meter.Runs()
 	anew := func() *place.Attempt { return p.planner.NewAttempt(group, nodes, p.avoid(group)) }
 	a := anew()
-	var c *cycle
+	var o outcome
 	if group.Waiting {
-		c = p.tryReserved(ctx, a, pod, anew)
+		o = p.tryReserved(ctx, a, pod, anew)
 	}
-	if c == nil {
-		c = p.tryPlan(ctx, a, pod)
+	if o == nil {
+		o = p.tryPlan(ctx, a, pod)
 	}
-	c.renews = renews
-	p.Meter.Attempt(group.Key, c.verdict == sent, time.Since(began), ran)
+	if r, ok := o.(*refused); ok {
+		r.renews = renews
+	}
+	_, planned := o.(*sent)
+	p.Meter.Attempt(group.Key, planned, time.Since(began), ran)
 	p.goOn()
-	return c
+	return o
+}
+
+// cannotBePlanned is for a member whose group is not whole, or whose gangs ask for different things.
+func (p *Plugin) cannotBePlanned(pod *v1.Pod, view cache.View) outcome {
+	why := view.Refusal.String()
+	p.leave(view.Key)
+	if view.Reserved { // for a gang that has lost members since, and could not start with the rest
+		p.victims.Abandon(view.Key)
+		p.Cache.Forget(view.Key, why)
+	}
+	p.passed(pod, true) // PostFilter is not told, and it cannot start
+	p.refuse(view.Key, view.Refusal)
+	return &keptOut{why}
 }
 
 // avoid says which nodes the group must not go to: those that refused a member although a
@@ -183,7 +188,7 @@ func (p *Plugin) avoid(group *cache.Group) place.Avoid {
 }
 
 // tryPlan makes a plan for the whole group and puts it into the book.
-func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cycle {
+func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) outcome {
 	if c := p.checked(ctx, a); c != nil {
 		return c
 	}
@@ -192,7 +197,7 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 		return over
 	}
 	best, tries, err := p.best(ctx, choices)
-	var c *cycle
+	var c *refused
 	switch {
 	case err == nil && best.Refusal == nil:
 	case err == nil && len(choices[0].Group.Pending) < len(a.Group.Pending):
@@ -203,12 +208,12 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 			best.Attempt, best.Refusal = c.attempt, c.refusal
 		}
 	default:
-		c = &cycle{verdict: refused, said: said(best.Refusal, err), attempt: best.Attempt, refusal: best.Refusal}
+		c = &refused{said: said(best.Refusal, err), attempt: best.Attempt, refusal: best.Refusal, by: because(best.Refusal)}
 	}
 	p.tried(ctx, best)
 	a, found := best.Attempt, best.Found
 	if claim := p.idle(pod, a, best.Refusal); claim != "" {
-		return &cycle{why: givenBackWords(claim)}
+		return &keptOut{givenBackWords(claim)}
 	}
 	if c != nil {
 		return c // PostFilter files the refusal
@@ -223,9 +228,9 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) *cy
 	p.Cache.Handle(gang.Planned{Group: a.Group.Key, Places: own, Ahead: ahead, InOrder: found.InOrder || a.Ordered()})
 	p.leave(a.Group.Key)
 	if why := p.allot(ctx, pod, a, found.Places); why != "" {
-		return &cycle{why: why}
+		return &keptOut{why}
 	}
-	return p.take(pod, "the gang is planned without this member: there is no room for it")
+	return take(p.Cache.Seat(pod), "the gang is planned without this member: there is no room for it")
 }
 
 // said is a refusal in the words of the documents, or the failure of a plugin.
@@ -250,17 +255,16 @@ func (p *Plugin) steadily(group gang.Ref, why status.Said, speaker *v1.Pod) stat
 	return words
 }
 
-// take sends a member to its place in a plan that is being carried out. It may have
-// none, or have to wait for others to be placed before it.
-func (p *Plugin) take(pod *v1.Pod, without string) *cycle {
-	node, _ := p.Cache.Place(pod)
-	if node == "" {
-		return &cycle{why: without}
+// take sends a member to its place in a plan that is being carried out. Without a place it waits with these words, and
+// where members enter in turn it may have to wait for another one.
+func take(seat gang.Seat, without string) outcome {
+	switch {
+	case seat.Node == "":
+		return &keptOut{without}
+	case seat.After != "":
+		return &keptOut{seat.After}
 	}
-	if ok, why := p.Cache.Turn(pod); !ok {
-		return &cycle{why: why}
-	}
-	return &cycle{verdict: sent, node: node}
+	return &sent{seat.Node}
 }
 
 // tryReserved carries a reservation out if its places are free now and its quotas have enough, and waits on if
@@ -269,7 +273,7 @@ func (p *Plugin) take(pod *v1.Pod, without string) *cycle {
 //
 // Devices are given back at any moment, also between the question whether the places are free and the one whether anything is
 // still to be given back. So before it is given up, a reservation is looked at once more, anew.
-func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod, anew func() *place.Attempt) *cycle {
+func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod, anew func() *place.Attempt) outcome {
 	lost := cmp.Or(a.Missing(), place.Broken(a.Group, a.Net.Tree))
 	if lost == "" {
 		turn, taken := a.PlacesFit(ctx, make([][]*v1.Pod, len(a.Nodes)))
@@ -277,17 +281,18 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 			switch why, soon := p.lacks(a.Group, pod); {
 			case soon:
 				p.Cache.Handle(gang.Waits{Group: a.Group.Key})
-				return &cycle{verdict: waits, said: status.Said{Sentence: why.Sentence, Text: why.Text}, attempt: a}
+				return &reserving{said: status.Said{Sentence: why.Sentence, Text: why.Text}, attempt: a}
 			case why != nil:
-				return p.loseReserved(a, pod, why.Text)
+				p.loseReserved(a, pod, why.Text)
+				return nil
 			}
 			p.victims.Forget(a.Group.Key)
 			p.Meter.Taken(a.Group.Key)
 			p.Cache.Handle(gang.Confirmed{Group: a.Group.Key, Turn: turn})
 			if why := p.allot(ctx, pod, a, a.Reserved(turn)); why != "" {
-				return &cycle{why: why}
+				return &keptOut{why}
 			}
-			return p.take(pod, "the gang's places are reserved for other members")
+			return take(p.Cache.Seat(pod), "the gang's places are reserved for other members")
 		}
 		leaving := p.victims.Leaving(a, p.options.Clock.Now())
 		then, any := a, leaving.Any() // when what they have is given back
@@ -304,23 +309,24 @@ func (p *Plugin) tryReserved(ctx context.Context, a *place.Attempt, pod *v1.Pod,
 					says = said(refusal, err) // how the cluster looks to the gang without its reservation
 				}
 				p.Cache.Handle(gang.Waits{Group: a.Group.Key})
-				return &cycle{verdict: waits, said: says, attempt: a}
+				return &reserving{said: says, attempt: a}
 			}
 			taken = still // whoever leaves is not what is in the way
 		}
 		if anew != nil {
 			b := anew()
-			c := p.tryReserved(ctx, b, pod, nil)
+			o := p.tryReserved(ctx, b, pod, nil)
 			a.Group = b.Group
-			return c
+			return o
 		}
 		lost = "the reserved places are taken: " + taken
 	}
-	return p.loseReserved(a, pod, lost)
+	p.loseReserved(a, pod, lost)
+	return nil
 }
 
-// loseReserved gives a reservation up, so that its group is planned anew: the attempt is for the group without it. It returns nil.
-func (p *Plugin) loseReserved(a *place.Attempt, pod *v1.Pod, lost string) *cycle {
+// loseReserved gives a reservation up, so that its group is planned anew: the attempt is for the group without it.
+func (p *Plugin) loseReserved(a *place.Attempt, pod *v1.Pod, lost string) {
 	p.victims.Abandon(a.Group.Key)
 	p.Cache.Forget(a.Group.Key, lost)
 	for _, ref := range a.Group.Whole() {
@@ -329,7 +335,6 @@ func (p *Plugin) loseReserved(a *place.Attempt, pod *v1.Pod, lost string) *cycle
 	if group, refusal := p.Cache.Group(pod); !refusal.Is() {
 		a.Group = group
 	}
-	return nil
 }
 
 // refuse remembers why a group has no plan, for those who watch it.

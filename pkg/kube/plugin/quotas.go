@@ -211,7 +211,7 @@ func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 
 // admitted are the attempts for those members whom the quotas admit, one for each choice of them. If there are none, what has come of the cycle is
 // returned, with the attempt for those who are needed: others may leave for them, if anybody who may frees what the quotas lack.
-func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*place.Attempt, c *cycle) {
+func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*place.Attempt, c *refused) {
 	admits, why := p.quotas.Admit(a.Group)
 	for _, members := range admits {
 		if len(members) == len(a.Group.Pending) {
@@ -225,14 +225,17 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*pla
 	c = p.overQuota(a, why)
 	if some, _ := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
 		c.attempt, c.others = some[0].Attempt, attempts(some[1:])
-		c.mayHelp = slices.ContainsFunc(some, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
+		c.by.Evictable = slices.ContainsFunc(some, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
 	}
 	return nil, c
 }
 
 // overQuota is what comes of a cycle that quotas end.
-func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Said) *cycle {
-	return &cycle{verdict: refused, said: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a, overQuota: true}
+func (p *Plugin) overQuota(a *place.Attempt, why *elasticquota.Said) *refused {
+	return &refused{
+		said: status.Said{Sentence: why.Sentence, Text: why.Text, Never: why.Never}, attempt: a,
+		by: gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Never: why.Never},
+	}
 }
 
 // mostBestNodes bounds the nodes that are planned on, in all, for several choices.
@@ -302,7 +305,7 @@ func attempts(of []Trial) (all []*place.Attempt) {
 // noChoice is what comes of a cycle when there is no plan for any choice of members that quotas admit: others may leave for these, and for choices
 // that the quotas have room for then. untried says that there are more than were tried. What is said is of one that might start: nobody waits for members whom no node takes.
 // Of many choices those with most members were tried, so that one of few may start all the same: there is no cycle then.
-func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) (c *cycle, starts Trial) {
+func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) (c *refused, starts Trial) {
 	limits := p.quotas.Limits()
 	fewest, all := p.fewest(ctx, a, attempts(of))
 	tries := slices.Concat(of, fewest)
@@ -318,13 +321,13 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 		}
 		if c == nil {
 			c = p.overQuota(t.Attempt, why)
-			c.others, c.mayHelp, c.some, c.untried = others, true, some, untried
+			c.others, c.by.Evictable, c.some, c.untried = others, true, some, untried
 		}
 	}
 	if c != nil {
 		return c, Trial{}
 	}
-	c = &cycle{verdict: refused, attempt: of[0].Attempt, refusal: of[0].Refusal, others: others, untried: untried}
+	c = &refused{attempt: of[0].Attempt, refusal: of[0].Refusal, choices: choices{others: others, untried: untried}}
 	if some {
 		c.several = &several{plugins: []string{elasticquota.Name}} // quotas may admit another choice
 		for _, o := range tries {
@@ -341,7 +344,10 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 			c.several.limits = limits
 		}
 	}
-	c.said = said(c.refusal, nil)
+	c.said, c.by = said(c.refusal, nil), because(c.refusal)
+	if some {
+		c.by = gang.Refusal{By: gang.Plan, Evictable: true}
+	}
 	return c, Trial{}
 }
 
@@ -360,9 +366,4 @@ func (s *several) refusedBy(plugins []string) {
 		slices.Sort(s.plugins)
 		s.plugins = slices.Compact(s.plugins)
 	}
-}
-
-// byQuota is who refused an attempt whose quotas have too little. Whether anybody is evicted for it, or leaves by himself, is not the same.
-func (c *cycle) byQuota() gang.Refusal {
-	return gang.Refusal{By: gang.Quota, Plugins: []string{elasticquota.Name}, Evictable: c.mayHelp, Never: c.said.Never}
 }

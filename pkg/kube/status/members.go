@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -20,39 +19,6 @@ import (
 // would not help.
 const ReasonWaitingForGang = "WaitingForGang"
 
-// members remembers why the members of a gang were told that it has no room.
-type members struct {
-	mu   sync.Mutex
-	told map[string]saidToAll // by gang
-}
-
-// saidToAll is why a gang was refused when its members were told.
-type saidToAll struct {
-	reason string
-	said   Said
-}
-
-// said returns what to tell members of a gang that is refused for a reason: what others were told.
-func (m *members) said(name, reason string, said Said) Said {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if told, known := m.told[name]; known && told.reason == reason {
-		return told.said
-	}
-	if m.told == nil {
-		m.told = map[string]saidToAll{}
-	}
-	m.told[name] = saidToAll{reason, said}
-	return said
-}
-
-// forget is for a gang that has what it needs, or is gone.
-func (m *members) forget(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.told, name)
-}
-
 // isRefused says whether a gang waits for room: all it waits for exists, and there is no plan.
 func isRefused(s gang.State) bool {
 	return s.Refusal.Is() && !s.Refusal.Waits() && !s.Reserved && s.Planned == 0
@@ -65,7 +31,7 @@ func (t *Teller) tellRefused(r cache.Report) {
 	if speaker == nil {
 		return
 	}
-	said := t.members.said(r.Gang.ID(), Condition(r.State, "").Reason, Of(r.Refusal))
+	said := t.memory.toMembers(r.Gang.ID(), Condition(r.State, "").Reason, Of(r.Refusal))
 	say := Waiting{Message: Sibling(r.Gang, speaker, said, "", 0)}
 	for _, pod := range t.cache.Pending(r.Gang) {
 		if pod.UID == speaker.UID || len(pod.Spec.SchedulingGates) > 0 || !t.cache.Serves(pod) {

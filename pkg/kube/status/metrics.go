@@ -44,8 +44,7 @@ type Meter struct {
 	wakes       *prometheus.CounterVec
 	refusals    *prometheus.CounterVec
 
-	turn    sync.Mutex // of who reads the cache and notes what that says
-	mu      sync.Mutex
+	mu      sync.Mutex // held while the cache is read, so that what was read first is noted first
 	waits   map[gang.Ref]*waitingGang
 	held    map[gang.Ref]time.Time // since when places are reserved, by group; zero if they were taken just now
 	freed   map[gang.Ref]freed     // by group, what pods have left for it until it runs
@@ -254,14 +253,14 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	say(topologyNow, number(m.cache.Topology().Problem == ""))
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := m.clock.Now()
 	waiting, longest := m.waiting(now)
 	for _, reason := range reasons {
 		say(waitingNow, float64(waiting[reason]), reason)
 		say(longestNow, longest[reason].Seconds(), reason)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	oldest, held := now, 0
 	for _, since := range m.held {
 		if since.IsZero() {
@@ -286,28 +285,17 @@ func number(is bool) float64 {
 	return 0
 }
 
-// waiting counts the gangs that wait, and says how long the one waits that waits longest.
+// waiting counts the gangs that wait, and says how long the one waits that waits longest. m.mu is held.
 func (m *Meter) waiting(now time.Time) (many map[string]int, longest map[string]time.Duration) {
 	many, longest = map[string]int{}, map[string]time.Duration{}
-	m.mu.Lock()
-	refs := make([]gang.Ref, 0, len(m.waits))
-	for ref := range m.waits {
-		refs = append(refs, ref)
-	}
-	m.mu.Unlock()
-	for _, ref := range refs {
+	for ref, w := range m.waits {
 		t, ok := m.cache.Tally(ref)
 		if !ok || !waits(t) || m.cache.DoesWithout(ref) {
 			continue
 		}
 		reason := Condition(m.cache.State(ref), "").Reason
 		many[reason]++
-		m.mu.Lock()
-		w := m.waits[ref]
-		m.mu.Unlock()
-		if w != nil {
-			longest[reason] = max(longest[reason], now.Sub(m.firstOf(ref, w)))
-		}
+		longest[reason] = max(longest[reason], now.Sub(m.firstOf(ref, w)))
 	}
 	return many, longest
 }
@@ -318,41 +306,30 @@ func waits(t cache.Tally) bool {
 }
 
 // firstOf is when the first member of a gang that waits was made, or seen if that was before:
-// creation times are whole seconds.
+// creation times are whole seconds. m.mu is held.
 func (m *Meter) firstOf(ref gang.Ref, w *waitingGang) time.Time {
-	m.mu.Lock()
-	first := w.first
-	m.mu.Unlock()
-	if !first.IsZero() {
-		return first
+	if w.first.IsZero() {
+		w.first = w.seen
+		if made := m.cache.FirstMade(ref); !w.started && !made.IsZero() && made.Add(time.Second).Before(w.first) {
+			w.first = made.Add(time.Second)
+		}
 	}
-	first = w.seen
-	if made := m.cache.FirstMade(ref); !w.started && !made.IsZero() && made.Add(time.Second).Before(first) {
-		first = made.Add(time.Second)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	w.first = first
-	return first
+	return w.first
 }
 
-// Gang is for a gang of which something has changed. What is read of it counts before anything that is
-// read later, whoever calls.
+// Gang is for a gang of which something has changed.
 func (m *Meter) Gang(ref gang.Ref) {
-	m.turn.Lock()
-	defer m.turn.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	t, ok := m.cache.Tally(ref)
 	if !ok {
-		m.mu.Lock()
 		delete(m.waits, ref)
-		m.mu.Unlock()
 		m.reserved(ref, false)
 		m.settle(ref)
 		return
 	}
 	m.reserved(t.Group, t.Reserved)
 	is := waits(t)
-	m.mu.Lock()
 	w := m.waits[ref]
 	switch {
 	case is && w == nil:
@@ -360,7 +337,6 @@ func (m *Meter) Gang(ref gang.Ref) {
 	case !is:
 		delete(m.waits, ref)
 	}
-	m.mu.Unlock()
 	if w == nil || is {
 		return
 	}
@@ -370,7 +346,7 @@ func (m *Meter) Gang(ref gang.Ref) {
 	m.settle(t.Group)
 }
 
-// started counts a gang that has what it needs for the first time.
+// started counts a gang that has what it needs for the first time. m.mu is held.
 func (m *Meter) started(ref gang.Ref, t cache.Tally, w *waitingGang) {
 	size := sizeOf(t.Min)
 	m.starts.WithLabelValues(size).Observe(m.clock.Since(m.firstOf(ref, w)).Seconds())
@@ -477,10 +453,8 @@ func (m *Meter) Taken(group gang.Ref) {
 	}
 }
 
-// reserved notes whether places of a group are reserved.
+// reserved notes whether places of a group are reserved. m.mu is held.
 func (m *Meter) reserved(group gang.Ref, is bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	since, known := m.held[group]
 	switch {
 	case is && !known:
@@ -526,11 +500,9 @@ func (m *Meter) Evicted(victim, by *v1.Pod, room bool) {
 }
 
 // settle finds out, of a group that has what it needs, or is gone, whether it has taken the nodes
-// that pods have left for it.
+// that pods have left for it. m.mu is held.
 func (m *Meter) settle(group gang.Ref) {
-	m.mu.Lock()
 	nodes := m.freed[group]
-	m.mu.Unlock()
 	if nodes == nil {
 		return
 	}
@@ -543,10 +515,8 @@ func (m *Meter) settle(group gang.Ref) {
 			taken[member.Node] = true
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	maps.DeleteFunc(nodes, func(node string, _ int) bool { return taken[node] })
-	if _, still := m.freed[group]; still && !comes { // nobody else has settled it meanwhile
+	if !comes {
 		delete(m.freed, group)
 		m.unused.Add(nodes.without(func(string) bool { return false }))
 	}
@@ -566,9 +536,11 @@ func (f freed) without(taken func(node string) bool) (n float64) {
 func (m *Meter) Bound(pod *v1.Pod, node string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.forPod) == 0 {
-		return
-	}
+	m.bound(pod, node)
+}
+
+// bound is Bound with m.mu held.
+func (m *Meter) bound(pod *v1.Pod, node string) {
 	if f := m.forPod[string(pod.UID)]; f != nil {
 		delete(m.forPod, string(pod.UID))
 		m.unused.Add(f.on.without(func(n string) bool { return n == node }))
@@ -579,29 +551,18 @@ func (m *Meter) Bound(pod *v1.Pod, node string) {
 // others.
 func (m *Meter) sweep() {
 	m.mu.Lock()
-	var groups, held []gang.Ref
+	defer m.mu.Unlock()
 	for group := range m.freed {
-		groups = append(groups, group)
-	}
-	for group := range m.held {
-		held = append(held, group)
-	}
-	var pods []*freedForPod
-	for _, f := range m.forPod {
-		pods = append(pods, f)
-	}
-	m.mu.Unlock()
-	for _, group := range groups {
 		m.settle(group)
 	}
-	for _, group := range held {
+	for group := range m.held {
 		if !m.cache.Reserved(group) {
 			m.reserved(group, false)
 		}
 	}
-	for _, f := range pods {
+	for _, f := range m.forPod {
 		if node, there := m.nodeOf(f.pod); !there || node != "" {
-			m.Bound(f.pod, node)
+			m.bound(f.pod, node)
 		}
 	}
 }

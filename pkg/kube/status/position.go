@@ -2,8 +2,6 @@ package status
 
 import (
 	"context"
-	"maps"
-	"sync"
 	"time"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -39,63 +37,12 @@ func Position(reason string, at int32) int32 {
 	return at
 }
 
-// line remembers the places in the queue as they were told last.
-type line struct {
-	mu    sync.Mutex
-	due   bool // they are about to be found out
-	known bool // this process has found them out
-	at    map[gang.Ref]int32
-}
-
-// begin says whether somebody must find them out, since nobody is about to.
-func (l *line) begin() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	was := l.due
-	l.due = true
-	return !was
-}
-
-// end is for who finds them out from now on: what changes later, the next one does.
-func (l *line) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.due = false
-}
-
-// of is a gang's place, given the one that stands in its object: before anything is known that holds.
-func (l *line) of(ref gang.Ref, old int32) int32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.known {
-		return old
-	}
-	return l.at[ref]
-}
-
-// forget is for a gang that is gone: one of its name is another one.
-func (l *line) forget(ref gang.Ref) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.at, ref)
-}
-
-// take notes the places as they are, and returns what was told, or false if this process has told nothing.
-func (l *line) take(at map[gang.Ref]int32) (was map[gang.Ref]int32, known bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	was, known = l.at, l.known
-	l.at, l.known = at, true
-	return was, known
-}
-
 // moved has the places in the queue told when changes have been gathered.
 func (t *Teller) moved() {
-	if t.options.Settle < 0 || !t.line.begin() {
+	if t.options.Settle < 0 {
 		return
 	}
-	t.Writer.DoAfter("queue", positionsEvery, func(context.Context) error {
-		t.line.end()
+	t.Writer.DoAfter("queue", positionsEvery, func(context.Context) error { // of several, the first is done in time
 		if t.cache.Open() { // else another process tells them
 			t.tellPositions()
 		}
@@ -106,8 +53,8 @@ func (t *Teller) moved() {
 // tellPositions has the status of each gang written whose place in the queue is another one than was told.
 func (t *Teller) tellPositions() {
 	now := Positions(t.cache)
-	was, known := t.line.take(maps.Clone(now))
-	if !known {
+	was := t.memory.move(now)
+	if was == nil {
 		was = t.written()
 	}
 	by := t.options.Clock.Now().Add(longestBusy)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,14 +30,9 @@ type Teller struct {
 	cache    *cache.Cache
 	recorder events.EventRecorder
 	options  TellerOptions
-	told     told
-	throttle throttle
-	near     near
-	members  members
-	voids    voids
+	memory   *memory
 	turns    turns
-	line     line
-	network  lately
+	network  time.Time // when the status of the topology was written last; only its writer reads it
 }
 
 // TellerOptions are what the process decides.
@@ -57,7 +51,7 @@ type TellerOptions struct {
 
 // NewTeller returns a Teller. Nothing can be told before it is given the cache.
 func NewTeller(w *Writer, r events.EventRecorder, o TellerOptions) *Teller {
-	return &Teller{Writer: w, recorder: r, options: o, turns: newTurns()}
+	return &Teller{Writer: w, recorder: r, options: o, memory: newMemory(), turns: newTurns()}
 }
 
 // About gives the Teller the cache that knows of what it tells.
@@ -111,7 +105,7 @@ func (t *Teller) report(ref gang.Ref, by time.Time) {
 // to be cleared is cleared, although something else is said before that was written.
 func (t *Teller) Pod(key string, say Waiting) {
 	if pod := t.cache.Pod(key); pod != nil && say.Node != nil && *say.Node == "" {
-		t.voids.set(key, pod.UID)
+		t.memory.void(key, pod.UID)
 	}
 	t.Writer.Do("pod "+key, func(ctx context.Context) error {
 		return t.turns.take(ctx, key, func() error { return t.writePod(ctx, key, say) })
@@ -122,7 +116,7 @@ func (t *Teller) Pod(key string, say Waiting) {
 func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 	pod := t.cache.Pod(key)
 	if pod == nil || pod.Spec.NodeName != "" {
-		t.voids.set(key, "")
+		t.memory.void(key, "")
 		return nil
 	}
 	node, confirmed := t.cache.Place(pod)
@@ -131,38 +125,14 @@ func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 		say.Node = nil
 	case node != "":
 		say.Node = &node // the node of the reservation, whatever was said meanwhile
-	case t.voids.of(key) == pod.UID:
+	case t.memory.isVoid(key, pod.UID):
 		say.Node = new(string)
 	}
 	err := t.Writer.Pod(ctx, pod, say)
 	if err == nil || Final(err) {
-		t.voids.set(key, "")
+		t.memory.void(key, "")
 	}
 	return err
-}
-
-// voids are the pods whose nominated node is to be cleared, until that is written.
-type voids struct {
-	mu   sync.Mutex
-	pods map[string]types.UID
-}
-
-// set notes which pod of a name it is; "" is none.
-func (v *voids) set(key string, pod types.UID) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.pods == nil {
-		v.pods = map[string]types.UID{}
-	}
-	if v.pods[key] = pod; pod == "" {
-		delete(v.pods, key)
-	}
-}
-
-func (v *voids) of(key string) types.UID {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.pods[key]
 }
 
 // Siblings writes to the other pending members why they wait. Only a gang for which
@@ -186,16 +156,17 @@ func (t *Teller) Refused(group gang.Ref, why Said) (words Said, later time.Durat
 	if t.options.Settle < 0 {
 		return why, 0
 	}
-	return t.throttle.words(group.ID(), why, t.options.Clock.Now())
+	return t.memory.words(group.ID(), why, t.options.Clock.Now())
 }
 
 // Placed is for a group that is refused no longer, since there are places for it: how near they are is said
 // when it is bound. Of one whose members run already nothing is known anew.
 func (t *Teller) Placed(group gang.Ref, spread []place.Spread) {
-	t.throttle.forget(group.ID())
-	if spread != nil {
-		t.near.set(group, spread)
+	near := nearness(spread)
+	if spread == nil {
+		near = t.memory.nearnessOf(group)
 	}
+	t.memory.placed(group, near)
 }
 
 // mostNames bounds how many domains are named.
@@ -213,30 +184,11 @@ func listed(names []string) string {
 	return ": " + strings.Join(names, ", ") + more
 }
 
-// near is how near the places of groups are, as of their plans.
-type near struct {
-	mu     sync.Mutex
-	groups map[gang.Ref][]place.Spread
-}
-
-func (n *near) set(group gang.Ref, spread []place.Spread) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.groups == nil {
-		n.groups = map[gang.Ref][]place.Spread{}
-	}
-	if n.groups[group] = spread; len(spread) == 0 {
-		delete(n.groups, group)
-	}
-}
-
-// words says of each layer in which there are several domains how many, in brackets; "" if nothing is
+// nearness says of each layer in which there are several domains how many, in brackets; "" if nothing is
 // known, or all is in one.
-func (n *near) words(group gang.Ref) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func nearness(spread []place.Spread) string {
 	var parts []string
-	for _, at := range n.groups[group] {
+	for _, at := range spread {
 		if at.Touched > 1 {
 			parts = append(parts, fmt.Sprintf("%d of %s%s, least possible %d", at.Touched, at.Layer, listed(at.Names), at.Least))
 		}
@@ -247,43 +199,12 @@ func (n *near) words(group gang.Ref) string {
 	return " (domains touched: " + strings.Join(parts, "; ") + ")"
 }
 
-// told remembers what was said last about an object, so that it is said once.
-type told struct {
-	mu   sync.Mutex
-	last map[string]string
-}
-
-// news says whether this differs from what was said before.
-func (t *told) news(about, message string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.last == nil {
-		t.last = map[string]string{}
-	}
-	if t.last[about] == message {
-		return false
-	}
-	t.last[about] = message
-	return true
-}
-
-func (t *told) forget(about string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.last, about)
-}
-
 // writeGang brings a PodGroup's status up to date and tells about a change.
 func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	name := ref.ID()
 	r, ok := t.cache.Report(ref)
 	if !ok {
-		t.told.forget(name)
-		t.told.forget("members of " + name)
-		t.throttle.gone(name)
-		t.near.set(ref, nil)
-		t.members.forget(name)
-		t.line.forget(ref)
+		t.memory.gone(ref)
 		return nil
 	}
 	if !t.cache.Open() || !r.Served {
@@ -291,12 +212,10 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	}
 	is := State(r)
 	c := Condition(is, r.Domain)
-	if c.Reason == ReasonScheduled {
-		t.members.forget(name)
-	}
 	switch c.Reason {
 	case ReasonScheduled:
-		t.Gang(ref, Normal, c.Reason, c.Message+t.near.words(t.cache.Together(ref)[0]))
+		t.memory.started(name)
+		t.Gang(ref, Normal, c.Reason, c.Message+t.memory.nearnessOf(t.cache.Together(ref)[0]))
 	case ReasonPreempting:
 		t.Gang(ref, Normal, ReasonReserved, c.Message)
 	case ReasonBinding, ReasonReady:
@@ -304,7 +223,7 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 	default:
 		t.Gang(ref, Warning, c.Reason, c.Message)
 	}
-	if members := "members of " + name; t.options.Settle >= 0 && t.told.news(members, toldNow(r)) {
+	if members := aboutMembers(name); t.options.Settle >= 0 && t.memory.news(members, toldNow(r)) {
 		t.Writer.DoAfter(members, memberSettle*t.options.Settle, func(context.Context) error { t.gated(ref); return nil })
 	}
 	if score, ok := t.cache.Score(ref); ok {
@@ -318,7 +237,7 @@ func (t *Teller) writeGang(ctx context.Context, ref gang.Ref) error {
 		return nil
 	}
 	n := Counts{Bound: r.Bound, Running: r.Running, Succeeded: r.Succeeded, Failed: r.Failed, Owners: r.Owners, Domain: r.Domain}
-	n.Position = t.line.of(ref, r.PodGroup.Status.Position)
+	n.Position = t.memory.position(ref, r.PodGroup.Status.Position)
 	now := metav1.NewTime(t.options.Clock.Now())
 	return t.Writer.Custom(ctx, r.Resource, r.PodGroup, r.PodGroup.Status, PodGroup(r.PodGroup.Status, is, n, now))
 }
@@ -368,10 +287,10 @@ func (t *Teller) Gang(ref gang.Ref, kind, reason, message string) {
 	default:
 		return
 	}
-	if !t.told.news(name, string(uid)+reason+message) || reason == ReasonReady || reason == ReasonBinding {
+	if !t.memory.news(name, string(uid)+reason+message) || reason == ReasonReady || reason == ReasonBinding {
 		return
 	}
-	if t.options.Settle >= 0 && t.throttle.heard(name, string(uid)+likeness(reason, message), t.options.Clock.Now()) {
+	if t.options.Settle >= 0 && t.memory.heard(name, string(uid)+likeness(reason, message), t.options.Clock.Now()) {
 		return // the condition says it
 	}
 	t.Note(cache.Note{About: about, Warning: kind == Warning, Reason: reason, Message: message})
@@ -411,7 +330,7 @@ func (t *Teller) Note(n cache.Note) {
 
 // Once is Note if its message differs from the last one of that key.
 func (t *Teller) Once(key string, n cache.Note) {
-	if t.told.news(key, n.Message) {
+	if t.memory.news(key, n.Message) {
 		t.Note(n)
 	}
 }
@@ -420,37 +339,18 @@ func (t *Teller) Once(key string, n cache.Note) {
 // changes it, and it is the largest object there is.
 const betweenTopologies = time.Second
 
-// lately remembers when something was last done.
-type lately struct {
-	mu   sync.Mutex
-	done time.Time
-}
-
-// left is how long it is until it may be done again, so long after it was done.
-func (l *lately) left(now time.Time, between time.Duration) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.done.Add(between).Sub(now)
-}
-
-func (l *lately) set(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.done = now
-}
-
 // Topology has the ClusterNetworkTopology's status brought up to date.
 func (t *Teller) Topology() { t.topologyAfter(t.options.Settle) }
 
 func (t *Teller) topologyAfter(settle time.Duration) {
 	t.Writer.DoAfter("topology", settle, func(ctx context.Context) error {
-		if left := t.network.left(t.options.Clock.Now(), betweenTopologies); t.options.Settle >= 0 && left > 0 {
+		if left := t.network.Add(betweenTopologies).Sub(t.options.Clock.Now()); t.options.Settle >= 0 && left > 0 {
 			t.topologyAfter(left)
 			return nil
 		}
 		err := t.writeTopology(ctx)
 		if err == nil { // else it is tried again, more and more seldom
-			t.network.set(t.options.Clock.Now())
+			t.network = t.options.Clock.Now()
 		}
 		return err
 	})
@@ -465,11 +365,11 @@ func (t *Teller) writeTopology(ctx context.Context) error {
 	}
 	now := t.cache.Topology()
 	if now.Object == nil {
-		t.told.forget("topology")
+		t.memory.forget("topology")
 		return nil
 	}
 	is := Topology(now.Object, now.Tree, now.Problem, metav1.NewTime(t.options.Clock.Now()))
-	if now.Problem != "" && t.told.news("topology", now.Problem) {
+	if now.Problem != "" && t.memory.news("topology", now.Problem) {
 		t.Note(aboutTopology(now.Object, ReasonInvalidSpec, now.Problem))
 	}
 	return t.Writer.Custom(ctx, koordinator.ClusterNetworkTopologies, now.Object, now.Object.Status, is)

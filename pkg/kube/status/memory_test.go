@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
 func TestWordsStay(t *testing.T) {
-	var c throttle
+	c := newMemory()
 	start := time.Unix(1000, 0)
 	for _, step := range []struct {
 		at    time.Duration
@@ -23,7 +25,7 @@ func TestWordsStay(t *testing.T) {
 		{10 * time.Second, "6 of 8", "6 of 8", 0},
 		{11 * time.Second, "7 of 8", "6 of 8", 9 * time.Second},
 	} {
-		words, later := c.words("g", Said{Text: step.why}, start.Add(step.at))
+		words, later := c.words(gang.Ref{Name: "g"}.ID(), Said{Text: step.why}, start.Add(step.at))
 		require.Equal(t, Said{Text: step.want}, words, step)
 		require.Equal(t, step.later, later, step)
 	}
@@ -32,14 +34,14 @@ func TestWordsStay(t *testing.T) {
 	words, later := c.words("another", Said{Text: "1 of 8", Never: true}, start.Add(2*time.Second))
 	require.True(t, words.Never, "that it never fits is news")
 	require.Zero(t, later)
-	c.forget("g")
-	words, _ = c.words("g", Said{Text: "2 of 8"}, start.Add(12*time.Second))
+	c.placed(gang.Ref{Name: "g"}, "")
+	words, _ = c.words(gang.Ref{Name: "g"}.ID(), Said{Text: "2 of 8"}, start.Add(12*time.Second))
 	require.Equal(t, "2 of 8", words.Text, "a group that was placed meanwhile is news")
 }
 
 // TestEventsAreFew: one a minute about one thing and for one reason.
 func TestEventsAreFew(t *testing.T) {
-	var c throttle
+	c := newMemory()
 	now := time.Unix(1000, 0)
 	require.False(t, c.heard("g", "Unschedulable", now))
 	require.True(t, c.heard("g", "Unschedulable", now.Add(59*time.Second)))
