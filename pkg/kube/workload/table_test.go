@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 )
 
 // lws is a LeaderWorkerSet with some fields, and others of its leaderWorkerTemplate.
@@ -105,7 +106,7 @@ func TestOneRevision(t *testing.T) {
 	revisions, pods := map[string]bool{}, 0
 	for _, o := range out.Objects {
 		if p, ok := o.Object.(*v1.Pod); ok {
-			revisions[p.Labels[lwsRevision]] = true
+			revisions[p.Labels[lwsv1.RevisionKey]] = true
 			pods++
 		}
 	}
