@@ -6,6 +6,7 @@
 package workloads
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,6 +28,9 @@ func Read(u *unstructured.Unstructured, field string, into any) error {
 	r.read(u.Object[field], reflect.ValueOf(into).Elem(), field, "")
 	return r.err
 }
+
+// imported has the least values of integers in types that other projects declare, which have no such tag.
+var imported = map[string]string{"parallelism": "0", "completions": "0", "size": "1"}
 
 // reader keeps the first error.
 type reader struct{ err error }
@@ -97,7 +101,7 @@ func (r *reader) readStruct(value any, into reflect.Value, path string) bool {
 		case name == "" && field.Anonymous:
 			r.readStruct(object, into.Field(i), path)
 		case name != "":
-			r.read(object[name], into.Field(i), path+"."+name, field.Tag.Get("min"))
+			r.read(object[name], into.Field(i), path+"."+name, cmp.Or(field.Tag.Get("min"), imported[name]))
 		}
 	}
 	return true
@@ -150,10 +154,7 @@ func (r *reader) readInteger(value any, into reflect.Value, path, least string) 
 	case !whole || n < int64(from):
 		return r.invalid(path, value, legal)
 	case into.OverflowInt(n):
-		if least == "" {
-			from = math.MinInt32
-		}
-		return r.invalid(path, value, fmt.Sprintf("an integer from %d to %d", from, math.MaxInt32))
+		return r.invalid(path, value, fmt.Sprintf("an integer from %d to %d", max(0, from), math.MaxInt32))
 	}
 	into.SetInt(n)
 	return true

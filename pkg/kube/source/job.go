@@ -18,8 +18,8 @@ var jobs = &Owner{
 	Lazy:     true,
 	Read: func(u *unstructured.Unstructured, out *Owned) (err error) {
 		var spec struct {
-			Parallelism *int32 `json:"parallelism" min:"0"`
-			Completions *int32 `json:"completions" min:"0"`
+			Parallelism *int32 `json:"parallelism"`
+			Completions *int32 `json:"completions"`
 		}
 		err = workloads.Read(u, "spec", &spec)
 		out.Size = int(workloads.Parallel(spec.Parallelism, spec.Completions))

@@ -50,9 +50,7 @@ func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) error {
 		return err
 	}
 	template := &spec.LeaderWorkerTemplate
-	if out.Size = int(workloads.OrOne(template.Size)); out.Size < 1 {
-		return fmt.Errorf("spec.leaderWorkerTemplate.size: %d is not legal; legal: an integer ≥ 1", out.Size)
-	}
+	out.Size = int(workloads.OrOne(template.Size))
 	out.LeaderFirst = spec.LeaderFirst(false)
 	if len(template.WorkerTemplate.Spec.Containers) > 0 {
 		out.Follower = &template.WorkerTemplate

@@ -321,7 +321,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	for kind, cases := range map[string]map[string]string{
 		"LeaderWorkerSet": {
-			"{leaderWorkerTemplate: {size: four}}":                `spec.leaderWorkerTemplate.size: "four" is not legal; legal: an integer`,
+			"{leaderWorkerTemplate: {size: four}}":                `spec.leaderWorkerTemplate.size: "four" is not legal; legal: an integer ≥ 1`,
 			"{leaderWorkerTemplate: {size: 0}}":                   "spec.leaderWorkerTemplate.size: 0 is not legal; legal: an integer ≥ 1",
 			"{leaderWorkerTemplate: 7}":                           "spec.leaderWorkerTemplate: 7 is not legal; legal: an object",
 			"{startupPolicy: 7}":                                  "spec.startupPolicy: 7 is not legal; legal: a text",
@@ -329,7 +329,7 @@ func TestUnreadable(t *testing.T) {
 			"{networkTopology: 7}":                                "spec.networkTopology: 7 is not legal; legal: an object",
 			"7":                                                   "spec: 7 is not legal; legal: an object",
 			"{leaderWorkerTemplate: {size: 4294967298}}":          "spec.leaderWorkerTemplate.size: 4294967298 is not legal; legal: an integer from 1 to 2147483647",
-			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate: cannot restore struct from: int64; legal: a template of pods",
+			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate.spec: 7 is not legal; legal: an object",
 		},
 		"JobSet": {
 			"{replicatedJobs: 7}":                                          "spec.replicatedJobs: 7 is not legal; legal: a list",
