@@ -156,6 +156,7 @@ bench-explain: build ## "musterctl explain" as a process, of 5,000 nodes and 20,
 
 generate: ## deepcopy functions and CRDs from pkg/apis, docs/reference.md from all that it lists, the charts' files from manifests
 	$(TOOL) controller-gen object crd paths=./pkg/apis/scheduling/... output:crd:dir=manifests/crd
+	sed -f pkg/apis/scheduling/podgroups-x.sed manifests/crd/scheduling.sigs.k8s.io_podgroups.yaml > manifests/crd/scheduling.x-k8s.io_podgroups.yaml
 	$(GO) run ./test/reference
 	$(GO) run ./deploy/helm/sync
 

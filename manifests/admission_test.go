@@ -48,7 +48,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 const domain = "gang.scheduling.koordinator.sh/"
@@ -235,7 +236,7 @@ func TestPolicySaysWhatParsersSay(t *testing.T) {
 			if c.Policy != nil {
 				want = *c.Policy
 			}
-			objects := []runtime.Object{pod(key, c.Value), podGroup(sigs.PodGroups, key, c.Value), podGroup(x.PodGroups, key, c.Value)}
+			objects := []runtime.Object{pod(key, c.Value), podGroup(sigs.PodGroups, key, c.Value), podGroup(source.PodGroupsX, key, c.Value)}
 			if want == "" && key == "total-number" {
 				objects = objects[:1] // below minMember is another matter
 			}
@@ -410,7 +411,7 @@ func TestPolicyLooksAtChanges(t *testing.T) {
 	require.Contains(t, d.enter(bad, podOf(scheduling.SchedulerName, nil)).refused, mode)
 	require.Contains(t, d.enter(bad, pod("name", "g")).refused, mode)
 
-	group, old := podGroup(x.PodGroups, "mode", "strict", "total-number", "8"), podGroup(x.PodGroups, "mode", "strict", "total-number", "8")
+	group, old := podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8"), podGroup(source.PodGroupsX, "mode", "strict", "total-number", "8")
 	require.NoError(t, unstructured.SetNestedField(group.Object, int64(9), "spec", "minMember"))
 	require.Empty(t, d.enter(group, old))
 }
@@ -530,7 +531,7 @@ func TestUnknownKeysWarn(t *testing.T) {
 	const want = domain + "network-topology-specs: unknown; did you mean network-topology-spec?"
 	require.Equal(t, said{warned: want}, d.enter(specs, nil))
 	require.Equal(t, said{warned: want}, d.enter(pod("network-topology-specs", "{}"), nil))
-	require.Equal(t, said{warned: want}, d.enter(podGroup(x.PodGroups, "network-topology-specs", "{}"), podGroup(x.PodGroups, "mode", "Strict")))
+	require.Equal(t, said{warned: want}, d.enter(podGroup(source.PodGroupsX, "network-topology-specs", "{}"), podGroup(source.PodGroupsX, "mode", "Strict")))
 	require.Empty(t, d.enter(podGroup(sigs.PodGroups, "network-topology-specs", "[]"), specs), "it was there before")
 	require.Empty(t, d.enter(podOf("default-scheduler", annotate("network-topology-specs", "{}")), nil))
 

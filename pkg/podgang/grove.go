@@ -8,94 +8,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// Labels of Grove's pods and objects.
-const (
-	LabelPodGang       = "grove.io/podgang"
-	LabelPodClique     = "grove.io/podclique"
-	LabelBasePodGang   = "grove.io/base-podgang"
-	LabelSchedulerName = "grove.io/scheduler-name"
-	// GroveGate is Grove's own gate, which nobody else touches.
-	GroveGate = "grove.io/podgang-pending-creation"
-)
+// GroveGate is Grove's own gate, which nobody else touches.
+const GroveGate = "grove.io/podgang-pending-creation"
 
-// groveConstraint is a topologyConstraint of a PodGang: label keys.
-type groveConstraint struct {
-	PackConstraint *struct {
-		Required  string `json:"required"`
-		Preferred string `json:"preferred"`
-	} `json:"packConstraint"`
-}
-
-func (c *groveConstraint) constraint(where string) *TopologyConstraint {
-	if c == nil || c.PackConstraint == nil || c.PackConstraint.Required == "" && c.PackConstraint.Preferred == "" {
+// packed is a topologyConstraint of a PodGang; nil if it names no label key.
+func packed(c workloads.TopologyConstraint, where string) *TopologyConstraint {
+	if c.PackConstraint.Required == "" && c.PackConstraint.Preferred == "" {
 		return nil
 	}
-	return &TopologyConstraint{Where: where + ".topologyConstraint.packConstraint", Pack: &Pack{c.PackConstraint.Required, c.PackConstraint.Preferred}}
+	return &TopologyConstraint{
+		Where: where + ".topologyConstraint.packConstraint",
+		Pack:  &Pack{c.PackConstraint.Required, c.PackConstraint.Preferred},
+	}
 }
-
-type podGang struct {
-	Spec struct {
-		PodGroups []struct {
-			Name               string           `json:"name"`
-			MinReplicas        int32            `json:"minReplicas"`
-			PodReferences      []podReference   `json:"podReferences"`
-			TopologyConstraint *groveConstraint `json:"topologyConstraint"`
-		} `json:"podgroups"`
-		TopologyConstraint             *groveConstraint `json:"topologyConstraint"`
-		TopologyConstraintGroupConfigs []struct {
-			Name               string           `json:"name"`
-			PodGroupNames      []string         `json:"podGroupNames"`
-			TopologyConstraint *groveConstraint `json:"topologyConstraint"`
-		} `json:"topologyConstraintGroupConfigs"`
-		PriorityClassName   string        `json:"priorityClassName"`
-		ReuseReservationRef *podReference `json:"reuseReservationRef"`
-	} `json:"spec"`
-}
-
-type podReference struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-}
-
-func (r podReference) name() types.NamespacedName { return types.NamespacedName(r) }
 
 // FromPodGang builds the gang of a PodGang. Errors are those of an object that no API server would have taken.
 func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
-	var in podGang
-	if err := read(pg, &in); err != nil {
+	var spec workloads.PodGangSpec
+	if err := read(pg, &spec); err != nil {
 		return nil, err
 	}
 	out := newInfo(pg, PodGang, pg.GetName())
 	labels := pg.GetLabels()
-	out.SchedulerName, out.Base = labels[LabelSchedulerName], labels[LabelBasePodGang]
-	out.Labels = map[string]string{LabelPodGang: Short(pg.GetName(), MaxName)}
-	out.TopologyConstraint = in.Spec.TopologyConstraint.constraint("spec")
-	out.PriorityClassName = in.Spec.PriorityClassName
-	if ref := in.Spec.ReuseReservationRef; ref != nil {
-		name := ref.name()
-		out.ReuseReservationRef = &name
+	out.SchedulerName, out.Base = labels[workloads.LabelSchedulerName], labels[workloads.LabelBasePodGang]
+	out.Labels = map[string]string{workloads.LabelPodGang: Short(pg.GetName(), MaxName)}
+	out.TopologyConstraint = packed(spec.TopologyConstraint, "spec")
+	out.PriorityClassName = spec.PriorityClassName
+	if ref := spec.ReuseReservationRef; ref != nil {
+		out.ReuseReservationRef = &types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 	}
-	for i, g := range in.Spec.PodGroups {
-		if g.Name == "" || out.group(g.Name) != nil || g.MinReplicas < 0 {
-			return nil, illegal(pg, "spec.podgroups[%d]: name %q, minReplicas %d; legal: a name that no other podgroup has, and an integer ≥ 0", i, g.Name, g.MinReplicas)
+	for i, g := range spec.PodGroups {
+		if g.Name == "" || out.group(g.Name) != nil {
+			return nil, illegal(pg, "spec.podgroups[%d].name: %q is not legal; legal: a name that no other podgroup has", i, g.Name)
 		}
 		group := PodGroupInfo{
 			Name: g.Name, MinReplicas: g.MinReplicas, Selector: groveSelector(pg.GetName(), g.Name),
-			TopologyConstraint: g.TopologyConstraint.constraint(fmt.Sprintf("spec.podgroups[%d]", i)),
+			TopologyConstraint: packed(g.TopologyConstraint, fmt.Sprintf("spec.podgroups[%d]", i)),
 		}
 		for _, ref := range g.PodReferences {
-			group.PodReferences = append(group.PodReferences, ref.name())
+			group.PodReferences = append(group.PodReferences, types.NamespacedName(ref))
 		}
 		if n := int32(len(g.PodReferences)); n > 0 && n >= g.MinReplicas { // else not all of them are there yet
 			group.Total = n
 		}
 		out.PodGroups = append(out.PodGroups, group)
 	}
-	for i, c := range in.Spec.TopologyConstraintGroupConfigs {
+	for i, c := range spec.TopologyConstraintGroupConfigs {
 		out.TopologyConstraintGroupConfigs = append(out.TopologyConstraintGroupConfigs, TopologyConstraintGroupConfig{
-			c.Name, c.PodGroupNames, c.TopologyConstraint.constraint(fmt.Sprintf("spec.topologyConstraintGroupConfigs[%d]", i)),
+			c.Name, c.PodGroupNames, packed(c.TopologyConstraint, fmt.Sprintf("spec.topologyConstraintGroupConfigs[%d]", i)),
 		})
 	}
 	return out, nil
@@ -103,7 +67,7 @@ func FromPodGang(pg *unstructured.Unstructured) (*PodGangInfo, error) {
 
 // groveSelector selects the pods of a podgroup: of one scaling group several gangs may have a podgroup of one name.
 func groveSelector(gang, group string) map[string]string {
-	return map[string]string{LabelPodGang: gang, LabelPodClique: group}
+	return map[string]string{workloads.LabelPodGang: gang, workloads.LabelPodClique: group}
 }
 
 // Domains are the label keys of the domains that PodCliqueSets name, by the name of a ClusterTopologyBinding and of the
@@ -115,19 +79,17 @@ type Domains map[string]map[string]string
 func DomainsFrom(bindings []*unstructured.Unstructured) (Domains, error) {
 	out := Domains{}
 	for _, u := range bindings {
-		var in struct {
-			Spec struct {
-				Levels []struct {
-					Domain string `json:"domain"`
-					Key    string `json:"key"`
-				} `json:"levels"`
-			} `json:"spec"`
+		var spec struct {
+			Levels []struct {
+				Domain string `json:"domain"`
+				Key    string `json:"key"`
+			} `json:"levels"`
 		}
-		if err := read(u, &in); err != nil {
+		if err := read(u, &spec); err != nil {
 			return nil, err
 		}
 		keys := map[string]string{}
-		for _, l := range in.Spec.Levels {
+		for _, l := range spec.Levels {
 			keys[l.Domain] = l.Key
 		}
 		out[u.GetName()] = keys
@@ -166,8 +128,8 @@ type cliqueTemplate struct {
 	Annotations        map[string]string `json:"annotations"`
 	TopologyConstraint *packDomain       `json:"topologyConstraint"`
 	Spec               struct {
-		Replicas     *int32 `json:"replicas"`
-		MinAvailable *int32 `json:"minAvailable"`
+		Replicas     *int32 `json:"replicas" min:"0"`
+		MinAvailable *int32 `json:"minAvailable" min:"0"`
 		PodSpec      struct {
 			SchedulerName string `json:"schedulerName"`
 		} `json:"podSpec"`
@@ -184,15 +146,13 @@ type scalingGroup struct {
 }
 
 type podCliqueSet struct {
-	Spec struct {
-		Replicas int32 `json:"replicas"`
-		Template struct {
-			Cliques                []cliqueTemplate `json:"cliques"`
-			PriorityClassName      string           `json:"priorityClassName"`
-			TopologyConstraint     *packDomain      `json:"topologyConstraint"`
-			PodCliqueScalingGroups []scalingGroup   `json:"podCliqueScalingGroups"`
-		} `json:"template"`
-	} `json:"spec"`
+	Replicas int32 `json:"replicas" min:"0"`
+	Template struct {
+		Cliques                []cliqueTemplate `json:"cliques"`
+		PriorityClassName      string           `json:"priorityClassName"`
+		TopologyConstraint     *packDomain      `json:"topologyConstraint"`
+		PodCliqueScalingGroups []scalingGroup   `json:"podCliqueScalingGroups"`
+	} `json:"template"`
 }
 
 // cliqueSet is a PodCliqueSet on its way to gangs.
@@ -220,7 +180,7 @@ func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []me
 		return nil, err
 	}
 	for _, pod := range pods {
-		if key := [2]string{pod.GetLabels()[LabelPodGang], pod.GetLabels()[LabelPodClique]}; !leaving(pod) {
+		if key := [2]string{pod.GetLabels()[workloads.LabelPodGang], pod.GetLabels()[workloads.LabelPodClique]}; !leaving(pod) {
 			s.pods[key] = append(s.pods[key], types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()})
 		}
 	}
@@ -228,7 +188,7 @@ func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []me
 		slices.SortFunc(refs, func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	var out []*PodGangInfo
-	for i := range s.in.Spec.Replicas {
+	for i := range s.in.Replicas {
 		gangs, err := s.replica(fmt.Sprintf("%s-%d", pcs.GetName(), i))
 		if err != nil {
 			return nil, err
@@ -240,9 +200,6 @@ func FromPodCliqueSet(pcs *unstructured.Unstructured, domains Domains, pods []me
 
 // check looks at what is the same for all replicas.
 func (s *cliqueSet) check() error {
-	if s.in.Spec.Replicas < 0 {
-		return illegal(s.object, "spec.replicas: %d; legal: an integer ≥ 0", s.in.Spec.Replicas)
-	}
 	names := SchedulerNames(s.object)
 	if len(names) > 1 {
 		return illegal(s.object, "the schedulerName for all pods have to be the same: %q", names)
@@ -250,12 +207,12 @@ func (s *cliqueSet) check() error {
 	if len(names) == 1 {
 		s.scheduler = names[0]
 	}
-	parts := int64(1 + len(s.in.Spec.Template.Cliques))
-	for i := range s.in.Spec.Template.PodCliqueScalingGroups {
-		g := &s.in.Spec.Template.PodCliqueScalingGroups[i]
-		parts += few(orOne(g.Replicas)) * int64(1+len(g.CliqueNames))
+	parts := int64(1 + len(s.in.Template.Cliques))
+	for i := range s.in.Template.PodCliqueScalingGroups {
+		g := &s.in.Template.PodCliqueScalingGroups[i]
+		parts += few(workloads.OrOne(g.Replicas)) * int64(1+len(g.CliqueNames))
 	}
-	return tooMany(s.object, "spec.replicas, spec.template.podCliqueScalingGroups[].replicas", few(s.in.Spec.Replicas)*min(parts, MaxGangs+1))
+	return tooMany(s.object, "spec.replicas, spec.template.podCliqueScalingGroups[].replicas", few(s.in.Replicas)*min(parts, MaxGangs+1))
 }
 
 // replica builds the gangs of one replica: the base, and those that scale it.
@@ -265,7 +222,7 @@ func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
 		return nil, err
 	}
 	out = append(out, first)
-	template := &s.in.Spec.Template
+	template := &s.in.Template
 	for i := range template.Cliques {
 		c := &template.Cliques[i]
 		if !slices.ContainsFunc(template.PodCliqueScalingGroups, func(g scalingGroup) bool { return slices.Contains(g.CliqueNames, c.Name) }) {
@@ -276,8 +233,8 @@ func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
 	}
 	for i := range template.PodCliqueScalingGroups {
 		g := &template.PodCliqueScalingGroups[i]
-		least := orOne(g.MinAvailable)
-		for j := range orOne(g.Replicas) {
+		least := workloads.OrOne(g.MinAvailable)
+		for j := range workloads.OrOne(g.Replicas) {
 			into := first
 			if j >= least {
 				if into, err = s.gang(fmt.Sprintf("%s-%s-%d", base, g.Name, j-least), base); err != nil {
@@ -296,25 +253,22 @@ func (s *cliqueSet) replica(base string) (out []*PodGangInfo, err error) {
 // gang is one without groups; base is "" of a base gang.
 func (s *cliqueSet) gang(name, base string) (*PodGangInfo, error) {
 	out := newInfo(s.object, PodCliqueSet, name)
-	out.Labels = map[string]string{LabelPodGang: Short(name, MaxName)}
-	out.Base, out.PriorityClassName = base, s.in.Spec.Template.PriorityClassName
+	out.Labels = map[string]string{workloads.LabelPodGang: Short(name, MaxName)}
+	out.Base, out.PriorityClassName = base, s.in.Template.PriorityClassName
 	out.SchedulerName = s.scheduler
 	var err error
-	out.TopologyConstraint, err = s.constraint("spec.template", s.in.Spec.Template.TopologyConstraint, nil)
+	out.TopologyConstraint, err = s.constraint("spec.template", s.in.Template.TopologyConstraint, nil)
 	return out, err
 }
 
 // add adds the group of a clique.
 func (s *cliqueSet) add(into *PodGangInfo, c *cliqueTemplate, name string) error {
-	all := orOne(c.Spec.Replicas)
+	all := workloads.OrOne(c.Spec.Replicas)
 	least := all
 	if c.Spec.MinAvailable != nil {
 		least = *c.Spec.MinAvailable
 	}
-	if all < 0 || least < 0 {
-		return illegal(s.object, "spec.template.cliques[%s].spec: replicas %d, minAvailable %d; legal: integers ≥ 0", c.Name, all, least)
-	}
-	constraint, err := s.constraint(fmt.Sprintf("spec.template.cliques[%s]", c.Name), c.TopologyConstraint, s.in.Spec.Template.TopologyConstraint)
+	constraint, err := s.constraint(fmt.Sprintf("spec.template.cliques[%s]", c.Name), c.TopologyConstraint, s.in.Template.TopologyConstraint)
 	if err != nil {
 		return err
 	}
@@ -332,16 +286,16 @@ func (s *cliqueSet) add(into *PodGangInfo, c *cliqueTemplate, name string) error
 func (s *cliqueSet) addScaled(into *PodGangInfo, g *scalingGroup, name string) error {
 	var names []string
 	for _, clique := range g.CliqueNames {
-		i := slices.IndexFunc(s.in.Spec.Template.Cliques, func(c cliqueTemplate) bool { return c.Name == clique })
+		i := slices.IndexFunc(s.in.Template.Cliques, func(c cliqueTemplate) bool { return c.Name == clique })
 		if i < 0 {
 			return illegal(s.object, "spec.template.podCliqueScalingGroups[%s].cliqueNames: %q is no clique", g.Name, clique)
 		}
-		if err := s.add(into, &s.in.Spec.Template.Cliques[i], name+"-"+clique); err != nil {
+		if err := s.add(into, &s.in.Template.Cliques[i], name+"-"+clique); err != nil {
 			return err
 		}
 		names = append(names, name+"-"+clique)
 	}
-	constraint, err := s.constraint(fmt.Sprintf("spec.template.podCliqueScalingGroups[%s]", g.Name), g.TopologyConstraint, s.in.Spec.Template.TopologyConstraint)
+	constraint, err := s.constraint(fmt.Sprintf("spec.template.podCliqueScalingGroups[%s]", g.Name), g.TopologyConstraint, s.in.Template.TopologyConstraint)
 	if err != nil || constraint == nil {
 		return err
 	}
@@ -382,7 +336,7 @@ func SchedulerNames(pcs *unstructured.Unstructured) (out []string) {
 	if read(pcs, &in) != nil {
 		return nil
 	}
-	for _, c := range in.Spec.Template.Cliques {
+	for _, c := range in.Template.Cliques {
 		if name := c.Spec.PodSpec.SchedulerName; !slices.Contains(out, name) {
 			out = append(out, name)
 		}

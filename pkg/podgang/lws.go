@@ -13,34 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
-	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// Labels and annotations of LeaderWorkerSet.
-const (
-	LabelLWS            = scheduling.LabelLeaderWorkerSet
-	LabelLWSGroup       = scheduling.LabelGroupIndex
-	LabelLWSRevision    = "leaderworkerset.sigs.k8s.io/template-revision-hash"
-	labelLWSWorker      = scheduling.LabelWorkerIndex
-	annotationLWSSize   = "leaderworkerset.sigs.k8s.io/size"
-	annotationExclusive = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-	annotationSubGroup  = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
-	annotationQueue     = "scheduling.volcano.sh/queue-name"
-)
+const annotationQueue = "scheduling.volcano.sh/queue-name" // of Volcano
 
-type leaderWorkerSet struct {
-	Spec struct {
-		Replicas             *int32 `json:"replicas"`
-		LeaderWorkerTemplate struct {
-			Size           *int32                  `json:"size"`
-			LeaderTemplate *corev1.PodTemplateSpec `json:"leaderTemplate"`
-			WorkerTemplate corev1.PodTemplateSpec  `json:"workerTemplate"`
-		} `json:"leaderWorkerTemplate"`
-		StartupPolicy   string           `json:"startupPolicy"`
-		NetworkTopology *networkTopology `json:"networkTopology"`
-	} `json:"spec"`
-}
+// leaderWorkerSet is the spec of a LeaderWorkerSet.
+type leaderWorkerSet struct{ workloads.LeaderWorkerSetSpec }
 
 // lwsGroup is one group of one revision: a gang.
 type lwsGroup struct {
@@ -51,27 +32,27 @@ type lwsGroup struct {
 func (g lwsGroup) name(lws string) string { return fmt.Sprintf("%s-%d-%s", lws, g.index, g.revision) }
 
 // FromLeaderWorkerSet builds a gang for each group that has pods, and one of the revision for each that is wanted and has
-// none that stay: (index, revision) is the group. revision is that of the leaders' StatefulSet (LabelLWSRevision), ""
+// none that stay: (index, revision) is the group. revision is that of the leaders' StatefulSet (lwsv1.RevisionKey), ""
 // if it is not known. pods are those of the LeaderWorkerSet, leaders and workers.
 func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods []metav1.Object) ([]*PodGangInfo, error) {
 	var in leaderWorkerSet
-	if err := read(lws, &in); err != nil {
+	if err := read(lws, &in.LeaderWorkerSetSpec); err != nil {
 		return nil, err
 	}
-	if err := tooMany(lws, "spec.replicas", few(orOne(in.Spec.Replicas))); err != nil {
+	if err := tooMany(lws, "spec.replicas", few(workloads.OrOne(in.Replicas))); err != nil {
 		return nil, err
 	}
 	groups := map[lwsGroup][]metav1.Object{}
 	stays := map[int]bool{}
 	for _, pod := range pods {
 		g, ok := lwsGroupOf(pod)
-		if !ok || pod.GetLabels()[LabelLWS] != lws.GetName() {
+		if !ok || pod.GetLabels()[lwsv1.SetNameLabelKey] != lws.GetName() {
 			continue
 		}
 		groups[g] = append(groups[g], pod)
 		stays[g.index] = stays[g.index] || !leaving(pod)
 	}
-	for i := range int(orOne(in.Spec.Replicas)) {
+	for i := range int(workloads.OrOne(in.Replicas)) {
 		if g := (lwsGroup{i, revision}); revision != "" && !stays[i] && groups[g] == nil {
 			groups[g] = nil
 		}
@@ -88,22 +69,22 @@ func FromLeaderWorkerSet(lws *unstructured.Unstructured, revision string, pods [
 // lwsGroupOf is the group of a pod. A leader's index is in its name before LeaderWorkerSet's webhook has labelled it.
 func lwsGroupOf(pod metav1.Object) (g lwsGroup, ok bool) {
 	labels := pod.GetLabels()
-	index, leader := labels[LabelLWSGroup], labels[labelLWSWorker] == "0"
-	if rest, named := strings.CutPrefix(pod.GetName(), labels[LabelLWS]+"-"); index == "" && leader && named {
+	index, leader := labels[lwsv1.GroupIndexLabelKey], labels[lwsv1.WorkerIndexLabelKey] == "0"
+	if rest, named := strings.CutPrefix(pod.GetName(), labels[lwsv1.SetNameLabelKey]+"-"); index == "" && leader && named {
 		index = rest
 	}
 	n, err := strconv.Atoi(index)
-	return lwsGroup{n, labels[LabelLWSRevision]}, err == nil && n >= 0 && labels[LabelLWS] != "" && labels[LabelLWSRevision] != ""
+	return lwsGroup{n, labels[lwsv1.RevisionKey]}, err == nil && n >= 0 && labels[lwsv1.SetNameLabelKey] != "" && labels[lwsv1.RevisionKey] != ""
 }
 
 // gang builds one group.
 func (in *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods []metav1.Object) *PodGangInfo {
 	name := g.name(lws.GetName())
 	out := newInfo(lws, LeaderWorkerSet, name)
-	template := &in.Spec.LeaderWorkerTemplate
+	template := &in.LeaderWorkerTemplate
 	out.SchedulerName, out.Queue = template.WorkerTemplate.Spec.SchedulerName, lws.GetAnnotations()[annotationQueue]
 	out.PriorityClassName = template.WorkerTemplate.Spec.PriorityClassName
-	out.Labels = map[string]string{LabelLWS: lws.GetName(), LabelLWSGroup: strconv.Itoa(g.index), LabelLWSRevision: g.revision}
+	out.Labels = map[string]string{lwsv1.SetNameLabelKey: lws.GetName(), lwsv1.GroupIndexLabelKey: strconv.Itoa(g.index), lwsv1.RevisionKey: g.revision}
 	size := in.size(pods)
 	group := PodGroupInfo{
 		Name: name, MinReplicas: size, Total: size, Selector: maps.Clone(out.Labels), MinResources: in.resources(size),
@@ -113,7 +94,7 @@ func (in *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods
 		if !leaving(pod) {
 			group.PodReferences = append(group.PodReferences, types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()})
 		}
-		if pod.GetLabels()[labelLWSWorker] == "0" && (!leaving(pod) || group.Incarnation == "") {
+		if pod.GetLabels()[lwsv1.WorkerIndexLabelKey] == "0" && (!leaving(pod) || group.Incarnation == "") {
 			group.Incarnation = string(pod.GetUID())
 		}
 	}
@@ -138,31 +119,25 @@ func (in *leaderWorkerSet) gang(lws *unstructured.Unstructured, g lwsGroup, pods
 // size is how many pods a group has: its own pods know it best, for a group may be of an older revision.
 func (in *leaderWorkerSet) size(pods []metav1.Object) int32 {
 	for _, pod := range pods {
-		if n, err := strconv.ParseInt(pod.GetAnnotations()[annotationLWSSize], 10, 32); err == nil && n > 0 {
+		if n, err := strconv.ParseInt(pod.GetAnnotations()[lwsv1.SizeAnnotationKey], 10, 32); err == nil && n > 0 {
 			return int32(n)
 		}
 	}
-	return max(1, orOne(in.Spec.LeaderWorkerTemplate.Size))
+	return max(1, workloads.OrOne(in.LeaderWorkerTemplate.Size))
 }
 
 // leaderFirst says why the leader must not wait for its workers; "" if it may.
 func (in *leaderWorkerSet) leaderFirst(lws *unstructured.Unstructured) string {
-	_, exclusive := lws.GetAnnotations()[annotationExclusive]
-	_, subGroup := lws.GetAnnotations()[annotationSubGroup]
-	switch {
-	case in.Spec.StartupPolicy == "LeaderReady":
-		return "workers are created only after the leader is ready"
-	case exclusive || subGroup:
-		return "workers are created only after the leader is scheduled"
-	}
-	return ""
+	_, exclusive := lws.GetAnnotations()[lwsv1.ExclusiveKeyAnnotationKey]
+	_, subGroup := lws.GetAnnotations()[lwsv1.SubGroupExclusiveKeyAnnotationKey]
+	return in.LeaderFirst(exclusive || subGroup)
 }
 
 // resources is what a leader and its workers ask for.
 func (in *leaderWorkerSet) resources(size int32) corev1.ResourceList {
-	worker := &in.Spec.LeaderWorkerTemplate.WorkerTemplate
+	worker := &in.LeaderWorkerTemplate.WorkerTemplate
 	leader := worker
-	if l := in.Spec.LeaderWorkerTemplate.LeaderTemplate; l != nil {
+	if l := in.LeaderWorkerTemplate.LeaderTemplate; l != nil {
 		leader = l
 	}
 	out := requests(&leader.Spec)
@@ -178,33 +153,21 @@ func (in *leaderWorkerSet) resources(size int32) corev1.ResourceList {
 	return out
 }
 
-// requests is what one pod of a template asks for: a limit is also a request where there is none.
+// requests is what one pod of a template asks for.
 func requests(spec *corev1.PodSpec) corev1.ResourceList {
 	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			r := &containers[i].Resources
-			for name, limit := range r.Limits {
-				if _, ok := r.Requests[name]; !ok {
-					if r.Requests == nil {
-						r.Requests = corev1.ResourceList{}
-					}
-					r.Requests[name] = limit
-				}
-			}
-		}
-	}
+	workloads.RequestLimits(&pod.Spec)
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
 // topology is what is said of how a group gathers, the first of which counts: the field, the annotations of the
 // LeaderWorkerSet, those of its pods.
 func (in *leaderWorkerSet) topology(lws *unstructured.Unstructured) (out []*TopologyConstraint) {
-	if n := in.Spec.NetworkTopology; n != nil {
-		out = append(out, n.constraint("spec.networkTopology"))
+	if n := in.NetworkTopology; n != nil {
+		out = append(out, tiersSaid(n, "spec.networkTopology"))
 	}
 	out = append(out, annotated("", lws.GetAnnotations())...)
-	return append(out, annotated("pods' ", in.Spec.LeaderWorkerTemplate.WorkerTemplate.Annotations)...)
+	return append(out, annotated("pods' ", in.LeaderWorkerTemplate.WorkerTemplate.Annotations)...)
 }
 
 // sameSaid says whether two speakers say the same.

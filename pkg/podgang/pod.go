@@ -1,11 +1,13 @@
 package podgang
 
 import (
-	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // PodKey says of which gang and group a pod is, by the names that the builders give them.
@@ -22,27 +24,27 @@ func (k PodKey) GroupName() string { return GroupName(k.Gang, k.Group) }
 // on the JobSet as well: see KeyAmong.
 func KeyOf(pod metav1.Object) (key PodKey, ok bool, err error) {
 	labels, annotations := pod.GetLabels(), pod.GetAnnotations()
-	gang, clique := labels[LabelPodGang], labels[LabelPodClique]
+	gang, clique := labels[workloads.LabelPodGang], labels[workloads.LabelPodClique]
 	switch {
 	case gang != "" && clique != "":
-		return named(PodKey{PodGang, gang, clique}, labels, "label", LabelPodGang, LabelPodClique)
+		return named(PodKey{PodGang, gang, clique}, labels, "label", workloads.LabelPodGang, workloads.LabelPodClique)
 	case gang != "":
-		return PodKey{}, false, missing(LabelPodClique)
+		return PodKey{}, false, missing(workloads.LabelPodClique)
 	case clique != "":
-		return PodKey{}, false, missing(LabelPodGang)
+		return PodKey{}, false, missing(workloads.LabelPodGang)
 	}
-	if name := cmp.Or(annotations[AnnotationGroupName], annotations[annotationGroupNameOther]); name != "" && labels[LabelLWS] == "" {
-		return named(PodKey{VolcanoPodGroup, name, name}, annotations, "annotation", AnnotationGroupName, annotationGroupNameOther)
+	if name := workloads.VolcanoGroupOf(annotations); name != "" && labels[lws.SetNameLabelKey] == "" {
+		return named(PodKey{VolcanoPodGroup, name, name}, annotations, "annotation", workloads.VolcanoGroup, workloads.VolcanoGroupOther)
 	}
-	if labels[LabelLWS] == "" {
+	if labels[lws.SetNameLabelKey] == "" {
 		return PodKey{}, false, nil
 	}
 	g, ok := lwsGroupOf(pod)
 	if !ok {
-		return PodKey{}, false, missing(LabelLWSGroup + ", " + LabelLWSRevision)
+		return PodKey{}, false, missing(lws.GroupIndexLabelKey + ", " + lws.RevisionKey)
 	}
-	name := g.name(labels[LabelLWS])
-	return named(PodKey{LeaderWorkerSet, name, name}, labels, "label", LabelLWS, LabelLWSRevision)
+	name := g.name(labels[lws.SetNameLabelKey])
+	return named(PodKey{LeaderWorkerSet, name, name}, labels, "label", lws.SetNameLabelKey, lws.RevisionKey)
 }
 
 // named is a key whose names are those of objects, as what says them must be: anybody may write a label, and a pod that
@@ -77,7 +79,7 @@ func KeyAmong(infos []*PodGangInfo, pod metav1.Object) (key PodKey, ok bool) {
 
 // ofAnother says whether a pod is of a JobSet that had the same name before.
 func ofAnother(info *PodGangInfo, labels map[string]string) bool {
-	uid := labels[labelJobSetUID]
+	uid := labels[workloads.JobSetUID]
 	return info.Kind == JobSet && uid != "" && uid != string(info.Owner.UID)
 }
 

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // PodGangInfo is one gang, whichever API describes it and whoever schedules it: its groups start together, or none
@@ -64,7 +66,7 @@ func (k Kind) SchedulerField() string {
 	case PodCliqueSet:
 		return "spec.template.cliques[].spec.podSpec.schedulerName"
 	case PodGang:
-		return "metadata.labels[" + LabelSchedulerName + "]"
+		return "metadata.labels[" + workloads.LabelSchedulerName + "]"
 	case LeaderWorkerSet:
 		return "spec.leaderWorkerTemplate.workerTemplate.spec.schedulerName"
 	case JobSet:

@@ -6,13 +6,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// read takes the fields of an object that into names; the others may be of a later version. What is not of the right
-// type is an *Error, which names the object.
+// read reads the spec of an object. A field that is not legal is an *Error, which names the object.
 func read(u *unstructured.Unstructured, into any) error {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+	if err := workloads.Read(u, "spec", into); err != nil {
 		return &Error{ReasonInvalid, fmt.Sprintf("%s %s/%s: %s", u.GetKind(), u.GetNamespace(), u.GetName(), err)}
 	}
 	return nil
@@ -61,14 +61,6 @@ func (i *PodGangInfo) group(name string) *PodGroupInfo {
 		}
 	}
 	return nil
-}
-
-// orOne is a number that is 1 where it is not said.
-func orOne(n *int32) int32 {
-	if n == nil {
-		return 1
-	}
-	return *n
 }
 
 // times is how many pods so many Jobs of so many make, as far as a number can say it.

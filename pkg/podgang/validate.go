@@ -7,8 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // Verdict is what admission says of an object: it is refused if there are errors.
@@ -54,17 +56,16 @@ func badMode(path, mode string) string {
 // an update, nil at creation: where its pods are does not change any more, so neither does the field.
 func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
 	var in leaderWorkerSet
-	out := typed(lws, &in)
+	out := typed(lws, &in.LeaderWorkerSetSpec)
 	at := field.NewPath("spec", "networkTopology")
-	out = out.And(in.Spec.NetworkTopology.check(at))
-	if n := in.Spec.NetworkTopology; n != nil && n.HighestTierAllowed != nil && *n.HighestTierAllowed == 0 {
+	out = out.And(check(in.NetworkTopology, at))
+	if n := in.NetworkTopology; n != nil && n.HighestTierAllowed != nil && *n.HighestTierAllowed == 0 {
 		out.warn("%s.%s", at, OneNode)
 	}
 	out = out.And(checkAnnotations(lws.GetAnnotations()))
-	if _, subGroups, _ := unstructured.NestedMap(lws.Object, "spec", "leaderWorkerTemplate", "subGroupPolicy"); !subGroups {
-		if value, ok := lws.GetAnnotations()[annotationSubGroup]; ok {
-			out.Errors = append(out.Errors, field.Invalid(field.NewPath("metadata", "annotations").Key(annotationSubGroup), value, NoSubGroups))
-		}
+	if value, ok := lws.GetAnnotations()[lwsv1.SubGroupExclusiveKeyAnnotationKey]; ok && in.LeaderWorkerTemplate.SubGroupPolicy == nil {
+		key := field.NewPath("metadata", "annotations").Key(lwsv1.SubGroupExclusiveKeyAnnotationKey)
+		out.Errors = append(out.Errors, field.Invalid(key, value, NoSubGroups))
 	}
 	if why := in.leaderFirst(lws); why != "" && len(in.topology(lws)) > 0 {
 		out.warn("gang minMember is 1 because %s", why)
@@ -73,8 +74,8 @@ func ValidateLeaderWorkerSet(lws, old *unstructured.Unstructured) Verdict {
 		return out
 	}
 	var was leaderWorkerSet
-	if read(old, &was) == nil && !in.Spec.NetworkTopology.is(was.Spec.NetworkTopology) {
-		out.Errors = append(out.Errors, field.Invalid(at, in.Spec.NetworkTopology.String(), "field is immutable"))
+	if is := shown(in.NetworkTopology); read(old, &was.LeaderWorkerSetSpec) == nil && is != shown(was.NetworkTopology) {
+		out.Errors = append(out.Errors, field.Invalid(at, is, "field is immutable"))
 	}
 	return out.since(ValidateLeaderWorkerSet(old, nil))
 }
@@ -88,7 +89,7 @@ func typed(u *unstructured.Unstructured, into any) (out Verdict) {
 }
 
 // check says what is wrong with a networkTopology.
-func (n *networkTopology) check(at *field.Path) (out Verdict) {
+func check(n *workloads.NetworkTopology, at *field.Path) (out Verdict) {
 	if n == nil {
 		return out
 	}
@@ -107,10 +108,8 @@ func (n *networkTopology) check(at *field.Path) (out Verdict) {
 	return out
 }
 
-// is says whether two are the same.
-func (n *networkTopology) is(o *networkTopology) bool { return n.String() == o.String() }
-
-func (n *networkTopology) String() string {
+// shown is a networkTopology in words.
+func shown(n *workloads.NetworkTopology) string {
 	if n == nil {
 		return "nothing"
 	}
@@ -124,16 +123,16 @@ func (n *networkTopology) String() string {
 // checkAnnotations checks the annotations that say how pods gather.
 func checkAnnotations(annotations map[string]string) (out Verdict) {
 	at := field.NewPath("metadata", "annotations")
-	if mode, ok := annotations[AnnotationMode]; ok && !slices.Contains(modes, mode) {
-		out.Errors = append(out.Errors, field.NotSupported(at.Key(AnnotationMode), mode, modes))
+	if mode, ok := annotations[workloads.VolcanoMode]; ok && !slices.Contains(modes, mode) {
+		out.Errors = append(out.Errors, field.NotSupported(at.Key(workloads.VolcanoMode), mode, modes))
 	}
-	if tier, ok := annotations[AnnotationTier]; ok {
-		n, err := scheduling.ParseIndex(AnnotationTier, tier)
+	if tier, ok := annotations[workloads.VolcanoTier]; ok {
+		n, err := scheduling.ParseIndex(workloads.VolcanoTier, tier)
 		switch {
 		case err != nil:
-			out.Errors = append(out.Errors, field.Invalid(at.Key(AnnotationTier), tier, notNegative))
+			out.Errors = append(out.Errors, field.Invalid(at.Key(workloads.VolcanoTier), tier, notNegative))
 		case n == 0:
-			out.warn("%s is 0: all pods of a group must run on the same node", AnnotationTier)
+			out.warn("%s is 0: all pods of a group must run on the same node", workloads.VolcanoTier)
 		}
 	}
 	if spec, ok := annotations[scheduling.AnnotationTopologySpec]; ok {
@@ -146,25 +145,27 @@ func checkAnnotations(annotations map[string]string) (out Verdict) {
 
 // ValidateVolcano checks Volcano's PodGroup or Job: networkTopology, and that of subGroupPolicy or of tasks.
 func ValidateVolcano(object, old *unstructured.Unstructured) Verdict {
+	type policy struct {
+		Name            string                     `json:"name"`
+		NetworkTopology *workloads.NetworkTopology `json:"networkTopology"`
+	}
 	var in struct {
-		Spec struct {
-			NetworkTopology *networkTopology `json:"networkTopology"`
-			SubGroupPolicy  []subGroupPolicy `json:"subGroupPolicy"`
-			Tasks           []struct {
-				Name            string          `json:"name"`
-				PartitionPolicy *subGroupPolicy `json:"partitionPolicy"`
-			} `json:"tasks"`
-		} `json:"spec"`
+		NetworkTopology *workloads.NetworkTopology `json:"networkTopology"`
+		SubGroupPolicy  []policy                   `json:"subGroupPolicy"`
+		Tasks           []struct {
+			Name            string  `json:"name"`
+			PartitionPolicy *policy `json:"partitionPolicy"`
+		} `json:"tasks"`
 	}
 	out := typed(object, &in)
 	spec := field.NewPath("spec")
-	out = out.And(in.Spec.NetworkTopology.check(spec.Child("networkTopology")))
-	for i, p := range in.Spec.SubGroupPolicy {
-		out = out.And(p.NetworkTopology.check(spec.Child("subGroupPolicy").Index(i).Child("networkTopology")).in("in subGroupPolicy '" + p.Name + "': "))
+	out = out.And(check(in.NetworkTopology, spec.Child("networkTopology")))
+	for i, p := range in.SubGroupPolicy {
+		out = out.And(check(p.NetworkTopology, spec.Child("subGroupPolicy").Index(i).Child("networkTopology")).in("in subGroupPolicy '" + p.Name + "': "))
 	}
-	for i, t := range in.Spec.Tasks {
+	for i, t := range in.Tasks {
 		if t.PartitionPolicy != nil {
-			out = out.And(t.PartitionPolicy.NetworkTopology.check(spec.Child("tasks").Index(i).Child("partitionPolicy", "networkTopology")).in("in task '" + t.Name + "': "))
+			out = out.And(check(t.PartitionPolicy.NetworkTopology, spec.Child("tasks").Index(i).Child("partitionPolicy", "networkTopology")).in("in task '" + t.Name + "': "))
 		}
 	}
 	if old != nil {
@@ -183,16 +184,12 @@ func (v Verdict) in(where string) Verdict {
 	return v
 }
 
-type sigsPodGroup struct {
-	Spec struct {
-		MinMember *int32 `json:"minMember"`
-	} `json:"spec"`
-}
-
 // ValidatePodGroup checks a PodGroup of scheduling.sigs.k8s.io or scheduling.x-k8s.io. A rule for a layer that the
 // topology does not have is a warning: it may come later.
 func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Verdict {
-	var in sigsPodGroup
+	var in struct {
+		MinMember *int32 `json:"minMember"`
+	}
 	out := typed(pg, &in)
 	at := field.NewPath("metadata", "annotations")
 	annotations := pg.GetAnnotations()
@@ -202,7 +199,7 @@ func ValidatePodGroup(pg, old *unstructured.Unstructured, topology Topology) Ver
 		}
 	}
 	least := 1
-	if n := in.Spec.MinMember; n != nil {
+	if n := in.MinMember; n != nil {
 		if least = int(*n); *n < 1 {
 			out.Errors = append(out.Errors, field.Invalid(field.NewPath("spec", "minMember"), *n, "must be greater than or equal to 1"))
 		}
@@ -300,14 +297,14 @@ func ValidatePodCliqueSet(pcs, old *unstructured.Unstructured, rules CliqueSetRu
 	at := field.NewPath("spec", "template")
 	if rules.NoMNNVL {
 		out.Errors = append(out.Errors, mnnvl(field.NewPath("metadata", "annotations"), pcs.GetAnnotations(), rules.Backend)...)
-		for _, c := range in.Spec.Template.Cliques {
+		for _, c := range in.Template.Cliques {
 			out.Errors = append(out.Errors, mnnvl(at.Child("cliques").Key(c.Name).Child("annotations"), c.Annotations, rules.Backend)...)
 		}
-		for _, g := range in.Spec.Template.PodCliqueScalingGroups {
+		for _, g := range in.Template.PodCliqueScalingGroups {
 			out.Errors = append(out.Errors, mnnvl(at.Child("podCliqueScalingGroups").Key(g.Name).Child("annotations"), g.Annotations, rules.Backend)...)
 		}
 	}
-	for _, g := range in.Spec.Template.PodCliqueScalingGroups {
+	for _, g := range in.Template.PodCliqueScalingGroups {
 		if rules.NoScalingGroups && g.TopologyConstraint != nil {
 			out.Errors = append(out.Errors, field.Forbidden(at.Child("podCliqueScalingGroups").Key(g.Name).Child("topologyConstraint"),
 				fmt.Sprintf("%s backend does not support topologyConstraint on PodCliqueScalingGroup %q", rules.Backend, g.Name)))

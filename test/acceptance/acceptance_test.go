@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -651,7 +652,7 @@ func (r *run) scalingGroup(scheduler string) *unstructured.Unstructured {
 
 func (r *run) pod(gang, clique string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object{
-		"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": "p", "namespace": "default", "labels": object{podgang.LabelPodGang: gang, podgang.LabelPodClique: clique}},
+		"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": "p", "namespace": "default", "labels": object{workloads.LabelPodGang: gang, workloads.LabelPodClique: clique}},
 		"spec": object{"schedulingGates": []any{object{"name": podgang.GroveGate}}},
 	}}
 }
@@ -694,8 +695,8 @@ func (r *run) preparePod() {
 	gates := in(pod.Object, "spec", "schedulingGates").([]any)
 	require.Equal(r, in(r.Then, "gatesUntouched").([]any)[0], in(gates[0], "name"))
 	require.Len(r, gates, 1)
-	pod.SetLabels(map[string]string{podgang.LabelPodGang: "demo-0"})
-	require.ErrorContains(r, k.PreparePod(pod, podgang.PodKey{}, backend.Cluster{}), podgang.LabelPodClique)
+	pod.SetLabels(map[string]string{workloads.LabelPodGang: "demo-0"})
+	require.ErrorContains(r, k.PreparePod(pod, podgang.PodKey{}, backend.Cluster{}), workloads.LabelPodClique)
 }
 
 // jobSet is a JobSet of a driver, and of workers of 2 times 4.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -124,7 +125,7 @@ func (c *cluster) remove(r *run, name string) {
 }
 
 func (c *cluster) pod(r *run, gang, clique, name string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{podgang.LabelPodGang: gang, podgang.LabelPodClique: clique}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{workloads.LabelPodGang: gang, workloads.LabelPodClique: clique}}}
 	require.NoError(r, c.client.Create(r.Context(), pod))
 	return pod
 }

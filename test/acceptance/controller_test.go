@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
@@ -108,7 +110,7 @@ var controllers = map[string]func(*run, *cluster){
 		for _, scheduler := range []string{"koord-scheduler", "muster-scheduler", "volcano", ""} {
 			for _, least := range []int64{3, 0} {
 				gang := podGang("t-0", object{"podgroups": []any{group("a", least), group("b", 1)}})
-				gang.SetLabels(map[string]string{podgang.LabelSchedulerName: scheduler})
+				gang.SetLabels(map[string]string{workloads.LabelSchedulerName: scheduler})
 				r.sync(a, gang, nil)
 			}
 			b, err := a.Registry.For(scheduler)
@@ -194,7 +196,7 @@ func leaders(lws, revision string, groups ...int) (out []metav1.Object) {
 	for _, g := range groups {
 		out = append(out, &metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprintf("%s-%d", lws, g), UID: types.UID(fmt.Sprintf("%d-%s", g, revision)),
-			Labels: map[string]string{podgang.LabelLWS: lws, podgang.LabelLWSGroup: fmt.Sprint(g), podgang.LabelLWSRevision: revision, "leaderworkerset.sigs.k8s.io/worker-index": "0"},
+			Labels: map[string]string{lwsv1.SetNameLabelKey: lws, lwsv1.GroupIndexLabelKey: fmt.Sprint(g), lwsv1.RevisionKey: revision, "leaderworkerset.sigs.k8s.io/worker-index": "0"},
 		})
 	}
 	return out

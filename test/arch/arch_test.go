@@ -65,14 +65,15 @@ var arrows = map[string][]string{
 	"pkg/apis/scheduling":                      {"pkg/apis/internal/strictjson"},
 	"pkg/apis/scheduling/koordinator/v1alpha1": {"pkg/apis/scheduling"},
 	"pkg/apis/scheduling/sigs/v1alpha1":        {"pkg/apis/scheduling"},
-	"pkg/apis/scheduling/x/v1alpha1":           {"pkg/apis/scheduling"},
+	"pkg/apis/workloads":                       {},
 
 	"pkg/kube/cache": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/choice", "pkg/gang",
 		"pkg/kube/convert", "pkg/kube/source", "pkg/topology",
 	},
 	"pkg/kube/convert": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/device", "pkg/gang", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads", "pkg/device", "pkg/gang", "pkg/offer", "pkg/plan",
+		"pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/allot":       {"pkg/apis/scheduling"},
 	"pkg/kube/fit":         {"pkg/offer"},
@@ -89,7 +90,7 @@ var arrows = map[string][]string{
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
 	"pkg/kube/reload": {"pkg/apis/config"},
 	"pkg/kube/simulate": {
-		"manifests", "pkg/apis/config", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1",
+		"manifests", "pkg/apis/config", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads",
 		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/family", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/source", "pkg/kube/status", "pkg/kube/workload", "pkg/topology",
 	},
@@ -106,7 +107,7 @@ var arrows = map[string][]string{
 		"pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/source": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/apis/scheduling/x/v1alpha1", "pkg/choice", "pkg/gang", "pkg/kube/convert",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/apis/workloads", "pkg/choice", "pkg/gang", "pkg/kube/convert",
 		"pkg/topology",
 	},
 	"pkg/kube/ask": {
@@ -114,12 +115,12 @@ var arrows = map[string][]string{
 		"pkg/kube/simulate", "pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/picture", "pkg/topology",
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},
-	"pkg/kube/backend":  {"pkg/apis/document", "pkg/apis/scheduling", "pkg/podgang"},
+	"pkg/kube/backend":  {"pkg/apis/document", "pkg/apis/scheduling", "pkg/apis/workloads", "pkg/podgang"},
 	"pkg/kube/wake":     {"pkg/gang", "pkg/topology"},
-	"pkg/kube/workload": {},
+	"pkg/kube/workload": {"pkg/apis/workloads"},
 	"pkg/localcluster":  {},
 	"pkg/page":          {},
-	"pkg/podgang":       {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1"},
+	"pkg/podgang":       {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads"},
 	"pkg/version":       {},
 	"pkg/cli": {
 		"manifests", "pkg/apis/scheduling", "pkg/demo", "pkg/kube/ask", "pkg/kube/connect", "pkg/kube/elasticquota", "pkg/kube/simulate", "pkg/kube/survey", "pkg/localcluster",
@@ -131,7 +132,7 @@ var arrows = map[string][]string{
 	},
 
 	"pkg/kube/admit":      {"pkg/kube/backend", "pkg/podgang"},
-	"pkg/kube/controller": {"pkg/kube/backend", "pkg/podgang"},
+	"pkg/kube/controller": {"pkg/apis/workloads", "pkg/kube/backend", "pkg/podgang"},
 	"pkg/kube/translate":  {"pkg/kube/admit", "pkg/kube/backend", "pkg/kube/controller", "pkg/podgang", "pkg/version"},
 
 	"pkg/kube/command": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/family", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/reload", "pkg/version"},

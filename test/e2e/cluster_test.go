@@ -27,7 +27,7 @@ import (
 	"github.com/muster-scheduler/muster/manifests"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/localcluster"
 )
 
@@ -189,7 +189,7 @@ var kinds = []kind{
 	{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, ownNamespace, nil},
 	{sigs.PodGroups, metav1.NamespaceDefault, nil},
 	{sigs.PodGroups, otherNamespace, nil},
-	{x.PodGroups, metav1.NamespaceDefault, nil},
+	{source.PodGroupsX, metav1.NamespaceDefault, nil},
 	{koordinator.ClusterNetworkTopologies, "", nil},
 	{v1.SchemeGroupVersion.WithResource("nodes"), "", func(u *unstructured.Unstructured) bool {
 		return u.GetAnnotations()["kwok.x-k8s.io/node"] != "fake"
@@ -318,7 +318,7 @@ func (c *cluster) applyCRDs(ctx context.Context, rules bool) error {
 			return err
 		}
 	}
-	for _, gvr := range []schema.GroupVersionResource{sigs.PodGroups, x.PodGroups} {
+	for _, gvr := range []schema.GroupVersionResource{sigs.PodGroups, source.PodGroupsX} {
 		served := func() (bool, error) {
 			_, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 			return err == nil, ignoreNotFound(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // await looks until it sees what it wants, and tells what it saw last. It gives up when
@@ -191,7 +191,7 @@ func (s *script) waitGone(ctx context.Context, args []string) error {
 // resources are the kinds of objects that have conditions.
 var resources = map[string]schema.GroupVersionResource{
 	"podgroup":   sigs.PodGroups,
-	"podgroup.x": x.PodGroups,
+	"podgroup.x": source.PodGroupsX,
 	"topology":   koordinator.ClusterNetworkTopologies,
 }
 

@@ -39,13 +39,13 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/kube/connect"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/family"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // Cluster is a scheduler with the plugin before an API server that does what a test wants:
@@ -85,7 +85,7 @@ func New(t testing.TB, nodes string, objects ...runtime.Object) *Cluster {
 	c.Client.PrependReactor("delete", "pods", c.delete)
 	c.Client.PrependReactor("*", "pods", c.answer)
 	c.Custom = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList", sigs.PodGroups: "PodGroupList", x.PodGroups: "PodGroupList",
+		koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", convert.Devices: "DeviceList", sigs.PodGroups: "PodGroupList", source.PodGroupsX: "PodGroupList",
 		volcano: "PodGroupList", convert.ElasticQuotas: "ElasticQuotaList",
 	})
 	c.create(koordinator.ClusterNetworkTopologies, "", map[string]any{

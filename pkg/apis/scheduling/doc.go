@@ -7,7 +7,7 @@
 //	scheduling/                       keys, annotation values, PodGroupSpec and PodGroupStatus
 //	scheduling/koordinator/v1alpha1   ClusterNetworkTopology  (scheduling.koordinator.sh)
 //	scheduling/sigs/v1alpha1          PodGroup                (scheduling.sigs.k8s.io)
-//	scheduling/x/v1alpha1             PodGroup                (scheduling.x-k8s.io)
+//	                                  with podgroups-x.sed the CRD of scheduling.x-k8s.io, whose Go types are scheduler-plugins'
 //
 // It knows apimachinery and must not know the rest of Muster.
 package scheduling

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/admit"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
@@ -127,7 +128,7 @@ func TestAsked(t *testing.T) {
 	require.Empty(t, answer.Patches, "nobody is there to ask")
 	a.Kinds = append(a.Kinds, podgang.JobSet)
 	a.Ask = func(_ context.Context, pod *unstructured.Unstructured) (podgang.PodKey, bool, error) {
-		name := pod.GetLabels()[podgang.LabelJobSet]
+		name := pod.GetLabels()[workloads.JobSetName]
 		return podgang.PodKey{Kind: podgang.JobSet, Gang: name, Group: name + "-w"}, name != "", nil
 	}
 	for pod, group := range map[string]string{job: "js-w", grove: "demo-0-a"} {

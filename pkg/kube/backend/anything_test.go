@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 	_ "github.com/muster-scheduler/muster/test/seed"
@@ -148,7 +150,7 @@ func legal(t require.TestingT, err error) {
 
 func tryBuild(u *unstructured.Unstructured) (out []*podgang.PodGangInfo, err error) {
 	pods := []metav1.Object{&metav1.ObjectMeta{Namespace: "default", Name: "x-0", Labels: map[string]string{
-		podgang.LabelLWS: "x", podgang.LabelLWSGroup: "0", podgang.LabelLWSRevision: "r", podgang.LabelJobSet: "js", "jobset.sigs.k8s.io/replicatedjob-name": "a", "jobset.sigs.k8s.io/restart-attempt": "1",
+		lws.SetNameLabelKey: "x", lws.GroupIndexLabelKey: "0", lws.RevisionKey: "r", workloads.JobSetName: "js", "jobset.sigs.k8s.io/replicatedjob-name": "a", "jobset.sigs.k8s.io/restart-attempt": "1",
 	}}}
 	one := func(info *podgang.PodGangInfo, err error) ([]*podgang.PodGangInfo, error) {
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
@@ -64,10 +65,10 @@ func (p *passThrough) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, [
 	}
 	u := newObject(kindPodGang, info, gangLabel(info.Name)) // as pods name it, and its podgroups
 	if info.SchedulerName != "" {
-		label(u, podgang.LabelSchedulerName, info.SchedulerName)
+		label(u, workloads.LabelSchedulerName, info.SchedulerName)
 	}
 	if info.Base != "" {
-		label(u, podgang.LabelBasePodGang, gangLabel(info.Base))
+		label(u, workloads.LabelBasePodGang, gangLabel(info.Base))
 	}
 	spec := with(map[string]any{"podgroups": groups}, "topologyConstraint", all)
 	if len(configs) > 0 {
@@ -136,8 +137,8 @@ func (p *passThrough) PreparePod(pod *unstructured.Unstructured, key podgang.Pod
 	if err != nil || key.Kind == podgang.PodGang {
 		return err
 	}
-	label(pod, podgang.LabelPodGang, gangLabel(key.Gang))
-	label(pod, podgang.LabelPodClique, gangLabel(key.Group))
+	label(pod, workloads.LabelPodGang, gangLabel(key.Gang))
+	label(pod, workloads.LabelPodClique, gangLabel(key.Group))
 	return nil
 }
 

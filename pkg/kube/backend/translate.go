@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
@@ -179,7 +180,7 @@ func keyOf(pod *unstructured.Unstructured, known podgang.PodKey, scheduler strin
 	case err != nil:
 		return key, fmt.Errorf("%s: %w", scheduler, err)
 	case !ok:
-		return key, fmt.Errorf("%s requires pod label %q", scheduler, podgang.LabelPodGang)
+		return key, fmt.Errorf("%s requires pod label %q", scheduler, workloads.LabelPodGang)
 	}
 	return key, nil
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
@@ -90,7 +91,7 @@ func (v *volcano) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []pod
 func theirs(annotations map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range annotations {
-		if strings.HasPrefix(key, "volcano.sh/") && key != podgang.AnnotationMode && key != podgang.AnnotationTier {
+		if strings.HasPrefix(key, "volcano.sh/") && key != workloads.VolcanoMode && key != workloads.VolcanoTier {
 			out[key] = value
 		}
 	}
@@ -175,7 +176,7 @@ func (v *volcano) PreparePod(pod *unstructured.Unstructured, key podgang.PodKey,
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[podgang.AnnotationGroupName] = gangLabel(key.Gang)
+	annotations[workloads.VolcanoGroup] = gangLabel(key.Gang)
 	pod.SetAnnotations(annotations)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/muster-scheduler/muster/pkg/kube/controller"
 	"github.com/muster-scheduler/muster/pkg/podgang"
@@ -77,7 +78,7 @@ func (w *world) lwsOf(name string, replicas, size int, revision, scheduler strin
 	w.put(lwsKind, name, "uid-"+name, nil, map[string]any{
 		"replicas": int64(replicas), "leaderWorkerTemplate": map[string]any{"size": int64(size), "workerTemplate": template},
 	})
-	w.put(setKind, name, "set-"+name, map[string]string{podgang.LabelLWS: name, podgang.LabelLWSRevision: revision}, map[string]any{})
+	w.put(setKind, name, "set-"+name, map[string]string{lws.SetNameLabelKey: name, lws.RevisionKey: revision}, map[string]any{})
 }
 
 // TestRollingUpdate is S000-10: the new revision has its own PodGroup, the old one goes after its pods.
@@ -91,9 +92,9 @@ func TestRollingUpdate(t *testing.T) {
 	w.pod("x", 1, 0, "bbbb") // maxSurge
 	w.settle(&[]string{})
 	require.Equal(t, []string{"x-0-aaaa", "x-1-bbbb"}, w.names())
-	w.removePods("x", func(p corev1.Pod) bool { return p.Labels[podgang.LabelLWSRevision] == "aaaa" })
+	w.removePods("x", func(p corev1.Pod) bool { return p.Labels[lws.RevisionKey] == "aaaa" })
 	w.pod("x", 0, 0, "bbbb")
-	w.removePods("x", func(p corev1.Pod) bool { return p.Labels[podgang.LabelLWSGroup] == "1" })
+	w.removePods("x", func(p corev1.Pod) bool { return p.Labels[lws.GroupIndexLabelKey] == "1" })
 	w.settle(&[]string{})
 	require.Equal(t, []string{"x-0-bbbb"}, w.names())
 }
@@ -110,7 +111,7 @@ func TestScaleDown(t *testing.T) {
 	w.lws("x", 1, 2, "aaaa")
 	w.settle(&[]string{})
 	require.Equal(t, []string{"x-0-aaaa", "x-1-aaaa", "x-2-aaaa"}, w.names(), "their pods have not gone yet")
-	w.removePods("x", func(p corev1.Pod) bool { return p.Labels[podgang.LabelLWSGroup] != "0" })
+	w.removePods("x", func(p corev1.Pod) bool { return p.Labels[lws.GroupIndexLabelKey] != "0" })
 	w.settle(&[]string{})
 	require.Equal(t, []string{"x-0-aaaa"}, w.names())
 }

@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/muster-scheduler/muster/pkg/podgang"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 )
 
 const ourGate = "scheduling.koordinator.sh/gang"
@@ -112,7 +111,7 @@ func TestGateOfAnotherPod(t *testing.T) {
 	require.Positive(t, result.RequeueAfter, "it is looked at again")
 	require.Equal(t, 1, again)
 	require.Equal(t, []string{ourGate}, w.gates("x-0"))
-	require.Equal(t, "x", w.thePod("x-0").Labels[podgang.LabelLWS])
+	require.Equal(t, "x", w.thePod("x-0").Labels[lws.SetNameLabelKey])
 }
 
 // TestOnePodRefused: a pod that cannot be changed does not keep the others from being told their gang.

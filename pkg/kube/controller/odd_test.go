@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/podgang"
@@ -196,7 +197,7 @@ func TestTopologyNotLegal(t *testing.T) {
 	near.SetResourceVersion("")
 	require.NoError(t, unstructured.SetNestedMap(near.Object, map[string]any{"mode": "hard", "highestTierAllowed": int64(1)}, "spec", "networkTopology"))
 	require.NoError(t, w.users.Create(t.Context(), near))
-	w.put(setKind, "near", "set-near", map[string]string{podgang.LabelLWS: "near", podgang.LabelLWSRevision: "aaaa"}, map[string]any{})
+	w.put(setKind, "near", "set-near", map[string]string{lws.SetNameLabelKey: "near", lws.RevisionKey: "aaaa"}, map[string]any{})
 	require.ErrorContains(t, w.handle("LeaderWorkerSet", "near"), "layer a is its own parent")
 	require.Contains(t, strings.Join(w.said(), "\n"), "Warning TopologyNotLegal spec.networkTopology: ClusterNetworkTopology default: layer a is its own parent; nothing is written for the gang")
 	w.remove(lwsKind, "x")

@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
 	"github.com/muster-scheduler/muster/pkg/kube/controller"
 	"github.com/muster-scheduler/muster/pkg/podgang"
@@ -47,7 +49,7 @@ func (w *world) late(name string, change func(*corev1.Pod)) {
 func ofGroup(set string, group, worker int) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Labels = map[string]string{
-			podgang.LabelLWS: set, podgang.LabelLWSGroup: fmt.Sprint(group), podgang.LabelLWSRevision: "aaaa",
+			lws.SetNameLabelKey: set, lws.GroupIndexLabelKey: fmt.Sprint(group), lws.RevisionKey: "aaaa",
 			"leaderworkerset.sigs.k8s.io/worker-index": fmt.Sprint(worker),
 		}
 	}
@@ -108,7 +110,7 @@ func TestMissedPods(t *testing.T) {
 		for key, value := range want {
 			require.Equal(t, value, labels[key], "%s of %s", key, name)
 		}
-		require.Equal(t, "x", labels[podgang.LabelLWS], "the others stay")
+		require.Equal(t, "x", labels[lws.SetNameLabelKey], "the others stay")
 	}
 	require.Empty(t, w.said())
 	w.settle(&[]string{})
@@ -154,7 +156,7 @@ func TestMissedOfOthers(t *testing.T) {
 func ofJob(set, part string, job int) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Labels = map[string]string{
-			podgang.LabelJobSet: set, "jobset.sigs.k8s.io/jobset-uid": "uid-" + set,
+			workloads.JobSetName: set, "jobset.sigs.k8s.io/jobset-uid": "uid-" + set,
 			"jobset.sigs.k8s.io/replicatedjob-name": part, "jobset.sigs.k8s.io/job-index": fmt.Sprint(job),
 		}
 	}
@@ -259,7 +261,7 @@ func TestAsk(t *testing.T) {
 	_, ok, err := ask(w.users, pod)
 	require.NoError(t, err)
 	require.False(t, ok)
-	pod.SetLabels(map[string]string{podgang.LabelLWS: "x"})
+	pod.SetLabels(map[string]string{lws.SetNameLabelKey: "x"})
 	_, ok, err = ask(never, pod)
 	require.NoError(t, err, "nobody is asked of other pods")
 	require.False(t, ok)

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
@@ -81,7 +83,7 @@ var podGangs = Source{
 	Build: func(_ context.Context, _ client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
 		return one(podgang.FromPodGang(object))
 	},
-	Pods: func(pod client.Object) string { return pod.GetLabels()[podgang.LabelPodGang] },
+	Pods: func(pod client.Object) string { return pod.GetLabels()[workloads.LabelPodGang] },
 }
 
 // podCliqueSets are for clusters whose Grove writes no PodGangs for a scheduler.
@@ -100,7 +102,7 @@ var podCliqueSets = Source{
 		return podgang.FromPodCliqueSet(object, domains, pods)
 	},
 	Pods: func(pod client.Object) string {
-		if pod.GetLabels()[podgang.LabelPodGang] == "" {
+		if pod.GetLabels()[workloads.LabelPodGang] == "" {
 			return ""
 		}
 		return pod.GetLabels()[labelPartOf]
@@ -123,15 +125,15 @@ var leaderWorkerSets = Source{
 		if err := r.Get(ctx, client.ObjectKeyFromObject(object), leaders); client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
-		pods, err := podsOf(ctx, r, object.GetNamespace(), client.MatchingLabels{podgang.LabelLWS: object.GetName()}, false)
+		pods, err := podsOf(ctx, r, object.GetNamespace(), client.MatchingLabels{lws.SetNameLabelKey: object.GetName()}, false)
 		if err != nil {
 			return nil, err
 		}
-		return podgang.FromLeaderWorkerSet(object, leaders.GetLabels()[podgang.LabelLWSRevision], pods)
+		return podgang.FromLeaderWorkerSet(object, leaders.GetLabels()[lws.RevisionKey], pods)
 	},
-	Pods: func(pod client.Object) string { return pod.GetLabels()[podgang.LabelLWS] },
+	Pods: func(pod client.Object) string { return pod.GetLabels()[lws.SetNameLabelKey] },
 	Others: []Other{{statefulSets, func(set client.Object) string {
-		if set.GetLabels()[podgang.LabelLWS] != set.GetName() {
+		if set.GetLabels()[lws.SetNameLabelKey] != set.GetName() {
 			return "" // the workers of one group
 		}
 		return set.GetName()
@@ -193,13 +195,13 @@ var jobSets = Source{
 	Name: "jobset", Kind: podgang.JobSet,
 	Object: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"},
 	Build: func(ctx context.Context, r client.Reader, object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
-		pods, err := podsOf(ctx, r, object.GetNamespace(), client.MatchingLabels{podgang.LabelJobSet: object.GetName()}, false)
+		pods, err := podsOf(ctx, r, object.GetNamespace(), client.MatchingLabels{workloads.JobSetName: object.GetName()}, false)
 		if err != nil {
 			return nil, err
 		}
 		return podgang.FromJobSet(object, pods)
 	},
-	Pods: func(pod client.Object) string { return pod.GetLabels()[podgang.LabelJobSet] },
+	Pods: func(pod client.Object) string { return pod.GetLabels()[workloads.JobSetName] },
 	Asked: func(object *unstructured.Unstructured) ([]*podgang.PodGangInfo, error) {
 		return podgang.FromJobSet(object, nil)
 	},

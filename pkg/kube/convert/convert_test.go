@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -336,11 +337,11 @@ func TestSelector(t *testing.T) {
 	of := func(namespace string, annotations, labels map[string]string) string {
 		return convert.Selector(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Annotations: annotations, Labels: labels}})
 	}
-	base := map[string]string{convert.LabelPodGang: "a"}
-	scaled := map[string]string{convert.LabelPodGang: "a-p-0", convert.LabelBasePodGang: "a"}
+	base := map[string]string{workloads.LabelPodGang: "a"}
+	scaled := map[string]string{workloads.LabelPodGang: "a-p-0", workloads.LabelBasePodGang: "a"}
 	require.Empty(t, of("ns", nil, map[string]string{"app": "a"}))
 	require.Equal(t, of("ns", nil, base), of("ns", nil, scaled))
 	require.NotEqual(t, of("ns", nil, base), of("other", nil, base))
-	require.NotEqual(t, of("ns", nil, base), of("ns", nil, map[string]string{convert.LabelPodGang: "b"}))
+	require.NotEqual(t, of("ns", nil, base), of("ns", nil, map[string]string{workloads.LabelPodGang: "b"}))
 	require.Equal(t, "x", of("ns", map[string]string{scheduling.AnnotationTopologySelector: "x"}, base))
 }

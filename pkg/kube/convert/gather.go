@@ -7,17 +7,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
-)
-
-// Labels that Grove gives its pods: the PodGang that they are of, and where that was made to scale
-// another one, the one that it belongs to.
-const (
-	LabelPodGang     = "grove.io/podgang"
-	LabelBasePodGang = "grove.io/base-podgang"
 )
 
 // Selector returns what attracts a pod to others that have the same: its network-topology-selector,
@@ -26,8 +20,8 @@ func Selector(pod *v1.Pod) string {
 	if selector := pod.Annotations[scheduling.AnnotationTopologySelector]; selector != "" {
 		return selector
 	}
-	if base := cmp.Or(pod.Labels[LabelBasePodGang], pod.Labels[LabelPodGang]); base != "" {
-		return LabelPodGang + "=" + Key(pod.Namespace, base)
+	if base := cmp.Or(pod.Labels[workloads.LabelBasePodGang], pod.Labels[workloads.LabelPodGang]); base != "" {
+		return workloads.LabelPodGang + "=" + Key(pod.Namespace, base)
 	}
 	return ""
 }

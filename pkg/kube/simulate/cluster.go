@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	systemclasses "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
-	"github.com/muster-scheduler/muster/pkg/kube/workload"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // cluster is the API with what admission plugins, kubelets and controllers add to the
@@ -230,7 +230,7 @@ func (c *cluster) begin(o runtime.Object) {
 // othersStatus says whether the status of an object is what its controller has seen, and so what
 // is given: nobody here makes one of it.
 func othersStatus(o *unstructured.Unstructured) bool {
-	return o.GroupVersionKind() == workload.JobSetKind || o.GroupVersionKind() == workload.LeaderWorkerSetKind
+	return o.GroupVersionKind() == workloads.JobSetKind || o.GroupVersionKind() == workloads.LeaderWorkerSetKind
 }
 
 // keep takes over what the API server does not let users change: creation, and status

@@ -26,9 +26,9 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
-	"github.com/muster-scheduler/muster/pkg/kube/workload"
 )
 
 // kind is a kind of object that a scheduler reads, or of which a controller makes pods.
@@ -94,12 +94,12 @@ var ownKinds = []namedKind{
 	{"Deployment", kind{resource: appsv1.SchemeGroupVersion.WithResource("deployments"), namespaced: true, workload: true}},
 	{"Job", kind{resource: batchv1.SchemeGroupVersion.WithResource("jobs"), namespaced: true, workload: true}},
 	{"JobSet", kind{
-		resource: workload.JobSetKind.GroupVersion().WithResource("jobsets"), namespaced: true, workload: true,
-		custom: func() any { return &workload.JobSet{} },
+		resource: workloads.JobSetKind.GroupVersion().WithResource("jobsets"), namespaced: true, workload: true,
+		custom: func() any { return &workloads.JobSet{} },
 	}},
 	{"LeaderWorkerSet", kind{
-		resource: workload.LeaderWorkerSetKind.GroupVersion().WithResource("leaderworkersets"), namespaced: true, workload: true,
-		custom: func() any { return &workload.LeaderWorkerSet{} },
+		resource: workloads.LeaderWorkerSetKind.GroupVersion().WithResource("leaderworkersets"), namespaced: true, workload: true,
+		custom: func() any { return &workloads.LeaderWorkerSet{} },
 	}},
 }
 

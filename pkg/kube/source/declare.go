@@ -11,9 +11,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -160,8 +162,8 @@ func (d *Declaration) leaderOfOwner(g Gang) {
 		return
 	}
 	why := g.Owner.LeaderFirst
-	if _, exclusive := g.Owner.says(lwsExclusive); exclusive && g.Owner.Key.Kind == leaderWorkerSets.Kind {
-		why = "workers are created only after the leader is scheduled"
+	if _, exclusive := g.Owner.says(lws.ExclusiveKeyAnnotationKey); exclusive && g.Owner.Key.Kind == leaderWorkerSets.Kind {
+		why = workloads.LeaderScheduled
 	}
 	size, err := scheduling.ParseTotalNumber(d.Says[scheduling.AnnotationTotalNumber])
 	if why == "" || err != nil || size < 2 {
@@ -456,7 +458,7 @@ func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 	if g.Object == nil && d.By == "" {
 		return nil // nothing describes the gang
 	}
-	_, sized := d.Says[lwsSize]
+	_, sized := d.Says[lws.SizeAnnotationKey]
 	if len(d.speakers) == 0 && !sized {
 		return nil // its owner is not known, and nobody was asked
 	}
@@ -465,7 +467,7 @@ func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 		keys = every
 	}
 	if sized {
-		keys = append(slices.Clip(keys), lwsSize)
+		keys = append(slices.Clip(keys), lws.SizeAnnotationKey)
 	}
 	if d.Rule != "" && d.rule.key != scheduling.AnnotationTopologySpec { // which is one of keys
 		for _, key := range d.rule.language.keys {

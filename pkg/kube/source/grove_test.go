@@ -196,7 +196,7 @@ func TestBadPodGangs(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"podgroups are a text":        {"podgroups: many", `spec.podgroups: "many" is not legal; legal: a list`},
 		"a podgroup is a text":        {"podgroups: [a]", `spec.podgroups[0]: "a" is not legal; legal: an object`},
-		"a podgroup without a name":   {"podgroups: [{name: a}, {minReplicas: 1}]", `spec.podgroups[1].name: nothing is not legal; legal: a name that no other podgroup has`},
+		"a podgroup without a name":   {"podgroups: [{name: a}, {minReplicas: 1}]", `spec.podgroups[1].name: "" is not legal; legal: a name that no other podgroup has`},
 		"a name twice":                {groups("a 1", "a 2"), `spec.podgroups[1].name: "a" is not legal; legal: a name that no other podgroup has`},
 		"less than nothing":           {groups("a -1"), "spec.podgroups[0].minReplicas: -1 is not legal; legal: an integer ≥ 0"},
 		"a word for a number":         {groups("a many"), `spec.podgroups[0].minReplicas: "many" is not legal; legal: an integer ≥ 0`},

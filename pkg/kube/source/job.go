@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 var jobs = &Owner{
@@ -16,7 +17,12 @@ var jobs = &Owner{
 	Role:     "rbac/sources/job.yaml",
 	Lazy:     true,
 	Read: func(u *unstructured.Unstructured, out *Owned) (err error) {
-		out.Size, err = jobSize(u.Object, "spec")
+		var spec struct {
+			Parallelism *int32 `json:"parallelism"`
+			Completions *int32 `json:"completions"`
+		}
+		err = workloads.Read(u, "spec", &spec)
+		out.Size = int(workloads.Parallel(spec.Parallelism, spec.Completions))
 		return err
 	},
 }

@@ -7,24 +7,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-)
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
-// Labels and annotations that the LeaderWorkerSet controller gives its pods.
-const (
-	lwsName      = "leaderworkerset.sigs.k8s.io/name"
-	lwsIndex     = "leaderworkerset.sigs.k8s.io/worker-index"
-	lwsGroup     = "leaderworkerset.sigs.k8s.io/group-index"
-	lwsRevision  = "leaderworkerset.sigs.k8s.io/template-revision-hash"
-	lwsSize      = "leaderworkerset.sigs.k8s.io/size"
-	lwsExclusive = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-	lwsGroupKey  = "leaderworkerset.sigs.k8s.io/group-key"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 var leaderWorkerSets = &Owner{
-	Resource: schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"},
-	Kind:     "LeaderWorkerSet",
+	Resource: workloads.LeaderWorkerSetKind.GroupVersion().WithResource("leaderworkersets"),
+	Kind:     workloads.LeaderWorkerSetKind.Kind,
 	Role:     "rbac/sources/leaderworkerset.yaml",
 	Read:     readLeaderWorkerSet,
 }
@@ -32,58 +22,49 @@ var leaderWorkerSets = &Owner{
 // leaderWorkerSet is a group of a LeaderWorkerSet: a leader and its workers. Two revisions of one
 // group are two gangs.
 var leaderWorkerSet = Source{
-	Way:       "labels " + lwsName + ", " + lwsGroup + ", " + lwsRevision,
+	Way:       "labels " + lws.SetNameLabelKey + ", " + lws.GroupIndexLabelKey + ", " + lws.RevisionKey,
 	Space:     "lws",
 	Implied:   true,
 	NameOf:    lwsGang,
-	Leads:     func(pod *v1.Pod) bool { return pod.Labels[lwsIndex] == "0" },
+	Leads:     func(pod *v1.Pod) bool { return pod.Labels[lws.WorkerIndexLabelKey] == "0" },
 	Owner:     leaderWorkerSets,
-	OwnerName: func(pod *v1.Pod) string { return pod.Labels[lwsName] },
+	OwnerName: func(pod *v1.Pod) string { return pod.Labels[lws.SetNameLabelKey] },
 	Fill:      fillLeaderWorkerSet,
 }
 
 func lwsGang(pod *v1.Pod) string {
-	name := pod.Labels[lwsName]
+	name := pod.Labels[lws.SetNameLabelKey]
 	if name == "" {
 		return ""
 	}
-	index, revision := pod.Labels[lwsGroup], pod.Labels[lwsRevision]
+	index, revision := pod.Labels[lws.GroupIndexLabelKey], pod.Labels[lws.RevisionKey]
 	if index == "" || revision == "" {
 		return ""
 	}
 	return name + "-" + index + "-" + revision
 }
 
-func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) (err error) {
-	if out.Size, err = countIn(u.Object, 1, 1, "spec", "leaderWorkerTemplate", "size"); err != nil {
+func readLeaderWorkerSet(u *unstructured.Unstructured, out *Owned) error {
+	var spec workloads.LeaderWorkerSetSpec
+	if err := workloads.Read(u, "spec", &spec); err != nil {
 		return err
 	}
-	policy, err := text(u.Object, "spec", "startupPolicy")
-	if err != nil {
-		return err
+	template := &spec.LeaderWorkerTemplate
+	out.Size = int(workloads.OrOne(template.Size))
+	out.LeaderFirst = spec.LeaderFirst(false)
+	if len(template.WorkerTemplate.Spec.Containers) > 0 {
+		out.Follower = &template.WorkerTemplate
+		workloads.RequestLimits(&out.Follower.Spec)
 	}
-	if policy == "LeaderReady" {
-		out.LeaderFirst = "workers are created only after the leader is ready"
-	}
-	worker, err := objectIn(u.Object, "spec", "leaderWorkerTemplate", "workerTemplate")
-	if err != nil {
-		return err
-	}
-	if worker != nil {
-		out.Follower = &v1.PodTemplateSpec{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(worker, out.Follower); err != nil {
-			return fmt.Errorf("spec.leaderWorkerTemplate.workerTemplate: %w; legal: a template of pods", err)
-		}
-		asksForLimits(&out.Follower.Spec)
-	}
-	return tierWords(u, out.add, "spec", "networkTopology")
+	tierWords(spec.NetworkTopology, out.add)
+	return nil
 }
 
 // FollowerLabels are the labels of a worker: those of the group, which its leader has, and those of the
 // template.
 func FollowerLabels(leader, template map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, key := range []string{lwsName, lwsGroup, lwsGroupKey, lwsRevision} {
+	for _, key := range []string{lws.SetNameLabelKey, lws.GroupIndexLabelKey, lws.GroupUniqueHashLabelKey, lws.RevisionKey} {
 		if value, ok := leader[key]; ok {
 			out[key] = value
 		}
@@ -95,7 +76,7 @@ func FollowerLabels(leader, template map[string]string) map[string]string {
 // KeepTogether gives a worker the affinity by which exclusive topology keeps the group in one domain,
 // and others out of it: the leader has it, and the worker will have a selector for the leader's domain.
 func KeepTogether(leader *v1.Pod, worker *v1.PodSpec) {
-	key, exclusive := leader.Annotations[lwsExclusive]
+	key, exclusive := leader.Annotations[lws.ExclusiveKeyAnnotationKey]
 	if a := leader.Spec.Affinity; exclusive && a != nil {
 		if worker.Affinity == nil {
 			worker.Affinity = &v1.Affinity{}
@@ -125,44 +106,26 @@ func KeepTogether(leader *v1.Pod, worker *v1.PodSpec) {
 	}
 }
 
-// asksForLimits has containers ask for what limits them where they ask for nothing, as the API server
-// does with pods, and not with templates in other objects.
-func asksForLimits(spec *v1.PodSpec) {
-	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			r := &containers[i].Resources
-			for name, limit := range r.Limits {
-				if _, ok := r.Requests[name]; !ok {
-					if r.Requests == nil {
-						r.Requests = v1.ResourceList{}
-					}
-					r.Requests[name] = limit
-				}
-			}
-		}
-	}
-}
-
 // fillLeaderWorkerSet: the size is the minimum, but where workers are created only after the
 // leader has its node. There the leader does not wait for them.
 func fillLeaderWorkerSet(d *Declaration, g Gang) {
 	d.speakerOwner(g)
 	d.speakerPod(g)
 	pod := first(g.any(), func(*v1.Pod) bool { return true })
-	says := pod.Annotations[lwsSize]
+	says := pod.Annotations[lws.SizeAnnotationKey]
 	size, err := strconv.Atoi(says)
 	switch {
 	case err == nil && size >= 1: // its own: the LeaderWorkerSet may have another one for groups to come
-		d.Says[lwsSize] = says // which all members say
+		d.Says[lws.SizeAnnotationKey] = says // which all members say
 		if g.Owner != nil && g.Owner.Size > 0 && g.Owner.Size != size {
 			d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is not the size of %s, %d; %d is used, since the group may be of another revision",
-				lwsSize, says, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size, size))
+				lws.SizeAnnotationKey, says, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size, size))
 		}
 	case g.Owner != nil && g.Owner.Size > 0:
-		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is not legal; legal: an integer ≥ 1; the size of %s, %d, is used", lwsSize, says, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size))
+		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is not legal; legal: an integer ≥ 1; the size of %s, %d, is used", lws.SizeAnnotationKey, says, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size))
 		size = g.Owner.Size
 	default:
-		d.problem(fmt.Errorf("%s: %q on %s/%s is not legal; legal: an integer ≥ 1", lwsSize, says, pod.Namespace, pod.Name))
+		d.problem(fmt.Errorf("%s: %q on %s/%s is not legal; legal: an integer ≥ 1", lws.SizeAnnotationKey, says, pod.Namespace, pod.Name))
 		size = 1
 	}
 	d.Min = size
@@ -170,8 +133,8 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 	if g.Owner != nil {
 		why = g.Owner.LeaderFirst
 	}
-	if _, exclusive := pod.Annotations[lwsExclusive]; exclusive {
-		why = "workers are created only after the leader is scheduled"
+	if _, exclusive := pod.Annotations[lws.ExclusiveKeyAnnotationKey]; exclusive {
+		why = workloads.LeaderScheduled
 	}
 	if why != "" && size > 1 {
 		d.leads(size)

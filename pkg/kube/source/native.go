@@ -1,8 +1,8 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // nativeAPI is Kubernetes' own API of gangs.
@@ -40,10 +41,12 @@ var native = Source{
 	Family: nativeFamily,
 }
 
+const compositePodGroup = "CompositePodGroup"
+
 var compositePodGroups = &Owner{
 	Resource: schema.GroupVersionResource{Group: nativeAPI, Version: "v1alpha3", Resource: "compositepodgroups"},
 	Role:     "rbac/sources/native.yaml",
-	Kind:     "CompositePodGroup",
+	Kind:     compositePodGroup,
 	Read:     readComposite,
 	Family:   true,
 }
@@ -77,67 +80,100 @@ func nativeCondition(pg *sigs.PodGroup) string {
 	return initiallyScheduled
 }
 
+// groupSpec is the spec of a PodGroup or CompositePodGroup, as far as a scheduler reads it.
+type groupSpec struct {
+	SchedulingPolicy      policy `json:"schedulingPolicy"`
+	SchedulingConstraints struct {
+		Topology []struct {
+			Key any `json:"key"`
+		} `json:"topology"`
+	} `json:"schedulingConstraints"`
+	DisruptionMode any    `json:"disruptionMode"`
+	Parent         string `json:"parentCompositePodGroupName"`
+}
+
+// policy says that a gang starts together (gang), or that it does not (basic).
+type policy struct {
+	Basic any `json:"basic"`
+	Gang  *struct {
+		MinCount      *int32 `json:"minCount" min:"1"`
+		MinGroupCount *int32 `json:"minGroupCount" min:"1"`
+	} `json:"gang"`
+}
+
+// least is the minimum of a gang, which a CompositePodGroup has in another field; 0 if none is asked for.
+func (p *policy) least(at string, composite bool) (int, error) {
+	if (p.Basic != nil) == (p.Gang != nil) {
+		return 0, fmt.Errorf("%s: legal: one of basic and gang", at)
+	}
+	if p.Gang == nil {
+		return 0, nil
+	}
+	name, n := "minCount", p.Gang.MinCount
+	if composite {
+		name, n = "minGroupCount", p.Gang.MinGroupCount
+	}
+	if n == nil {
+		return 0, fmt.Errorf("%s.gang.%s: nothing is not legal; legal: an integer ≥ 1", at, name)
+	}
+	return int(*n), nil
+}
+
+// group is what a PodGroup or CompositePodGroup says.
+type group struct {
+	least       int
+	topologyKey string
+	whole       bool
+	parent      string
+}
+
+// readGroup reads what can be read, and returns the first error.
+func readGroup(u *unstructured.Unstructured) (out group, err error) {
+	var spec groupSpec
+	bad := workloads.Read(u, "spec", &spec)
+	out.parent = spec.Parent
+	least, badPolicy := spec.SchedulingPolicy.least("spec.schedulingPolicy", u.GetKind() == compositePodGroup)
+	key, badKey := spec.topologyKey()
+	whole, badMode := spec.wholeOnly()
+	out.least, out.topologyKey, out.whole = least, key, whole
+	return out, cmp.Or(bad, badPolicy, badKey, badMode)
+}
+
 // readNative gives a PodGroup the shape of the others. What is wrong with it is in its More.
 func readNative(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	pg := shape(u)
-	least, _ := policy(u.Object, "minCount", "spec", "schedulingPolicy")
-	pg.Spec.MinMember = int32(max(1, least))
+	is, _ := readGroup(u)
+	pg.Spec.MinMember = int32(max(1, is.least))
 	var status struct {
 		Conditions []metav1.Condition `json:"conditions"`
 	}
-	if says, _ := objectIn(u.Object, "status"); says != nil {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(says, &status); err == nil {
-			pg.Status.Conditions = status.Conditions
-		}
+	if workloads.Read(u, "status", &status) == nil {
+		pg.Status.Conditions = status.Conditions
 	}
 	return pg, nil
 }
 
-// policy is the minimum of a gang, as the policy at a path says it; 0 if none is asked for.
-func policy(object map[string]any, field string, at ...string) (int, error) {
-	says, err := objectIn(object, at...)
-	if err != nil {
-		return 0, err
-	}
-	gangs, err := objectIn(object, append(slices.Clone(at), "gang")...)
-	if err != nil {
-		return 0, err
-	}
-	where := strings.Join(at, ".")
-	switch basic := says["basic"] != nil; {
-	case basic == (gangs != nil):
-		return 0, fmt.Errorf("%s: legal: one of basic and gang", where)
-	case basic:
-		return 0, nil
-	}
-	least, err := count(gangs[field], 1)
-	if err != nil {
-		return 0, fmt.Errorf("%s.gang.%s: %w", where, field, err)
-	}
-	return least, nil
-}
-
 // topologyKey is the label key in whose domain all must be; "" if none is named.
-func topologyKey(object map[string]any) (string, error) {
-	path := []string{"spec", "schedulingConstraints", "topology"}
-	all, err := objectsIn(object, path...)
-	if err != nil || len(all) == 0 {
-		return "", err
-	}
-	if len(all) > 1 {
+func (s *groupSpec) topologyKey() (string, error) {
+	all := s.SchedulingConstraints.Topology
+	switch {
+	case len(all) == 0:
+		return "", nil
+	case len(all) > 1:
 		return "", fmt.Errorf("spec.schedulingConstraints.topology: %d constraints; legal: at most 1", len(all))
 	}
-	key, ok := all[0]["key"].(string)
-	if !ok || key == "" {
-		return "", fmt.Errorf("%s: %s is not legal; legal: a label key of nodes", FieldTopologyKey, quoted(all[0]["key"]))
+	key, _ := all[0].Key.(string)
+	if key == "" {
+		return "", fmt.Errorf("%s: %s is not legal; legal: a label key of nodes", FieldTopologyKey, workloads.Quoted(all[0].Key))
 	}
 	return key, nil
 }
 
 // wholeOnly says whether a disruptionMode has all members leave together. 1.36 has it as a word.
-func wholeOnly(object map[string]any) (bool, error) {
-	mode, said := field(object, "spec", "disruptionMode")
-	switch m := mode.(type) {
+func (s *groupSpec) wholeOnly() (bool, error) {
+	switch m := s.DisruptionMode.(type) {
+	case nil:
+		return false, nil
 	case map[string]any:
 		_, single := m["single"]
 		if _, all := m["all"]; single != all {
@@ -148,28 +184,18 @@ func wholeOnly(object map[string]any) (bool, error) {
 			return m == "PodGroup", nil
 		}
 	}
-	if !said {
-		return false, nil
-	}
-	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", quoted(mode))
+	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", workloads.Quoted(s.DisruptionMode))
 }
 
 // moreOfNative is what no other PodGroup says.
 func moreOfNative(u *unstructured.Unstructured) (out More) {
-	_, bad := policy(u.Object, "minCount", "spec", "schedulingPolicy")
-	key, badKey := topologyKey(u.Object)
-	whole, badMode := wholeOnly(u.Object)
-	parent, badParent := text(u.Object, "spec", "parentCompositePodGroupName")
-	for _, err := range []error{bad, badKey, badMode, badParent} {
-		if err != nil && out.Problem == nil {
-			out.Problem = err
-		}
+	is, err := readGroup(u)
+	out.Problem, out.Whole = err, is.whole
+	if is.topologyKey != "" {
+		out.Words = map[string]string{FieldTopologyKey: is.topologyKey}
 	}
-	if out.Whole = whole; key != "" {
-		out.Words = map[string]string{FieldTopologyKey: key}
-	}
-	if parent != "" {
-		out.Owner = OwnerKey{compositePodGroups.Kind, u.GetNamespace(), parent}
+	if is.parent != "" {
+		out.Owner = OwnerKey{compositePodGroups.Kind, u.GetNamespace(), is.parent}
 	}
 	return out
 }
@@ -177,18 +203,13 @@ func moreOfNative(u *unstructured.Unstructured) (out More) {
 // readComposite takes the minimum of a CompositePodGroup, and files its label key under the name
 // that it has for its PodGroups: it is they who say it.
 func readComposite(u *unstructured.Unstructured, out *Owned) error {
-	least, bad := policy(u.Object, "minGroupCount", "spec", "schedulingPolicy")
-	key, badKey := topologyKey(u.Object)
-	_, badMode := wholeOnly(u.Object)
-	parent, badParent := text(u.Object, "spec", "parentCompositePodGroupName")
-	if parent != "" {
-		out.Parent = OwnerKey{out.Key.Kind, out.Key.Namespace, parent}
+	is, err := readGroup(u)
+	if is.parent != "" {
+		out.Parent = OwnerKey{out.Key.Kind, out.Key.Namespace, is.parent}
 	}
-	for _, err := range []error{bad, badKey, badMode, badParent} {
-		if err != nil && out.Problem == nil {
-			out.Problem = fmt.Errorf("%s: %w", out.Key, err)
-		}
+	if err != nil {
+		out.Problem = fmt.Errorf("%s: %w", out.Key, err)
 	}
-	out.Size, out.TopologyKey = least, key
+	out.Size, out.TopologyKey = is.least, is.topologyKey
 	return nil
 }

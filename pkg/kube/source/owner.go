@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
@@ -128,7 +130,7 @@ const kubeflowRole = "rbac/sources/kubeflow.yaml"
 
 // Owners are the kinds whose objects say something of gangs that their pods or PodGroups do not.
 var Owners = []*Owner{
-	leaderWorkerSets, jobSets, jobs, podGangs, compositePodGroups, workloads,
+	leaderWorkerSets, jobSets, jobs, podGangs, compositePodGroups, workloadOwners,
 	// Makers of scheduling.x-k8s.io PodGroups: only annotations are read.
 	{Resource: schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}, Role: kubeflowRole, Kind: "TrainJob"},
 	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"}, Role: kubeflowRole, Kind: "MPIJob"},
@@ -226,23 +228,16 @@ func of(space string) *Source {
 	return nil
 }
 
-// tierWords adds what a networkTopology of a spec says, under fields, to some words.
-func tierWords(u *unstructured.Unstructured, add func(key, value string), path ...string) error {
-	topology, err := typed[map[string]any](u.Object, "mode, highestTierAllowed, highestTierName", path)
-	if topology == nil || err != nil {
-		return err
+// tierWords adds what a networkTopology says, under fields, to some words.
+func tierWords(n *workloads.NetworkTopology, add func(key, value string)) {
+	if n == nil {
+		return
 	}
-	for field, key := range map[string]string{"mode": FieldTopologyMode, "highestTierAllowed": FieldTopologyTier, "highestTierName": FieldTopologyTierName} {
-		switch value := topology[field].(type) {
-		case nil:
-		case string:
-			add(key, value)
-		default:
-			add(key, quoted(value))
-		}
+	add(FieldTopologyMode, n.Mode)
+	if n.HighestTierAllowed != nil {
+		add(FieldTopologyTier, strconv.Itoa(int(*n.HighestTierAllowed)))
 	}
-	if _, ok := topology["mode"]; !ok {
-		add(FieldTopologyMode, "")
+	if n.HighestTierName != "" {
+		add(FieldTopologyTierName, n.HighestTierName)
 	}
-	return nil
 }

@@ -236,7 +236,7 @@ func TestVolcano(t *testing.T) {
 	} {
 		require.Equal(t, problem, volcano(t, "minMember: 2, minTaskMember: "+says).Problem.Words)
 	}
-	require.Equal(t, `spec.networkTopology.highestTierAllowed: Invalid value: "{}": must be an integer`,
+	require.Equal(t, `spec.networkTopology.highestTierAllowed: {} is not legal; legal: an integer`,
 		volcano(t, "networkTopology: {mode: hard, highestTierAllowed: {}}").Problem.Words)
 	require.Equal(t, source.InvalidAnnotation, drawn(volcano(t, "minMember: -5, minTaskMember: {a: 0}")))
 	require.Contains(t, drawn(volcano(t, "minMember: 4, subGroupPolicy: part")), "problem: spec.subGroupPolicy")
@@ -245,7 +245,7 @@ func TestVolcano(t *testing.T) {
 	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Annotations: map[string]string{"scheduling.volcano.sh/group-name": "vj"}}}
 	require.Equal(t, gang.Ref{Source: "podgroup-volcano", Namespace: "default", Name: "vj"}, source.Of(other))
 	_, err := source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: four}}"))
-	require.EqualError(t, err, `spec.minMember: "four" is not legal; legal: an integer ≥ 0`)
+	require.EqualError(t, err, `spec.minMember: "four" is not legal; legal: an integer`)
 	_, err = source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: 4294967299}}"))
 	require.EqualError(t, err, "spec.minMember: 4294967299 is not legal; legal: an integer from 0 to 2147483647")
 }
@@ -326,10 +326,10 @@ func TestUnreadable(t *testing.T) {
 			"{leaderWorkerTemplate: 7}":                           "spec.leaderWorkerTemplate: 7 is not legal; legal: an object",
 			"{startupPolicy: 7}":                                  "spec.startupPolicy: 7 is not legal; legal: a text",
 			"{leaderWorkerTemplate: {workerTemplate: 7}}":         "spec.leaderWorkerTemplate.workerTemplate: 7 is not legal; legal: an object",
-			"{networkTopology: 7}":                                "spec.networkTopology: 7 is not legal; legal: mode, highestTierAllowed, highestTierName",
+			"{networkTopology: 7}":                                "spec.networkTopology: 7 is not legal; legal: an object",
 			"7":                                                   "spec: 7 is not legal; legal: an object",
 			"{leaderWorkerTemplate: {size: 4294967298}}":          "spec.leaderWorkerTemplate.size: 4294967298 is not legal; legal: an integer from 1 to 2147483647",
-			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate: cannot restore struct from: int64; legal: a template of pods",
+			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate.spec: 7 is not legal; legal: an object",
 		},
 		"JobSet": {
 			"{replicatedJobs: 7}":                                          "spec.replicatedJobs: 7 is not legal; legal: a list",

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
@@ -53,8 +54,8 @@ const (
 
 // Keys of other APIs that say how members gather.
 const (
-	AnnotationVolcanoMode    = "volcano.sh/network-topology-mode"
-	AnnotationVolcanoTier    = "volcano.sh/network-topology-highest-tier"
+	AnnotationVolcanoMode    = workloads.VolcanoMode
+	AnnotationVolcanoTier    = workloads.VolcanoTier
 	AnnotationKueueRequired  = "kueue.x-k8s.io/podset-required-topology"
 	AnnotationKueuePreferred = "kueue.x-k8s.io/podset-preferred-topology"
 )

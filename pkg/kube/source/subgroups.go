@@ -1,18 +1,16 @@
 package source
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	labelsets "k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // SubGroups is a policy by which members of a gang form sub-groups: those that it selects and that
@@ -61,57 +59,26 @@ func (d *Declaration) SubGroupOf(pod *v1.Pod) (name string, policy int) {
 }
 
 // readSubGroups reads a list of policies.
-func readSubGroups(u *unstructured.Unstructured, path ...string) (out []SubGroups, err error) {
-	all, err := objectsIn(u.Object, path...)
-	for i, object := range all {
-		s, err := readPolicy(object)
-		if err == nil && slices.ContainsFunc(out, func(o SubGroups) bool { return o.Name == s.Name }) {
-			err = fmt.Errorf("name: %q is there twice", s.Name)
+func readSubGroups(all []workloads.SubGroupPolicy) (out []SubGroups, err error) {
+	for i, p := range all {
+		at := fmt.Sprintf("spec.subGroupPolicy[%d]", i)
+		switch {
+		case p.Name == "":
+			return nil, fmt.Errorf(`%s.name: "" is not legal; legal: a name`, at)
+		case slices.ContainsFunc(out, func(o SubGroups) bool { return o.Name == p.Name }):
+			return nil, fmt.Errorf("%s.name: %q is there twice", at, p.Name)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s[%d]: %w", strings.Join(path, "."), i, err)
+		s := SubGroups{
+			Name: p.Name, Size: int(workloads.OrOne(p.SubGroupSize)), Least: int(p.MinSubGroups), Keys: p.MatchLabelKeys,
+			Selects: labelsets.Everything(), Says: map[string]string{},
 		}
+		if p.LabelSelector != nil {
+			if s.Selects, err = metav1.LabelSelectorAsSelector(p.LabelSelector); err != nil {
+				return nil, fmt.Errorf("%s.labelSelector: %w", at, err)
+			}
+		}
+		tierWords(p.NetworkTopology, func(key, value string) { s.Says[key] = value })
 		out = append(out, s)
-	}
-	return out, err
-}
-
-func readPolicy(object map[string]any) (out SubGroups, err error) {
-	out = SubGroups{Says: map[string]string{}, Selects: labelsets.Everything()}
-	if out.Name, err = text(object, "name"); err == nil && out.Name == "" {
-		err = errors.New(`name: "" is not legal; legal: a name`)
-	}
-	if err != nil {
-		return out, err
-	}
-	if out.Size, err = countIn(object, 1, 1, "subGroupSize"); err != nil {
-		return out, err
-	}
-	if out.Least, err = countIn(object, 0, 0, "minSubGroups"); err != nil {
-		return out, err
-	}
-	if out.Keys, err = textsIn(object, "matchLabelKeys"); err != nil {
-		return out, err
-	}
-	if out.Selects, err = selector(object, "labelSelector"); err != nil {
-		return out, err
-	}
-	return out, tierWords(&unstructured.Unstructured{Object: object}, func(key, value string) { out.Says[key] = value }, "networkTopology")
-}
-
-// selector is a selector of labels in a field; that of everything if there is none.
-func selector(object map[string]any, in string) (labelsets.Selector, error) {
-	says, err := objectIn(object, in)
-	if says == nil || err != nil {
-		return labelsets.Everything(), err
-	}
-	var selects metav1.LabelSelector
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(says, &selects); err != nil {
-		return nil, fmt.Errorf("%s: %s is not legal (%w); legal: matchLabels, matchExpressions", in, quoted(says), err)
-	}
-	out, err := metav1.LabelSelectorAsSelector(&selects)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", in, err)
 	}
 	return out, nil
 }

@@ -1,10 +1,8 @@
 package source
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,19 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// Volcano's pods name their PodGroup by one of these.
-const (
-	volcanoGroup      = "scheduling.k8s.io/group-name"
-	volcanoGroupOther = "scheduling.volcano.sh/group-name"
-	volcanoTask       = "volcano.sh/task-spec" // and their task by this
-)
+const volcanoTask = "volcano.sh/task-spec" // pods of Volcano name their task by this
 
 // volcano is Volcano's PodGroup. Its status is for Volcano's own components to write.
 var volcano = Source{
-	Way:    "annotation " + volcanoGroup,
+	Way:    "annotation " + workloads.VolcanoGroup,
 	Space:  "podgroup-volcano",
 	NameOf: volcanoGang,
 	Object: &Object{
@@ -39,74 +33,49 @@ func volcanoGang(pod *v1.Pod) string {
 	if len(pod.Annotations) == 0 {
 		return ""
 	}
-	if name := pod.Annotations[volcanoGroup]; name != "" {
-		return name
-	}
-	return pod.Annotations[volcanoGroupOther]
+	return workloads.VolcanoGroupOf(pod.Annotations)
 }
 
-// readVolcano takes what Volcano's PodGroup says in the same words as the others.
+// readVolcano takes the minimum of Volcano's PodGroup. A negative one stays as it is.
 func readVolcano(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
-	least, err := minMember(u)
-	if err != nil {
+	var least struct {
+		MinMember int32 `json:"minMember"`
+	}
+	if err := workloads.Read(u, "spec", &least); err != nil {
 		return nil, err
 	}
 	pg := shape(u)
-	if _, sum, _ := minTaskMember(u); least >= 0 { // else it is said that it is not legal
-		least = max(least, sum)
+	if pg.Spec.MinMember = least.MinMember; least.MinMember >= 0 {
+		var spec workloads.VolcanoSpec
+		_ = workloads.Read(u, "spec", &spec) // moreOfVolcano says what is wrong
+		pg.Spec.MinMember = max(least.MinMember, spec.TaskMembers())
 	}
-	pg.Spec.MinMember = int32(least)
 	return pg, nil
-}
-
-// minMember is how many members must start together; 0 if that is not said. Less is not legal, and has a default.
-func minMember(u *unstructured.Unstructured) (int, error) {
-	path := []string{"spec", "minMember"}
-	if value, _ := field(u.Object, path...); value != nil {
-		if n, ok := value.(int64); ok && math.MinInt32 <= n && n < 0 {
-			return int(n), nil
-		}
-	}
-	return countIn(u.Object, 0, 0, path...)
-}
-
-// minTaskMember is how many members of each of several tasks must, and how many that are.
-func minTaskMember(u *unstructured.Unstructured) (tasks map[string]int, sum int, err error) {
-	said, err := objectIn(u.Object, "spec", "minTaskMember")
-	for _, name := range slices.Sorted(maps.Keys(said)) {
-		n, err := count(said[name], 0)
-		if err == nil && said[name] == nil {
-			err = errors.New("nothing is not legal; legal: an integer ≥ 0")
-		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("spec.minTaskMember[%s]: %w", name, err)
-		}
-		if tasks == nil {
-			tasks = map[string]int{}
-		}
-		tasks[name] = n
-		sum = min(sum+n, math.MaxInt32)
-	}
-	return tasks, sum, err
 }
 
 // moreOfVolcano is what no other PodGroup says.
 func moreOfVolcano(u *unstructured.Unstructured) (out More) {
 	out.Words = map[string]string{}
-	least, _ := minMember(u)
-	badTopology := tierWords(u, func(key, value string) { out.Words[key] = value }, "spec", "networkTopology")
-	policies, badPolicy := readSubGroups(u, "spec", "subGroupPolicy")
-	tasks, sum, badTask := minTaskMember(u)
-	for _, err := range []error{badTopology, badPolicy, badTask} {
-		if err != nil {
-			out.Problem = err
-			return out
-		}
+	var spec workloads.VolcanoSpec
+	if out.Problem = workloads.Read(u, "spec", &spec); out.Problem == nil {
+		out.SubGroups, out.Problem = readSubGroups(spec.SubGroupPolicy)
 	}
-	out.SubGroups, out.Tasks = policies, tasks
-	if len(tasks) > 1 && sum < least {
-		names := slices.Sorted(maps.Keys(tasks))
-		out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf("spec.minTaskMember %v adds up to %d of minMember %d: which tasks the others are of is not considered", names, sum, least)})
+	if out.Problem != nil {
+		return out
+	}
+	tierWords(spec.NetworkTopology, func(key, value string) { out.Words[key] = value })
+	for name, n := range spec.MinTaskMember {
+		if out.Tasks == nil {
+			out.Tasks = map[string]int{}
+		}
+		out.Tasks[name] = int(n)
+	}
+	if sum := spec.TaskMembers(); len(out.Tasks) > 1 && sum < spec.MinMember {
+		names := slices.Sorted(maps.Keys(out.Tasks))
+		out.Notes = append(out.Notes, Note{
+			InvalidAnnotation,
+			fmt.Sprintf("spec.minTaskMember %v adds up to %d of minMember %d: which tasks the others are of is not considered", names, sum, spec.MinMember),
+		})
 	}
 	return out
 }

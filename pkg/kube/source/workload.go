@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,12 +10,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // Workloads are what Kubernetes 1.35 has in place of PodGroups, and no other version.
 var Workloads = schema.GroupVersionResource{Group: nativeAPI, Version: "v1alpha1", Resource: "workloads"}
 
-var workloads = &Owner{
+var workloadOwners = &Owner{
 	Resource: Workloads,
 	Role:     "rbac/sources/workload.yaml",
 	Kind:     "Workload",
@@ -28,7 +31,7 @@ var workload = Source{
 	Way:       "field spec.workloadRef",
 	Space:     "workload",
 	NameOf:    workloadGang,
-	Owner:     workloads,
+	Owner:     workloadOwners,
 	OwnerName: func(pod *v1.Pod) string { name, _, _ := strings.Cut(workloadGang(pod), "/"); return name },
 	Needs:     true,
 	Fill:      fillWorkload,
@@ -36,7 +39,7 @@ var workload = Source{
 
 // WorkloadRef is what a pod's spec says in workloadRef, in one name; "" if it says nothing.
 func WorkloadRef(spec map[string]any) string {
-	ref, _ := objectIn(spec, "workloadRef")
+	ref, _ := spec["workloadRef"].(map[string]any)
 	name, _ := ref["name"].(string)
 	if name == "" {
 		return ""
@@ -55,26 +58,24 @@ func workloadGang(pod *v1.Pod) string {
 
 // readWorkload takes the pod groups of a Workload: how many of each must start together.
 func readWorkload(u *unstructured.Unstructured, out *Owned) error {
-	out.Parts = map[string]Part{}
-	out.Problem = func() error {
-		all, err := objectsIn(u.Object, "spec", "podGroups")
-		if err != nil {
-			return err
+	var spec struct {
+		PodGroups []struct {
+			Name   string `json:"name"`
+			Policy policy `json:"policy"`
+		} `json:"podGroups"`
+	}
+	out.Parts, out.Problem = map[string]Part{}, workloads.Read(u, "spec", &spec)
+	for i := range spec.PodGroups {
+		g, at := &spec.PodGroups[i], fmt.Sprintf("spec.podGroups[%d]", i)
+		least, err := g.Policy.least(at+".policy", false)
+		if _, twice := out.Parts[g.Name]; g.Name == "" || twice {
+			err = fmt.Errorf("%s.name: %q is not legal; legal: a name that no other pod group has", at, g.Name)
 		}
-		for i, object := range all {
-			at := fmt.Sprintf("spec.podGroups[%d]", i)
-			name, _ := object["name"].(string)
-			if _, twice := out.Parts[name]; name == "" || twice {
-				return fmt.Errorf("%s.name: %v is not legal; legal: a name that no other pod group has", at, quoted(object["name"]))
-			}
-			least, err := policy(object, "minCount", "policy")
-			if err != nil {
-				return fmt.Errorf("%s.%w", at, err)
-			}
-			out.Parts[name] = Part{Jobs: 1, Size: least}
+		if out.Problem = cmp.Or(out.Problem, err); out.Problem != nil {
+			return nil
 		}
-		return nil
-	}()
+		out.Parts[g.Name] = Part{Jobs: 1, Size: least}
+	}
 	return nil
 }
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // position is a PodGroup's place in the queue; 0 if none is told.
@@ -128,7 +128,7 @@ func TestPositionsOfTheProcessBefore(t *testing.T) {
 			gvr  schema.GroupVersionResource
 			name string
 			at   int64
-		}{{sigs.PodGroups, "right", 1}, {x.PodGroups, "wrong", 7}, {sigs.PodGroups, "runs", 3}} {
+		}{{sigs.PodGroups, "right", 1}, {source.PodGroupsX, "wrong", 7}, {sigs.PodGroups, "runs", 3}} {
 			w.create(of.gvr, "ns", map[string]any{
 				"apiVersion": of.gvr.GroupVersion().String(), "kind": "PodGroup", "metadata": map[string]any{"name": of.name, "namespace": "ns"},
 				"spec": map[string]any{"minMember": int64(1)}, "status": map[string]any{"position": of.at},
@@ -139,9 +139,9 @@ func TestPositionsOfTheProcessBefore(t *testing.T) {
 		w.pod("runs", "runs-0", "n")
 		w.pass(10 * time.Second)
 		require.Equal(t, "right/status runs/status wrong/status", w.written())
-		require.Equal(t, [3]int64{1, 7, 0}, [3]int64{w.position("right"), w.positionOf(x.PodGroups, "wrong"), w.position("runs")})
+		require.Equal(t, [3]int64{1, 7, 0}, [3]int64{w.position("right"), w.positionOf(source.PodGroupsX, "wrong"), w.position("runs")})
 		w.pass(time.Minute)
 		require.Equal(t, "wrong/status", w.written())
-		require.EqualValues(t, 2, w.positionOf(x.PodGroups, "wrong"))
+		require.EqualValues(t, 2, w.positionOf(source.PodGroupsX, "wrong"))
 	})
 }

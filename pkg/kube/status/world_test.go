@@ -28,7 +28,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
-	x "github.com/muster-scheduler/muster/pkg/apis/scheduling/x/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -68,7 +67,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, client: fake.NewClientset()}
 		w.custom = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-			koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", sigs.PodGroups: "PodGroupList", x.PodGroups: "PodGroupList", native: "PodGroupList", podGangs: "PodGangList",
+			koordinator.ClusterNetworkTopologies: "ClusterNetworkTopologyList", sigs.PodGroups: "PodGroupList", source.PodGroupsX: "PodGroupList", native: "PodGroupList", podGangs: "PodGangList",
 		})
 		w.client.PrependReactor("patch", "*", w.note)
 		w.custom.PrependReactor("patch", "*", w.note)

@@ -13,6 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/utils/ptr"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
+)
+
+const jobSetController = "jobset.sigs.k8s.io/jobset-controller"
+
+// Labels, annotations and a taint of JobSet's that matter only to the pods that are made.
+const (
+	jobSetReplicas   = "jobset.sigs.k8s.io/replicatedjob-replicas"
+	jobSetAll        = "jobset.sigs.k8s.io/global-replicas"
+	jobSetKey        = "jobset.sigs.k8s.io/job-key"
+	jobSetIndexOfAll = "jobset.sigs.k8s.io/job-global-index"
+	jobSetGroup      = "jobset.sigs.k8s.io/group-name"
+	jobSetGroupSize  = "jobset.sigs.k8s.io/group-replicas"
+	jobSetGroupIndex = "jobset.sigs.k8s.io/job-group-index"
+	jobSetCoordinate = "jobset.sigs.k8s.io/coordinator"
+	jobSetPriority   = "jobset.sigs.k8s.io/priority"
+	jobSetNodeOf     = "alpha.jobset.sigs.k8s.io/namespaced-job"
+	jobSetTaint      = "alpha.jobset.sigs.k8s.io/no-schedule"
 )
 
 // jobSet makes the pods of a JobSet: those of its Jobs, <set>-<replicated job>-<index>, which
@@ -36,7 +55,7 @@ func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 		return nil
 	}
 	if s.hostnames() {
-		m.add(headless(s.subdomain(), &s, JobSetKind, map[string]string{jobSetName: s.Name}))
+		m.add(headless(s.subdomain(), &s, workloads.JobSetKind, map[string]string{workloads.JobSetName: s.Name}))
 	}
 	pods := map[string][]string{} // names of those that come, by replicated job
 	var all []string
@@ -58,7 +77,7 @@ func (m *maker) jobSet(u *unstructured.Unstructured) field.ErrorList {
 }
 
 // jobSet knows how its parts are counted and named.
-type jobSet struct{ JobSet }
+type jobSet struct{ workloads.JobSet }
 
 // fill sets the defaults of JobSet's CRD and webhook.
 func (s *jobSet) fill() {
@@ -115,8 +134,8 @@ func (s *jobSet) check() (errs field.ErrorList) {
 
 // after returns the pods that must run before those of a replicated job come, or why they
 // never come. before are all pods of the replicated jobs before it.
-func (s *jobSet) after(r *ReplicatedJob, before []string, pods map[string][]string) (after []string, why string) {
-	if p := s.Spec.StartupPolicy; p != nil && p.StartupPolicyOrder == "InOrder" {
+func (s *jobSet) after(r *workloads.ReplicatedJob, before []string, pods map[string][]string) (after []string, why string) {
+	if s.Spec.InOrder() {
 		return before, ""
 	}
 	for _, d := range r.DependsOn {
@@ -138,7 +157,7 @@ func (m *maker) replicatedJob(s *jobSet, i int, after []string) (names []string,
 	for index := range int(*s.Spec.ReplicatedJobs[i].Replicas) {
 		job := s.job(i, index)
 		job.UID = m.api.UID("Job", job.Name)
-		if job.Annotations[jobSetExclusive] != "" && !indexed(job) {
+		if job.Annotations[workloads.JobSetExclusive] != "" && !indexed(job) {
 			m.note("JobSet", s.Namespace, s.Name, "no pods of Job "+job.Name+", since with exclusive-topology they wait for that of index 0, and completionMode is NonIndexed")
 			continue
 		}
@@ -163,7 +182,7 @@ func (s *jobSet) job(i, index int) *batchv1.Job {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: s.jobName(r, index),
 			Labels: with(keys, r.Template.Labels), Annotations: with(annotations, r.Template.Annotations),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, JobSetKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, workloads.JobSetKind)},
 		},
 		Spec: *r.Template.Spec.DeepCopy(),
 	}
@@ -172,7 +191,7 @@ func (s *jobSet) job(i, index int) *batchv1.Job {
 	if s.hostnames() {
 		t.Spec.Subdomain = s.subdomain()
 	}
-	if job.Annotations[jobSetExclusive] != "" && job.Annotations[jobSetSelects] != "" {
+	if job.Annotations[workloads.JobSetExclusive] != "" && job.Annotations[workloads.JobSetSelects] != "" {
 		t.Spec.NodeSelector = with(map[string]string{jobSetNodeOf: job.Namespace + "_" + job.Name}, t.Spec.NodeSelector)
 		t.Spec.Tolerations = append(t.Spec.Tolerations, v1.Toleration{Key: jobSetTaint, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule})
 	}
@@ -199,9 +218,9 @@ func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 		}
 	}
 	labels = map[string]string{
-		jobSetName: s.Name, jobSetUID: string(s.UID), jobSetRestart: "0",
-		jobSetReplicated: r.Name, jobSetReplicas: strconv.Itoa(int(*r.Replicas)), jobSetAll: strconv.Itoa(all),
-		jobSetIndex: strconv.Itoa(index), jobSetIndexOfAll: strconv.Itoa(before + index),
+		workloads.JobSetName: s.Name, workloads.JobSetUID: string(s.UID), workloads.JobSetRestart: "0",
+		workloads.JobSetReplicated: r.Name, jobSetReplicas: strconv.Itoa(int(*r.Replicas)), jobSetAll: strconv.Itoa(all),
+		workloads.JobSetIndex: strconv.Itoa(index), jobSetIndexOfAll: strconv.Itoa(before + index),
 		jobSetKey:   sha1Hash(s.Namespace + "/" + s.jobName(r, index)),
 		jobSetGroup: r.GroupName, jobSetGroupSize: strconv.Itoa(group), jobSetGroupIndex: strconv.Itoa(groupBefore + index),
 	}
@@ -210,12 +229,12 @@ func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 	}
 	annotations = map[string]string{}
 	for _, asked := range []map[string]string{s.Annotations, r.Template.Annotations} {
-		if asked[jobSetExclusive] == "" {
+		if asked[workloads.JobSetExclusive] == "" {
 			continue
 		}
-		annotations[jobSetExclusive] = asked[jobSetExclusive]
-		if how, ok := asked[jobSetSelects]; ok {
-			annotations[jobSetSelects] = how
+		annotations[workloads.JobSetExclusive] = asked[workloads.JobSetExclusive]
+		if how, ok := asked[workloads.JobSetSelects]; ok {
+			annotations[workloads.JobSetSelects] = how
 		}
 	}
 	return labels, annotations
@@ -225,8 +244,8 @@ func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 // Job, and the others follow it there once it has a node.
 func (m *maker) exclusive(o Object, first string, isFirst bool) Object {
 	pod := o.Object.(*v1.Pod)
-	key := pod.Annotations[jobSetExclusive]
-	if key == "" || pod.Annotations[jobSetSelects] != "" {
+	key := pod.Annotations[workloads.JobSetExclusive]
+	if key == "" || pod.Annotations[workloads.JobSetSelects] != "" {
 		return o
 	}
 	priority := ptr.Deref(pod.Spec.Priority, m.api.Priority(pod.Spec.PriorityClassName))
@@ -241,7 +260,7 @@ func (m *maker) exclusive(o Object, first string, isFirst bool) Object {
 	return o
 }
 
-func (s *jobSet) jobName(r *ReplicatedJob, index int) string {
+func (s *jobSet) jobName(r *workloads.ReplicatedJob, index int) string {
 	return fmt.Sprintf("%s-%s-%d", s.Name, r.Name, index)
 }
 

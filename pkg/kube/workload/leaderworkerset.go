@@ -17,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/utils/ptr"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // leaderWorkerSet makes the StatefulSet of a LeaderWorkerSet's leaders, <set>-<group>, and for
@@ -31,8 +34,8 @@ func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 	if errs := s.check(); len(errs) > 0 {
 		return errs
 	}
-	if s.subdomains() == shared {
-		m.add(headless(s.Name, &s, LeaderWorkerSetKind, map[string]string{lwsName: s.Name}))
+	if s.subdomains() == lwsv1.SubdomainShared {
+		m.add(headless(s.Name, &s, workloads.LeaderWorkerSetKind, map[string]string{lwsv1.SetNameLabelKey: s.Name}))
 	}
 	set := s.leaders()
 	set.UID = m.api.UID("StatefulSet", set.Name)
@@ -56,8 +59,8 @@ func (m *maker) leaderWorkerSet(u *unstructured.Unstructured) field.ErrorList {
 // workers makes the workers of one leader.
 func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 	podKind := v1.SchemeGroupVersion.WithKind("Pod")
-	if s.subdomains() == uniquePerReplica {
-		m.add(headless(leader.Name, leader, podKind, map[string]string{lwsName: s.Name, lwsGroupIndex: leader.Labels[lwsGroupIndex]}))
+	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
+		m.add(headless(leader.Name, leader, podKind, map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey]}))
 	}
 	if s.size() == 1 {
 		return nil
@@ -73,8 +76,8 @@ func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 	m.add(claims...)
 	for i, pod := range pods {
 		s.work(pod, leader, i+1)
-		made := Object{Object: pod, Near: s.Annotations[lwsExclusive]}
-		if s.Spec.StartupPolicy == leaderReady || made.Near != "" {
+		made := Object{Object: pod, Near: s.Annotations[lwsv1.ExclusiveKeyAnnotationKey]}
+		if s.Spec.StartupPolicy == lwsv1.LeaderReadyStartupPolicy || made.Near != "" {
 			made.After = []string{leader.Name}
 		}
 		m.out.Objects = append(m.out.Objects, made)
@@ -83,7 +86,7 @@ func (m *maker) workers(s *leaderWorkerSet, leader *v1.Pod) field.ErrorList {
 }
 
 // leaderWorkerSet knows what its pods look like.
-type leaderWorkerSet struct{ LeaderWorkerSet }
+type leaderWorkerSet struct{ workloads.LeaderWorkerSet }
 
 // fill sets the defaults of LeaderWorkerSet's CRD.
 func (s *leaderWorkerSet) fill() {
@@ -94,9 +97,9 @@ func (s *leaderWorkerSet) fill() {
 	if t.Size == nil {
 		t.Size = ptr.To[int32](1)
 	}
-	s.Spec.StartupPolicy = cmp.Or(s.Spec.StartupPolicy, leaderCreated)
+	s.Spec.StartupPolicy = cmp.Or(s.Spec.StartupPolicy, lwsv1.LeaderCreatedStartupPolicy)
 	if p := t.SubGroupPolicy; p != nil && p.Type == nil {
-		p.Type = ptr.To(leaderWorker)
+		p.Type = ptr.To(lwsv1.SubGroupPolicyTypeLeaderWorker)
 	}
 }
 
@@ -110,11 +113,11 @@ func (s *leaderWorkerSet) check() (errs field.ErrorList) {
 	case size*int64(*s.Spec.Replicas) > Most:
 		errs = append(errs, field.Invalid(at.Child("size"), size, "replicas × size must be less than or equal to 100000 in a simulation"))
 	}
-	if p := s.Spec.StartupPolicy; p != leaderCreated && p != leaderReady {
-		errs = append(errs, field.NotSupported(spec.Child("startupPolicy"), p, []string{leaderCreated, leaderReady}))
+	if p := s.Spec.StartupPolicy; p != lwsv1.LeaderCreatedStartupPolicy && p != lwsv1.LeaderReadyStartupPolicy {
+		errs = append(errs, field.NotSupported(spec.Child("startupPolicy"), p, []lwsv1.StartupPolicyType{lwsv1.LeaderCreatedStartupPolicy, lwsv1.LeaderReadyStartupPolicy}))
 	}
-	if p := s.subdomains(); p != shared && p != uniquePerReplica {
-		errs = append(errs, field.NotSupported(spec.Child("networkConfig", "subdomainPolicy"), p, []string{shared, uniquePerReplica}))
+	if p := s.subdomains(); p != lwsv1.SubdomainShared && p != lwsv1.SubdomainUniquePerReplica {
+		errs = append(errs, field.NotSupported(spec.Child("networkConfig", "subdomainPolicy"), p, []lwsv1.SubdomainPolicy{lwsv1.SubdomainShared, lwsv1.SubdomainUniquePerReplica}))
 	}
 	errs = append(errs, template(&t.WorkerTemplate, at.Child("workerTemplate"), v1.RestartPolicyAlways)...)
 	if t.LeaderTemplate != nil {
@@ -131,19 +134,19 @@ func (s *leaderWorkerSet) checkSubGroups(path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	if types := []string{leaderWorker, leaderExcluded}; !slices.Contains(types, *p.Type) {
+	if types := []lwsv1.SubGroupPolicyType{lwsv1.SubGroupPolicyTypeLeaderWorker, lwsv1.SubGroupPolicyTypeLeaderExcluded}; !slices.Contains(types, *p.Type) {
 		return field.ErrorList{field.NotSupported(path.Child("subGroupPolicyType"), *p.Type, types)}
 	}
-	if p.Size == nil {
+	if p.SubGroupSize == nil {
 		return field.ErrorList{field.Required(path.Child("subGroupSize"), "")}
 	}
-	size, sub, why := s.size(), int(*p.Size), ""
+	size, sub, why := s.size(), int(*p.SubGroupSize), ""
 	switch {
 	case sub < 1:
 		why = "must be greater than or equal to 1"
 	case sub > size:
 		why = fmt.Sprintf("must not be larger than size, which is %d", size)
-	case *p.Type == leaderExcluded && (size-1)%sub != 0:
+	case *p.Type == lwsv1.SubGroupPolicyTypeLeaderExcluded && (size-1)%sub != 0:
 		why = fmt.Sprintf("must divide size - 1, which is %d, with LeaderExcluded", size-1)
 	case size%sub != 0 && (size-1)%sub != 0:
 		why = fmt.Sprintf("must divide size or size - 1; size is %d", size)
@@ -162,29 +165,29 @@ func (s *leaderWorkerSet) leaders() *appsv1.StatefulSet {
 	}
 	annotations := s.annotations()
 	if p := t.SubGroupPolicy; p != nil {
-		annotations[lwsSubType] = *p.Type
+		annotations[lwsv1.SubGroupPolicyTypeAnnotationKey] = string(*p.Type)
 	}
-	if s.subdomains() == uniquePerReplica {
-		annotations[lwsSubdomain] = uniquePerReplica
+	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
+		annotations[lwsv1.SubdomainPolicyAnnotationKey] = string(lwsv1.SubdomainUniquePerReplica)
 	}
-	selector := map[string]string{lwsName: s.Name, lwsWorkerIndex: "0"}
-	pod.Labels = with(with(selector, map[string]string{lwsRevision: s.revision()}), pod.Labels)
+	selector := map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.WorkerIndexLabelKey: "0"}
+	pod.Labels = with(with(selector, map[string]string{lwsv1.RevisionKey: s.revision()}), pod.Labels)
 	pod.Annotations = with(annotations, pod.Annotations)
 	set := s.statefulSet(s.Name, s.Name, *s.Spec.Replicas, selector, pod)
-	set.Labels = map[string]string{lwsName: s.Name, lwsRevision: s.revision()}
-	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, LeaderWorkerSetKind)}
+	set.Labels = map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.RevisionKey: s.revision()}
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, workloads.LeaderWorkerSetKind)}
 	return set
 }
 
 // workers makes the StatefulSet of a leader's workers.
 func (s *leaderWorkerSet) workers(leader *v1.Pod) *appsv1.StatefulSet {
-	selector := map[string]string{lwsName: s.Name, lwsGroupIndex: leader.Labels[lwsGroupIndex], lwsGroupKey: leader.Labels[lwsGroupKey]}
-	labels := with(selector, map[string]string{lwsRevision: s.revision()})
+	selector := map[string]string{lwsv1.SetNameLabelKey: s.Name, lwsv1.GroupIndexLabelKey: leader.Labels[lwsv1.GroupIndexLabelKey], lwsv1.GroupUniqueHashLabelKey: leader.Labels[lwsv1.GroupUniqueHashLabelKey]}
+	labels := with(selector, map[string]string{lwsv1.RevisionKey: s.revision()})
 	pod := s.Spec.LeaderWorkerTemplate.WorkerTemplate.DeepCopy()
 	pod.Labels = with(labels, pod.Labels)
-	pod.Annotations = with(with(s.annotations(), map[string]string{lwsLeaderName: leader.Name}), pod.Annotations)
+	pod.Annotations = with(with(s.annotations(), map[string]string{lwsv1.LeaderPodNameAnnotationKey: leader.Name}), pod.Annotations)
 	service := s.Name
-	if s.subdomains() == uniquePerReplica {
+	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
 		service = leader.Name
 	}
 	set := s.statefulSet(leader.Name, service, int32(s.size()-1), selector, pod)
@@ -210,14 +213,14 @@ func (s *leaderWorkerSet) statefulSet(name, service string, replicas int32, sele
 
 // annotations are those of all pods.
 func (s *leaderWorkerSet) annotations() map[string]string {
-	all := map[string]string{lwsSize: strconv.Itoa(s.size())}
-	if key := s.Annotations[lwsExclusive]; key != "" {
-		all[lwsExclusive] = key
+	all := map[string]string{lwsv1.SizeAnnotationKey: strconv.Itoa(s.size())}
+	if key := s.Annotations[lwsv1.ExclusiveKeyAnnotationKey]; key != "" {
+		all[lwsv1.ExclusiveKeyAnnotationKey] = key
 	}
 	if p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy; p != nil {
-		all[lwsSubSize] = strconv.Itoa(int(*p.Size))
-		if key := s.Annotations[lwsSubExclusive]; key != "" {
-			all[lwsSubExclusive] = key
+		all[lwsv1.SubGroupSizeAnnotationKey] = strconv.Itoa(int(*p.SubGroupSize))
+		if key := s.Annotations[lwsv1.SubGroupExclusiveKeyAnnotationKey]; key != "" {
+			all[lwsv1.SubGroupExclusiveKeyAnnotationKey] = key
 		}
 	}
 	return all
@@ -225,13 +228,13 @@ func (s *leaderWorkerSet) annotations() map[string]string {
 
 // lead does what the webhook does to a leader.
 func (s *leaderWorkerSet) lead(pod *v1.Pod, group int) {
-	pod.Labels[lwsGroupIndex] = strconv.Itoa(group)
-	pod.Labels[lwsGroupKey] = sha1Hash(pod.Namespace + "/" + pod.Name)
-	if s.subdomains() == uniquePerReplica {
+	pod.Labels[lwsv1.GroupIndexLabelKey] = strconv.Itoa(group)
+	pod.Labels[lwsv1.GroupUniqueHashLabelKey] = sha1Hash(pod.Namespace + "/" + pod.Name)
+	if s.subdomains() == lwsv1.SubdomainUniquePerReplica {
 		pod.Spec.Subdomain = pod.Name
 	}
-	s.exclude(pod, lwsExclusive, lwsGroupKey)
-	if p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy; p != nil && *p.Type != leaderExcluded {
+	s.exclude(pod, lwsv1.ExclusiveKeyAnnotationKey, lwsv1.GroupUniqueHashLabelKey)
+	if p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy; p != nil && *p.Type != lwsv1.SubGroupPolicyTypeLeaderExcluded {
 		s.subGroup(pod, pod.Name, 0)
 	}
 }
@@ -239,22 +242,22 @@ func (s *leaderWorkerSet) lead(pod *v1.Pod, group int) {
 // work does what the webhook does to a worker. A leader that is one too many belongs to the
 // first subgroup, which has one pod more then.
 func (s *leaderWorkerSet) work(pod, leader *v1.Pod, worker int) {
-	pod.Labels[lwsWorkerIndex] = strconv.Itoa(worker)
+	pod.Labels[lwsv1.WorkerIndexLabelKey] = strconv.Itoa(worker)
 	p := s.Spec.LeaderWorkerTemplate.SubGroupPolicy
 	if p == nil {
 		return
 	}
-	sub := worker / int(*p.Size)
-	if (s.size()-1)%int(*p.Size) == 0 {
-		sub = (worker - 1) / int(*p.Size)
+	sub := worker / int(*p.SubGroupSize)
+	if (s.size()-1)%int(*p.SubGroupSize) == 0 {
+		sub = (worker - 1) / int(*p.SubGroupSize)
 	}
 	s.subGroup(pod, leader.Name, sub)
 }
 
 func (s *leaderWorkerSet) subGroup(pod *v1.Pod, leader string, index int) {
-	pod.Labels[lwsSubIndex] = strconv.Itoa(index)
-	pod.Labels[lwsSubKey] = sha1Hash(leader + "/" + strconv.Itoa(index))
-	s.exclude(pod, lwsSubExclusive, lwsSubKey)
+	pod.Labels[lwsv1.SubGroupIndexLabelKey] = strconv.Itoa(index)
+	pod.Labels[lwsv1.SubGroupUniqueHashLabelKey] = sha1Hash(leader + "/" + strconv.Itoa(index))
+	s.exclude(pod, lwsv1.SubGroupExclusiveKeyAnnotationKey, lwsv1.SubGroupUniqueHashLabelKey)
 }
 
 // exclude gives the pods of a label's value a domain for themselves, if an annotation asks
@@ -267,11 +270,11 @@ func (s *leaderWorkerSet) exclude(pod *v1.Pod, annotation, label string) {
 
 func (s *leaderWorkerSet) size() int { return int(*s.Spec.LeaderWorkerTemplate.Size) }
 
-func (s *leaderWorkerSet) subdomains() string {
+func (s *leaderWorkerSet) subdomains() lwsv1.SubdomainPolicy {
 	if c := s.Spec.NetworkConfig; c != nil {
-		return ptr.Deref(c.SubdomainPolicy, shared)
+		return ptr.Deref(c.SubdomainPolicy, lwsv1.SubdomainShared)
 	}
-	return shared
+	return lwsv1.SubdomainShared
 }
 
 // revision changes with what pods are made of, as the controller's does.

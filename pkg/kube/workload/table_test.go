@@ -9,6 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // lws is a LeaderWorkerSet with some fields, and others of its leaderWorkerTemplate.
@@ -105,7 +108,7 @@ func TestOneRevision(t *testing.T) {
 	revisions, pods := map[string]bool{}, 0
 	for _, o := range out.Objects {
 		if p, ok := o.Object.(*v1.Pod); ok {
-			revisions[p.Labels[lwsRevision]] = true
+			revisions[p.Labels[lwsv1.RevisionKey]] = true
 			pods++
 		}
 	}
@@ -170,8 +173,8 @@ func TestClaimed(t *testing.T) {
 // TestKinds: what an object is, whether it says so or not.
 func TestKinds(t *testing.T) {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(JobSetKind)
-	require.Equal(t, JobSetKind, kindOf(u))
+	u.SetGroupVersionKind(workloads.JobSetKind)
+	require.Equal(t, workloads.JobSetKind, kindOf(u))
 	require.Equal(t, jobKind, kindOf(&batchv1.Job{}), "a type says it where the object does not")
 	require.True(t, kindOf(&metav1.Table{}).Empty())
 	_, err := Expand(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, Nobody)

@@ -25,6 +25,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 
 	// The API server's own defaults.
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
@@ -87,9 +90,9 @@ func Expand(o runtime.Object, api API) (Expansion, error) {
 		errs = m.userStatefulSet(o)
 	case *unstructured.Unstructured:
 		switch o.GroupVersionKind() {
-		case JobSetKind:
+		case workloads.JobSetKind:
 			errs = m.jobSet(o)
-		case LeaderWorkerSetKind:
+		case workloads.LeaderWorkerSetKind:
 			errs = m.leaderWorkerSet(o)
 		default:
 			return Expansion{}, fmt.Errorf("%s: no controller is known here", o.GroupVersionKind())
@@ -141,10 +144,10 @@ func (m *maker) note(kind, namespace, name, why string) {
 // known. "" if there is none.
 func Above(pod *v1.Pod) string {
 	kind, name := "", ""
-	if name = pod.Labels[lwsName]; name != "" {
-		kind = LeaderWorkerSetKind.Kind
-	} else if name = pod.Labels[jobSetName]; name != "" {
-		kind = JobSetKind.Kind
+	if name = pod.Labels[lwsv1.SetNameLabelKey]; name != "" {
+		kind = workloads.LeaderWorkerSetKind.Kind
+	} else if name = pod.Labels[workloads.JobSetName]; name != "" {
+		kind = workloads.JobSetKind.Kind
 	} else if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == replicaSetKind.Kind {
 		var ok bool
 		if name, ok = strings.CutSuffix(owner.Name, "-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]); ok {

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // TestExpand: each file of testdata is a kind, each case a workload and what its controller
@@ -51,7 +53,7 @@ func read(t *testing.T, text string) runtime.Object {
 	u.SetNamespace("ns")
 	u.SetUID("uid")
 	kind := u.GroupVersionKind()
-	if kind == JobSetKind || kind == LeaderWorkerSetKind {
+	if kind == workloads.JobSetKind || kind == workloads.LeaderWorkerSetKind {
 		return u
 	}
 	o, err := legacyscheme.Scheme.New(kind)
@@ -211,7 +213,7 @@ func TestExpandOthers(t *testing.T) {
 	_, err := Expand(&batchv1.CronJob{}, named)
 	require.EqualError(t, err, "*v1.CronJob: no controller is known here")
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(JobSetKind.GroupVersion().WithKind("Other"))
+	u.SetGroupVersionKind(workloads.JobSetKind.GroupVersion().WithKind("Other"))
 	_, err = Expand(u, named)
 	require.EqualError(t, err, "jobset.x-k8s.io/v1alpha2, Kind=Other: no controller is known here")
 }

@@ -1,0 +1,187 @@
+// Package workloads is the typed form of the objects of other projects from which Muster reads gangs: JobSet,
+// LeaderWorkerSet, Grove's PodGang and Volcano's PodGroup. The scheduler's integrations, muster-controller and the
+// simulation read these objects here.
+//
+// Only the fields that Muster uses have a type. An object of a later version stays readable.
+package workloads
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Read sets into from a field of the object. A nested field with an invalid value keeps what into has there, and the
+// other fields are read. The error names the first invalid field, its value and what is legal there.
+//
+// A struct tag min:"1" is the least legal value of an integer.
+func Read(u *unstructured.Unstructured, field string, into any) error {
+	r := reader{}
+	r.read(u.Object[field], reflect.ValueOf(into).Elem(), field, "")
+	return r.err
+}
+
+// imported has the least values of integers in types that other projects declare, which have no such tag.
+var imported = map[string]string{"parallelism": "0", "completions": "0", "size": "1"}
+
+// reader keeps the first error.
+type reader struct{ err error }
+
+// invalid notes that the value of a field cannot be used.
+func (r *reader) invalid(path string, value any, legal string) bool {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s: %s is not legal; legal: %s", path, Quoted(value), legal)
+	}
+	return false
+}
+
+// read sets a Go value from a value as JSON has it, and returns whether it could. null changes nothing.
+func (r *reader) read(value any, into reflect.Value, path, least string) (ok bool) {
+	if value == nil {
+		return true
+	}
+	if into.Kind() == reflect.Pointer {
+		fresh := reflect.New(into.Type().Elem())
+		if ok = r.read(value, fresh.Elem(), path, least); ok {
+			into.Set(fresh)
+		}
+		return ok
+	}
+	if _, own := into.Addr().Interface().(json.Unmarshaler); own {
+		return r.readOwnForm(value, into, path)
+	}
+	switch into.Kind() {
+	case reflect.Struct:
+		return r.readStruct(value, into, path)
+	case reflect.Map:
+		return r.readMap(value, into, path, least)
+	case reflect.Slice:
+		return r.readList(value, into, path)
+	case reflect.Interface:
+		into.Set(reflect.ValueOf(value))
+		return true
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return r.readInteger(value, into, path, least)
+	}
+	legal := "a text"
+	switch into.Kind() {
+	case reflect.Bool:
+		legal = "true or false"
+	case reflect.Float64:
+		legal = "a number"
+		if n, whole := value.(int64); whole {
+			value = float64(n)
+		}
+	}
+	if is := reflect.ValueOf(value); is.Kind() == into.Kind() {
+		into.Set(is.Convert(into.Type()))
+		return true
+	}
+	return r.invalid(path, value, legal)
+}
+
+// readStruct returns true for every object: what is wrong with a field is not wrong with the fields beside it.
+func (r *reader) readStruct(value any, into reflect.Value, path string) bool {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return r.invalid(path, value, "an object")
+	}
+	for i := range into.NumField() {
+		field := into.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "" && field.Anonymous:
+			r.readStruct(object, into.Field(i), path)
+		case name != "":
+			r.read(object[name], into.Field(i), path+"."+name, cmp.Or(field.Tag.Get("min"), imported[name]))
+		}
+	}
+	return true
+}
+
+func (r *reader) readMap(value any, into reflect.Value, path, least string) bool {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return r.invalid(path, value, "an object")
+	}
+	into.Set(reflect.MakeMap(into.Type()))
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		one, at := reflect.New(into.Type().Elem()).Elem(), fmt.Sprintf("%s[%s]", path, key)
+		if object[key] == nil && least != "" {
+			r.invalid(at, nil, "an integer ≥ "+least)
+		} else if r.read(object[key], one, at, least) {
+			into.SetMapIndex(reflect.ValueOf(key).Convert(into.Type().Key()), one)
+		}
+	}
+	return true
+}
+
+func (r *reader) readList(value any, into reflect.Value, path string) bool {
+	if into.Type().Elem().Kind() == reflect.Uint8 {
+		return r.readOwnForm(value, into, path)
+	}
+	list, ok := value.([]any)
+	if !ok {
+		legal := "a list"
+		if into.Type().Elem().Kind() == reflect.String {
+			legal = "a list of texts"
+		}
+		return r.invalid(path, value, legal)
+	}
+	into.Set(reflect.MakeSlice(into.Type(), len(list), len(list)))
+	for i := range list {
+		r.read(list[i], into.Index(i), fmt.Sprintf("%s[%d]", path, i), "")
+	}
+	return true
+}
+
+func (r *reader) readInteger(value any, into reflect.Value, path, least string) bool {
+	n, whole := value.(int64)
+	legal, from := "an integer", math.MinInt64
+	if least != "" {
+		legal += " ≥ " + least
+		from, _ = strconv.Atoi(least)
+	}
+	switch {
+	case !whole || n < int64(from):
+		return r.invalid(path, value, legal)
+	case into.OverflowInt(n):
+		return r.invalid(path, value, fmt.Sprintf("an integer from %d to %d", max(0, from), math.MaxInt32))
+	}
+	into.SetInt(n)
+	return true
+}
+
+// readOwnForm is for types that have a JSON form of their own, such as quantities.
+func (r *reader) readOwnForm(value any, into reflect.Value, path string) bool {
+	data, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(data, into.Addr().Interface())
+	}
+	if err != nil {
+		return r.invalid(path, value, fmt.Sprintf("a %s (%v)", into.Type().Name(), err))
+	}
+	return true
+}
+
+// Quoted is a value as JSON writes it; "nothing" is one that is not there.
+func Quoted(value any) string {
+	if value == nil {
+		return "nothing"
+	}
+	if s, ok := value.(string); ok {
+		return strconv.Quote(s)
+	}
+	if data, err := json.Marshal(value); err == nil {
+		return string(data)
+	}
+	return fmt.Sprint(value)
+}
