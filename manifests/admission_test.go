@@ -49,7 +49,6 @@ import (
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
-	"github.com/muster-scheduler/muster/test/fixtures"
 )
 
 const domain = "gang.scheduling.koordinator.sh/"

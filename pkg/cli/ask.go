@@ -125,10 +125,7 @@ func collectLate() (restore func()) {
 func (f *askFlags) print(w io.Writer, value any, text func(wide bool) string) (err error) {
 	switch f.output {
 	case "json":
-		out := json.NewEncoder(w)
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		return out.Encode(value)
+		return writeJSON(w, value)
 	case "yaml":
 		var data []byte
 		if data, err = yaml.Marshal(value); err == nil {
@@ -138,6 +135,13 @@ func (f *askFlags) print(w io.Writer, value any, text func(wide bool) string) (e
 	}
 	_, err = io.WriteString(w, harmless(text(f.output == "wide")))
 	return err
+}
+
+func writeJSON(w io.Writer, value any) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(value)
 }
 
 // harmless replaces what would steer a terminal, or begin a line that is none to others: what objects say is written by

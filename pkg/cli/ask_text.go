@@ -54,11 +54,11 @@ func explainText(e *ask.Explanation, wide bool) string {
 	}
 	if w := e.Where; w != nil {
 		fmt.Fprintf(&out, "\nWhere: %s\n", orCluster(w.Domain))
-		rows := [][]string{{"LAYER", "DOMAINS", "LEAST POSSIBLE"}}
+		layers := newTable("LAYER", "DOMAINS", "LEAST POSSIBLE")
 		for i, l := range w.Touched {
-			rows = append(rows, []string{l.Layer, strconv.Itoa(l.Domains), strconv.Itoa(w.LeastPossible[i].Domains)})
+			layers.add("", l.Layer, strconv.Itoa(l.Domains), strconv.Itoa(w.LeastPossible[i].Domains))
 		}
-		writeRows(&out, rows, make([]string, len(rows)))
+		layers.write(&out)
 	}
 	writeTold(&out, e, wide)
 	return out.String()
@@ -66,20 +66,15 @@ func explainText(e *ask.Explanation, wide bool) string {
 
 // writeTold lists the latest events.
 func writeTold(out *strings.Builder, e *ask.Explanation, wide bool) {
-	if len(e.Told) == 0 {
-		return
-	}
-	rows, notes := [][]string{{"AGO", "EVENT", "TIMES"}}, []string{""}
+	t := newTable("AGO", "EVENT", "TIMES")
 	told := e.Told
 	if !wide {
 		told = told[max(0, len(told)-mostRows):]
 	}
-	for _, t := range told {
-		rows = append(rows, []string{age(t.At, e.At()), t.Reason, strconv.Itoa(t.Times)})
-		notes = append(notes, indented(t.Message, 2))
+	for _, event := range told {
+		t.add(indented(event.Message, 2), age(event.At, e.At()), event.Reason, strconv.Itoa(event.Times))
 	}
-	out.WriteByte('\n')
-	writeRows(out, rows, notes)
+	t.after(out)
 }
 
 // finished says how many members have ended.
@@ -98,20 +93,20 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 	if len(e.Domains) == 0 {
 		return
 	}
-	rows, notes := [][]string{{strings.ToUpper(e.Layer), "NODES", "SLOTS", "EVICTION"}}, []string{""}
+	t := newTable(strings.ToUpper(e.Layer), "NODES", "SLOTS", "EVICTION")
 	for i, d := range e.Domains {
 		if i == mostRows && !wide {
-			rows, notes = append(rows, []string{fmt.Sprintf("and %d more", len(e.Domains)-i), "", "", ""}), append(notes, "")
+			t.more(len(e.Domains) - i)
 			break
 		}
-		rows = append(rows, []string{orCluster(d.Path), strconv.Itoa(d.Nodes), strconv.Itoa(d.Slots), evictionText(d.Eviction)})
 		var lacks []string
 		for reason, n := range d.Lacks {
 			lacks = append(lacks, fmt.Sprintf("%d %s", n, reason))
 		}
 		slices.Sort(lacks)
-		notes = append(notes, strings.Join(lacks, ", "))
+		t.add(strings.Join(lacks, ", "), orCluster(d.Path), strconv.Itoa(d.Nodes), strconv.Itoa(d.Slots), evictionText(d.Eviction))
 	}
+	notes := t.notes
 	each := make([]bool, len(notes)) // the note is that of the row before or after, too, and stands below the last
 	for i, note := range notes {
 		each[i] = note != "" && (i > 0 && notes[i-1] == note || i+1 < len(notes) && notes[i+1] == note)
@@ -122,8 +117,7 @@ func writeDomains(out *strings.Builder, e *ask.Explanation, wide bool) {
 		}
 		notes[i] = indented(notes[i], 2)
 	}
-	out.WriteByte('\n')
-	writeRows(out, rows, notes)
+	t.after(out)
 	if e.Unlike {
 		out.WriteString("Its members differ in size: where nothing else is known, slots are for those that need most.\n")
 	}
@@ -160,7 +154,7 @@ func queueText(all []ask.Waiter, now time.Time, wide bool) string {
 		return "No gang waits.\n"
 	}
 	var out strings.Builder
-	rows, notes := [][]string{{"", "GANG", "PRIORITY", "AGE", "BOUND", "STATE", "RESERVED", "START"}}, []string{""}
+	t := newTable("", "GANG", "PRIORITY", "AGE", "BOUND", "STATE", "RESERVED", "START")
 	for _, w := range all {
 		reserved := "-"
 		if r := w.Reservation; r != nil {
@@ -170,16 +164,14 @@ func queueText(all []ask.Waiter, now time.Time, wide bool) string {
 		if w.Position > 0 {
 			position = strconv.Itoa(w.Position)
 		}
-		rows = append(rows, []string{
-			position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now), w.Members.String(), string(w.State), reserved, startText(w.EstimatedStart, now),
-		})
 		lines := 2
 		if wide {
 			lines = 10
 		}
-		notes = append(notes, indented(w.Reason, lines))
+		t.add(indented(w.Reason, lines), position, w.Gang, strconv.Itoa(int(w.Priority)), age(w.Since, now), w.Members.String(), string(w.State), reserved,
+			startText(w.EstimatedStart, now))
 	}
-	writeRows(&out, rows, notes)
+	t.write(&out)
 	return out.String()
 }
 
@@ -207,7 +199,7 @@ func topologyText(t *ask.Topology, listed, wide bool) string {
 	if !listed && (wide || t.Nodes <= mostDrawn) {
 		out.WriteString(t.Picture())
 	} else {
-		rows := [][]string{{"DOMAIN", "LAYER", "NODES", "BROKEN", "FREE", "USED", "RESERVED"}}
+		domains := newTable("DOMAIN", "LAYER", "NODES", "BROKEN", "FREE", "USED", "RESERVED")
 		bottom := ""
 		if layers := t.Layers(); !listed && len(layers) > 1 {
 			bottom = layers[len(layers)-1]
@@ -217,15 +209,13 @@ func topologyText(t *ask.Topology, listed, wide bool) string {
 			if b.Layer == bottom {
 				return
 			}
-			rows = append(rows, []string{
-				orCluster(b.Path), b.Layer, strconv.Itoa(b.Nodes), strconv.Itoa(b.Broken), strconv.Itoa(b.Free), strconv.Itoa(b.Used), strconv.Itoa(b.Reserved),
-			})
+			domains.add("", orCluster(b.Path), b.Layer, strconv.Itoa(b.Nodes), strconv.Itoa(b.Broken), strconv.Itoa(b.Free), strconv.Itoa(b.Used), strconv.Itoa(b.Reserved))
 			for i := range b.Children {
 				add(&b.Children[i])
 			}
 		}
 		add(&t.Branch)
-		writeRows(&out, rows, make([]string, len(rows)))
+		domains.write(&out)
 	}
 	if len(t.Gangs) > 0 {
 		out.WriteByte('\n')

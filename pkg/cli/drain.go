@@ -113,22 +113,19 @@ func drainText(d *ask.Drain, wide bool) string {
 		flow(text + ".")
 	}
 	writeMoves(&out, d, wide)
-	rows, notes := [][]string{{"POD", "FROM", "TO"}}, []string{""}
+	pods := newTable("POD", "FROM", "TO")
 	for i, p := range d.Others {
 		if i == mostRows && !wide {
-			rows, notes = append(rows, []string{fmt.Sprintf("and %d more", len(d.Others)-i), "", ""}), append(notes, "")
+			pods.more(len(d.Others) - i)
 			break
 		}
 		to := orDash(p.To)
 		if p.Unknown != "" {
 			to = notKnown
 		}
-		rows, notes = append(rows, []string{p.Pod, p.From, to}), append(notes, indented(p.Reason, 3))
+		pods.add(indented(p.Reason, 3), p.Pod, p.From, to)
 	}
-	if len(rows) > 1 {
-		out.WriteByte('\n')
-		writeRows(&out, rows, notes)
-	}
+	pods.after(&out)
 	last := func(what string, names []string) {
 		if len(names) > 0 {
 			out.WriteByte('\n')
@@ -145,10 +142,10 @@ const notKnown = "not known"
 
 // writeMoves lists the gangs of which members leave.
 func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
-	rows, notes := [][]string{{"GANG", "PRIORITY", "LEAVE", "HERE", "FROM", "TO"}}, []string{""}
+	t := newTable("GANG", "PRIORITY", "LEAVE", "HERE", "FROM", "TO")
 	for i, g := range d.Gangs {
 		if i == mostRows && !wide {
-			rows, notes = append(rows, []string{fmt.Sprintf("and %d more", len(d.Gangs)-i), "", "", "", "", ""}), append(notes, "")
+			t.more(len(d.Gangs) - i)
 			break
 		}
 		leave, to := strconv.Itoa(len(g.Pods)), orCluster(g.To)
@@ -161,19 +158,15 @@ func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 		case !g.Fits:
 			to = "does not fit"
 		}
-		rows = append(rows, []string{g.Gang, strconv.Itoa(int(g.Priority)), leave, strconv.Itoa(g.Here), orCluster(g.From), to})
 		note := indented(g.Reason, mostLines)
 		if wide {
 			for _, p := range g.Pods {
 				note += indented(fmt.Sprintf("%s: %s to %s", p.Pod, p.From, orDash(p.To)), mostLines)
 			}
 		}
-		notes = append(notes, note)
+		t.add(note, g.Gang, strconv.Itoa(int(g.Priority)), leave, strconv.Itoa(g.Here), orCluster(g.From), to)
 	}
-	if len(rows) > 1 {
-		out.WriteByte('\n')
-		writeRows(out, rows, notes)
-	}
+	t.after(out)
 }
 
 // leaveSentence says who leaves.

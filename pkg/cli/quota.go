@@ -25,11 +25,8 @@ func newQuotaCommand() *cobra.Command {
 gangs that are planned, what its gangs ask for, and its part of what there is (RUNTIME). Gangs that borrow more than the quota's
 min are marked with a question mark; those of a quota that wait stand in brackets. With NAMEs only these quotas are listed.` + askSource,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return f.answer(cmd, func(ctx context.Context, v *ask.View) (any, func(bool) string, error) {
-				all, err := v.Quotas(ctx)
-				if err != nil {
-					return nil, nil, err
-				}
+			return f.answer(cmd, func(_ context.Context, v *ask.View) (any, func(bool) string, error) {
+				all := v.Quotas()
 				for _, name := range names {
 					if !slices.ContainsFunc(all, func(q elasticquota.Quota) bool { return q.Name == name }) {
 						return nil, nil, fmt.Errorf("there is no ElasticQuota named %q", name)
@@ -51,9 +48,9 @@ func quotaText(all []elasticquota.Quota, wide bool) string {
 	if len(all) == 0 {
 		return "There are no ElasticQuotas.\n"
 	}
-	rows, notes := [][]string{{"QUOTA", "MIN", "MAX", "USED", "RESERVED", "RUNTIME"}}, []string{""}
+	t := newTable("QUOTA", "MIN", "MAX", "USED", "RESERVED", "RUNTIME")
 	if wide {
-		rows[0] = append(rows[0], "REQUEST", "SHARE")
+		t.rows[0] = append(t.rows[0], "REQUEST", "SHARE")
 	}
 	for _, q := range all {
 		if q.Parent == "" && strings.HasPrefix(q.Name, builtIn) {
@@ -69,10 +66,10 @@ func quotaText(all []elasticquota.Quota, wide bool) string {
 		if wide {
 			row = append(row, elasticquota.Text(q.Request), fmt.Sprintf("%.3f", q.Share))
 		}
-		rows, notes = append(rows, row), append(notes, indented(quotaNote(q), mostLines))
+		t.add(indented(quotaNote(q), mostLines), row...)
 	}
 	var out strings.Builder
-	writeRows(&out, rows, notes)
+	t.write(&out)
 	return out.String()
 }
 

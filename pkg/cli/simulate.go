@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,9 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -140,10 +136,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return usageError("--only %w", err)
 	}
 	if f.output == "json" {
-		out := json.NewEncoder(cmd.OutOrStdout())
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		return out.Encode(result)
+		return writeJSON(cmd.OutOrStdout(), result)
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), harmless(simulateTable(result)))
 	return err
@@ -250,13 +243,11 @@ func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 			return nil, usageError("%w", err)
 		}
 		for _, file := range files {
-			data, free, err := readFile(cmd, file)
+			data, err := readFile(cmd, file)
 			if err != nil {
 				return nil, usageError("%w", err)
 			}
-			err = set.Add(file, data)
-			free()
-			if err != nil {
+			if err = set.Add(file, data); err != nil {
 				return nil, usageError("%w", err)
 			}
 		}
@@ -267,59 +258,16 @@ func readSet(cmd *cobra.Command, names []string) (*simulate.Set, error) {
 	return set, nil
 }
 
-// readFile reads a file, or standard input. Free it when nobody needs the text any more.
-func readFile(cmd *cobra.Command, name string) (data []byte, free func(), err error) {
-	if name == "-" {
-		if data, err = io.ReadAll(cmd.InOrStdin()); err != nil {
-			err = fmt.Errorf("standard input: %w", err)
-		}
-		return data, func() {}, err
+// readFile reads a file, or standard input.
+func readFile(cmd *cobra.Command, name string) ([]byte, error) {
+	if name != "-" {
+		return os.ReadFile(name)
 	}
-	if data, free, ok := readInPieces(name); ok {
-		return data, free, nil
-	}
-	data, err = os.ReadFile(name)
-	return data, func() {}, err
-}
-
-// piece is what is read at a time of a large file.
-const piece = 32 << 20
-
-// readInPieces reads a large file, several pieces at a time: where it is in memory already that is the time to copy it. It
-// says false of other files, and where anything goes wrong.
-//
-// The text is not Go's memory: it may be most of what the process has, and it is needed no longer than until it is read.
-func readInPieces(name string) (data []byte, free func(), ok bool) {
-	file, err := os.Open(name)
+	data, err := io.ReadAll(cmd.InOrStdin())
 	if err != nil {
-		return nil, nil, false
+		return nil, fmt.Errorf("standard input: %w", err)
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() <= piece {
-		return nil, nil, false
-	}
-	data, err = syscall.Mmap(-1, 0, int(info.Size()), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		return nil, nil, false
-	}
-	free = func() { _ = syscall.Munmap(data) }
-	_ = syscall.Madvise(data, syscall.MADV_HUGEPAGE) // else it only takes longer
-	var failed atomic.Bool
-	var wait sync.WaitGroup
-	for from := 0; from < len(data); from += piece {
-		wait.Go(func() {
-			if _, err := file.ReadAt(data[from:min(from+piece, len(data))], int64(from)); err != nil {
-				failed.Store(true)
-			}
-		})
-	}
-	wait.Wait()
-	if failed.Load() {
-		free()
-		return nil, nil, false
-	}
-	return data, free, true
+	return data, nil
 }
 
 // filesIn returns a file itself, or the files of a folder, by name.

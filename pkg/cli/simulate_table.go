@@ -26,25 +26,22 @@ func simulateTable(r *simulate.Result) string {
 		out.WriteByte('\n')
 	}
 	if len(r.Gangs) > 0 {
-		rows := [][]string{{"GANG", "STATE", "BOUND", "DOMAIN"}}
-		notes := []string{""}
+		gangs := newTable("GANG", "STATE", "BOUND", "DOMAIN")
 		for _, g := range r.Gangs {
-			rows = append(rows, []string{g.Namespace + "/" + g.Name, string(g.State), fmt.Sprintf("%d/%d", g.Bound, g.Min), g.Domain})
 			note := g.Message
 			if g.State == simulate.Scheduled {
 				note = ""
 			}
-			notes = append(notes, indented(note, mostLines))
+			gangs.add(indented(note, mostLines), g.Namespace+"/"+g.Name, string(g.State), fmt.Sprintf("%d/%d", g.Bound, g.Min), g.Domain)
 		}
-		writeRows(&out, rows, notes)
+		gangs.write(&out)
 		out.WriteByte('\n')
 	}
-	rows := [][]string{{"POD", "STATE", "NODE"}}
+	pods := newTable("POD", "STATE", "NODE")
 	devices := slices.ContainsFunc(r.Pods, func(p simulate.Pod) bool { return p.Devices != "" && !p.Ran })
 	if devices {
-		rows[0] = append(rows[0], "DEVICES")
+		pods = newTable("POD", "STATE", "NODE", "DEVICES")
 	}
-	notes := []string{""}
 	for _, p := range r.Pods {
 		if p.Ran && p.State == simulate.Bound {
 			continue
@@ -57,33 +54,23 @@ func simulateTable(r *simulate.Result) string {
 		if devices {
 			row = append(row, p.Devices)
 		}
-		rows, notes = append(rows, row), append(notes, indented(p.Message, 3))
+		pods.add(indented(p.Message, 3), row...)
 	}
-	if len(rows) > 1 {
-		writeRows(&out, rows, notes)
-		out.WriteByte('\n')
+	pods.before(&out)
+	held := newTable("NOT MADE YET", "WAITS FOR")
+	for _, h := range r.Held {
+		held.add("", h.Namespace+"/"+h.Name, h.WaitsFor)
 	}
-	if len(r.Held) > 0 {
-		rows := [][]string{{"NOT MADE YET", "WAITS FOR"}}
-		for _, h := range r.Held {
-			rows = append(rows, []string{h.Namespace + "/" + h.Name, h.WaitsFor})
+	held.before(&out)
+	warnings := newTable("WARNING", "REASON")
+	for _, w := range r.Warnings {
+		note := w.Message
+		if w.At != "" {
+			note += "; it stands in " + w.At
 		}
-		writeRows(&out, rows, make([]string, len(rows)))
-		out.WriteByte('\n')
+		warnings.add(indented(note, mostLines), w.Object, w.Reason)
 	}
-	if len(r.Warnings) > 0 {
-		rows, notes := [][]string{{"WARNING", "REASON"}}, []string{""}
-		for _, w := range r.Warnings {
-			rows = append(rows, []string{w.Object, w.Reason})
-			note := w.Message
-			if w.At != "" {
-				note += "; it stands in " + w.At
-			}
-			notes = append(notes, indented(note, mostLines))
-		}
-		writeRows(&out, rows, notes)
-		out.WriteByte('\n')
-	}
+	warnings.before(&out)
 	if len(r.Quotas) > 0 {
 		out.WriteString(quotaText(r.Quotas, false) + "\n")
 	}
@@ -124,17 +111,14 @@ const mostConsidered = 5
 
 // writeEvictions shows what evictions would have cost elsewhere.
 func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
-	rows, notes := [][]string{{"EVICTION FOR", "DOMAIN", "BUDGETS", "PODS", "HIGHEST", "SUM", ""}}, []string{""} // last, why there is no cost
+	t := newTable("EVICTION FOR", "DOMAIN", "BUDGETS", "PODS", "HIGHEST", "SUM", "") // last, why there is no cost
 	for _, g := range gangs {
 		if g.Eviction == nil {
 			continue
 		}
 		won := cmp.Or(g.Eviction.Won, "the cluster")
 		note := indented(fmt.Sprintf("%s won: %s", won, g.Eviction.Why()), 2)
-		add := func(cells ...string) {
-			row := append([]string{g.Namespace + "/" + g.Name}, cells...)
-			rows, notes = append(rows, append(row, make([]string, len(rows[0])-len(row))...)), append(notes, note)
-		}
+		add := func(cells ...string) { t.add(note, append([]string{g.Namespace + "/" + g.Name}, cells...)...) }
 		for i, c := range g.Eviction.Considered {
 			domain := cmp.Or(c.Domain, "the cluster")
 			switch {
@@ -153,10 +137,7 @@ func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
 			add(won)
 		}
 	}
-	if len(rows) > 1 {
-		writeRows(out, rows, notes)
-		out.WriteByte('\n')
-	}
+	t.before(out)
 }
 
 func countPods(n int) string {
@@ -164,6 +145,42 @@ func countPods(n int) string {
 		return "1 pod"
 	}
 	return fmt.Sprintf("%d pods", n)
+}
+
+// table is rows of cells, with a note below each.
+type table struct {
+	rows  [][]string
+	notes []string
+}
+
+func newTable(titles ...string) *table { return &table{[][]string{titles}, []string{""}} }
+
+// add appends a row. Cells that are missing are empty.
+func (t *table) add(note string, cells ...string) {
+	t.rows = append(t.rows, append(cells, make([]string, len(t.rows[0])-len(cells))...))
+	t.notes = append(t.notes, note)
+}
+
+// more appends a row that stands for n others.
+func (t *table) more(n int) { t.add("", fmt.Sprintf("and %d more", n)) }
+
+// write prints the table.
+func (t *table) write(out *strings.Builder) { writeRows(out, t.rows, t.notes) }
+
+// before prints the table and an empty line, unless it has no rows.
+func (t *table) before(out *strings.Builder) {
+	if len(t.rows) > 1 {
+		t.write(out)
+		out.WriteByte('\n')
+	}
+}
+
+// after prints an empty line and the table, unless it has no rows.
+func (t *table) after(out *strings.Builder) {
+	if len(t.rows) > 1 {
+		out.WriteByte('\n')
+		t.write(out)
+	}
 }
 
 // writeRows aligns columns and puts each row's note below it, once for rows that follow

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,19 +9,17 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-scheduler/muster/pkg/kube/survey"
 )
 
 // sourcesFlags are the flags of "sources".
 type sourcesFlags struct {
-	kubeconfig, context, as string
-	schedulers              []string
-	namespace, output       string
-	timeout                 delay
-	verbosity               int
+	connection
+	schedulers        []string
+	namespace, output string
+	timeout           delay
+	verbosity         int
 }
 
 func newSourcesCommand() *cobra.Command {
@@ -45,9 +42,7 @@ in the command line.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "`PATH` of the kubeconfig (default: as kubectl has it)")
-	flags.StringVar(&f.context, "context", "", "`NAME` of the kubeconfig's context")
-	flags.StringVar(&f.as, "as", "", "`USER` as whom to read")
+	f.connection.add(cmd)
 	flags.StringArrayVar(&f.schedulers, "scheduler-name", f.schedulers, "`NAME` that the scheduler serves; repeatable")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` whose gangs are listed (default: all)")
 	flags.StringVarP(&f.output, "output", "o", f.output, "`FORMAT` of the result: table or json")
@@ -60,7 +55,7 @@ func (f *sourcesFlags) run(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
 		return usageError("--output %s: legal: table, json", f.output)
 	}
-	config, err := f.connect()
+	config, err := f.rest()
 	if err != nil {
 		return err
 	}
@@ -72,30 +67,16 @@ func (f *sourcesFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if f.output == "json" {
-		out := json.NewEncoder(cmd.OutOrStdout())
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
+		return writeJSON(cmd.OutOrStdout(), r)
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), sourcesTable(r))
 	return err
 }
 
-func (f *sourcesFlags) connect() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
-	if err != nil {
-		return nil, err
-	}
-	config.Impersonate.UserName = f.as
-	return config, nil
-}
-
 // sourcesTable shows a report to people: sources, owners that are served, and gangs.
 func sourcesTable(r *survey.Report) string {
 	var out strings.Builder
-	rows, notes := [][]string{{"SOURCE", "STATE", "GANGS", "MEMBERS"}}, []string{""}
+	sources := newTable("SOURCE", "STATE", "GANGS", "MEMBERS")
 	for _, s := range r.Sources {
 		name, note := s.Resource, "pods say it by "+s.Way
 		if name == "" {
@@ -104,32 +85,28 @@ func sourcesTable(r *survey.Report) string {
 		if s.Message != "" {
 			note += "\n" + s.Message
 		}
-		rows = append(rows, []string{name, string(s.State), strconv.Itoa(s.Gangs), strconv.Itoa(s.Members)})
-		notes = append(notes, indented(note, 4))
+		sources.add(indented(note, 4), name, string(s.State), strconv.Itoa(s.Gangs), strconv.Itoa(s.Members))
 	}
-	writeRows(&out, rows, notes)
+	sources.write(&out)
 	out.WriteByte('\n')
-	rows, notes = [][]string{{"OWNER", "OBJECTS", "STATE", "GANGS"}}, []string{""}
+	owners := newTable("OWNER", "OBJECTS", "STATE", "GANGS")
 	for _, o := range r.Owners {
-		rows = append(rows, []string{o.Kind, o.Resource, string(o.State), strconv.Itoa(o.Gangs)})
-		notes = append(notes, indented(o.Message, 4))
+		owners.add(indented(o.Message, 4), o.Kind, o.Resource, string(o.State), strconv.Itoa(o.Gangs))
 	}
-	writeRows(&out, rows, notes)
+	owners.write(&out)
 	if len(r.Gangs) == 0 {
 		out.WriteString("\nno gangs\n")
 		return out.String()
 	}
-	out.WriteByte('\n')
-	rows, notes = [][]string{{"GANG", "MEMBERS", "RULE FROM"}}, []string{""}
+	gangs := newTable("GANG", "MEMBERS", "RULE FROM")
 	for _, g := range r.Gangs {
-		rows = append(rows, []string{g.Namespace + "/" + g.Name, fmt.Sprintf("%d/%d", g.Members, g.Min), orDash(g.Rule)})
 		note := g.Problem
 		if g.Elsewhere {
 			note = "another scheduler's"
 		}
-		notes = append(notes, indented(note, 4))
+		gangs.add(indented(note, 4), g.Namespace+"/"+g.Name, fmt.Sprintf("%d/%d", g.Members, g.Min), orDash(g.Rule))
 	}
-	writeRows(&out, rows, notes)
+	gangs.after(&out)
 	return out.String()
 }
 

@@ -41,6 +41,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -94,6 +95,9 @@ func openWith(ctx context.Context, o simulate.Options, set *simulate.Set) (*View
 	v.queue = slices.Concat(tried, waits)
 	return v, nil
 }
+
+// Quotas lists what all ElasticQuotas have as the cluster is, before the scheduler does anything more.
+func (v *View) Quotas() []elasticquota.Quota { return v.Shared().Quotas() }
 
 // At is when the cluster was found as it is.
 func (v *View) At() time.Time { return v.at }

@@ -113,7 +113,7 @@ func (v *View) Book(ctx context.Context) (*Book, []Waiter, error) {
 func (v *View) reservations() []Reserved {
 	all := []Reserved{}
 	tree := v.cache().Topology().Tree
-	places := v.cache().PlacesIn(tree, &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(-1 << 31))}}) // who respects everybody
+	places := v.cache().PlacesIn(tree, lowest)
 	for i := range tree.NumNodes() {
 		for _, p := range places[i] {
 			if p.Spec.NodeName != "" {

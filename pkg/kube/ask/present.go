@@ -5,8 +5,6 @@ import (
 	"context"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -46,15 +44,15 @@ type Crowd struct {
 // Present says who is where as the cluster was found: it must be asked before anything that has
 // the scheduler go on.
 func (v *View) Present(ctx context.Context) (*Present, error) {
-	nodes, err := v.infos(ctx, v.cache().Topology().Tree)
+	nodes, err := v.infos(ctx, v.cache().Topology().Tree, v.Profile(v.ProfileNames()[0]))
 	if err != nil {
 		return nil, err
 	}
 	out := &Present{Nodes: map[string][]Holding{}}
-	crowds := map[gang.Ref]*Crowd{}
+	count := map[gang.Ref]int{}
 	for ref, r := range v.listed {
 		if r.Members > 0 {
-			crowds[ref] = &Crowd{Gang: ref.String(), Domain: r.Domain}
+			count[ref] = 0
 		}
 	}
 	for _, n := range nodes {
@@ -70,14 +68,14 @@ func (v *View) Present(ctx context.Context) (*Present, error) {
 			switch {
 			case !ref.IsZero():
 				all[Holding{Gang: ref.String(), Does: does}]++
-				if crowds[ref] != nil {
-					crowds[ref].Pods++
+				if _, listed := count[ref]; listed {
+					count[ref]++
 				}
 			case !everywhere(pod):
 				all[Holding{Does: does}]++
 			}
 		}
-		for _, p := range v.cache().PlacesOn(n.Node().Name, &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(-1 << 31))}}) {
+		for _, p := range v.cache().PlacesOn(n.Node().Name, lowest) {
 			if p.Spec.NodeName == "" {
 				all[Holding{Gang: source.Of(p).String(), Does: Come}]++
 			}
@@ -86,15 +84,8 @@ func (v *View) Present(ctx context.Context) (*Present, error) {
 			out.Nodes[n.Node().Name] = holdings(all)
 		}
 	}
-	refs := make([]gang.Ref, 0, len(crowds))
-	for ref := range crowds {
-		refs = append(refs, ref)
-	}
-	slices.SortFunc(refs, func(a, b gang.Ref) int {
-		return cmp.Or(crowds[b].Pods-crowds[a].Pods, a.Compare(b, topology.CompareNames))
-	})
-	for _, ref := range refs {
-		out.Gangs = append(out.Gangs, *crowds[ref])
+	for _, ref := range largestFirst(count) {
+		out.Gangs = append(out.Gangs, Crowd{ref.String(), count[ref], v.listed[ref].Domain})
 	}
 	return out, nil
 }

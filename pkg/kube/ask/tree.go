@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -165,7 +167,7 @@ func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 	case len(want.Requests) > 0:
 		pods, out.For = []*v1.Pod{v.template(want.Requests)}, "pods that request "+wordsOf(want.Requests)
 	}
-	nodes, err := v.infos(ctx, net.Tree)
+	nodes, err := v.infos(ctx, net.Tree, v.Profile(v.ProfileNames()[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -250,10 +252,10 @@ func wordsOf(requests v1.ResourceList) string {
 	return strings.Join(words, ",")
 }
 
-// infos are the nodes by index of the tree.
-func (v *View) infos(ctx context.Context, tree *topology.Tree) ([]fwk.NodeInfo, error) {
+// infos returns the nodes of a profile by index of the tree; nil where there is none.
+func (v *View) infos(ctx context.Context, tree *topology.Tree, profile framework.Framework) ([]fwk.NodeInfo, error) {
 	out := make([]fwk.NodeInfo, tree.NumNodes())
-	infos, err := v.Nodes(ctx, v.Profile(v.ProfileNames()[0]))
+	infos, err := v.Nodes(ctx, profile)
 	for _, n := range infos {
 		if i, ok := tree.NodeIndex(n.Node().Name); ok {
 			out[i] = n
@@ -261,6 +263,9 @@ func (v *View) infos(ctx context.Context, tree *topology.Tree) ([]fwk.NodeInfo, 
 	}
 	return out, err
 }
+
+// lowest is a pod of the lowest priority, which must respect the places of all others.
+var lowest = &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(math.MinInt32))}}
 
 const alphabet = "abcdefghijklmnopqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // without x, which marks a place
 
@@ -277,15 +282,8 @@ func (v *View) letters(nodes []fwk.NodeInfo, out *Topology) map[gang.Ref]string 
 			}
 		}
 	}
-	refs := make([]gang.Ref, 0, len(count))
-	for ref := range count {
-		refs = append(refs, ref)
-	}
-	slices.SortFunc(refs, func(a, b gang.Ref) int {
-		return cmp.Or(count[b]-count[a], a.Compare(b, topology.CompareNames))
-	})
 	letters := map[gang.Ref]string{}
-	for i, ref := range refs {
+	for i, ref := range largestFirst(count) {
 		letters[ref] = "?"
 		if i < len(alphabet) {
 			letters[ref] = alphabet[i : i+1]
@@ -293,6 +291,13 @@ func (v *View) letters(nodes []fwk.NodeInfo, out *Topology) map[gang.Ref]string 
 		out.Gangs = append(out.Gangs, Letter{letters[ref], ref.String(), count[ref]})
 	}
 	return letters
+}
+
+// largestFirst returns gangs by their number of pods, and between equals by name.
+func largestFirst(pods map[gang.Ref]int) []gang.Ref {
+	return slices.SortedFunc(maps.Keys(pods), func(a, b gang.Ref) int {
+		return cmp.Or(pods[b]-pods[a], a.Compare(b, topology.CompareNames))
+	})
 }
 
 // leaf notes who is on a node.
@@ -307,7 +312,7 @@ func (v *View) leaf(n fwk.NodeInfo, letters map[gang.Ref]string) leaf {
 		}
 	}
 	slices.Sort(l.marks)
-	for _, p := range v.cache().PlacesOn(n.Node().Name, &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(-1 << 31))}}) {
+	for _, p := range v.cache().PlacesOn(n.Node().Name, lowest) {
 		if p.Spec.NodeName == "" {
 			l.reserved++
 		}

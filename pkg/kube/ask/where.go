@@ -104,15 +104,9 @@ func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1
 	if profile == nil {
 		return nil
 	}
-	nodes := make([]fwk.NodeInfo, tree.NumNodes())
-	infos, err := v.Nodes(ctx, profile)
+	nodes, err := v.infos(ctx, tree, profile)
 	if err != nil {
 		return err
-	}
-	for _, n := range infos {
-		if i, ok := tree.NodeIndex(n.Node().Name); ok {
-			nodes[i] = n
-		}
 	}
 	known := map[string]bool{}
 	for _, pod := range pods {

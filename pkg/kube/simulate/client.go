@@ -60,9 +60,8 @@ type api struct {
 	// between stands between this API and those who ask, if it is there: requests and
 	// answers may be lost on the way.
 	between func(clienttesting.Action, answer) (runtime.Object, error)
-	// named counts the objects that were given a name.
-	named   atomic.Int64
-	retries retries
+	// refused counts the answers that were errors, and named the objects that were given a name.
+	refused, named atomic.Int64
 }
 
 // answer is how this API answers one request.
@@ -85,15 +84,16 @@ func (a *api) byAge(x, y *v1.Pod) int {
 // clients returns clients of this API, for a process that ends with ctx: what it asks
 // for after that has no effect.
 func (a *api) clients(ctx context.Context) (kubernetes.Interface, dynamic.Interface) {
-	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
-		request := requestName(action)
-		if err := a.admit(ctx, action, request); err != nil {
+	react := func(action clienttesting.Action) (handled bool, out runtime.Object, err error) {
+		defer func() {
+			if err != nil {
+				a.refused.Add(1)
+			}
+		}()
+		if err := a.admit(ctx, action); err != nil {
 			return true, nil, err
 		}
-		out, err := a.react(action)
-		a.retries.answered(request, err)
-		a.gate.steps.Add(1)
-		return true, out, err
+		return a.react(action)
 	}
 	prepare := func(f *clienttesting.Fake) {
 		f.PrependReactor("*", "*", react)
@@ -267,40 +267,30 @@ func (c customClient) Resource(gvr schema.GroupVersionResource) dynamic.Namespac
 	return c().Resource(gvr)
 }
 
-// admit returns when a request's turn has come: at once if it reads one object. Lists wait too: with them a scheduler that begins hears of
-// everything there is.
-func (a *api) admit(ctx context.Context, action clienttesting.Action, request string) error {
-	if _, reads := action.(clienttesting.GetActionImpl); reads {
-		a.gate.steps.Add(1)
-		return ctx.Err()
-	}
-	return a.gate.pass(ctx, request)
-}
-
-// requestName names a request, so that two of one name may be answered in any order.
-func requestName(action clienttesting.Action) string {
+// admit returns when a request's turn has come: at once if it reads one object. Lists wait
+// too: with them a scheduler that begins hears of everything there is.
+func (a *api) admit(ctx context.Context, action clienttesting.Action) error {
 	name, what := "", ""
-	var object runtime.Object
 	switch action := action.(type) {
-	case clienttesting.GetActionImpl:
-		name = action.Name
 	case clienttesting.ListActionImpl:
 		what = action.ListOptions.FieldSelector
 	case clienttesting.CreateActionImpl:
-		name, object = action.Name, action.Object
+		name = action.Name
+		if m, err := meta.Accessor(action.Object); err == nil {
+			name = m.GetName()
+		}
 	case clienttesting.UpdateActionImpl:
-		object = action.Object
+		if m, err := meta.Accessor(action.Object); err == nil {
+			name = m.GetName()
+		}
 	case clienttesting.PatchActionImpl:
 		name, what = action.Name, string(action.Patch)
 	case clienttesting.DeleteActionImpl:
 		name = action.Name
+	default:
+		return ctx.Err()
 	}
-	if object != nil {
-		if m, err := meta.Accessor(object); err == nil {
-			name = m.GetName()
-		}
-	}
-	return fmt.Sprint(action.GetResource().Resource, "/", action.GetNamespace(), "/", name, " ", action.GetVerb(), " ", what)
+	return a.gate.pass(ctx, fmt.Sprint(action.GetResource().Resource, "/", action.GetNamespace(), "/", name, " ", action.GetVerb(), " ", what))
 }
 
 func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, error) {
@@ -316,11 +306,14 @@ func (a *api) reactWatch(action clienttesting.Action) (bool, watch.Interface, er
 	return true, out, err
 }
 
-func (a *api) react(action clienttesting.Action) (runtime.Object, error) {
+func (a *api) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	ask := func() (runtime.Object, error) { return a.do(action) }
 	if a.between != nil {
-		return a.between(action, func() (runtime.Object, error) { return a.do(action) })
+		out, err := a.between(action, ask)
+		return true, out, err
 	}
-	return a.do(action)
+	out, err := ask()
+	return true, out, err
 }
 
 // named is an object that is made under a name, with a UID of its own if it has none: the scheduler makes

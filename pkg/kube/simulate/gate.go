@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // gate lets goroutines go on one at a time, each only when nothing else moves, in the
@@ -19,7 +18,6 @@ import (
 // kinds of objects at once: whether it hears of a gang or of its members first makes a
 // difference to its queue.
 type gate struct {
-	steps     atomic.Int64 // the observer's
 	mu        sync.Mutex
 	scheduler string // its goroutine
 	waiting   []*waiter
@@ -48,7 +46,6 @@ func (g *gate) isScheduler() bool {
 // pass returns when the caller may go on, or when ctx ends. The name says what it is about
 // to do, so that those of equal names may go in any order.
 func (g *gate) pass(ctx context.Context, name string) error {
-	g.steps.Add(1)
 	if g.isScheduler() {
 		return ctx.Err()
 	}

@@ -3,7 +3,6 @@ package simulate
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -23,14 +22,12 @@ import (
 type inTurn struct {
 	informers.SharedInformerFactory
 
-	steps *atomic.Int64 // the observer's
-
 	mu   sync.Mutex
 	made map[cache.SharedIndexInformer]*serial
 }
 
-func newInTurn(f informers.SharedInformerFactory, steps *atomic.Int64) *inTurn {
-	return &inTurn{SharedInformerFactory: f, steps: steps, made: map[cache.SharedIndexInformer]*serial{}}
+func newInTurn(f informers.SharedInformerFactory) *inTurn {
+	return &inTurn{SharedInformerFactory: f, made: map[cache.SharedIndexInformer]*serial{}}
 }
 
 // InformerFor implements internalinterfaces.SharedInformerFactory.
@@ -39,7 +36,7 @@ func (f *inTurn) InformerFor(o runtime.Object, make internalinterfaces.NewInform
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.made[informer] == nil {
-		f.made[informer] = &serial{SharedIndexInformer: informer, steps: f.steps}
+		f.made[informer] = &serial{SharedIndexInformer: informer}
 	}
 	return f.made[informer]
 }
@@ -56,7 +53,6 @@ func (f *inTurn) Storage() storage.Interface       { return storage.New(f, "", n
 // serial is an informer with one handler, which calls those that were added in their order.
 type serial struct {
 	cache.SharedIndexInformer
-	steps *atomic.Int64
 
 	mu       sync.Mutex
 	handlers []cache.ResourceEventHandler
@@ -90,7 +86,6 @@ func (s *serial) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cach
 
 // all returns the handlers, which are all that will be.
 func (s *serial) all() []cache.ResourceEventHandler {
-	s.steps.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.began = true

@@ -1,50 +1,86 @@
 package simulate
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"runtime/metrics"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // observer finds out when nothing moves any more.
 //
-// The scheduler, its informers and the plugins are some hundred goroutines that hand work to one another through channels and queues. What they
-// do to the cluster, and what the cluster tells them, is counted in steps. In between the Go runtime counts the goroutines that run or could
-// run: nothing moves when there is none but the one that asks, several times in a row, and no step was made meanwhile.
-//
-// Goroutines that wait for time do not count: time in a simulation stands still (see clock.go). The exceptions are clients that ask again
-// after a pause (see retries) and a few tickers of the scheduler that only tidy up.
+// The scheduler, its informers and the plugins are some hundred goroutines that hand
+// work to one another through channels and queues. There is no list of who has work,
+// but the Go runtime knows: when every goroutine but the one that asks waits for
+// another one, none has. What waits for time does not count, and need not: time is
+// ours (see clock.go), but for a few tickers in the scheduler that only tidy up.
 //
 // This holds for the whole process, so nothing else may be going on in it.
 type observer struct {
-	steps   *atomic.Int64
-	retries *retries
+	buffer  []byte
 	samples []metrics.Sample
-	// outside counts goroutines that have been in a system call for long: they wait for signals. seen is the last count, since when.
-	outside, seen uint64
-	since         time.Time
+	// refused counts the requests that were refused: whoever was may ask again after a pause,
+	// which only the goroutine's stack tells from other sleep.
+	refused *atomic.Int64
+	// counts says that the runtime's counts are enough, since one goroutine runs at a time and no
+	// garbage is collected: nobody is being handed from one thread to another, or waits for memory.
+	counts  bool
+	heard   int64  // refused, when nothing moved for the last time
+	outside uint64 // goroutines outside of Go then: those that wait for signals
+	known   bool   // all this has been looked at once
 }
-
-const (
-	// looks is how often in a row nothing must run.
-	looks = 3
-	// longCall is the time after which a system call is one that waits for signals.
-	longCall = 20 * time.Millisecond
-)
 
 // wait returns once nothing moves, or when ctx ends.
 func (o *observer) wait(ctx context.Context) error {
+	return o.until(ctx, func() bool { return !o.busy() && o.quiet() })
+}
+
+// quiet says whether every other goroutine waits.
+//
+// Where the runtime's counts are not enough, or if somebody may ask again, the stacks tell, and
+// that costs more than most of what is waited for.
+func (o *observer) quiet() bool {
+	refused := o.refused.Load()
+	if o.counts && o.known && o.heard == refused {
+		for range 3 {
+			if o.busy() || o.samples[2].Value.Uint64() != o.outside {
+				return false
+			}
+			runtime.Gosched()
+		}
+		return !o.busy()
+	}
+	if !o.allWait() {
+		return false
+	}
+	o.heard, o.known = refused, !o.busy()
+	o.outside = o.samples[2].Value.Uint64()
+	return true
+}
+
+// calm is wait for those who look again before they rely on it: it costs a hundredth, and
+// may miss who is just being handed from one thread to another.
+func (o *observer) calm(ctx context.Context) error {
+	return o.until(ctx, func() bool {
+		for range 3 {
+			if o.busy() {
+				return false
+			}
+			runtime.Gosched()
+		}
+		return true
+	})
+}
+
+func (o *observer) until(ctx context.Context, done func() bool) error {
 	pause := 20 * time.Microsecond
 	for {
 		for range 8 {
 			runtime.Gosched()
 		}
-		if o.quiet() {
+		if done() {
 			return ctx.Err()
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -54,19 +90,8 @@ func (o *observer) wait(ctx context.Context) error {
 	}
 }
 
-// quiet says whether nothing moves.
-func (o *observer) quiet() bool {
-	before := o.steps.Load()
-	for range looks {
-		if o.busy() {
-			return false
-		}
-		runtime.Gosched()
-	}
-	return o.steps.Load() == before && !o.retries.pending()
-}
-
-// busy says whether other goroutines run or could, as far as the runtime knows without stopping the world.
+// busy says whether others run or could, as far as the runtime knows without stopping the
+// world.
 func (o *observer) busy() bool {
 	if o.samples == nil {
 		o.samples = []metrics.Sample{
@@ -76,56 +101,51 @@ func (o *observer) busy() bool {
 		}
 	}
 	metrics.Read(o.samples)
-	if o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0 {
+	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
+}
+
+// allWait reads off their stacks whether every other goroutine waits. The runtime stops the
+// world to write down their states, so they are all of one moment.
+func (o *observer) allWait() bool {
+	if o.buffer == nil {
+		o.buffer = make([]byte, 1<<20)
+	}
+	n := runtime.Stack(o.buffer, true)
+	for n == len(o.buffer) {
+		o.buffer = make([]byte, 2*len(o.buffer))
+		n = runtime.Stack(o.buffer, true)
+	}
+	all := o.buffer[:n]
+	_, others, _ := bytes.Cut(all, []byte("\n\n")) // the first is this goroutine
+	for len(others) > 0 {
+		var one []byte
+		one, others, _ = bytes.Cut(others, []byte("\n\n"))
+		if !waits(one) {
+			return false
+		}
+	}
+	return true
+}
+
+// waits reads a goroutine's state off the first line of its stack, such as
+// "goroutine 7 [select, 2 minutes]:". What is not known to be waiting for others is
+// not: "runnable", "sync.Mutex.Lock", "GC assist wait", …
+func waits(stack []byte) bool {
+	_, state, _ := bytes.Cut(stack, []byte(" ["))
+	if i := bytes.IndexAny(state, ",]"); i >= 0 {
+		state = state[:i]
+	}
+	switch string(state) {
+	case "chan receive", "select", "sync.Cond.Wait", "sync.WaitGroup.Wait", "IO wait",
+		"chan receive (nil chan)", "select (no cases)", "finalizer wait", "cleanup wait":
 		return true
+	case "sleep":
+		// The client asks again, after a pause by the clock on the wall, what the API has not
+		// taken because of a conflict.
+		return !bytes.Contains(stack, []byte("k8s.io/client-go/util/retry."))
+	case "syscall":
+		// For a signal, or for samples while the process is profiled.
+		return bytes.Contains(stack, []byte("os/signal.signal_recv")) || bytes.Contains(stack, []byte("pprof.profileWriter"))
 	}
-	outside := o.samples[2].Value.Uint64()
-	if outside != o.seen {
-		o.seen, o.since = outside, time.Now()
-	}
-	if outside > o.outside && time.Since(o.since) < longCall {
-		return true
-	}
-	o.outside = outside
 	return false
-}
-
-// retries knows until when, by the clock on the wall, a client may sleep before it repeats a request that was refused. client-go's
-// retry.DefaultBackoff, which the scheduler uses, repeats it after 10, 50 and 250 ms and then no more; retry.DefaultRetry each time after 10 ms.
-type retries struct {
-	mu      sync.Mutex
-	refused map[string]int // how often in a row, by request
-	until   time.Time
-}
-
-// answered notes how a request was answered.
-func (r *retries) answered(request string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !apierrors.IsConflict(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsInternalError(err) {
-		delete(r.refused, request)
-		return
-	}
-	pause := 10 * time.Millisecond
-	for range r.refused[request] {
-		pause *= 5
-	}
-	if pause > 250*time.Millisecond {
-		delete(r.refused, request)
-		return
-	}
-	if r.refused == nil {
-		r.refused = map[string]int{}
-	}
-	r.refused[request]++
-	if until := time.Now().Add(pause + pause/10 + 2*time.Millisecond); until.After(r.until) { // the pauses are up to a tenth longer
-		r.until = until
-	}
-}
-
-// pending says whether a request may be repeated yet.
-func (r *retries) pending() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Now().Before(r.until)
 }

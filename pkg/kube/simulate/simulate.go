@@ -72,6 +72,8 @@ type Options struct {
 	between func(clienttesting.Action, answer) (runtime.Object, error)
 	// allServed has all APIs served, whether or not there are objects of them yet.
 	allServed bool
+	// counted is the observer's counts.
+	counted bool
 }
 
 // Run simulates until the cluster of the first set has settled, then brings in the
@@ -166,7 +168,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 		}},
 		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,
 	}
-	s.observer.steps, s.observer.retries = &gate.steps, &s.cluster.retries
+	s.observer.refused, s.observer.counts = &s.cluster.refused, o.counted
 	pods, err := s.cluster.apply(first)
 	if err != nil {
 		return nil, nil, err
@@ -215,7 +217,7 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 		return err
 	}
 	typed, custom := s.cluster.clients(ctx)
-	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil), &s.gate.steps)
+	s.informers = newInTurn(scheduler.NewInformerFactory(typed, 0, nil))
 	registry := family.Factories(family.Options{Plugins: s.plugins, Options: plugin.Options{
 		Connect: s.connect(custom), Clock: s.clock, Settle: -1, Writers: 1, Started: func(shared *plugin.Shared) { s.shared = shared }, Tried: s.tried, Unread: s.unread, Narrow: 1,
 		// Asked before a gang's status is read: not while it changes.
@@ -250,7 +252,6 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 		}
 		s.gate.own(goroutine())
 		s.asked.Add(1)
-		s.gate.steps.Add(1)
 		select {
 		case <-turn:
 			return take(logger)
@@ -392,15 +393,20 @@ func (s *simulation) quiet(ctx context.Context) error {
 			return nil
 		}
 	}
-	for {
+	next := func() bool { return s.gate.next() || s.cluster.tell() || s.late.next() }
+	for again := true; again; {
+		for more := true; more; more = next() {
+			if err := s.observer.calm(ctx); err != nil {
+				return err
+			}
+		}
 		if err := s.observer.wait(ctx); err != nil {
 			return err
 		}
 		s.awaits = s.busy() // first: what has just been done in real time may have left something
-		if !s.gate.next() && !s.cluster.tell() && !s.late.next() {
-			return nil
-		}
+		again = next()
 	}
+	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
