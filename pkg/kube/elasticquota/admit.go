@@ -309,7 +309,7 @@ func (r *Room) Lacks(group *cache.Group, leaves func(*v1.Pod) bool) (why *Said, 
 		return nil, false
 	}
 	for k, p := range r.pods {
-		if p.Spec.NodeName == "" && r.Awaits != nil && r.Awaits(p.Pod) {
+		if p.Spec.NodeName == "" && r.cluster.Place(p.Pod).Reserved {
 			v.Leave(k)
 		}
 	}

@@ -58,12 +58,9 @@ func (r *Room) reclaim(a quota.Ask, within time.Duration) (search *quota.Reclaim
 // leavers are the pods that are on their way out, and those whom the API server was not asked for yet. r.mu is held.
 func (r *Room) leavers(within time.Duration) (sure, others []string) {
 	for _, k := range sorted(r.going) {
-		if r.Departs != nil && r.Departs(r.pods[k].Pod, within) {
+		if r.cluster.Terminates(r.pods[k].Pod, within) {
 			sure = append(sure, k)
 		}
-	}
-	if r.Unseen == nil {
-		return sure, nil
 	}
 	known := func(pods []*v1.Pod) (keys []string) {
 		for _, p := range pods {
@@ -74,6 +71,6 @@ func (r *Room) leavers(within time.Duration) (sure, others []string) {
 		slices.Sort(keys)
 		return keys
 	}
-	taken, rest := r.Unseen(within)
+	taken, rest := r.cluster.Unseen(within)
 	return append(sure, known(taken)...), known(rest)
 }

@@ -95,13 +95,7 @@ func (r *Room) templates(group *cache.Group) (all []cache.Template) {
 			named[c]++
 		}
 	}
-	if r.Templates != nil {
-		all = r.Templates(pods)
-	} else {
-		for _, p := range pods {
-			all = append(all, unique.Make(convert.Template(p)))
-		}
-	}
+	all = r.cluster.Templates(pods)
 	texts := map[claimOf]string{}
 	for c, n := range named {
 		if n == 1 {

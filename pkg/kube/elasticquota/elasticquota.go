@@ -14,10 +14,12 @@
 //	claim.go    who may be evicted for whom
 //	after.go    what quotas have when those have gone who leave already
 //	starve.go   what is saved for gangs that were refused for long
+//	rights.go   which gangs are tried again since more may be evicted for them
 //	revoke.go   who leaves since a quota has had too much for long (monitorAllQuotas)
 //	view.go     the quotas as people see them
 //	status.go   what is written into ElasticQuotas
 //	metrics.go  the same for Prometheus
+//	cluster.go  what the room asks the rest of the process, and tells it
 //
 // Rules apply once somebody has declared a quota; until then nothing is counted and nobody is asked.
 //
@@ -25,7 +27,6 @@
 package elasticquota
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,47 +49,11 @@ const Name = config.QuotaName
 // TopX is the quota above those of scheduler-plugins.
 const TopX = "elasticquotas.scheduling.x-k8s.io"
 
-// Room is what the profiles of one process share. The zero value is an empty one.
+// Room is what the profiles of one process share. Call NewRoom, and Connect before objects are heard of.
 type Room struct {
-	// Has says whether a member of a gang has a place in a plan, or a node.
-	Has func(pod *v1.Pod) bool
-	// Templates are equal for pods that are written alike; nil has them written down anew each time.
-	Templates func([]*v1.Pod) []cache.Template
-	// Awaits says whether a member's place is reserved until others have left.
-	Awaits func(pod *v1.Pod) bool
-	// Serves says whether this process schedules a pod.
-	Serves func(pod *v1.Pod) bool
-	// Starves says whether something is saved for a group.
-	Starves func(group gang.Ref) bool
-	// Changed is called when somebody who was refused may be admitted. It is called often and must return at once.
-	Changed func()
-	// Gained is called with those who wait, one pod of each gang and each pod without one, by Named, for whom more may leave now than before.
-	Gained func(map[string]*v1.Pod)
-	// Next is Changed for those alone who wait for others whose quotas are served first (Later).
-	Next func()
-	// Note tells people about an object, if Open says that they hear it.
-	Note func(cache.Note)
-	Open func() bool
-	// Follow is called when members are to be told of that get places, or lose them; see Look.
-	Follow func()
-	Clock  clock.PassiveClock
-	// GiveUp is called with members of gangs that have places, which a quota does not allow any more: it may have less, or cannot be used.
-	GiveUp func(members []*v1.Pod)
-	// Together are the pods that have a place and that leave with a member of a gang; Leaves says whether a pod was asked to leave.
-	Together func(pod *v1.Pod) []*v1.Pod
-	Leaves   func(pod *v1.Pod) bool
-	// Violated are the PodDisruptionBudgets that do not allow some pods to leave; nil is none.
-	Violated func(pods []*v1.Pod) []string
-	// Departs says whether a pod that is seen leaving is to be gone within a time. Unseen are those who are to leave as fast and are not seen
-	// leaving: whose leaving the API server has taken, and others. nil is nobody.
-	Departs func(pod *v1.Pod, within time.Duration) bool
-	Unseen  func(within time.Duration) (taken, others []*v1.Pod)
-	// Write has something done in the background, after a while, once for each key. Idle does so when nothing is more urgent, and yields
-	// says whether it should be done later after all. Patch is what they do. nil is nobody.
-	Write  func(key string, after time.Duration, do func(context.Context) error)
-	Idle   func(key string, after time.Duration, do func(ctx context.Context, yields func() bool) error)
-	Patch  Patch
-	Settle time.Duration
+	cluster Cluster
+	clock   clock.PassiveClock
+	settle  time.Duration
 
 	active atomic.Bool
 
@@ -161,9 +126,7 @@ func (r *Room) activate() {
 		return
 	}
 	r.waiting = map[string]*v1.Pod{}
-	if r.Follow != nil {
-		r.Follow()
-	}
+	r.cluster.Hear(Event{What: Begins})
 	all, err := r.lister.List(everything)
 	if err != nil {
 		klog.Background().Error(err, "Cannot list the pods: quotas count those alone that change from now on")
@@ -180,17 +143,17 @@ func (r *Room) newBook(t *quota.Tree) *quota.Book {
 	return b
 }
 
-// changed says that somebody may be admitted who was not.
+// changed tells that a gang or pod may be admitted that was not.
 func (r *Room) changed() {
-	if r.Changed != nil && r.Active() {
-		r.Changed()
+	if r.Active() {
+		r.cluster.Hear(Event{What: MayBeAdmitted})
 	}
 }
 
-// next says that somebody who waits for others whose quotas are served first may be next.
+// next tells that a gang or pod that waits for another quota's may be served next.
 func (r *Room) next() {
-	if r.Next != nil && r.Active() {
-		r.Next()
+	if r.Active() {
+		r.cluster.Hear(Event{What: MayBeNext})
 	}
 }
 

@@ -23,7 +23,7 @@ func (r *Room) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (r *Room) Collect(to chan<- prometheus.Metric) {
-	if r.Open != nil && !r.Open() || !r.Active() {
+	if !r.Active() || !r.cluster.Open() {
 		return
 	}
 	for _, m := range r.metrics() {

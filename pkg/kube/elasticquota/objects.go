@@ -79,10 +79,10 @@ func (r *Room) dropObject(u *unstructured.Unstructured, x bool) {
 // regrow has the tree made anew when somebody next asks, and what is wrong with it said: objects come by the hundred at the start, and
 // everything that pods have is counted anew with the tree. The first quota counts at once. It gives r.mu back, which is held.
 func (r *Room) regrow() {
-	if r.wild = true; r.Write == nil || !r.Active() {
+	if r.wild = true; !r.Active() {
 		r.grow()
 	} else {
-		r.Write("the tree of quotas", 0, func(context.Context) error {
+		r.cluster.Do("the tree of quotas", 0, false, func(context.Context, func() bool) error {
 			r.lock()
 			r.tell()
 			return nil
@@ -101,11 +101,11 @@ func (r *Room) tell() {
 	r.ended = false
 	r.mu.Unlock()
 	r.say(notes)
-	if len(above) > 0 && r.GiveUp != nil {
-		r.GiveUp(above)
+	if len(above) > 0 {
+		r.cluster.Hear(Event{What: MayNotKeep, Members: above})
 	}
-	if ended && r.Changed != nil {
-		r.Changed()
+	if ended {
+		r.cluster.Hear(Event{What: MayBeAdmitted})
 		return
 	}
 	r.changed()

@@ -38,8 +38,8 @@ func (r *Room) setPod(p *v1.Pod) {
 	notes := r.takeNotes()
 	r.mu.Unlock()
 	r.say(notes)
-	if len(above) > 0 && r.GiveUp != nil {
-		r.GiveUp(above)
+	if len(above) > 0 {
+		r.cluster.Hear(Event{What: MayNotKeep, Members: above})
 	}
 	if freed {
 		r.changed()
@@ -72,7 +72,7 @@ func (r *Room) lost(p *pod, bad string) {
 
 // takeNotes returns what is to be said; nothing as long as nobody hears it.
 func (r *Room) takeNotes() (notes []cache.Note) {
-	if r.Open != nil && !r.Open() {
+	if !r.cluster.Open() {
 		return nil
 	}
 	notes, r.notes = r.notes, nil
@@ -96,9 +96,7 @@ func (r *Room) Resume() {
 
 func (r *Room) say(notes []cache.Note) {
 	for _, n := range notes {
-		if r.Note != nil {
-			r.Note(n)
-		}
+		r.cluster.Note(n)
 	}
 }
 
@@ -149,12 +147,16 @@ func done(p *v1.Pod) bool { return p.Status.Phase == v1.PodSucceeded || p.Status
 func (r *Room) put(p *pod) {
 	r.touch()
 	state := quota.Waits
+	var place Place
+	if p.Spec.NodeName == "" {
+		place = r.cluster.Place(p.Pod)
+	}
 	switch {
 	case p.Spec.NodeName != "":
 		state = quota.Holds
-	case p.assumed || r.Has != nil && !source.Of(p.Pod).IsZero() && r.Has(p.Pod):
+	case p.assumed || place.Assigned && !source.Of(p.Pod).IsZero():
 		state = quota.Keeps
-	case len(p.Spec.SchedulingGates) > 0 || r.Serves != nil && !r.Serves(p.Pod) || p.DeletionTimestamp != nil:
+	case len(p.Spec.SchedulingGates) > 0 || place.Foreign || p.DeletionTimestamp != nil:
 		r.book.Remove(key(p.Pod))
 		r.forget(p)
 		return
@@ -168,7 +170,7 @@ func (r *Room) put(p *pod) {
 	case p.since == 0 && state == quota.Holds:
 		p.since = convert.Started(p.Pod)
 	case p.since == 0:
-		p.since = r.Clock.Now().UnixNano()
+		p.since = r.clock.Now().UnixNano()
 	}
 	name, bad := r.quotaOf(p.Pod)
 	if state == quota.Waits {

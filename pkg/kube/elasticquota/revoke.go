@@ -67,11 +67,11 @@ func (v *revocations) gone(gang string) {
 // which that is entitled to, that is admitted then: gangs that borrow, whole, the fewest pods. For one gang that happens once: if it cannot
 // start then for other reasons, those who have left may come back, and would leave again and again.
 func (r *Room) Revoke() *Revocation {
-	if !r.args.Revoke || !r.Active() || r.Open != nil && !r.Open() {
+	if !r.args.Revoke || !r.Active() || !r.cluster.Open() {
 		return nil
 	}
 	r.lock()
-	out := r.revokeAt(r.Clock.Now())
+	out := r.revokeAt(r.clock.Now())
 	notes := r.takeNotes()
 	r.mu.Unlock()
 	r.say(notes)
@@ -89,7 +89,7 @@ func (r *Room) RevokesLater() bool {
 	for name := range r.revoke.over {
 		all[name] = !leaving[name]
 	}
-	_, gone, _ := r.chooseRevoked(all, r.Violated)
+	_, gone, _ := r.chooseRevoked(all, r.cluster.Violated)
 	return len(gone) > 0
 }
 
@@ -103,7 +103,7 @@ func (r *Room) revokeAt(now time.Time) *Revocation {
 	if len(late) == 0 {
 		return nil
 	}
-	by, gone, forbidden := r.chooseRevoked(late, r.Violated)
+	by, gone, forbidden := r.chooseRevoked(late, r.cluster.Violated)
 	if len(gone) == 0 {
 		r.noteBarred(late, forbidden)
 		return nil
@@ -204,7 +204,7 @@ func (r *Room) leaving() map[string]bool {
 }
 
 func (r *Room) leaves(p *v1.Pod) bool {
-	return p.DeletionTimestamp != nil || r.Leaves != nil && r.Leaves(p)
+	return p.DeletionTimestamp != nil || r.cluster.Leaves(p)
 }
 
 // chooseRevoked is who leaves of some quotas, and for whom: for the most important of those who wait. violated are the disruption budgets that do
@@ -273,8 +273,8 @@ func (r *Room) parties(from map[string]bool) (pods [][]*v1.Pod, parties []quota.
 			continue
 		}
 		all := []*v1.Pod{p.Pod}
-		if !source.Of(p.Pod).IsZero() && r.Together != nil {
-			all = r.Together(p.Pod)
+		if !source.Of(p.Pod).IsZero() {
+			all = r.cluster.Mates(p.Pod)
 		}
 		for _, mate := range all {
 			seen[key(mate)] = true

@@ -18,7 +18,7 @@ import (
 func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1000, 0))
 	w = newWorld(t, func(a *config.QuotaArgs) { a.Revoke = true })
-	w.Clock = clock
+	w.clock = clock
 	w.node("n1", "96", v1.ConditionTrue)
 	w.declare("a max=96", "b min=56 max=96")
 	for i, name := range []string{"old", "young"} {

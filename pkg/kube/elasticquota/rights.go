@@ -24,14 +24,14 @@ const calledAtOnce = 100
 
 // lookLater has it looked, some time after something has changed, for which gangs more may be evicted now. r.mu is held.
 func (r *Room) lookLater() {
-	if r.Write == nil || r.rights.due || len(r.revoke.waits) == 0 {
+	if r.rights.due || len(r.revoke.waits) == 0 {
 		return
 	}
 	r.rights.due = true
-	after := r.Settle * time.Duration(1+r.rights.called/calledAtOnce)
-	r.Write("quotas: who may be evicted", after, func(context.Context) error {
-		if waits := r.gained(); len(waits) > 0 && r.Gained != nil {
-			r.Gained(waits)
+	after := r.settle * time.Duration(1+r.rights.called/calledAtOnce)
+	r.cluster.Do("quotas: who may be evicted", after, false, func(context.Context, func() bool) error {
+		if waits := r.gained(); len(waits) > 0 {
+			r.cluster.Hear(Event{What: MayEvict, Waits: waits})
 		}
 		return nil
 	})

@@ -220,7 +220,7 @@ func TestGainedByMany(t *testing.T) {
 		}
 		write(key, later, do)
 	}
-	w.Settle = time.Second
+	w.settle = time.Second
 	w.node("n1", "1000", v1.ConditionTrue)
 	w.declare(`a max=1000 namespaces=["na"]`, `b max=1000 namespaces=["nb"]`)
 	w.pod("nb/old", "", "n1", "990")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unique"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -28,6 +29,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
@@ -35,12 +37,14 @@ import (
 // world is a room, and what it has told.
 type world struct {
 	*Room
+	*hooks
 	t     testing.TB
 	pods  toolscache.Indexer
 	notes []string
 	calls int
-	deaf  bool // it is yet to hear of pods
-	busy  bool // something is more urgent than what is done in the background
+	grows func() // makes the tree of quotas anew
+	deaf  bool   // it is yet to hear of pods
+	busy  bool   // something is more urgent than what is done in the background
 }
 
 func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
@@ -50,12 +54,106 @@ func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
 		args(&a)
 	}
 	w := &world{t: t, pods: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})}
-	w.Room = &Room{
-		begun: true, args: a, lister: corelisters.NewPodLister(w.pods), Clock: testingclock.NewFakePassiveClock(time.Unix(1000, 0)),
-		Changed: func() { w.calls++ },
-		Note:    func(n cache.Note) { w.notes = append(w.notes, n.Reason+": "+n.Message) },
-	}
+	w.Room, w.hooks = NewRoom(), &hooks{Changed: func() { w.calls++ }}
+	w.begun, w.args, w.lister = true, a, corelisters.NewPodLister(w.pods)
+	w.Connect(cluster{w}, testingclock.NewFakePassiveClock(time.Unix(1000, 0)), 0)
 	return w
+}
+
+// hooks are what the cluster of a world does; nil is nothing.
+type hooks struct {
+	Has           func(*v1.Pod) bool
+	Leaves        func(*v1.Pod) bool
+	Terminates    func(pod *v1.Pod, within time.Duration) bool
+	Unseen        func(within time.Duration) (accepted, others []*v1.Pod)
+	Violated      func([]*v1.Pod) []string
+	Changed, Next func()
+	Gained        func(map[string]*v1.Pod)
+	Open          func() bool
+	Write         func(key string, after time.Duration, do func(context.Context) error)
+	Idle          func(key string, after time.Duration, do func(context.Context, func() bool) error)
+	Patch         func(ctx context.Context, of schema.GroupVersionResource, ns, name string, patch []byte, sub string) error
+}
+
+// cluster is Cluster by the hooks of a world.
+type cluster struct{ w *world }
+
+func (c cluster) Place(p *v1.Pod) Place {
+	return Place{Assigned: c.w.hooks.Has != nil && c.w.hooks.Has(p)}
+}
+func (c cluster) Mates(p *v1.Pod) (all []*v1.Pod) { return []*v1.Pod{p} }
+func (c cluster) Leaves(p *v1.Pod) bool           { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
+func (c cluster) Open() bool                      { return c.w.hooks.Open == nil || c.w.hooks.Open() }
+func (c cluster) Note(n cache.Note)               { c.w.notes = append(c.w.notes, n.Reason+": "+n.Message) }
+
+func (c cluster) Templates(pods []*v1.Pod) (all []cache.Template) {
+	for _, p := range pods {
+		all = append(all, unique.Make(convert.Template(p)))
+	}
+	return all
+}
+
+func (c cluster) Terminates(p *v1.Pod, within time.Duration) bool {
+	return c.w.hooks.Terminates != nil && c.w.hooks.Terminates(p, within)
+}
+
+func (c cluster) Unseen(within time.Duration) (accepted, others []*v1.Pod) {
+	if c.w.hooks.Unseen == nil {
+		return nil, nil
+	}
+	return c.w.hooks.Unseen(within)
+}
+
+func (c cluster) Violated(pods []*v1.Pod) []string {
+	if c.w.hooks.Violated == nil {
+		return nil
+	}
+	return c.w.hooks.Violated(pods)
+}
+
+func (c cluster) Hear(e Event) {
+	switch {
+	case e.What == MayBeAdmitted:
+		c.w.hooks.Changed()
+	case e.What == MayBeNext && c.w.hooks.Next != nil:
+		c.w.hooks.Next()
+	case e.What == MayEvict && c.w.hooks.Gained != nil:
+		c.w.hooks.Gained(e.Waits)
+	}
+}
+
+func (c cluster) Do(key string, after time.Duration, idle bool, work func(context.Context, func() bool) error) {
+	switch {
+	case idle && c.w.hooks.Idle != nil:
+		c.w.hooks.Idle(key, after, work)
+	case !idle && c.w.hooks.Write != nil:
+		c.w.hooks.Write(key, after, func(ctx context.Context) error { return work(ctx, func() bool { return false }) })
+	case key == "the tree of quotas":
+		c.w.grows = func() { _ = work(context.Background(), func() bool { return false }) }
+	}
+}
+
+// setObject is Room.setObject, and what that has done in the background.
+func (w *world) setObject(u *unstructured.Unstructured, x bool) {
+	w.Room.setObject(u, x)
+	w.growTree()
+}
+
+// dropObject is Room.dropObject, and what that has done in the background.
+func (w *world) dropObject(u *unstructured.Unstructured, x bool) {
+	w.Room.dropObject(u, x)
+	w.growTree()
+}
+
+func (w *world) growTree() {
+	if do := w.grows; do != nil {
+		w.grows = nil
+		do()
+	}
+}
+
+func (c cluster) Patch(ctx context.Context, of schema.GroupVersionResource, ns, name string, patch []byte, sub string) error {
+	return c.w.hooks.Patch(ctx, of, ns, name, patch, sub)
 }
 
 func (w *world) quota(text string) *unstructured.Unstructured {
@@ -170,7 +268,9 @@ func TestLastQuota(t *testing.T) {
 	why, _ := w.admitPod(p)
 	require.NotEmpty(t, why)
 	w.calls = 0
-	w.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
+	w.Room.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
+	w.calls = 0 // the pod is called again when the tree is made anew without quotas
+	w.growTree()
 	require.Equal(t, 1, w.calls)
 	require.Equal(t, map[string]*v1.Pod{"default/waits": p}, w.Waiting())
 	require.Empty(t, w.Waiting())
@@ -434,17 +534,16 @@ func TestStarving(t *testing.T) {
 	why, _ := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
 	group.Starving = true
-	w.Starves = func(gang.Ref) bool { return group.Starving }
 	_, said = w.Admit(group)
 	require.Contains(t, said.Text, "refused for so long that what is free of its quotas is kept for it")
 	why, _ = w.admitPod(single)
 	require.Contains(t, why, "quota claimed by default/big")
-	w.Review(group.Key)
+	w.Review(group.Key, group.Starving)
 	why, _ = w.admitPod(single)
 	require.NotEmpty(t, why)
 	group.Starving = false
 	w.calls = 0
-	w.Review(group.Key)
+	w.Review(group.Key, group.Starving)
 	why, _ = w.admitPod(single)
 	require.Empty(t, why)
 	require.Equal(t, 1, w.calls)
@@ -830,10 +929,10 @@ func TestWhoLeavesAlready(t *testing.T) {
 
 	others = nil
 	mine = mine.DeepCopy()
-	mine.DeletionTimestamp = &metav1.Time{Time: w.Clock.Now().Add(30 * time.Second)}
+	mine.DeletionTimestamp = &metav1.Time{Time: w.clock.Now().Add(30 * time.Second)}
 	w.setPod(mine)
 	require.False(t, enough(), "nobody says how long he takes")
-	w.Departs = func(p *v1.Pod, within time.Duration) bool { return p.DeletionTimestamp.Sub(w.Clock.Now()) <= within }
+	w.hooks.Terminates = func(p *v1.Pod, within time.Duration) bool { return p.DeletionTimestamp.Sub(w.clock.Now()) <= within }
 	require.True(t, enough())
 	require.False(t, w.Claim(g, time.Second).Enough(nil))
 	_, said := w.Admit(g)
@@ -852,8 +951,8 @@ func TestWhoComesLaterEvictsNobody(t *testing.T) {
 	w.declare("a max=8", "b max=8 min=2", "c max=8")
 	w.pod("default/c1", "c", "n1", "3")
 	b1 := w.pod("default/b1", "b", "n1", "4").DeepCopy()
-	b1.DeletionTimestamp = &metav1.Time{Time: w.Clock.Now()}
-	w.Departs = func(p *v1.Pod, _ time.Duration) bool { return p.Name == "b1" }
+	b1.DeletionTimestamp = &metav1.Time{Time: w.clock.Now()}
+	w.hooks.Terminates = func(p *v1.Pod, _ time.Duration) bool { return p.Name == "b1" }
 	w.setPod(b1)
 	a1 := w.pod("default/a1", "a", "", "1")
 	w.Passed(a1, false)

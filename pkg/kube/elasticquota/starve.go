@@ -44,13 +44,13 @@ func (r *Room) release(group gang.Ref) (any bool) {
 }
 
 // Review gives back what was saved for a group that does not starve any longer.
-func (r *Room) Review(group gang.Ref) {
+func (r *Room) Review(group gang.Ref, starves bool) {
 	if !r.Active() {
 		return
 	}
 	r.mu.Lock()
 	freed := false
-	if _, saved := r.claims[group]; saved && !r.Starves(group) {
+	if _, saved := r.claims[group]; saved && !starves {
 		freed = r.release(group)
 	}
 	r.mu.Unlock()

@@ -8,23 +8,19 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
-// Patch writes into an object; sub is its subresource, "" if it is written into the object itself.
-type Patch func(ctx context.Context, of schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error
-
 // touch has what quotas have written into their objects, some time after something has changed. r.mu is held.
 func (r *Room) touch() {
 	r.lookLater()
-	if r.Idle == nil || r.touched {
+	if r.touched {
 		return
 	}
 	r.touched = true
-	r.Idle("quotas of objects", r.Settle, r.write)
+	r.cluster.Do("quotas of objects", r.settle, true, r.write)
 }
 
 // Settle is how long changes of quotas are gathered before they are written.
@@ -41,7 +37,7 @@ type writing struct {
 func (r *Room) write(ctx context.Context, yields func() bool) (first error) {
 	r.lock()
 	r.touched = false // also where nothing may be written yet: Resume has it written
-	if r.Open != nil && !r.Open() {
+	if !r.cluster.Open() {
 		r.mu.Unlock()
 		return nil
 	}
@@ -58,7 +54,7 @@ func (r *Room) write(ctx context.Context, yields func() bool) (first error) {
 		if w.object.x {
 			of, sub = convert.ElasticQuotasX, "status"
 		}
-		if err := r.Patch(ctx, of, w.object.about.GetNamespace(), w.object.about.GetName(), w.patch, sub); err != nil && first == nil {
+		if err := r.cluster.Patch(ctx, of, w.object.about.GetNamespace(), w.object.about.GetName(), w.patch, sub); err != nil && first == nil {
 			first = err
 		}
 	}

@@ -37,7 +37,7 @@ type Options struct {
 // Factories returns the factories, by name, with which a scheduler makes the plugins of
 // each of its profiles. Profiles of one call share the cache.
 func Factories(o Options) frameworkruntime.Registry {
-	f := &family{options: o.Options, added: map[string][]fwk.Plugin{}, rooms: plugin.Rooms{Devices: &deviceshare.Room{}, Quotas: &elasticquota.Room{}}}
+	f := &family{options: o.Options, added: map[string][]fwk.Plugin{}, rooms: plugin.Rooms{Devices: &deviceshare.Room{}, Quotas: elasticquota.NewRoom()}}
 	all := frameworkruntime.Registry{}
 	for name, factory := range o.Plugins {
 		all[name] = f.noting(factory)

@@ -47,7 +47,7 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.teller.Report(e.Gang)
 			s.Meter.Gang(e.Gang)
 			s.victims.Tidy(s.Cache, e.Gang)
-			s.quotas.Review(e.Gang)
+			s.quotas.Review(e.Gang, s.Cache.Starves(e.Gang))
 			if s.quotas.Active() && s.Cache.Waits(e.Gang) {
 				s.quotas.PassedGangs([]gang.Ref{e.Gang}, true) // it is reported of each gang of a group
 			}

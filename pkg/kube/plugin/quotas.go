@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -54,59 +55,114 @@ func (s *Shared) Quotas() []elasticquota.Quota { return s.quotas.Quotas() }
 // QuotaCure says what would have a group admitted that its quotas refuse; "" if they do not.
 func (s *Shared) QuotaCure(group *cache.Group) string { return s.quotas.Cure(group) }
 
-// shareQuotas has the room of quotas know who has places, and those who were refused hear of what is given back.
+// shareQuotas connects the room of quotas with the gangs.
 func (s *Shared) shareQuotas(room *elasticquota.Room) {
 	s.quotas = room
-	room.Clock, room.Has, room.Serves, room.Follow, room.Note = s.options.Clock, s.Cache.HasNode, s.Cache.Serves, s.Cache.Follow, s.teller.Note
-	room.Open, room.Starves, room.Templates = s.Cache.Open, s.Cache.Starves, s.Cache.Templates
-	room.Write, room.Idle, room.Patch, room.Settle = s.Writer.DoAfter, s.teller.DoIdle, s.Writer.Patch, min(elasticquota.Settle, max(0, 4*s.options.Settle))
-	room.Leaves, room.Violated = s.Cache.Leaves, s.violated
-	room.Together = func(pod *v1.Pod) []*v1.Pod { return eligible.GroupMembers(s.Cache, pod) }
-	room.Departs = func(pod *v1.Pod, within time.Duration) bool {
-		return s.victims.Departs(pod, s.options.Clock.Now(), within, s.Cache.Patience())
+	room.Connect(&quotaCluster{Shared: s}, s.options.Clock, min(elasticquota.Settle, max(0, 4*s.options.Settle)))
+}
+
+// quotaCluster implements elasticquota.Cluster.
+type quotaCluster struct {
+	*Shared
+	limits atomic.Uint64 // of the quotas, when gangs were last tried for them
+}
+
+// Place implements elasticquota.Places.
+func (c *quotaCluster) Place(pod *v1.Pod) elasticquota.Place {
+	node, confirmed := c.Cache.Place(pod)
+	return elasticquota.Place{Assigned: c.Cache.HasNode(pod), Reserved: node != "" && !confirmed, Foreign: !c.Cache.Serves(pod)}
+}
+
+// Mates implements elasticquota.Places: a member is evicted with its gang, and with all gangs of its group.
+func (c *quotaCluster) Mates(pod *v1.Pod) []*v1.Pod { return eligible.GroupMembers(c.Cache, pod) }
+
+// Templates implements elasticquota.Places.
+func (c *quotaCluster) Templates(pods []*v1.Pod) []cache.Template { return c.Cache.Templates(pods) }
+
+// Leaves implements elasticquota.Evictions.
+func (c *quotaCluster) Leaves(pod *v1.Pod) bool { return c.Cache.Leaves(pod) }
+
+// Terminates implements elasticquota.Evictions.
+func (c *quotaCluster) Terminates(pod *v1.Pod, within time.Duration) bool {
+	return c.victims.Departs(pod, c.options.Clock.Now(), within, c.Cache.Patience())
+}
+
+// Unseen implements elasticquota.Evictions.
+func (c *quotaCluster) Unseen(within time.Duration) (accepted, others []*v1.Pod) {
+	return c.victims.Unseen(c.options.Clock.Now(), within)
+}
+
+// Violated implements elasticquota.Evictions; all profiles see the same budgets.
+func (c *quotaCluster) Violated(pods []*v1.Pod) []string {
+	for _, p := range c.profiles {
+		return p.Preemptor.Violated(pods)
 	}
-	room.Unseen = func(within time.Duration) (taken, others []*v1.Pod) {
-		return s.victims.Unseen(s.options.Clock.Now(), within)
-	}
-	room.GiveUp = s.giveUp
-	room.Awaits = func(pod *v1.Pod) bool {
-		place, confirmed := s.Cache.Place(pod)
-		return place != "" && !confirmed
-	}
-	var declared atomic.Uint64
-	room.Changed = func() {
-		s.Writer.Do("quotas", func(context.Context) error {
-			if now := room.Limits(); declared.Swap(now) != now { // others may leave now for whom no node had room
-				s.try(s.refused.Leaders())
+	return nil
+}
+
+// Open implements elasticquota.Events.
+func (c *quotaCluster) Open() bool { return c.Cache.Open() }
+
+// Note implements elasticquota.Events.
+func (c *quotaCluster) Note(n cache.Note) { c.teller.Note(n) }
+
+// Hear implements elasticquota.Events.
+func (c *quotaCluster) Hear(e elasticquota.Event) {
+	switch e.What {
+	case elasticquota.Begins:
+		c.Cache.Follow()
+	case elasticquota.MayBeAdmitted:
+		c.Writer.Do("quotas", func(context.Context) error {
+			if now := c.quotas.Limits(); c.limits.Swap(now) != now { // more may be evicted now for gangs for which no node had room
+				c.try(c.refused.Leaders())
 			}
-			s.tryAdmitted(func(g *cache.Group) bool { return room.Would(g) || room.Helps(g) })
-			s.tryAwaited()
+			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Would(g) || c.quotas.Helps(g) })
+			c.tryAwaited()
 			return nil
 		})
-	}
-	room.Gained = func(waits map[string]*v1.Pod) {
-		var leaders []string
-		// Also whom nobody who leaves could help when it was refused.
-		for _, leader := range slices.Concat(s.refused.Leaders(), s.refused.LeadersFor(elasticquota.Name)) {
-			if pod := s.Cache.Pod(leader); pod != nil && waits[elasticquota.Named(pod)] != nil {
-				leaders = append(leaders, leader)
-			}
-		}
-		s.try(leaders)
-		pods := map[string]*v1.Pod{}
-		for _, pod := range waits {
-			if source.Of(pod).IsZero() {
-				pods[convert.PodKey(pod)] = pod
-			}
-		}
-		s.handle.Activate(klog.Background(), pods)
-	}
-	room.Next = func() {
-		s.Writer.Do("quotas served later", func(context.Context) error {
-			s.tryAdmitted(func(g *cache.Group) bool { return room.Later(g) && room.Would(g) })
+	case elasticquota.MayBeNext:
+		c.Writer.Do("quotas served later", func(context.Context) error {
+			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Later(g) && c.quotas.Would(g) })
 			return nil
 		})
+	case elasticquota.MayEvict:
+		c.tryEvicting(e.Waits)
+	case elasticquota.MayNotKeep:
+		c.giveUp(e.Members)
 	}
+}
+
+// tryEvicting tries gangs and pods for which more may be evicted, by their names in the quotas' book.
+func (s *Shared) tryEvicting(waits map[string]*v1.Pod) {
+	var leaders []string
+	// Also gangs for which no eviction helped when they were refused.
+	for _, leader := range slices.Concat(s.refused.Leaders(), s.refused.LeadersFor(elasticquota.Name)) {
+		if pod := s.Cache.Pod(leader); pod != nil && waits[elasticquota.Named(pod)] != nil {
+			leaders = append(leaders, leader)
+		}
+	}
+	s.try(leaders)
+	pods := map[string]*v1.Pod{}
+	for _, pod := range waits {
+		if source.Of(pod).IsZero() {
+			pods[convert.PodKey(pod)] = pod
+		}
+	}
+	s.handle.Activate(klog.Background(), pods)
+}
+
+// Do implements elasticquota.Background.
+func (c *quotaCluster) Do(key string, after time.Duration, idle bool, work func(ctx context.Context, yields func() bool) error) {
+	if idle {
+		c.teller.DoIdle(key, after, work)
+		return
+	}
+	c.Writer.DoAfter(key, after, func(ctx context.Context) error { return work(ctx, func() bool { return false }) })
+}
+
+// Patch implements elasticquota.Background.
+func (c *quotaCluster) Patch(ctx context.Context, of schema.GroupVersionResource, namespace, name string, patch []byte, sub string) error {
+	return c.Writer.Patch(ctx, of, namespace, name, patch, sub)
 }
 
 // lacks says what the quotas do not have for a group whose places are free, and whether it is to wait for that. Who waits is tried when
@@ -174,14 +230,6 @@ func (s *Shared) revoke() {
 	if p := s.profiles[what.For.Spec.SchedulerName]; p != nil {
 		p.Preemptor.Revoke(what.For, what.Gone, what.Why)
 	}
-}
-
-// violated are the disruption budgets that do not allow pods to leave; all profiles see the same ones.
-func (s *Shared) violated(pods []*v1.Pod) []string {
-	for _, p := range s.profiles {
-		return p.Preemptor.Violated(pods)
-	}
-	return nil
 }
 
 // RevokesLater says whether somebody is to leave if nothing changes for a while.
