@@ -15,9 +15,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -40,7 +40,7 @@ func (s *Shared) do(effects []gang.Effect) {
 		case gang.Allow:
 			s.answer(e, s.Cache.MayGo, func(w fwk.WaitingPod) { w.Allow(Name) })
 		case gang.Reject:
-			s.answer(e, s.Cache.SentBack, func(w fwk.WaitingPod) { preempt.Reject(w, Name, e.Why) })
+			s.answer(e, s.Cache.SentBack, func(w fwk.WaitingPod) { departure.Reject(w, Name, e.Why) })
 		case gang.Clear:
 			s.clearNomination(e.Pod)
 		case gang.Report:

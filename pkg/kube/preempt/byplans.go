@@ -17,12 +17,8 @@ import (
 // This file looks for victims where what a node takes does not say enough: members differ, and there are too many ways; or
 // they depend on who is on other nodes. A plan is made as if some had left, and who may stay is found out by more plans.
 
-// mostPutBack bounds the plans that are made to find out who may stay, and mostJobWork what they
-// cost together, those that are easy to make apart.
-const (
-	mostPutBack = 64
-	mostJobWork = plan.OneWork / 4
-)
+// mostJobWork bounds what the plans cost together that are made to find out who may stay, those that are easy to make apart.
+const mostJobWork = plan.OneWork / 4
 
 // chooseByPlans starts from those that like members would need, each as needy as the
 // neediest, or from all that there are, and keeps everyone without whose leaving there
@@ -296,12 +292,12 @@ func (c *candidates) keep(start *way, plans plans) *way {
 		return better
 	}
 	for size := max(len(units)/2, 1); size > 0; size /= 2 {
-		for i := 0; i < len(units) && tries < mostPutBack; {
+		for i := 0; i < len(units) && tries < bundle.MostPutBack; {
 			unit, tried := units[i], picks(units[:i])
 			others := picks(slices.Delete(slices.Clone(units), i, min(i+size, len(units))))
 			less := try(others)
 			for _, one := range c.spared(unit, size) {
-				less = less || tries < mostPutBack && try(append(slices.Clone(others), one))
+				less = less || tries < bundle.MostPutBack && try(append(slices.Clone(others), one))
 			}
 			if !less {
 				i += size
@@ -393,7 +389,7 @@ func (c *candidates) spareRest(u departing, most int, may func(stay []evict.Pick
 	}
 	byCost := slices.Clone(u.picks)
 	c.dearestFirst(byCost)
-	stay, _ := putBack(byCost, most, may)
+	stay, _ := bundle.PutBack(byCost, most, may)
 	if len(u.picks)-len(stay) > spare {
 		return nil
 	}
@@ -438,10 +434,10 @@ func (c *candidates) usedTogether(ctx context.Context, a *place.Attempt, found p
 	}
 	most := func() int { return questions(len(found.Places), c.fitted) }
 	fits := func(stay []departing) bool { return may(picks(stay)) }
-	some, all := putBack(beside, most(), fits)
+	some, all := bundle.PutBack(beside, most(), fits)
 	enough := all || len(some) == len(beside)
 	putThemBack(picks(some))
-	some, _ = putBack(there, most(), fits)
+	some, _ = bundle.PutBack(there, most(), fits)
 	putThemBack(picks(some))
 	for _, u := range c.units(leave(nil)) {
 		putThemBack(c.spareRest(u, most(), may))

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -40,7 +41,7 @@ func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Ve
 	e, verdict := p.chooseWithin(ctx, c)
 	if e == nil && c.late && verdict != LeftOut {
 		lacking := c.lacking
-		grace = forEver
+		grace = eligible.ForEver
 		c = p.candidates(ctx, a, grace)
 		e, verdict = p.chooseWithin(ctx, c)
 		c.lacking = c.lacking || lacking

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 )
 
 // covered is a solution with those who leave besides, anywhere, so that the quotas have enough; nil if that cannot be. Nobody leaves for the quotas without
@@ -48,7 +50,7 @@ func (c *candidates) cover(e *solution) *solution {
 
 // with is a solution if some leave besides.
 func (c *candidates) with(e *solution, add []party) *solution {
-	leaves := uids([][]*v1.Pod{e.gone})
+	leaves := eligible.UIDs([][]*v1.Pod{e.gone})
 	more := *e
 	more.gone, more.why = slices.Clone(e.gone), nil
 	for _, u := range add {
@@ -64,7 +66,7 @@ func (c *candidates) with(e *solution, add []party) *solution {
 // besides is who leaves besides, so that the quotas have enough; nil is nobody. Where own ones leave first, who else may leave is judged anew for each set of
 // those, which may not be asked often: so it is first asked who would do, own ones before others, and then who costs less.
 func (c *candidates) besides(e *solution) []party {
-	parties := c.parties(uids([][]*v1.Pod{e.gone}))
+	parties := c.parties(eligible.UIDs([][]*v1.Pod{e.gone}))
 	l := asLeavers(parties)
 	l.Enough = func(some []int) bool {
 		gone := slices.Clone(e.gone)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 )
 
@@ -53,7 +54,7 @@ func TestKeep(t *testing.T) {
 		"the dearer one stays":                   {"a=10|b=20", "", []string{"b", "a"}, "a", 10},
 		"who leaves with others stays with them": {"g-0=10|g-1=10|x=90", "g=0", []string{"g-0", "x"}, "x", 10},
 		"whom a gang can spare leaves alone":     {"g-0=10|g-1=20|x=5", "g=1", []string{"g-1"}, "g-1", 10},
-		"as far as tries go":                     {strings.Join(many, "|"), "", []string{all}, all, mostPutBack},
+		"as far as tries go":                     {strings.Join(many, "|"), "", []string{all}, all, bundle.MostPutBack},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := candidatesOf(t, test.there, test.gangs, "")

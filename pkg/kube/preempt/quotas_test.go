@@ -19,6 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 )
 
 // Lacking is Quotas, and what they say: so many pods must leave of each before it has enough, "*" of any, and no more of those that are in Most. A pod's label
@@ -214,7 +215,7 @@ func TestParties(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := candidatesOf(t, test.there, test.gangs, "b")
-			leaves := uids([][]*v1.Pod{c.some(test.leaves)})
+			leaves := eligible.UIDs([][]*v1.Pod{c.some(test.leaves)})
 			var got []string
 			for _, u := range c.parties(leaves) {
 				got = append(got, namesOf(u.pods))

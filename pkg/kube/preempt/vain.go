@@ -91,7 +91,7 @@ type domainNow struct {
 func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
 	asks := a.Asks()
 	before := p.told()
-	claim := p.claim(a.Group, forEver)
+	claim := p.claim(a.Group, eligible.ForEver)
 	if asks == "" || claim != nil && (claim.Short() || claim.Several()) { // what is remembered of a pod is whether he may leave, and not for which members
 		found, verdict, _ := p.choose(ctx, a)
 		return found, verdict
@@ -165,7 +165,7 @@ func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
 	if soon := p.claim(a.Group, p.Limits().MaxGrace); soon != nil && len(claim.Leaving())+len(soon.Leaving()) > 0 {
 		claims = append(claims, soon) // others count as gone there
 	}
-	for _, grace := range []time.Duration{forEver, p.Limits().MaxGrace}[:len(claims)] {
+	for _, grace := range []time.Duration{eligible.ForEver, p.Limits().MaxGrace}[:len(claims)] {
 		if more := p.claim(a.Group, grace); more != nil && more.OwnFirst() {
 			claims = append(claims, more)
 		}
@@ -221,7 +221,7 @@ func (p *Preemptor) digests(a *place.Attempt, may rights) map[string]uint64 {
 	s := states{
 		vain: &p.vain, gangs: p.gangStates(a, may), may: may, budgets: budgetStates(p.listBudgets()), out: map[string]uint64{},
 	}
-	barred, came := p.Victims.barred(p.Clock.Now())
+	barred, came := p.Victims.Barred(p.Clock.Now())
 	s.vetoes = [2]int{len(barred), came}
 	s.hash.SetSeed(p.vain.seed)
 	s.findPaths(a.Net.Tree)

@@ -7,11 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 )
 
 // after are the candidates when some have left, whole groups or members whom a gang can spare.
 func (c *candidates) after(gone []*v1.Pod) *candidates {
-	left := uids([][]*v1.Pod{gone}) // of a gang other objects are known than those on the nodes
+	left := eligible.UIDs([][]*v1.Pod{gone}) // of a gang other objects are known than those on the nodes
 	some := c.only(func(pod *v1.Pod) bool { return !left[pod.UID] })
 	some.any = true
 	some.gangs, some.whole = slices.Clone(c.gangs), slices.Clone(c.whole)

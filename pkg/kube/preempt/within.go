@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -123,7 +124,7 @@ func (s *within) byRight(ctx context.Context, room *solution) {
 	}
 	for all, some := s.candidates, s.candidates; room != nil && rooms > 0 && !s.asked(); {
 		if right, also := s.inTurn(room.gone); len(right) < len(room.gone) {
-			gone := uids([][]*v1.Pod{room.gone})
+			gone := eligible.UIDs([][]*v1.Pod{room.gone})
 			all = all.keeping(func(pod *v1.Pod) bool { return gone[pod.UID] && !right[pod.UID] })
 			some = some.keeping(func(pod *v1.Pod) bool { return !right[pod.UID] && !also(pod) })
 			room = among(some)
@@ -160,7 +161,7 @@ func (c *candidates) inTurn(gone []*v1.Pod) (right map[types.UID]bool, also func
 	for _, pods := range gangs {
 		if may(pods) {
 			leave(pods)
-			maps.Copy(right, uids([][]*v1.Pod{pods}))
+			maps.Copy(right, eligible.UIDs([][]*v1.Pod{pods}))
 		}
 	}
 	return right, func(pod *v1.Pod) bool { return may([]*v1.Pod{pod}) }
