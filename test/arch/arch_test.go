@@ -84,8 +84,8 @@ var arrows = map[string][]string{
 	},
 	"pkg/kube/pace": {"pkg/apis/config"},
 	"pkg/kube/plugin": {
-		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/eligible", "pkg/kube/fit",
-		"pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
+		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/eligible", "pkg/kube/fit",
+		"pkg/kube/ordinary", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
 	"pkg/kube/reload": {"pkg/apis/config"},
@@ -102,9 +102,16 @@ var arrows = map[string][]string{
 	"pkg/kube/connect":  {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source"},
 	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/source", "pkg/topology"},
+	"pkg/kube/departure": {
+		"pkg/apis/config", "pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
+		"pkg/kube/status", "pkg/topology",
+	},
+	"pkg/kube/ordinary": {
+		"pkg/bundle", "pkg/gang", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/source", "pkg/kube/status", "pkg/topology",
+	},
 	"pkg/kube/preempt": {
-		"pkg/apis/config", "pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
-		"pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
+		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/place",
+		"pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/source": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/apis/workloads", "pkg/choice", "pkg/gang", "pkg/kube/convert",

@@ -59,7 +59,7 @@ const (
 	aside       = "pkg/kube/plugin/aside.go"
 	listeners   = "pkg/kube/plugin/listeners.go"
 	rehearsal   = "pkg/kube/ledger/rehearsal.go"
-	leavingNow  = "pkg/kube/preempt/leaving.go"
+	leavingNow  = "pkg/kube/departure/leaving.go"
 	byPlans     = "pkg/kube/preempt/byplans.go"
 	parties     = "pkg/kube/preempt/parties.go"
 	covers      = "pkg/kube/preempt/cover.go"
@@ -644,8 +644,8 @@ func isDigit`, "TestCompareNames"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
 	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
-	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "TestWhoLeavesElsewhereTakesTime"},
-	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "TestWhomMembersSeekLeaves"},
+	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
+	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "preempt.TestWhomMembersSeekLeaves"},
 	{"who could stay beside the places leaves", byPlans, `return c.usedTogether(ctx, a, found, out)`, `return &way{found, out, true}`, "TestNobodyLeavesNeedlessly"},
 	{"who is no help is spared first", parties, ` || !is(pod)`, ``, "TestParties"},
 	{"who leaves already is not one of those spared", parties, `				spare--
@@ -667,7 +667,7 @@ func isDigit`, "TestCompareNames"},
 	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
 	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closed(n) != nil {`, `if n != nil && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
-	for i, n := range with {`, `	for i, n := range with {`, "TestAttemptsAreValues preempt.TestWhoLeavesForOneChoiceLeavesForTheNext"},
+	for i, n := range with {`, `	for i, n := range with {`, "TestAttemptsAreValues departure.TestWhoLeavesForOneChoiceLeavesForTheNext"},
 	{"too many members have no question", byPlans, `if before == 0 {`, `if false {`, "TestTheFirstQuestionMayAlwaysBeAsked"},
 	{"who is kept off speaks for others", classOf, `len(a.kept) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},

@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
 )
 
 // The trackers behind the clients panic when somebody who watches is so many events behind, as happens to a busy machine.
@@ -84,11 +84,11 @@ func (c *Cluster) delete(action clienttesting.Action) (bool, runtime.Object, err
 }
 
 // GangEviction is what evicts for gangs, to be replaced before anybody is evicted.
-func (c *Cluster) GangEviction() *preempt.PreemptPod { return &c.Plugin.Preemptor.Executor.PreemptPod }
+func (c *Cluster) GangEviction() *departure.PreemptPod { return &c.Plugin.Preemptor.Executor.PreemptPod }
 
 // PodEviction is what evicts for pods without a gang, to be replaced before anybody is
 // evicted; nil if nothing does.
-func (c *Cluster) PodEviction() *preempt.PreemptPod {
+func (c *Cluster) PodEviction() *departure.PreemptPod {
 	for _, e := range c.Profile().EnqueueExtensions() {
 		if stock, ok := e.(*defaultpreemption.DefaultPreemption); ok {
 			return &stock.Executor.PreemptPod
@@ -98,7 +98,7 @@ func (c *Cluster) PodEviction() *preempt.PreemptPod {
 }
 
 // HoldEvictions has evictions wait until the function that it returns is called.
-func (c *Cluster) HoldEvictions(evict *preempt.PreemptPod) (goOn func()) {
+func (c *Cluster) HoldEvictions(evict *departure.PreemptPod) (goOn func()) {
 	held, do := make(chan struct{}), *evict
 	*evict = func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
 		<-held

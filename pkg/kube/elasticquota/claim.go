@@ -25,8 +25,6 @@ type Claim struct {
 	of      string // what is asked of which quotas
 	ask     quota.Ask
 	first   []*quota.Reclaim       // when those of the own quotas have left, see OwnFirst; none if they do not count
-	judged  int                    // how often it was judged anew who may leave then
-	untried bool                   // it would have been once more than it may be
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
@@ -166,14 +164,6 @@ func (c *Claim) Of() string { return c.of }
 // Short says whether anything must be freed in a quota.
 func (c *Claim) Short() bool { return len(c.shorts) > 0 }
 
-// Enough says whether it is right that these pods leave, and whether what is asked for is admitted then.
-func (c *Claim) Enough(gone []*v1.Pod) bool {
-	c.room.lock()
-	defer c.room.mu.Unlock()
-	by := c.byGang(gone)
-	return c.reclaim.Enough(by) || len(c.first) > 0 && c.enoughAfterOwn(by)
-}
-
 // mostVerdicts bounds how many verdicts a claim remembers.
 const mostVerdicts = 4096
 
@@ -200,13 +190,6 @@ func (c *Claim) Check(gone []*v1.Pod) quota.Verdict {
 	}
 	c.verdicts[set] = verdict
 	return verdict
-}
-
-// Right is false if it is not right that these pods leave, whoever else does. Where it may be when those of the own quotas have it is not judged.
-func (c *Claim) Right(gone []*v1.Pod) bool {
-	c.room.lock()
-	defer c.room.mu.Unlock()
-	return len(c.first) > 0 || c.reclaim.IsRight(c.byGang(gone))
 }
 
 // byGang are pods that leave, by gang, without those who count as gone, and without those who need no right.
@@ -288,37 +271,10 @@ func (c *Claim) when(gone []string) *quota.Reclaim {
 	return c.room.asked().Without(append(sorted(c.gone), gone...)...).Reclaim(c.ask, quota.Policy(c.room.args.Reclaim))
 }
 
-// mostJudged bounds how often it is judged anew who may leave when those of the own quotas have.
-const mostJudged = 256
-
-// enoughAfterOwn is Enough if those leave first who are of the own quotas. r.mu is held.
-func (c *Claim) enoughAfterOwn(by map[string][]string) bool {
-	var own []string
-	others := map[string][]string{}
-	for name, pods := range by {
-		if c.reclaim.Right(name) == quota.Own {
-			own = append(own, pods...)
-		} else {
-			others[name] = pods
-		}
-	}
-	if len(own) == 0 || len(others) == 0 || !c.reclaim.Admits(by) {
-		return false
-	}
-	if c.judged++; c.judged > mostJudged {
-		c.untried = true
-		return false
-	}
-	return c.when(own).Enough(others)
-}
-
 // Several says whether members of several quotas ask: who may leave for one of them may not for all.
 func (c *Claim) Several() bool {
 	return slices.ContainsFunc(c.ask.Need, func(w quota.Want) bool { return w.Quota != c.ask.Need[0].Quota })
 }
-
-// Untried says whether not everybody was judged anew who might have left when those of the own quotas have.
-func (c *Claim) Untried() bool { return c.untried }
 
 // Leaving are the pods that leave already, and count as gone.
 func (c *Claim) Leaving() (all []*v1.Pod) {

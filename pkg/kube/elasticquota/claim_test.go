@@ -35,8 +35,8 @@ func TestOwnPodsLeaveFirst(t *testing.T) {
 			require.Equal(t, test.more, c.OwnFirst())
 			require.Equal(t, test.more, c.May(borrows, false))
 			require.Equal(t, test.more, c.May(own, true))
-			require.Equal(t, test.more, c.Enough([]*v1.Pod{own, borrows}))
-			require.False(t, c.Enough([]*v1.Pod{borrows}))
+			require.Equal(t, test.more, c.Check([]*v1.Pod{own, borrows}) == quota.Admitted)
+			require.NotEqual(t, quota.Admitted, c.Check([]*v1.Pod{borrows}))
 		})
 	}
 }
@@ -66,7 +66,7 @@ func TestSomeOwnPodsLeaveFirst(t *testing.T) {
 	require.Equal(t, quota.Exceeds, c.Check([]*v1.Pod{own[0], borrows}))
 	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{own[0], own[1], borrows}))
 	require.Equal(t, quota.Exceeds, c.Check([]*v1.Pod{own[0], own[1], own[2], borrows}))
-	require.False(t, c.Enough([]*v1.Pod{own[0], borrows}))
-	require.True(t, c.Enough([]*v1.Pod{own[0], own[1], borrows}))
-	require.False(t, c.Enough([]*v1.Pod{own[0], own[1], own[2], borrows}))
+	require.NotEqual(t, quota.Admitted, c.Check([]*v1.Pod{own[0], borrows}))
+	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{own[0], own[1], borrows}))
+	require.NotEqual(t, quota.Admitted, c.Check([]*v1.Pod{own[0], own[1], own[2], borrows}))
 }

@@ -327,9 +327,9 @@ func TestNoQuota(t *testing.T) {
 	c := w.Claim(g, forEver)
 	require.True(t, c.May(runs, true), "priorities decide")
 	require.False(t, c.May(runs, false))
-	require.True(t, c.Enough([]*v1.Pod{runs}))
+	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{runs}))
 	require.False(t, c.May(limited, true))
-	require.False(t, c.Enough([]*v1.Pod{limited}))
+	require.NotEqual(t, quota.Admitted, c.Check([]*v1.Pod{limited}))
 	require.False(t, w.Claim(w.group("plain/g", "", 2), forEver).May(runs, true))
 }
 
@@ -906,7 +906,7 @@ func TestWhoLeavesAlready(t *testing.T) {
 	for _, m := range g.Pending {
 		g.Pods[m.Pod].Spec.Priority = &high
 	}
-	enough := func() bool { return w.Claim(g, time.Minute).Enough(nil) }
+	enough := func() bool { return w.Claim(g, time.Minute).Check(nil) == quota.Admitted }
 	require.False(t, enough())
 
 	var taken, others []*v1.Pod
@@ -920,9 +920,9 @@ func TestWhoLeavesAlready(t *testing.T) {
 
 	taken, others = nil, []*v1.Pod{mine}
 	c := w.Claim(g, time.Minute)
-	require.True(t, c.Enough(nil), "the gang is more important")
+	require.Equal(t, quota.Admitted, c.Check(nil), "the gang is more important")
 	require.True(t, c.May(mine, true), "and might evict him")
-	require.True(t, c.Enough([]*v1.Pod{mine}), "as if it did")
+	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{mine}), "as if it did")
 	require.Equal(t, []*v1.Pod{mine}, c.Leaving())
 	others = []*v1.Pod{theirs}
 	require.Empty(t, w.Claim(g, time.Minute).Leaving(), "he is guaranteed what he has")
@@ -934,7 +934,7 @@ func TestWhoLeavesAlready(t *testing.T) {
 	require.False(t, enough(), "nobody says how long he takes")
 	w.hooks.Terminates = func(p *v1.Pod, within time.Duration) bool { return p.DeletionTimestamp.Sub(w.clock.Now()) <= within }
 	require.True(t, enough())
-	require.False(t, w.Claim(g, time.Second).Enough(nil))
+	require.NotEqual(t, quota.Admitted, w.Claim(g, time.Second).Check(nil))
 	_, said := w.Admit(g)
 	require.Contains(t, said.Text, "max: cpu:4, used: cpu:4", "he has it until he is gone")
 	w.dropPod(mine)

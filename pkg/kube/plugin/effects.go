@@ -15,8 +15,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -39,7 +39,7 @@ func (s *Shared) do(effects []gang.Effect) {
 		case gang.Allow:
 			s.answer(e, []gang.Step{gang.PastBarrier}, func(w fwk.WaitingPod) { w.Allow(Name) })
 		case gang.Reject:
-			s.answer(e, []gang.Step{gang.SentBack, gang.Away}, func(w fwk.WaitingPod) { preempt.Reject(w, Name, e.Why) })
+			s.answer(e, []gang.Step{gang.SentBack, gang.Away}, func(w fwk.WaitingPod) { departure.Reject(w, Name, e.Why) })
 		case gang.Clear:
 			s.clearNomination(e.Pod)
 		case gang.Report:

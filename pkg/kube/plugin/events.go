@@ -15,8 +15,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/ordinary"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/wake"
 )
@@ -33,7 +33,7 @@ func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHi
 	// The profile is complete now.
 	first := p.ordinary == nil // the scheduler asks more than once
 	if first {
-		p.ordinary = preempt.NewPodPreemption(p.Preemptor)
+		p.ordinary = ordinary.New(p.Preemptor.Evictor)
 		p.idler = idlerOf(p.profile)
 		p.extend()
 	}

@@ -36,9 +36,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/ordinary"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -104,7 +106,7 @@ type Shared struct {
 	options   Options
 	handle    fwk.Handle // of the first profile: queue and waiting pods are the same for all
 	teller    *status.Teller
-	victims   preempt.Victims
+	victims   departure.Victims
 	refused   wake.Room // groups that wait for something to change
 	listeners listeners
 	narrows   atomic.Bool // of no profile may a pod hear of events that is not one of them
@@ -132,7 +134,7 @@ type Plugin struct {
 	profile   framework.Framework
 	planner   *place.Planner
 	Preemptor *preempt.Preemptor // evicts for gangs
-	ordinary  *preempt.PodPreemption
+	ordinary  *ordinary.PodPreemption
 	idler     fwk.PostFilterPlugin // gives claims back that keep a pod where there is no room; nil if none does
 	hasGate   bool                 // the profile runs the Gate
 	passes    bool                 // and all its pods come to it that may hear of events

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -90,9 +89,9 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 	ceiling := convert.Priority(a.Lowest())
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
-	barred, _ := p.Victims.barred(now)
+	barred, _ := p.Victims.Barred(now)
 	mayEvict := func(pod *v1.Pod) bool {
-		return mayLeave(c.claim, pod, convert.Priority(pod) < ceiling) && !convert.Protected(pod) && takes(pod, now) <= grace && !barred[pod.UID]
+		return mayLeave(c.claim, pod, convert.Priority(pod) < ceiling) && !convert.Protected(pod) && eligible.Takes(pod, now) <= grace && !barred[pod.UID]
 	}
 	gangs := c.listGangs(mayEvict)
 	found, keepOff := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
@@ -104,9 +103,9 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 			if part, ok := c.parts[pod.UID]; ok {
 				name = part
 			}
-			late[i] = late[i] || takes(pod, now) > grace
+			late[i] = late[i] || eligible.Takes(pod, now) > grace
 			switch g, known := gangs[name]; {
-			case pod.DeletionTimestamp != nil && takes(pod, now) > grace:
+			case pod.DeletionTimestamp != nil && eligible.Takes(pod, now) > grace:
 			case pod.DeletionTimestamp != nil, some[pod.UID]:
 				here.leaving = append(here.leaving, pod)
 			case !mayEvict(pod), !name.IsZero() && (!known || !c.placed(pod)):
@@ -130,25 +129,6 @@ func (p *Preemptor) waiting() map[types.UID]bool {
 	waits := map[types.UID]bool{}
 	p.Profile.IterateOverWaitingPods(func(w fwk.WaitingPod) { waits[w.GetPod().UID] = true })
 	return waits
-}
-
-// forEver is as long as anybody may take.
-const forEver = time.Duration(math.MaxInt64)
-
-// takes is how long a pod may take to leave, if it is asked to now or was asked before.
-func takes(pod *v1.Pod, now time.Time) time.Duration {
-	if t := pod.DeletionTimestamp; t != nil {
-		return t.Sub(now)
-	}
-	return grace(pod)
-}
-
-// grace is a pod's grace period.
-func grace(pod *v1.Pod) time.Duration {
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		return time.Duration(*s) * time.Second
-	}
-	return 0
 }
 
 // listGangs lists the running gangs of which somebody may be evicted, with all of their
@@ -270,7 +250,7 @@ func (c *candidates) victims(picks []evict.Pick) (gone []*v1.Pod) {
 	}
 	for g, all := range c.whole {
 		if whole[g] {
-			is := uids([][]*v1.Pod{all})
+			is := eligible.UIDs([][]*v1.Pod{all})
 			gone = slices.DeleteFunc(gone, func(p *v1.Pod) bool { return c.joins[p.UID] && is[p.UID] })
 			gone = append(gone, all...)
 		}

@@ -7,9 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
-	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
@@ -60,9 +58,6 @@ func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) 
 	return lines
 }
 
-// Gently is gently.
-func (p *Preemptor) Gently(evict PreemptPod) PreemptPod { return p.gently(evict) }
-
 // Asked is what Evict would ask to leave, and where the members would be.
 func (p *Preemptor) Asked(ctx context.Context, a *place.Attempt) (gone, places []string, verdict Verdict) {
 	_, found, verdict := p.find(ctx, a)
@@ -79,26 +74,6 @@ func (p *Preemptor) Asked(ctx context.Context, a *place.Attempt) (gone, places [
 	return gone, places, verdict
 }
 
-// Kept is how many reservations and groups are remembered.
-func (v *Victims) Kept() (asked, stuck int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.asked), len(v.stuck)
-}
-
-// Held is for how many pods groups leave whole.
-func (p *Preemptor) Held() int {
-	p.held.mu.Lock()
-	defer p.held.mu.Unlock()
-	return len(p.held.by)
-}
-
-// Late has the victims of a group's reservation have had their time.
-func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
-	v.took(group, v.set(group, []*v1.Pod{pod}), pod)
-	v.Overdue(group)
-}
-
 // Searched is on how many nodes victims were looked for so far.
 func (p *Preemptor) Searched() int64 { return p.searched.Load() }
 
@@ -113,28 +88,6 @@ func (p *Preemptor) AskedAmong(ctx context.Context, nodes int64, some ...*place.
 // ForgetVain forgets where nobody was found.
 func (p *Preemptor) ForgetVain() {
 	clear(p.vain.known)
-}
-
-// LeaveFor has victims asked to leave for a pod as long as that needs them.
-func (p *Preemptor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, evict PreemptPod, needs func() bool) {
-	d := &departure{
-		Preemptor: p, number: p.Victims.next(), evict: evict, groups: p.wholes(victims), needs: needs,
-		by:     preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}},
-		to:     func(*v1.Pod) preemption.Candidate { return site{} },
-		room:   map[string]bool{},
-		stands: func() bool { return true },
-		took:   func(*v1.Pod) {},
-	}
-	d.leave(ctx, victims, func() {})
-}
-
-// Names is what events call a group of so many gangs that evict together.
-func Names(gangs int) string {
-	p := preemptor{}
-	for i := range gangs {
-		p.gangs = append(p.gangs, gang.Ref{Namespace: "ns", Name: fmt.Sprint("g", i)})
-	}
-	return p.names()
 }
 
 // GoesBy has it look there which pods are gone.

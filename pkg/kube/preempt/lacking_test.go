@@ -221,22 +221,6 @@ func TestSubGroupsLeave(t *testing.T) {
 	}
 }
 
-// TestASubGroupLeavesWhole: of a gang that runs on with another sub-group one leaves whole, for whomever: its members
-// are marked before the first of them leaves.
-func TestASubGroupLeavesWhole(t *testing.T) {
-	for name, comes := range evictors {
-		t.Run(name, func(t *testing.T) {
-			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
-			parts(c, 1, in("0", a("", 20, "8", "n0")), in("0", a("", 20, "8", "n1")), in("1", a("", 10, "8", "n2")), in("1", a("", 10, "8", "n3")))
-			c.Run()
-			big := comes(c)
-			c.Wait("placed", placed(c, big))
-			c.Wait("low-2 low-3", c.Evicted)
-			require.Equal(t, "low-0=n0 low-1=n1", c.Where("low-0", "low-1"))
-		})
-	}
-}
-
 // TestWholeGangs: which gangs leave whole when some pods do. Of one that runs on without a sub-group that is said when all its
 // sub-groups leave.
 func TestWholeGangs(t *testing.T) {

@@ -9,9 +9,11 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // others are the pods whose room some places need, and who are to leave for somebody else: the API server has not
@@ -30,7 +32,7 @@ func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) [
 				leaving[i] = append(leaving[i], pod)
 			}
 		}
-		unasked = append(unasked, p.Victims.unasked(leaving[i], p.Clock.Now())...)
+		unasked = append(unasked, p.Victims.Unasked(leaving[i], p.Clock.Now())...)
 	}
 	units := p.evictable(a, s, unasked)
 	if len(units) == 0 {
@@ -45,7 +47,7 @@ func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) [
 	if a.Dependent() {
 		return needed
 	}
-	may := stay(units, func(some [][]*v1.Pod) bool { return holds(ctx, a, loads, leaving, slices.Concat(some...)) })
+	may := departure.Kept(units, func(some [][]*v1.Pod) bool { return holds(ctx, a, loads, leaving, slices.Concat(some...)) })
 	return slices.DeleteFunc(needed, func(p *v1.Pod) bool { return slices.Contains(may, p) })
 }
 
@@ -53,12 +55,12 @@ func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) [
 // its quotas say: whoever does may need them no more before it is, and then nobody has them leave. Where priorities alone decide whoever may
 // take the others' places may evict their victims, too.
 func (p *Preemptor) uncertain(a *place.Attempt) map[types.UID]bool {
-	claim := p.claim(a.Group, forEver)
+	claim := p.claim(a.Group, eligible.ForEver)
 	if claim == nil {
 		return nil
 	}
 	stay, ceiling := map[types.UID]bool{}, convert.Priority(a.Lowest())
-	for _, pod := range p.Victims.allUnasked(p.Clock.Now()) {
+	for _, pod := range p.Victims.AllUnasked(p.Clock.Now()) {
 		if !claim.May(pod, convert.Priority(pod) < ceiling) {
 			stay[pod.UID] = true
 		}
@@ -86,8 +88,8 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 	if len(pods) == 0 {
 		return nil
 	}
-	ceiling, groups := convert.Priority(a.Lowest()), p.wholes(pods)
-	barred, _ := p.Victims.barred(p.Clock.Now())
+	ceiling, groups := convert.Priority(a.Lowest()), p.BundlesOf(pods)
+	barred, _ := p.Victims.Barred(p.Clock.Now())
 	whole := eligible.BundlesOf(p.Cache, pods).Gangs
 	runs := map[gang.Ref]bool{} // groups of which somebody is not to leave
 	for of, key := range whole {
@@ -97,15 +99,15 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 		}
 		runs[key] = runs[key] || len(placed) > 0
 	}
-	claim, leave := p.claim(a.Group, forEver), slices.Clone(s.gone)
+	claim, leave := p.claim(a.Group, eligible.ForEver), slices.Clone(s.gone)
 	stays := func(pod *v1.Pod) bool {
 		return !mayLeave(claim, pod, convert.Priority(pod) < ceiling) || convert.Protected(pod) || barred[pod.UID]
 	}
-	return slices.DeleteFunc(groups.units(pods), func(unit []*v1.Pod) bool {
-		key := groups.of[unit[0].UID]
-		mates := slices.DeleteFunc(slices.Clone(groups.also), func(p *v1.Pod) bool { return groups.of[p.UID] != key })
+	return slices.DeleteFunc(groups.Units(pods), func(unit []*v1.Pod) bool {
+		key := groups.Of[unit[0].UID]
+		mates := slices.DeleteFunc(slices.Clone(groups.Also), func(p *v1.Pod) bool { return groups.Of[p.UID] != key })
 		all := slices.Concat(leave, unit, mates)
-		if slices.ContainsFunc(all[len(leave):], stays) || runs[key] || claim != nil && !claim.Enough(all) {
+		if slices.ContainsFunc(all[len(leave):], stays) || runs[key] || claim != nil && claim.Check(all) != quota.Admitted {
 			return true
 		}
 		leave = all

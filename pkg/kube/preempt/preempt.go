@@ -1,9 +1,7 @@
-// Package preempt finds the pods that must leave so that a gang has room, and has them
-// leave.
+// Package preempt finds the pods that must be evicted so that a gang has room. Package departure evicts them.
 //
 //	preempt.go        a Preemptor evicts for the gangs of one profile
 //	candidates.go     who may be evicted
-//	crews.go          which of a gang leave together
 //	choose.go         who is, and the plan that follows
 //	byplans.go        who is, where what a node takes does not say enough
 //	quotas.go         what quotas say of who may be, and whether that is enough
@@ -16,20 +14,7 @@
 //	explain.go        why there
 //	leavers.go        who might have been
 //	others.go         who is to leave for others, and is asked for this gang, too
-//	victims.go        who was asked to leave and is still there
-//	leaving.go        for whom a reservation waits
-//	execution.go      the eviction itself, in the background
-//	departure.go      how its victims leave: groups in steps
-//	wholes.go         which groups leave whole, and how far they are
-//	needless.go       who need not leave any more before it is asked again
-//	resume.go         gangs that a process before this one has had leave in part
-//	gently.go         members that wait at Permit go back and are not deleted
-//	truly.go          what victims are told, where priorities are not the reason
-//	revoke.go         who leaves since its quota has had too much for long
-//	podpreemption.go  DefaultPreemption, which evicts for single pods, with gangs as victims
-//	units.go          who leaves with whom then
-//	parting.go        for whom a pod waits that has others evicted
-//	held.go           and as long as a group has left for it in part
+//	revoke.go         which budgets do not allow pods to leave
 //
 // Which victims are best is decided by package evict. Who is told what, and in which
 // words, is package status's.
@@ -42,63 +27,29 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
-	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
-	"k8s.io/utils/clock"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// Options are what a Preemptor needs.
-type Options struct {
-	Profile framework.Framework
-	Cache   *cache.Cache
-	Teller  *status.Teller
-	Meter   *status.Meter
-	// Victims are those of all profiles.
-	Victims *Victims
-	Clock   clock.Clock
-	// Ended is closed when the process ends; nil means that it does not.
-	Ended <-chan struct{}
-	// Writers is how many requests an eviction has under way at a time.
-	Writers int
-	// Limits are those of now: they may change while the scheduler runs.
-	Limits func() Limits
-	// Quotas say who may be evicted for whom, besides priorities; nil means that nobody has any.
-	Quotas Quotas
-}
+// Options and Limits are departure's.
+type (
+	Options = departure.Options
+	Limits  = departure.Limits
+)
 
-// Limits are what users allow evictions.
-type Limits struct {
-	// Leave is how long after its grace period a victim is waited for.
-	Leave time.Duration
-	// MaxGrace is the longest grace period of a victim whose node is not the last choice.
-	MaxGrace time.Duration
-	// Enabled false makes every answer Off.
-	Enabled bool
-}
-
-// Preemptor evicts for the gangs of one profile.
+// Preemptor finds victims for the gangs of one profile, and has them evicted.
 type Preemptor struct {
-	Options
-	Executor *preemption.Executor // evicts, one pod after the other
+	*departure.Evictor
 	budgets  policylisters.PodDisruptionBudgetLister
-	pods     corelisters.PodLister
-	there    toolscache.Store // what pods lists, by namespace/name
-	features feature.Features
+	there    toolscache.Store // pods by namespace/name
 	vain     vain
-	held     held
 	patient  patient
 	again    again
 	searched atomic.Int64 // nodes on which victims were looked for
@@ -107,17 +58,12 @@ type Preemptor struct {
 
 // New returns the Preemptor of a profile.
 func New(o Options) *Preemptor {
-	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	p := &Preemptor{
-		Options:  o,
-		Executor: preemption.NewExecutor(o.Profile, features),
-		features: features, among: mostAmongNodes,
+	return &Preemptor{
+		Evictor: departure.New(o),
+		among:   mostAmongNodes,
 		budgets: o.Profile.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister(),
-		pods:    o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
 		there:   o.Profile.SharedInformerFactory().Core().V1().Pods().Informer().GetStore(),
 	}
-	p.Executor.PreemptPod = p.inTurn(p.gently(p.truly(p.Executor.PreemptPod)))
-	return p
 }
 
 // Verdict is what came of the search for victims.
@@ -152,23 +98,15 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 		p.explain(ctx, a, found)
 	}
 	gone := slices.Concat(found.gone, p.others(ctx, a, found))
-	e := &execution{
-		Preemptor: p, group: a.Group, lowest: a.Lowest(), number: p.Victims.set(a.Group.Key, gone), speaker: speaker, domain: a.Domain(found.Places),
-	}
-	leave := e.depart(gone, found.Places)
 	own, ahead := a.Split(found.Places)
-	p.Cache.Handle(gang.Planned{
-		Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder || a.Ordered(),
-		Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
-	})
-	p.Victims.begin(a.Group.Key, e.number)
-	if g, refusal := p.Cache.GroupOf(a.Group.Key); refusal.Is() || len(g.Pending) == 0 {
-		p.Victims.Forget(a.Group.Key) // it has gone meanwhile
-	}
-	p.nominate(ctx, a, own, speaker)
 	p.Meter.Preemption(len(found.gone))
-	go e.evict(context.WithoutCancel(ctx), leave)
-
+	p.Reserve(ctx, departure.Reservation{
+		Group: a.Group, Lowest: a.Lowest(), Speaker: speaker, Domain: a.Domain(found.Places), Evicted: gone, Places: found.Places,
+		Planned: gang.Planned{
+			Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder || a.Ordered(),
+			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
+		},
+	})
 	for _, at := range own {
 		if at.Pod == convert.PodKey(speaker) {
 			node = at.Node
@@ -298,7 +236,7 @@ func needed(a *place.Attempt) *place.Attempt {
 // longestGrace is the longest time that a victim may take to leave.
 func longestGrace(pods []*v1.Pod) (longest time.Duration) {
 	for _, p := range pods {
-		longest = max(longest, grace(p))
+		longest = max(longest, eligible.Grace(p))
 	}
 	return longest
 }
@@ -306,22 +244,7 @@ func longestGrace(pods []*v1.Pod) (longest time.Duration) {
 // longest is the longest time that somebody may take to leave who does so already.
 func longest(leaving []*v1.Pod, now time.Time) (most time.Duration) {
 	for _, p := range leaving {
-		most = max(most, takes(p, now))
+		most = max(most, eligible.Takes(p, now))
 	}
 	return most
-}
-
-// nominate has every member's nominated node known to the scheduler; the speaker's is
-// written by the scheduler itself when its cycle ends.
-func (p *Preemptor) nominate(ctx context.Context, a *place.Attempt, places []gang.Place, speaker *v1.Pod) {
-	logger := klog.FromContext(ctx)
-	for _, at := range places {
-		pod := a.Group.Pods[at.Pod]
-		if pod.UID == speaker.UID {
-			continue
-		}
-		if info, err := framework.NewPodInfo(pod); err == nil {
-			p.Profile.AddNominatedPod(logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: at.Node})
-		}
-	}
 }

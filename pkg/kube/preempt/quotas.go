@@ -9,52 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
-	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// Quotas say who may be evicted for whom where teams have quotas: there priorities alone do not.
-type Quotas interface {
-	// Claim begins a search for those who may leave for a group, ClaimPod for a pod without a gang; nil if there are no quotas. Who leaves
-	// already counts as gone if he is to be within a time.
-	Claim(group *cache.Group, within time.Duration) Claim
-	ClaimPod(*v1.Pod) Claim
-	// Fits says whether the quotas have enough for a group that has its places reserved, when those have left who leave.
-	Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool
-	// Told is another number whenever the quotas were told of something.
-	Told() uint64
-}
-
-// Claim is what quotas say during one search.
-type Claim interface {
-	// May says whether a pod may be evicted, and its gang; lower is whether its priority is.
-	May(pod *v1.Pod, lower bool) bool
-	// QuotaOf is the quota of a member of the group, and Uses says whether members of a quota may use what a pod leaves: it may leave for others of the
-	// group alone.
-	QuotaOf(member *v1.Pod) string
-	Uses(quota string, gone *v1.Pod) bool
-	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
-	OwnFirst() bool
-	// Several says whether members of several quotas ask, and Untried whether Enough has said no of some who were not judged.
-	Several() bool
-	Untried() bool
-	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
-	Short() bool
-	Frees(*v1.Pod) bool
-	// Of is equal for those who ask the same of the same quotas.
-	Of() string
-	// Leaving are those who leave already, and count as gone.
-	Leaving() []*v1.Pod
-	// Enough says whether it is right that all these leave, and whether the quotas admit the others then. Right is false if it is not right, whoever
-	// else leaves.
-	Enough(gone []*v1.Pod) bool
-	Right(gone []*v1.Pod) bool
-	// Check returns what the quotas say of a victim set as a whole. Victims of the own quota may be evicted first, whether or not OwnFirst was
-	// called; OwnFirst has May count the pods that may be evicted after them.
-	Check(gone []*v1.Pod) quota.Verdict
-	// Turns is for those who leave one after another: may says whether some may leave, too, when all have for whom leave was called.
-	Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod))
-}
+// Quotas and Claim are eligible's.
+type (
+	Quotas = eligible.Quotas
+	Claim  = eligible.Claim
+)
 
 // claim asks the quotas about a group.
 func (p *Preemptor) claim(group *cache.Group, within time.Duration) Claim {
@@ -100,7 +63,7 @@ func (c *candidates) own(ctx context.Context) (err error) {
 // MayLeave is what quotas say of who may be evicted for a group: of a pod, and whether its priority is lower. nil is that they
 // have no say.
 func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
-	if claim := p.claim(group, forEver); claim != nil {
+	if claim := p.claim(group, eligible.ForEver); claim != nil {
 		return claim.May
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -38,7 +39,7 @@ func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Ve
 	found, verdict := p.cheapest(ctx, c)
 	if found == nil && c.late && verdict != LeftOut {
 		lacking := c.lacking
-		c = p.candidates(ctx, a, forEver)
+		c = p.candidates(ctx, a, eligible.ForEver)
 		found, verdict = p.cheapest(ctx, c)
 		c.lacking = c.lacking || lacking
 	}

@@ -90,7 +90,7 @@ type domainNow struct {
 func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
 	asks := a.Asks()
 	before := p.told()
-	claim := p.claim(a.Group, forEver)
+	claim := p.claim(a.Group, eligible.ForEver)
 	if asks == "" || claim != nil && (claim.Short() || claim.Several()) { // what is remembered of a pod is whether he may leave, and not for which members
 		found, verdict, _ := p.choose(ctx, a)
 		return found, verdict
@@ -215,7 +215,7 @@ func (p *Preemptor) digests(a *place.Attempt, may rights) map[string]uint64 {
 	s := states{
 		vain: &p.vain, gangs: p.gangStates(a, may), may: may, budgets: budgetStates(p.listBudgets()), out: map[string]uint64{},
 	}
-	barred, came := p.Victims.barred(p.Clock.Now())
+	barred, came := p.Victims.Barred(p.Clock.Now())
 	s.vetoes = [2]int{len(barred), came}
 	s.hash.SetSeed(p.vain.seed)
 	s.findPaths(a.Net.Tree)

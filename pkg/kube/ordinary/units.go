@@ -1,4 +1,4 @@
-package preempt
+package ordinary
 
 import (
 	"cmp"
@@ -65,7 +65,7 @@ func (o *PodPreemption) gang(name gang.Ref) *runningGang {
 		return g
 	}
 	group := &runningGroup{units: map[string]*unit{}, after: map[string]*unit{}}
-	for _, is := range eligible.Gangs(o.preemptor.Cache, o.preemptor.Cache.Together(name), o.preemptor.Cache.Placed) {
+	for _, is := range eligible.Gangs(o.evictor.Cache, o.evictor.Cache.Together(name), o.evictor.Cache.Placed) {
 		g := &runningGang{name: is.Ref, pods: is.Pods, is: map[types.UID]bool{}, joins: is.Joining, at: len(group.gangs), spare: is.Spare, group: group}
 		for _, p := range is.Pods {
 			g.is[p.UID] = !is.Joining[p.UID]
@@ -253,7 +253,7 @@ func each(pods []fwk.PodInfo) (out []*preemption.DomainVictim) {
 // asksExtenders says whether extenders have a say: they know only victims that are on the
 // node.
 func (o *PodPreemption) asksExtenders() bool {
-	return slices.ContainsFunc(o.preemptor.Profile.Extenders(), func(e fwk.Extender) bool { return e.SupportsPreemption() })
+	return slices.ContainsFunc(o.evictor.Profile.Extenders(), func(e fwk.Extender) bool { return e.SupportsPreemption() })
 }
 
 // lost lists the gangs that would lose more than they can spare, by name.

@@ -1,4 +1,4 @@
-package preempt
+package departure
 
 import (
 	"time"
@@ -43,9 +43,9 @@ func (v *Victims) vetoed(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-// barred are the pods that are no victims now because of a veto, and how many vetoes came so
+// Barred are the pods that are no victims now because of a veto, and how many vetoes came so
 // far: both together are another state whenever vetoes come or end.
-func (v *Victims) barred(now time.Time) (pods map[types.UID]bool, came int) {
+func (v *Victims) Barred(now time.Time) (pods map[types.UID]bool, came int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for uid, veto := range v.vetoes {

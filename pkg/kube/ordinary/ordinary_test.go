@@ -1,4 +1,4 @@
-package preempt_test
+package ordinary_test
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/ordinary"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
@@ -50,7 +50,7 @@ func TestAlikeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 50 {
-				score := (&preempt.PodPreemption{}).OrderedScoreFuncs(t.Context(), test.victims)
+				score := (&ordinary.PodPreemption{}).OrderedScoreFuncs(t.Context(), test.victims)
 				best := slices.MaxFunc(slices.Collect(maps.Keys(test.victims)), func(a, b string) int {
 					for _, of := range score {
 						if order := cmp.Compare(of(a), of(b)); order != 0 {

@@ -1,4 +1,4 @@
-package preempt
+package departure
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
@@ -32,7 +33,8 @@ type Victims struct {
 	vetoes    map[types.UID]veto
 	vetoCount int // of all that ever came
 
-	calm calm
+	held map[*Departure]bool // departures without a reservation
+	calm []int64             // see elsewhere
 
 	looks atomic.Int32 // how many members on their way are being waited for
 }
@@ -56,11 +58,11 @@ type parted struct {
 	pod    *v1.Pod
 	by     map[int]time.Time // these, and until when it is to be expected of each; zero if we hear of it
 	taken  bool              // the API server has taken its leaving
-	asking *sync.Mutex       // held by the one who asks
+	asking chan struct{}     // closed when a request for it has ended; nil if none is under way
 }
 
-// ordinary is the number of all evictions for pods without a gang, as far as victims leave alone.
-const ordinary = 0
+// Ordinary is the number of all evictions for pods without a gang, as far as victims leave alone.
+const Ordinary = 0
 
 // next numbers an eviction.
 func (v *Victims) next() int {
@@ -101,15 +103,15 @@ func (e *eviction) add(pods []*v1.Pod) {
 	}
 }
 
-// expect notes that an eviction is having pods deleted, and that nobody is heard of if it
+// Expect notes that an eviction is having pods deleted, and that nobody is heard of if it
 // cannot.
-func (v *Victims) expect(pods []*v1.Pod, until time.Time, number int) {
+func (v *Victims) Expect(pods []*v1.Pod, until time.Time, number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.part(pods, number, until)
 }
 
-// takeOver is expect for pods whom another eviction leaves to this one.
+// takeOver is Expect for pods whom another eviction leaves to this one.
 func (v *Victims) takeOver(pods []*v1.Pod, until time.Time, number, from int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,14 +123,21 @@ func (v *Victims) takeOver(pods []*v1.Pod, until time.Time, number, from int) {
 	}
 }
 
-// back notes that an eviction does not need pods to leave any more, and returns those who stay:
+// Back notes that an eviction does not need pods to leave any more, and returns those who stay:
 // nobody else does.
-func (v *Victims) back(pods []*v1.Pod, number int, now time.Time) (stay []*v1.Pod) {
+func (v *Victims) Back(pods []*v1.Pod, number int, now time.Time) (stay []*v1.Pod) {
 	if len(pods) == 0 {
 		return nil
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	for _, e := range v.asked {
+		for _, p := range pods {
+			if e.number == number {
+				delete(e.pods, p.UID)
+			}
+		}
+	}
 	for _, p := range pods {
 		if is := v.going[p.UID]; is != nil {
 			delete(is.by, number)
@@ -152,34 +161,69 @@ func (v *Victims) part(pods []*v1.Pod, number int, until time.Time) {
 			continue
 		}
 		if v.going[p.UID] == nil {
-			v.going[p.UID] = &parted{by: map[int]time.Time{}, asking: &sync.Mutex{}}
+			v.going[p.UID] = &parted{by: map[int]time.Time{}}
 		}
 		v.going[p.UID].pod, v.going[p.UID].by[number] = p, until
 	}
 }
 
-// turn is for who asks a pod to leave. It waits while somebody else does, and says whether the API server has
-// taken that; done is to be called with what has come of asking.
+// turn waits while another request for a pod is under way, and returns whether the API server has accepted one. done must be
+// called with the outcome of the request that follows.
 func (v *Victims) turn(pod *v1.Pod) (taken bool, done func(taken bool)) {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	is := v.going[pod.UID]
-	v.mu.Unlock()
 	if is == nil {
 		return false, func(bool) {}
 	}
-	is.asking.Lock()
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	for is.asking != nil {
+		asking := is.asking
+		v.mu.Unlock()
+		<-asking
+		v.mu.Lock()
+	}
+	asking := make(chan struct{})
+	is.asking = asking
 	return is.taken, func(taken bool) {
 		v.mu.Lock()
+		defer v.mu.Unlock()
 		is.taken = is.taken || taken
-		v.mu.Unlock()
-		is.asking.Unlock()
+		is.asking = nil
+		close(asking)
 	}
 }
 
-// unasked returns, of pods that are to leave, those whom the API server was not asked for yet, or in vain.
-func (v *Victims) unasked(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
+// hold notes a departure without a reservation, until it is released.
+func (v *Victims) hold(d *Departure) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.held == nil {
+		v.held = map[*Departure]bool{}
+	}
+	v.held[d] = true
+}
+
+func (v *Victims) release(d *Departure) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.held, d)
+}
+
+// Holds returns whether a pod without a gang must not be bound yet: a bundle that is evicted for it has lost a pod, and
+// others of it are waited for.
+func (v *Victims) Holds(pod *v1.Pod) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for d := range v.held {
+		if d.By.UID() == pod.UID && len(d.bundles.over) < len(d.bundles.lost) {
+			return true
+		}
+	}
+	return false
+}
+
+// Unasked returns, of pods that are to leave, those whom the API server was not asked for yet, or in vain.
+func (v *Victims) Unasked(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range pods {
@@ -190,8 +234,8 @@ func (v *Victims) unasked(pods []*v1.Pod, now time.Time) (out []*v1.Pod) {
 	return out
 }
 
-// allUnasked is unasked for all who are to leave.
-func (v *Victims) allUnasked(now time.Time) (out []*v1.Pod) {
+// AllUnasked is Unasked for all who are to leave.
+func (v *Victims) AllUnasked(now time.Time) (out []*v1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, is := range v.going {
@@ -209,19 +253,6 @@ func (v *Victims) took(group gang.Ref, number int, pod *v1.Pod) {
 	if e := v.asked[group]; e != nil && e.number == number {
 		e.took[pod.UID] = true
 	}
-}
-
-// stay notes that pods do not leave after all for a group's reservation, and returns them
-// without those who are to leave for others, too.
-func (v *Victims) stay(group gang.Ref, number int, pods []*v1.Pod, now time.Time) []*v1.Pod {
-	v.mu.Lock()
-	if e := v.asked[group]; e != nil && e.number == number {
-		for _, p := range pods {
-			delete(e.pods, p.UID)
-		}
-	}
-	v.mu.Unlock()
-	return v.back(pods, number, now)
 }
 
 // current says whether an eviction is the one for its group's reservation.
@@ -356,7 +387,7 @@ func (v *Victims) Leaves(pod *v1.Pod, now time.Time) bool {
 
 // Departs says whether a pod that is seen leaving is to be gone within a time. Whoever has not gone long after that was to be, need not ever.
 func (v *Victims) Departs(pod *v1.Pod, now time.Time, within, patience time.Duration) bool {
-	t := takes(pod, now)
+	t := eligible.Takes(pod, now)
 	return t <= within && t > -patience
 }
 
@@ -367,7 +398,7 @@ func (v *Victims) Unseen(now time.Time, within time.Duration) (taken, others []*
 	defer v.mu.Unlock()
 	for _, is := range v.going {
 		switch {
-		case !v.isGoing(is.pod, now) || grace(is.pod) > within:
+		case !v.isGoing(is.pod, now) || eligible.Grace(is.pod) > within:
 		case is.taken:
 			taken = append(taken, is.pod)
 		default:
@@ -409,7 +440,7 @@ func (v *Victims) Depart(ctx context.Context, a *place.Attempt, now time.Time, s
 		if n := changed[i]; n != nil {
 			on = n
 		}
-		n, there := departsFrom(ctx, on, marked(p.pod, now))
+		n, there := departsFrom(ctx, on, Marked(p.pod, now))
 		if !there {
 			delete(v.going, uid)
 			continue
@@ -441,9 +472,9 @@ func departsFrom(ctx context.Context, node fwk.NodeInfo, going *v1.Pod) (marked 
 	return node, false
 }
 
-// marked is a pod as it will be once its leaving is seen.
-func marked(pod *v1.Pod, now time.Time) *v1.Pod {
+// Marked is a pod as it will be once its leaving is seen.
+func Marked(pod *v1.Pod, now time.Time) *v1.Pod {
 	out := pod.DeepCopy()
-	out.DeletionTimestamp = &metav1.Time{Time: now.Add(grace(pod))}
+	out.DeletionTimestamp = &metav1.Time{Time: now.Add(eligible.Grace(pod))}
 	return out
 }

@@ -1,4 +1,4 @@
-package preempt
+package ordinary
 
 import (
 	"testing"
@@ -8,15 +8,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
 )
 
 // TestTheExecutorIsFirst: an executor may come for the victims before the scheduling cycle has noted
 // who leaves. Those of a gang that leaves whole are the departure's, whoever comes first: they must be
 // spared when it has them stay.
 func TestTheExecutorIsFirst(t *testing.T) {
-	const departure = 7
+	const number = 1 // of the first departure
 	now := time.Unix(1000, 0)
 	pod := func(name string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
@@ -25,14 +28,15 @@ func TestTheExecutorIsFirst(t *testing.T) {
 	all := []*v1.Pod{member, other}
 	for name, first := range map[string]bool{"the executor is first": true, "the cycle is first": false} {
 		t.Run(name, func(t *testing.T) {
-			victims, p := &Victims{}, &partings{}
+			victims, p := &departure.Victims{}, &partings{}
 			cycle := func() { p.begin("big", all, now, victims) }
 			executor := func() {
-				p.comes("big", site{node: "n0"}, now, func([]*v1.Pod) *wholes {
-					w := newWholes()
-					w.of[member.UID] = gang.Ref{Name: "r"}
-					victims.takeOver([]*v1.Pod{member}, now.Add(unseenFor), departure, ordinary)
-					return w
+				p.comes("big", departure.Site{Node: "n0"}, now, func([]*v1.Pod) *departure.Bundles {
+					e := &departure.Evictor{Options: departure.Options{Victims: victims, Clock: testingclock.NewFakeClock(now)}, Executor: &preemption.Executor{}}
+					b := e.Single()
+					b.Of[member.UID] = gang.Ref{Name: "r"}
+					e.Depart(nil, b).TakeOver([]*v1.Pod{member}, departure.Ordinary)
+					return b
 				})
 			}
 			if first {
@@ -44,9 +48,9 @@ func TestTheExecutorIsFirst(t *testing.T) {
 			}
 			require.True(t, victims.Leaves(member, now))
 			require.True(t, victims.Leaves(other, now))
-			require.Len(t, victims.back([]*v1.Pod{member}, departure, now), 1, "nobody else has asked it")
+			require.Len(t, victims.Back([]*v1.Pod{member}, number, now), 1, "nobody else has asked it")
 			require.False(t, victims.Leaves(member, now))
-			require.Empty(t, victims.back([]*v1.Pod{other}, departure, now), "it is the executor's")
+			require.Empty(t, victims.Back([]*v1.Pod{other}, number, now), "it is the executor's")
 		})
 	}
 }

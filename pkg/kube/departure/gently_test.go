@@ -1,4 +1,4 @@
-package preempt_test
+package departure_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package preempt
+package departure
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
-	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Resume finishes what a process before this one has begun: groups that were to leave whole,
@@ -23,8 +23,8 @@ import (
 // more important waits to be: who makes room leaves last. Without all of that nobody is asked.
 // If not all are marked, nobody has left yet, whatever members it lacks of its own accord: then,
 // or if nobody waits any more, the group runs on.
-func (p *Preemptor) Resume() {
-	all, err := p.pods.List(labels.Everything())
+func (p *Evictor) Resume() {
+	all, err := p.Pods.List(labels.Everything())
 	if err != nil || !p.Limits().Enabled {
 		return
 	}
@@ -59,7 +59,7 @@ func (p *Preemptor) Resume() {
 }
 
 // resumeSubGroups has the rest of sub-groups leave that their gangs run on without.
-func (p *Preemptor) resumeSubGroups(together []gang.Ref, waits map[string]*v1.Pod) {
+func (p *Evictor) resumeSubGroups(together []gang.Ref, waits map[string]*v1.Pod) {
 	for _, is := range eligible.Gangs(p.Cache, together, p.Cache.Placed) {
 		if !is.IsPart() || !is.Short || slices.ContainsFunc(is.Pods, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
 			continue
@@ -72,7 +72,7 @@ func (p *Preemptor) resumeSubGroups(together []gang.Ref, waits map[string]*v1.Po
 
 // markedParts are the gangs of a group of which all are marked who run, those together that cannot
 // run without one another.
-func (p *Preemptor) markedParts(together []gang.Ref) [][]gang.Ref {
+func (p *Evictor) markedParts(together []gang.Ref) [][]gang.Ref {
 	marked := map[gang.Ref]map[types.UID]bool{}
 	var gangs []eligible.Gang
 	for _, of := range together {
@@ -88,7 +88,7 @@ func (p *Preemptor) markedParts(together []gang.Ref) [][]gang.Ref {
 }
 
 // resume has the rest of some gangs leave, if some have left and somebody waits for them.
-func (p *Preemptor) resume(key gang.Ref, gangs []gang.Ref, pods []*v1.Pod, waits map[string]*v1.Pod) {
+func (p *Evictor) resume(key gang.Ref, gangs []gang.Ref, pods []*v1.Pod, waits map[string]*v1.Pod) {
 	by := p.awaits(pods, waits)
 	if by == nil && revoked(pods[0], p.Profile.ProfileName()) != "" {
 		by = pods[0] // it leaves for its own quota's sake, whoever waits
@@ -100,7 +100,7 @@ func (p *Preemptor) resume(key gang.Ref, gangs []gang.Ref, pods []*v1.Pod, waits
 
 // hasPlace says whether a pod of this profile waits for a node for which it is nominated. A
 // nomination of a gang stands for a reservation.
-func (p *Preemptor) hasPlace(pod *v1.Pod) bool {
+func (p *Evictor) hasPlace(pod *v1.Pod) bool {
 	node := pod.Status.NominatedNodeName
 	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || convert.Finished(pod) || pod.Spec.SchedulerName != p.Profile.ProfileName() {
 		return false
@@ -113,7 +113,7 @@ func (p *Preemptor) hasPlace(pod *v1.Pod) bool {
 }
 
 // isMarked says whether a member runs of which this profile has said that it leaves.
-func (p *Preemptor) isMarked(pod *v1.Pod) bool {
+func (p *Evictor) isMarked(pod *v1.Pod) bool {
 	if source.Of(pod).IsZero() || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || convert.Finished(pod) {
 		return false
 	}
@@ -123,7 +123,7 @@ func (p *Preemptor) isMarked(pod *v1.Pod) bool {
 }
 
 // awaits returns who waits for some of these pods to leave; nil if nobody does.
-func (p *Preemptor) awaits(leave []*v1.Pod, waits map[string]*v1.Pod) *v1.Pod {
+func (p *Evictor) awaits(leave []*v1.Pod, waits map[string]*v1.Pod) *v1.Pod {
 	for _, pod := range leave {
 		if by := waits[pod.Spec.NodeName]; by != nil && (convert.Priority(by) > convert.Priority(pod) || forQuota(pod)) {
 			return by
@@ -134,7 +134,7 @@ func (p *Preemptor) awaits(leave []*v1.Pod, waits map[string]*v1.Pod) *v1.Pod {
 
 // short says whether one of some gangs has fewer members than it needs, or lists one that does not exist: where members
 // declare a gang nobody knows of it when they have left.
-func (p *Preemptor) short(gangs []gang.Ref) bool {
+func (p *Evictor) short(gangs []gang.Ref) bool {
 	for _, of := range gangs {
 		if p.Cache.Short(of) || p.Cache.Misses(of) {
 			return true
@@ -144,7 +144,7 @@ func (p *Preemptor) short(gangs []gang.Ref) bool {
 }
 
 // allMarked says whether all members of some gangs that run are marked: nobody leaves before.
-func (p *Preemptor) allMarked(gangs []gang.Ref) bool {
+func (p *Evictor) allMarked(gangs []gang.Ref) bool {
 	for _, of := range gangs {
 		running, _ := p.Cache.Running(of)
 		if slices.ContainsFunc(running, func(pod *v1.Pod) bool { return !p.isMarked(pod) }) {
@@ -155,25 +155,28 @@ func (p *Preemptor) allMarked(gangs []gang.Ref) bool {
 }
 
 // finish has the rest of a group leave.
-func (p *Preemptor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
+func (p *Evictor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 	klog.Background().Info("The rest of a gang leaves that was evicted in part", "gang", key.String(), "pods", len(pods), "for", klog.KObj(by))
-	groups := newWholes()
+	bundles := p.Single()
 	for _, pod := range pods {
-		groups.of[pod.UID] = key
+		bundles.Of[pod.UID] = key
 	}
-	groups.lost[key] = true
-	d := &departure{
-		Preemptor: p, number: p.Victims.next(), evict: p.Executor.PreemptPod, plugin: pluginName, groups: groups,
-		by:     preemptor{pod: by, members: map[string]*v1.Pod{convert.PodKey(by): by}, why: revoked(pods[0], p.Profile.ProfileName())},
-		to:     func(victim *v1.Pod) preemption.Candidate { return site{node: victim.Spec.NodeName} },
-		room:   map[string]bool{by.Status.NominatedNodeName: true},
-		stands: func() bool { return false },
-		took:   func(*v1.Pod) {},
-	}
-	if group, refusal := p.Cache.Group(by); !source.Of(by).IsZero() && !refusal.Is() {
-		d.by = preemptor{gangs: group.Whole(), pod: by, members: group.Pods}
-	}
-	p.Victims.expect(pods, p.Clock.Now().Add(firstAgain+unseenFor), d.number)
-	p.held.add(d.by.UID(), groups) // before it is tried for the first time
-	go d.leave(context.Background(), pods, func() {})
+	bundles.lost[key] = true
+	d := p.Depart(p.For(by, revoked(pods[0], p.Profile.ProfileName())), bundles)
+	d.Room = map[string]bool{by.Status.NominatedNodeName: true}
+	d.Stands = func() bool { return false }
+	p.Victims.hold(d) // before the first request
+	d.Expect(pods)
+	go d.Leave(context.Background(), pods, func() {})
+}
+
+// Revoke has pods leave, whole gangs, since their quotas have had too much for long, so that by may have it. No place is kept
+// for anybody. Once one of a gang has left the others do, whatever becomes of by.
+func (p *Evictor) Revoke(by *v1.Pod, pods []*v1.Pod, why string) {
+	pods = slices.SortedFunc(slices.Values(pods), func(a, b *v1.Pod) int {
+		return topology.CompareNames(convert.PodKey(a), convert.PodKey(b))
+	})
+	d := p.Depart(p.For(by, why), p.BundlesOf(pods))
+	d.Expect(pods)
+	go d.Leave(context.Background(), pods, func() {})
 }

@@ -1,4 +1,4 @@
-package preempt_test
+package departure_test
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestWhoIsHeld(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked[victim.Name]++
-		held[victim.Name] = p.Holds(big)
+		held[victim.Name] = p.Victims.Holds(big)
 		if asked["r-1"] == 1 || victim.Name == "r-0" && asked["r-0"] < 3 { // at first all
 			return false, apierrors.NewServiceUnavailable("soon")
 		}
@@ -31,12 +31,12 @@ func TestWhoIsHeld(t *testing.T) {
 	victims := []*v1.Pod{c.Get("r-1"), c.Get("r-0")} // one writer asks them in this order
 	p.Writers = 1
 	p.LeaveFor(t.Context(), big, victims, fails, func() bool {
-		require.False(t, p.Holds(big), "nobody has left")
+		require.False(t, p.Victims.Holds(big), "nobody has left")
 		return true
 	})
 	require.Equal(t, map[string]int{"r-1": 2, "r-0": 3}, asked)
 	require.Equal(t, map[string]bool{"r-1": false, "r-0": true}, held)
-	require.False(t, p.Holds(big), "all have left")
-	require.False(t, p.Holds(a("other", 100, "8", "")))
-	require.Zero(t, p.Held())
+	require.False(t, p.Victims.Holds(big), "all have left")
+	require.False(t, p.Victims.Holds(a("other", 100, "8", "")))
+	require.Zero(t, p.Victims.Held())
 }

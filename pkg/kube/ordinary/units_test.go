@@ -1,4 +1,4 @@
-package preempt
+package ordinary
 
 import (
 	"testing"

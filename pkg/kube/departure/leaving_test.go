@@ -1,4 +1,4 @@
-package preempt
+package departure
 
 import (
 	"slices"
@@ -64,9 +64,9 @@ func TestLeavingElsewhere(t *testing.T) {
 	n := v.set(gangG, pods("n0/x"))
 	v.set(gangH, pods("n1/y"))
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a))
-	v.back(pods("n0/x"), n, now)
+	delete(v.going, "x")
 	require.Equal(t, "n0 n1 n2|x|x y z!", elsewhere(a), "he was asked, though he is not counted on")
-	v.stay(gangG, n, pods("n0/x"), now)
+	v.Back(pods("n0/x"), n, now)
 	v.Abandon(gangG)
 	v.Abandon(gangH)
 	require.Equal(t, "n2||z!", elsewhere(a))

@@ -1,4 +1,4 @@
-package preempt_test
+package departure_test
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
-	"github.com/muster-scheduler/muster/pkg/kube/preempt"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
@@ -418,7 +418,7 @@ func TestNamesOfAGroup(t *testing.T) {
 		5:  "ns/g0, ns/g1, ns/g2 and 2 more",
 		64: "ns/g0, ns/g1, ns/g2 and 61 more",
 	} {
-		require.Equal(t, want, preempt.Names(n))
+		require.Equal(t, want, departure.Names(n))
 	}
 }
 

@@ -1,23 +1,28 @@
-package preempt
+package departure
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	policy "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	policylisters "k8s.io/client-go/listers/policy/v1"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
+
+func namesOf(pods []*v1.Pod) string {
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, " ")
+}
 
 // sorted are names of pods in order.
 func sorted(pods []*v1.Pod) string {
@@ -35,17 +40,17 @@ func TestVictimsUnseen(t *testing.T) {
 	all[2].Spec.TerminationGracePeriodSeconds = new(int64)
 	*all[2].Spec.TerminationGracePeriodSeconds = 61
 	v.set(gangG, all[:3])
-	v.expect(all[3:], now, ordinary) // nobody has heard of it in time
-	v.expect(pods("n0/seen!"), time.Time{}, ordinary)
+	v.Expect(all[3:], now, Ordinary) // nobody has heard of it in time
+	v.Expect(pods("n0/seen!"), time.Time{}, Ordinary)
 	_, done := v.turn(all[0])
 	done(true)
 	for within, want := range map[time.Duration]string{time.Minute: "taken | asked", time.Hour: "taken | asked slow"} {
 		taken, others := v.Unseen(now, within)
 		require.Equal(t, want, sorted(taken)+" | "+sorted(others))
 	}
-	require.Equal(t, "asked slow", sorted(v.allUnasked(now)))
-	require.Equal(t, "asked", sorted(v.unasked(all[:2], now)))
-	require.Equal(t, "asked late slow", sorted(v.allUnasked(now.Add(-1))))
+	require.Equal(t, "asked slow", sorted(v.AllUnasked(now)))
+	require.Equal(t, "asked", sorted(v.Unasked(all[:2], now)))
+	require.Equal(t, "asked late slow", sorted(v.AllUnasked(now.Add(-1))))
 }
 
 // TestDeparts: who is seen leaving is to be gone within a time, unless he should have gone long ago.
@@ -62,11 +67,11 @@ func TestDeparts(t *testing.T) {
 func TestLeavesFor(t *testing.T) {
 	now := time.Unix(1000, 0)
 	v := &Victims{}
-	n := v.set(gangG, pods("n0/x n0/y"))
-	v.expect(pods("n0/z"), time.Time{}, ordinary)
+	v.set(gangG, pods("n0/x n0/y"))
+	v.Expect(pods("n0/z"), time.Time{}, Ordinary)
 	_, done := v.turn(at("n0", "y"))
 	done(true)
-	v.back(pods("n0/y"), n, now) // it is not counted on, but was asked
+	delete(v.going, "y") // it is not counted on, but was asked
 	for name, want := range map[string][2]bool{"x": {true, true}, "y": {true, false}, "z": {true, true}, "w": {false, false}, "w!": {true, true}} {
 		pod := at("n0", name)
 		require.Equal(t, want, [2]bool{v.LeavesFor(gangG, now)(pod), v.LeavesFor(gangH, now)(pod)}, name)
@@ -113,53 +118,6 @@ func TestSays(t *testing.T) {
 	require.Equal(t, down, thereAre(down))
 }
 
-// TestViolated: which budgets do not allow all of some pods to leave, by name. As policy/v1 has it an empty selector selects
-// everybody.
-func TestViolated(t *testing.T) {
-	budgets := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	add := func(name string, allowed int32, selects *metav1.LabelSelector, left ...string) {
-		b := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: policy.PodDisruptionBudgetSpec{Selector: selects}}
-		b.Status.DisruptionsAllowed, b.Status.DisruptedPods = allowed, map[string]metav1.Time{}
-		for _, name := range left {
-			b.Status.DisruptedPods[name] = metav1.Now()
-		}
-		require.NoError(t, budgets.Add(b))
-	}
-	app := func(name string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
-	}
-	wrong := app("web")
-	wrong.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Unlike"}}
-	add("web", 1, app("web"), "w2")
-	add("db", -1, app("db"))
-	add("all", 3, &metav1.LabelSelector{})
-	add("nobody", 0, nil)
-	add("unreadable", 0, wrong)
-	p := &Preemptor{budgets: policylisters.NewPodDisruptionBudgetLister(budgets)}
-	for leave, want := range map[string]string{
-		"":               "",
-		"x":              "",
-		"w0":             "",
-		"w0 w1":          "ns/web",
-		"w0 w2":          "",
-		"d0":             "ns/db",
-		"w0 w1 d0":       "ns/db ns/web",
-		"x y z w0":       "ns/all",
-		"w1 w0 d0 d1 w2": "ns/all ns/db ns/web",
-	} {
-		var some []*v1.Pod
-		for name := range strings.FieldsSeq(leave) {
-			pod := at("n0", name)
-			pod.Labels = map[string]string{"app": map[byte]string{'w': "web", 'd': "db"}[name[0]]}
-			some = append(some, pod)
-		}
-		require.Equal(t, want, strings.Join(p.Violated(some), " "), leave)
-	}
-	elsewhere := at("n0", "d0")
-	elsewhere.Namespace, elsewhere.Labels = "other", map[string]string{"app": "db"}
-	require.Empty(t, p.Violated([]*v1.Pod{elsewhere}))
-}
-
 // TestUnits: who leaves or stays together, the dearest first. Who is left of a group that has lost somebody leaves in any case.
 func TestUnits(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -175,21 +133,25 @@ func TestUnits(t *testing.T) {
 		"equal ones as they are counted": {"y=10 x=10", "", "y | x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWholes()
+			w := (&Evictor{Options: Options{Victims: &Victims{}}}).Single()
 			var victims []*v1.Pod
 			for word := range strings.FieldsSeq(test.victims) {
-				c := candidatesOf(t, word, "", "")
-				pod := c.here[0].pods[0]
+				name, number, _ := strings.Cut(word, "=")
+				pod := at("n0", name)
+				n, err := strconv.ParseInt(number, 10, 32)
+				require.NoError(t, err)
+				priority := int32(n)
+				pod.Spec.Priority = &priority
 				victims = append(victims, pod)
 				if group, _, is := strings.Cut(pod.Name, "-"); is {
-					w.of[pod.UID] = gang.Ref{Name: group}
+					w.Of[pod.UID] = gang.Ref{Name: group}
 				}
 			}
 			for of := range strings.FieldsSeq(test.lost) {
 				w.lost[gang.Ref{Name: of}] = true
 			}
 			var got []string
-			for _, unit := range w.units(victims) {
+			for _, unit := range w.Units(victims) {
 				got = append(got, namesOf(unit))
 			}
 			require.Equal(t, test.want, strings.Join(got, " | "))
@@ -213,19 +175,19 @@ func TestStay(t *testing.T) {
 		"all but the first unit":   {5, "b", "c d e"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, test.want, sorted(stay(units, func(some [][]*v1.Pod) bool {
+			require.Equal(t, test.want, sorted(Kept(units, func(some [][]*v1.Pod) bool {
 				all := slices.Concat(some...)
 				return len(all) <= test.most && !slices.ContainsFunc(all, func(p *v1.Pod) bool { return p.Name == test.never })
 			})))
 		})
 	}
 	var many [][]*v1.Pod
-	for i := range 2 * mostPutBack {
+	for i := range 2 * bundle.MostPutBack {
 		many = append(many, pods(fmt.Sprint("n0/p", i)))
 	}
 	tries := 0
-	require.Empty(t, stay(many, func([][]*v1.Pod) bool { tries++; return false }))
-	require.Equal(t, mostPutBack, tries, "it is not tried for ever")
+	require.Empty(t, Kept(many, func([][]*v1.Pod) bool { tries++; return false }))
+	require.Equal(t, bundle.MostPutBack, tries, "it is not tried for ever")
 
 	gone := [][]*v1.Pod{pods("n0/a n0/c n0/d!"), nil, pods("n2/b n2/e")}
 	var left []string
@@ -251,52 +213,36 @@ func TestDoubts(t *testing.T) {
 	require.Nil(t, v.doubted(gangG), "it was taken")
 }
 
-// TestOldestVainIsForgotten: of what nobody was found for as much is kept as there is room for; what was not asked for longest goes.
-func TestOldestVainIsForgotten(t *testing.T) {
-	v := &vain{known: map[string]*nothing{}}
-	for i := range mostVain {
-		v.put(fmt.Sprint(i), map[string]fruitless{"n0": {digest: uint64(i)}})
-	}
-	v.put("0", nil) // again
-	require.Len(t, v.known, mostVain)
-	require.NotNil(t, v.get("1"))
-	v.put("new", map[string]fruitless{"n1": {any: true}})
-	require.Len(t, v.known, mostVain)
-	require.Nil(t, v.get("1"))
-	require.Equal(t, map[string]fruitless{"n1": {any: true}}, maps.Clone(v.get("new")))
-	require.Contains(t, v.known, "0")
-}
-
 // TestHowFarGroupsAre: a group is left in part from when somebody of it has gone until nobody of it is waited for. Whose deletion was
 // answered with an error that says nothing may have gone: that shows when he leaves.
 func TestHowFarGroupsAre(t *testing.T) {
 	timeout := apierrors.NewTimeoutError("too slow", 1)
 	for name, test := range map[string]struct {
-		then   func(w *wholes, g []*v1.Pod)
+		then   func(w *Bundles, g []*v1.Pod)
 		broken bool // who is left leaves in any case
 		parted bool
 	}{
-		"nobody was asked":                 {func(*wholes, []*v1.Pod) {}, false, false},
-		"one has gone":                     {func(w *wholes, g []*v1.Pod) { w.came(g[0], false, nil) }, true, true},
-		"one went back to the queue":       {func(w *wholes, g []*v1.Pod) { w.came(g[0], true, nil) }, false, false},
-		"one may not be evicted":           {func(w *wholes, g []*v1.Pod) { w.came(g[0], false, apierrors.NewTooManyRequests("budget", 1)) }, false, false},
-		"one was deleted by others":        {func(w *wholes, g []*v1.Pod) { w.leaves(g[0]) }, false, false},
-		"one may have gone":                {func(w *wholes, g []*v1.Pod) { w.came(g[0], false, timeout) }, false, false},
-		"one may have gone, and leaves":    {func(w *wholes, g []*v1.Pod) { w.came(g[0], false, timeout); w.leaves(g[0]) }, true, true},
-		"another one leaves, by himself":   {func(w *wholes, g []*v1.Pod) { w.came(g[0], false, timeout); w.leaves(g[1]) }, false, false},
-		"who leaves alone is of no group":  {func(w *wholes, g []*v1.Pod) { w.came(g[2], false, nil); w.leaves(g[2]) }, false, false},
-		"the last one is waited for":       {func(w *wholes, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(g[1:2]) }, true, true},
-		"nobody is waited for any more":    {func(w *wholes, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(nil) }, true, false},
-		"only somebody else is waited for": {func(w *wholes, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(g[2:]) }, true, false},
+		"nobody was asked":                 {func(*Bundles, []*v1.Pod) {}, false, false},
+		"one has gone":                     {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, nil) }, true, true},
+		"one went back to the queue":       {func(w *Bundles, g []*v1.Pod) { w.came(g[0], true, nil) }, false, false},
+		"one may not be evicted":           {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, apierrors.NewTooManyRequests("budget", 1)) }, false, false},
+		"one was deleted by others":        {func(w *Bundles, g []*v1.Pod) { w.terminates(g[0]) }, false, false},
+		"one may have gone":                {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, timeout) }, false, false},
+		"one may have gone, and leaves":    {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, timeout); w.terminates(g[0]) }, true, true},
+		"another one leaves, by himself":   {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, timeout); w.terminates(g[1]) }, false, false},
+		"who leaves alone is of no group":  {func(w *Bundles, g []*v1.Pod) { w.came(g[2], false, nil); w.terminates(g[2]) }, false, false},
+		"the last one is waited for":       {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(g[1:2]) }, true, true},
+		"nobody is waited for any more":    {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(nil) }, true, false},
+		"only somebody else is waited for": {func(w *Bundles, g []*v1.Pod) { w.came(g[0], false, nil); w.awaits(g[2:]) }, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, some := newWholes(), pods("n0/g-0 n0/g-1 n0/x")
-			w.of[some[0].UID], w.of[some[1].UID] = gangG, gangG
+			w, some := (&Evictor{Options: Options{Victims: &Victims{}}}).Single(), pods("n0/g-0 n0/g-1 n0/x")
+			w.Of[some[0].UID], w.Of[some[1].UID] = gangG, gangG
 			test.then(w, some)
 			require.Equal(t, test.broken, w.broken(some[1]))
 			require.Equal(t, test.parted, w.parted())
 			require.False(t, w.broken(some[2]))
-			require.Equal(t, "g-0 g-1", namesOf(w.among(some)))
+			require.Equal(t, "g-0 g-1", namesOf(w.Among(some)))
 		})
 	}
 }

@@ -1,4 +1,9 @@
-package preempt
+// Package ordinary is DefaultPreemption for pods without a gang, with victim bundles as victims.
+//
+//	podpreemption.go  the rules that differ
+//	units.go          which bundles are victims on a node
+//	parting.go        what a pod waits for that has others evicted
+package ordinary
 
 import (
 	"context"
@@ -19,6 +24,9 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/departure"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
+	"github.com/muster-scheduler/muster/pkg/quota"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -28,10 +36,10 @@ import (
 // whole, with all of its GangGroup that cannot run without it. Protected pods are none.
 type PodPreemption struct {
 	preemption.Interface // DefaultPreemption's own rules
-	preemptor            *Preemptor
+	evictor              *departure.Evictor
 	stock                *defaultpreemption.DefaultPreemption
 	runs                 bool // the profile has it evict
-	evict                PreemptPod
+	evict                departure.PreemptPod
 	partings             partings
 
 	mu     sync.Mutex // nodes are looked at in parallel
@@ -41,13 +49,13 @@ type PodPreemption struct {
 	chosen map[string][]*v1.Pod   // victims, by node
 	parts  map[string]int         // parts of groups that leave whole, by node, if any do
 	barred map[types.UID]bool     // pods that may not be evicted, as the API server has said
-	claim  Claim                  // what quotas say; nil if there are none
+	claim  eligible.Claim         // what quotas say; nil if there are none
 }
 
-// NewPodPreemption puts itself between a profile's DefaultPreemption and its rules. It is
+// New puts itself between a profile's DefaultPreemption and its rules. It is
 // called once, when all plugins of the profile exist and nothing is scheduled yet.
-func NewPodPreemption(p *Preemptor) *PodPreemption {
-	o := &PodPreemption{preemptor: p}
+func New(p *departure.Evictor) *PodPreemption {
+	o := &PodPreemption{evictor: p}
 	for _, e := range p.Profile.EnqueueExtensions() {
 		stock, ok := e.(*defaultpreemption.DefaultPreemption)
 		if !ok || o.stock != nil {
@@ -56,7 +64,7 @@ func NewPodPreemption(p *Preemptor) *PodPreemption {
 		o.Interface, o.stock = stock.Evaluator.Interface, stock
 		o.runs = slices.ContainsFunc(p.Profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() })
 		stock.Evaluator.Interface = o
-		o.evict = p.inTurn(p.gently(stock.Executor.PreemptPod))
+		o.evict = p.InTurn(p.Gently(stock.Executor.PreemptPod))
 		stock.Executor.PreemptPod = o.noting(o.evict)
 	}
 	return o
@@ -73,9 +81,9 @@ func (o *PodPreemption) PostFilter(ctx context.Context, state fwk.CycleState, po
 	result, status := o.stock.PostFilter(ctx, state, pod, m)
 	switch {
 	case status.IsSuccess() && result != nil && result.NominatingInfo != nil:
-		now, chosen := o.preemptor.Clock.Now(), o.chosen[result.NominatedNodeName]
-		o.partings.begin(pod.UID, chosen, now, o.preemptor.Victims)
-		o.preemptor.Cache.Nominate(pod, result.NominatedNodeName)
+		now, chosen := o.evictor.Clock.Now(), o.chosen[result.NominatedNodeName]
+		o.partings.begin(pod.UID, chosen, now, o.evictor.Victims)
+		o.evictor.Cache.Nominate(pod, result.NominatedNodeName)
 		o.seeTo(ctx, pod, result.NominatedNodeName, chosen)
 	case status.Code() == fwk.Unschedulable:
 		status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Reasons()...)
@@ -89,14 +97,14 @@ func (o *PodPreemption) begin() {
 	defer o.mu.Unlock()
 	o.gangs, o.split, o.shared = map[gang.Ref]*runningGang{}, map[types.UID]gang.Ref{}, map[string]*leavers{}
 	o.chosen, o.parts = map[string][]*v1.Pod{}, map[string]int{}
-	o.barred, _ = o.preemptor.Victims.barred(o.preemptor.Clock.Now())
+	o.barred, _ = o.evictor.Victims.Barred(o.evictor.Clock.Now())
 }
 
 // PodEligibleToPreemptOthers implements preemption.Interface. It is the first question of
 // an attempt. Victims that nobody has seen leaving are waited for like those that are.
 func (o *PodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, nominated *fwk.Status) (bool, string) {
 	o.begin()
-	if quotas := o.preemptor.Quotas; quotas != nil {
+	if quotas := o.evictor.Quotas; quotas != nil {
 		o.claim = quotas.ClaimPod(pod)
 	}
 	o.partings.answer(pod.UID)
@@ -116,15 +124,15 @@ type possible struct {
 func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 	out := possible{gangs: map[gang.Ref][]fwk.PodInfo{}}
 	members := map[gang.Ref][]*preemption.DomainVictim{}
-	now := o.preemptor.Clock.Now()
+	now := o.evictor.Clock.Now()
 	for _, v := range all {
 		pod := v.Pods()[0].GetPod()
 		name := o.gangOf(pod)
 		switch {
 		case pod.DeletionTimestamp != nil || len(v.Pods()) > 1:
 			out.single = append(out.single, v)
-		case o.preemptor.Victims.Leaves(pod, now):
-			if info, err := framework.NewPodInfo(marked(pod, now)); err == nil {
+		case o.evictor.Victims.Leaves(pod, now):
+			if info, err := framework.NewPodInfo(departure.Marked(pod, now)); err == nil {
 				out.single = append(out.single, &preemption.DomainVictim{Victim: preemption.NewPodVictim(info, nil, nil)})
 			}
 		case o.stays(pod):
@@ -196,7 +204,7 @@ func (o *PodPreemption) SelectVictimsOnNode(
 	if len(victims) == 0 {
 		return nil, 0, fwk.NewStatus(fwk.Unschedulable, "it waits for those who leave already")
 	}
-	if o.claim != nil && !o.claim.Enough(victims) {
+	if o.claim != nil && o.claim.Check(victims) != quota.Admitted {
 		return nil, 0, fwk.NewStatus(fwk.Unschedulable, "the quotas of those who would leave do not allow it")
 	}
 	o.mu.Lock()

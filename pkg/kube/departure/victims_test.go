@@ -1,4 +1,4 @@
-package preempt
+package departure
 
 import (
 	"slices"
@@ -96,32 +96,32 @@ func TestVictimsDepart(t *testing.T) {
 		"one is gone":               {there: "n1/y", leave: "y", remain: "y"},
 		"seen leaving":              {there: "n0/x n1/z", then: func(v *Victims, _ int) { v.part(pods("n1/z!"), 7, time.Time{}) }, leave: "x", remain: "x"},
 		"a node to avoid says none": {there: "n0/x n1/y", avoid: true, leave: "x", remain: "x y"},
-		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.stay(gangG, e, pods("n0/x"), now) }, leave: "y", remain: "y"},
+		"one stays after all":       {there: "n0/x n1/y", then: func(v *Victims, e int) { v.Back(pods("n0/x"), e, now) }, leave: "y", remain: "y"},
 		"others have asked it since": {there: "n0/x n1/y", then: func(v *Victims, e int) {
-			v.expect(pods("n0/x"), now.Add(time.Minute), v.next())
-			require.Empty(t, v.stay(gangG, e, pods("n0/x"), now))
+			v.Expect(pods("n0/x"), now.Add(time.Minute), v.next())
+			require.Empty(t, v.Back(pods("n0/x"), e, now))
 		}, leave: "x y", remain: "x y"},
 		"others have asked it before": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			other := v.next()
 			v.also(gangG, e, pods("n2/w"))
-			require.Empty(t, v.back(pods("n1/y n2/w"), other, now))
-			require.Len(t, v.stay(gangG, e, pods("n2/w"), now), 1)
+			require.Empty(t, v.Back(pods("n1/y n2/w"), other, now))
+			require.Len(t, v.Back(pods("n2/w"), e, now), 1)
 		}, leave: "x y", remain: "x y"},
 		"for two, and the first needs it no more": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			v.set(gangH, pods("n0/x"))
-			require.Empty(t, v.stay(gangG, e, pods("n0/x"), now))
+			require.Empty(t, v.Back(pods("n0/x"), e, now))
 		}, leave: "x y", remain: "x y"},
 		"for two, and the second needs it no more": {there: "n0/x n1/y", then: func(v *Victims, _ int) {
-			require.Empty(t, v.stay(gangH, v.set(gangH, pods("n0/x")), pods("n0/x"), now))
+			require.Empty(t, v.Back(pods("n0/x"), v.set(gangH, pods("n0/x")), now))
 		}, leave: "x y", remain: "x y"},
 		"for two, and neither needs it": {there: "n0/x n1/y", then: func(v *Victims, e int) {
 			other := v.set(gangH, pods("n0/x"))
-			require.Empty(t, v.stay(gangG, e, pods("n0/x"), now))
-			require.Len(t, v.stay(gangH, other, pods("n0/x"), now), 1)
+			require.Empty(t, v.Back(pods("n0/x"), e, now))
+			require.Len(t, v.Back(pods("n0/x"), other, now), 1)
 		}, leave: "y", remain: "y"},
 		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
-		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.expect(pods("n2/w"), now.Add(11*time.Second), ordinary) }, leave: "w", remain: "w"},
-		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.expect(pods("n2/w"), now.Add(10*time.Second), ordinary) }},
+		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), Ordinary) }, leave: "w", remain: "w"},
+		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(10*time.Second), Ordinary) }},
 		"a node that is gone":       {then: func(v *Victims, _ int) { v.part(pods("n9/q"), 7, time.Time{}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestVictimsAbandoned(t *testing.T) {
 	v := &Victims{}
 	n := v.set(group, []*v1.Pod{one, other})
 	later := v.next()
-	v.expect([]*v1.Pod{other}, now.Add(time.Hour), later)
+	v.Expect([]*v1.Pod{other}, now.Add(time.Hour), later)
 	require.True(t, v.Leaves(one, now))
 	v.Abandon(group)
 	require.False(t, v.Leaves(one, now))
@@ -269,9 +269,9 @@ func TestEvictionsHaveNumbers(t *testing.T) {
 	require.True(t, v.current(gangG, second))
 	require.True(t, v.current(gangH, other))
 	require.False(t, v.current(gangH, second))
-	require.Empty(t, v.stay(gangG, first, pods("n0/z"), now), "the second has asked it")
+	require.Empty(t, v.Back(pods("n0/z"), first, now), "the second has asked it")
 	require.True(t, v.asked[gangG].pods["z"])
-	require.Len(t, v.stay(gangG, second, pods("n0/z"), now), 1)
+	require.Len(t, v.Back(pods("n0/z"), second, now), 1)
 	require.False(t, v.asked[gangG].pods["z"])
 	require.False(t, v.Leaves(at("n0", "z"), now))
 }
@@ -285,7 +285,7 @@ func TestOneAsksForAPodAtATime(t *testing.T) {
 		v.set(gangH, victim)
 		is, done := v.turn(victim[0])
 		require.False(t, is)
-		require.Len(t, v.unasked(victim, time.Now()), 1)
+		require.Len(t, v.Unasked(victim, time.Now()), 1)
 		second := make(chan bool)
 		go func() {
 			is, done := v.turn(victim[0])
@@ -294,6 +294,6 @@ func TestOneAsksForAPodAtATime(t *testing.T) {
 		}()
 		done(taken)
 		require.Equal(t, taken, <-second)
-		require.Equal(t, taken, len(v.unasked(victim, time.Now())) == 0)
+		require.Equal(t, taken, len(v.Unasked(victim, time.Now())) == 0)
 	}
 }

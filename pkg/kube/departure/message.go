@@ -1,4 +1,4 @@
-package preempt
+package departure
 
 import (
 	"context"
@@ -7,11 +7,17 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
 // The executor tells each victim that somebody of higher priority is to be accommodated. Where quotas decide priorities are not compared,
@@ -63,7 +69,7 @@ func disrupted(by preemption.ExecutorPreemptor, victim *v1.Pod) *v1.PodCondition
 }
 
 // truly has victims told the truth: an executor says nothing but that the priority of others is higher.
-func (p *Preemptor) truly(evict PreemptPod) PreemptPod {
+func (p *Evictor) truly(evict PreemptPod) PreemptPod {
 	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
 		is, ok := by.(preemptor)
 		waits := p.Profile.GetWaitingPod(victim.UID) != nil || p.Profile.GetPodInPreBind(victim.UID) != nil
@@ -94,4 +100,92 @@ func thereAre(err error) error {
 		return nil
 	}
 	return err
+}
+
+// in puts words before a domain; "" for the whole cluster.
+func in(words, domain string) string {
+	if domain == "" {
+		return ""
+	}
+	return words + domain
+}
+
+// preemptor tells the scheduler's executor for whom pods are evicted.
+type preemptor struct {
+	gangs   []gang.Ref
+	pod     *v1.Pod
+	members map[string]*v1.Pod
+	why     string // victims leave, as they are told; "" is for its priority, or its quota
+}
+
+func (p preemptor) GetName() string          { return p.pod.Name }
+func (p preemptor) GetNamespace() string     { return p.pod.Namespace }
+func (p preemptor) SchedulerName() string    { return p.pod.Spec.SchedulerName }
+func (p preemptor) Obj() runtime.Object      { return p.pod }
+func (p preemptor) Pods() map[string]*v1.Pod { return p.members }
+func (p preemptor) Priority() int32          { return convert.Priority(p.pod) }
+
+// Count counts an eviction; room says that it makes room for those who evict.
+func (p *Evictor) Count(victim *v1.Pod, by preemption.ExecutorPreemptor, room bool) {
+	if known, ok := by.(preemptor); ok {
+		if known.why != "" {
+			p.Meter.Revoked()
+			return
+		}
+		p.Meter.Evicted(victim, known.pod, room)
+		return
+	}
+	for _, pod := range by.Pods() { // DefaultPreemption's is one pod
+		p.Meter.Evicted(victim, pod, room)
+	}
+}
+
+// Type says what evicts: a gang, or a pod without one.
+func (p preemptor) Type() string {
+	if len(p.gangs) == 0 {
+		return string(fwk.PodKeyType)
+	}
+	return "gang"
+}
+
+// UID is the names of gangs: events name whoever evicts by UID.
+func (p preemptor) UID() types.UID {
+	if len(p.gangs) == 0 {
+		return p.pod.UID
+	}
+	return types.UID(p.names())
+}
+
+// Site is the executor's candidate, of which it reads only the name, for its event.
+type Site struct{ Node, Domain string }
+
+func (s Site) Name() string                 { return s.Node + in(", for places in ", s.Domain) }
+func (s Site) Victims() *extenderv1.Victims { return &extenderv1.Victims{} }
+func (s Site) NumPodGroupDisruptions() int  { return 0 }
+
+// names are those of the gangs that evict together: events name whoever evicts by UID. A group
+// may have 64 gangs, of which the first are named.
+func (p preemptor) names() string {
+	const named = 3
+	names, rest := make([]string, len(p.gangs)), ""
+	for i, g := range p.gangs {
+		names[i] = g.String()
+	}
+	if more := len(names) - named; more > 1 {
+		names, rest = names[:named], fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ") + rest
+}
+
+// For returns the preemptor for a pod: its gangs if it is a member. why is what victims are told; "" is for its priority, or its quota.
+func (p *Evictor) For(pod *v1.Pod, why string) preemption.ExecutorPreemptor {
+	by := preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}, why: why}
+	if source.Of(pod).IsZero() {
+		return by
+	}
+	if group, refusal := p.Cache.Group(pod); !refusal.Is() {
+		by.gangs = group.Whole()
+		by.members = group.Pods
+	}
+	return by
 }

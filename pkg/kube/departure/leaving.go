@@ -1,10 +1,9 @@
-package preempt
+package departure
 
 import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 )
 
@@ -43,9 +43,8 @@ func (v *Victims) elsewhere(a *place.Attempt, l Leaving, known remembered) Leavi
 			named[i] = true
 		}
 	}
-	v.calm.mu.Lock()
-	defer v.calm.mu.Unlock()
-	calm := v.calm.of(len(a.Nodes))
+	calm := v.takeCalm(len(a.Nodes))
+	defer v.putCalm(calm)
 	for i, n := range a.Nodes {
 		if n == nil || l.own[i] != nil {
 			continue
@@ -66,19 +65,24 @@ func (v *Victims) elsewhere(a *place.Attempt, l Leaving, known remembered) Leavi
 	return l
 }
 
-// calm remembers in which state of nodes nobody is seen leaving, by node index: that is nearly all nodes, and all of their pods are a lot
-// to look at. Indices may be those of another tree: no two nodes have had the same state.
-type calm struct {
-	mu    sync.Mutex
-	nodes []int64
+// takeCalm returns in which state of nodes no pod was seen terminating, by node index: that is nearly all nodes, and all of their
+// pods are a lot to look at. Indices may be those of another tree: no two nodes have had the same state. A search that runs at
+// the same time begins with nothing.
+func (v *Victims) takeCalm(nodes int) []int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	calm := v.calm
+	v.calm = nil
+	if len(calm) != nodes {
+		return make([]int64, nodes)
+	}
+	return calm
 }
 
-// of is what is known of so many nodes. c.mu is held.
-func (c *calm) of(nodes int) []int64 {
-	if len(c.nodes) != nodes {
-		c.nodes = make([]int64, nodes)
-	}
-	return c.nodes
+func (v *Victims) putCalm(calm []int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.calm = calm
 }
 
 // some are those of a node's pods of whom something is so.
@@ -170,17 +174,17 @@ func (l Leaving) InTheWay(ctx context.Context, a *place.Attempt) []*v1.Pod {
 	for i, p := range others {
 		units[i] = []*v1.Pod{p}
 	}
-	back := stay(units, func(some [][]*v1.Pod) bool {
+	back := Kept(units, func(some [][]*v1.Pod) bool {
 		_, why := a.PlacesFit(ctx, l.without(some))
 		return why == ""
 	})
-	needless := uids([][]*v1.Pod{back})
+	needless := eligible.UIDs([][]*v1.Pod{back})
 	return append(own, slices.DeleteFunc(others, func(p *v1.Pod) bool { return needless[p.UID] })...)
 }
 
 // without are all but some.
 func (l Leaving) without(units [][]*v1.Pod) [][]*v1.Pod {
-	stays := uids(units)
+	stays := eligible.UIDs(units)
 	out := slices.Clone(l.all)
 	for i, here := range out {
 		if len(here) > 0 {

@@ -1,0 +1,49 @@
+package departure
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// Kept is how many reservations and groups are remembered.
+func (v *Victims) Kept() (asked, stuck int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.asked), len(v.stuck)
+}
+
+// Held is for how many departures pods are held.
+func (v *Victims) Held() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.held)
+}
+
+// Late has the victims of a group's reservation have had their time.
+func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
+	v.took(group, v.set(group, []*v1.Pod{pod}), pod)
+	v.Overdue(group)
+}
+
+// LeaveFor has victims evicted for a pod as long as that needs them.
+func (p *Evictor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, evict PreemptPod, needs func() bool) {
+	d := p.Depart(preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}}, p.BundlesOf(victims))
+	d.Evict = evict
+	d.Needs = needs
+	d.Stands = func() bool { return true }
+	d.Leave(ctx, victims, func() {})
+}
+
+// Names is what events call a group of so many gangs that evict together.
+func Names(gangs int) string {
+	p := preemptor{}
+	for i := range gangs {
+		p.gangs = append(p.gangs, gang.Ref{Namespace: "ns", Name: fmt.Sprint("g", i)})
+	}
+	return p.names()
+}

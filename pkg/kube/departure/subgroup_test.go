@@ -1,0 +1,43 @@
+package departure_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/test/testcluster"
+)
+
+// parts makes a gang of two sub-groups of two at the least, of which it needs so many, and of members that are in none.
+func parts(c *testcluster.Cluster, least int64, members ...*v1.Pod) {
+	for _, p := range members {
+		p.Labels["app"] = "low"
+	}
+	c.VolcanoGang("low", map[string]any{"minMember": 2 * least, "subGroupPolicy": []any{map[string]any{
+		"name": "part", "subGroupSize": int64(2), "minSubGroups": least,
+		"labelSelector": map[string]any{"matchLabels": map[string]any{"app": "low"}}, "matchLabelKeys": []any{"part"},
+	}}}, members...)
+}
+
+// in puts a pod into a sub-group.
+func in(part string, p *v1.Pod) *v1.Pod {
+	p.Labels = map[string]string{"part": part}
+	return p
+}
+
+// TestASubGroupLeavesWhole: of a gang that runs on with another sub-group one leaves whole, for whomever: its members
+// are marked before the first of them leaves.
+func TestASubGroupLeavesWhole(t *testing.T) {
+	for name, comes := range evictors {
+		t.Run(name, func(t *testing.T) {
+			c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8 s/b/n3=8")
+			parts(c, 1, in("0", a("", 20, "8", "n0")), in("0", a("", 20, "8", "n1")), in("1", a("", 10, "8", "n2")), in("1", a("", 10, "8", "n3")))
+			c.Run()
+			big := comes(c)
+			c.Wait("placed", placed(c, big))
+			c.Wait("low-2 low-3", c.Evicted)
+			require.Equal(t, "low-0=n0 low-1=n1", c.Where("low-0", "low-1"))
+		})
+	}
+}

@@ -1,0 +1,39 @@
+package eligible
+
+import (
+	"math"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ForEver is longer than any pod takes to terminate.
+const ForEver = time.Duration(math.MaxInt64)
+
+// Takes returns how long a pod may take to terminate from now on, if it is evicted now or was before.
+func Takes(pod *v1.Pod, now time.Time) time.Duration {
+	if t := pod.DeletionTimestamp; t != nil {
+		return t.Sub(now)
+	}
+	return Grace(pod)
+}
+
+// Grace returns the grace period of a pod.
+func Grace(pod *v1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return 0
+}
+
+// UIDs returns the pods of some bundles.
+func UIDs(bundles [][]*v1.Pod) map[types.UID]bool {
+	all := map[types.UID]bool{}
+	for _, pods := range bundles {
+		for _, pod := range pods {
+			all[pod.UID] = true
+		}
+	}
+	return all
+}

@@ -1,0 +1,47 @@
+package eligible
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// Quotas say who may be evicted for whom where teams have quotas: there priorities alone do not.
+type Quotas interface {
+	// Claim begins a search for those who may leave for a group, ClaimPod for a pod without a gang; nil if there are no quotas. Who leaves
+	// already counts as gone if he is to be within a time.
+	Claim(group *cache.Group, within time.Duration) Claim
+	ClaimPod(*v1.Pod) Claim
+	// Fits says whether the quotas have enough for a group that has its places reserved, when those have left who leave.
+	Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool
+	// Told is another number whenever the quotas were told of something.
+	Told() uint64
+}
+
+// Claim is what quotas say during one search.
+type Claim interface {
+	// May says whether a pod may be evicted, and its gang; lower is whether its priority is.
+	May(pod *v1.Pod, lower bool) bool
+	// QuotaOf is the quota of a member of the group, and Uses says whether members of a quota may use what a pod leaves: it may leave for others of the
+	// group alone.
+	QuotaOf(member *v1.Pod) string
+	Uses(quota string, gone *v1.Pod) bool
+	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
+	OwnFirst() bool
+	// Several says whether members of several quotas ask.
+	Several() bool
+	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.
+	Short() bool
+	Frees(*v1.Pod) bool
+	// Of is equal for those who ask the same of the same quotas.
+	Of() string
+	// Leaving are those who leave already, and count as gone.
+	Leaving() []*v1.Pod
+	// Check returns what the quotas say of a victim set as a whole.
+	Check(gone []*v1.Pod) quota.Verdict
+	// Turns is for those who leave one after another: may says whether some may leave, too, when all have for whom leave was called.
+	Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod))
+}
