@@ -145,6 +145,9 @@ func (r *reader) readList(value any, into reflect.Value, path string) bool {
 
 func (r *reader) readInteger(value any, into reflect.Value, path, least string) bool {
 	n, whole := value.(int64)
+	if f, is := value.(float64); is && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		n, whole = int64(f), true // encoding/json has no other numbers; the webhook decodes with it
+	}
 	legal, from := "an integer", math.MinInt64
 	if least != "" {
 		legal += " ≥ " + least
