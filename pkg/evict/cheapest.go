@@ -167,8 +167,11 @@ func (s *search) placementPossible() bool {
 	if s.partial = false; !ok {
 		return true
 	}
-	placed, sure := d.fitsPlacement(set)
-	return placed != nil || !sure || len(set.picks) < len(d.all)
+	p := &placement{domain: d}
+	fits := p.fits(set)
+	unsure := s.partial
+	s.partial = false
+	return fits || unsure || len(set.picks) < len(d.all)
 }
 
 // plain is the whole search where the cheapest set by the prices of single pods is closed, exceeds no budget and is

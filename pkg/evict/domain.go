@@ -360,11 +360,11 @@ func (d *domain) countBare() {
 // finish makes a candidate of a set that makes room, with the plan that follows; nil if there is none.
 func (d *domain) finish(set victimSet) *candidate {
 	if d.Placement != nil {
-		placed, _ := d.Placement.Fits(set.picks)
-		if placed == nil {
+		p := &placement{domain: d}
+		if !p.fits(set) {
 			return nil
 		}
-		return &candidate{set: set, placed: placed}
+		return &candidate{set: set, placed: p.placed}
 	}
 	w := d.World
 	w.Free = make([]offer.Slots, len(d.Nodes))
@@ -458,62 +458,71 @@ func keyOf(picks []Pick) string {
 
 // complete has a set that makes room pass both checks and puts back what need not be evicted; nil if the set cannot pass.
 func (d *domain) complete(set victimSet) *candidate {
-	fits := func(set victimSet) bool { return d.takes(set.picks) }
-	if d.Placement != nil {
-		var ok bool
-		if set, fits, ok = d.place(set); !ok {
-			return nil
+	admits := func(set victimSet) bool { return d.Quota == nil || d.Quota.Check(set.picks) == Admitted }
+	if d.Placement == nil {
+		if set, ok := d.admit(set); ok {
+			return d.finish(d.putBack(set, func(set victimSet) bool { return d.takes(set.picks) && admits(set) }))
 		}
+		return nil
 	}
-	if d.Quota != nil {
-		var ok bool
-		if set, ok = d.admit(set); !ok {
-			return nil
-		}
+	p := &placement{domain: d}
+	if !p.fits(set) {
+		return nil
 	}
-	passes := func(set victimSet) bool {
-		return fits(set) && (d.Quota == nil || d.Quota.Check(set.picks) == Admitted)
+	set, ok := d.admit(p.near(set))
+	if !ok {
+		return nil
 	}
-	return d.finish(d.putBack(set, passes))
+	// First the plan stays as it is, which is asked quickly; then others are tried for what is left.
+	set = d.putBack(set, func(set victimSet) bool { return p.holds(set) && admits(set) })
+	set = d.putBack(set, func(set victimSet) bool { return admits(set) && (p.holds(set) || p.fits(set)) })
+	return &candidate{set: set, placed: p.placed}
 }
 
-// place returns the part of a set that the members need that are not alike, and the placement check for its subsets.
-func (d *domain) place(set victimSet) (used victimSet, fits func(victimSet) bool, ok bool) {
-	placed, sure := d.fitsPlacement(set)
+// placement is the last plan for members that are not alike, and the set that it was made for.
+type placement struct {
+	*domain
+	placed Placed
+	gone   []Pick
+}
+
+// fits plans anew. A plan costs as many steps as there are nodes; where members depend on one another each of them is tried on
+// each node.
+func (p *placement) fits(set victimSet) bool {
+	if p.tired {
+		return false
+	}
+	each := 8
+	if p.Sought != nil {
+		each = 8 * (p.hi - p.lo)
+	}
+	p.spend(p.hi - p.lo + each*int(p.Request.Want))
+	placed, sure := p.Placement.Fits(set.picks)
 	if placed == nil {
-		d.tired = d.tired || !sure
-		return set, nil, false
+		p.partial = p.partial || !sure
+		return false
 	}
-	// What is not on a node of the plan is in nobody's way, unless members depend on other nodes.
-	var near []Pick
-	for _, p := range set.picks {
-		if placed.Uses(p.Node) {
-			near = append(near, p)
-		}
-	}
-	if fewer, ok := d.closeWithin(near); ok && len(fewer.picks) < len(set.picks) && placed.Holds(fewer.picks, nodesOf(without(set.picks, fewer.picks))) {
-		set = fewer
-	}
-	last := set
-	return set, func(fewer victimSet) bool {
-		if placed.Holds(fewer.picks, nodesOf(without(last.picks, fewer.picks))) {
-			return true
-		}
-		again, _ := d.fitsPlacement(fewer)
-		if again != nil {
-			placed, last = again, fewer
-		}
-		return again != nil
-	}, true
+	p.placed, p.gone = placed, set.picks
+	return true
 }
 
-// fitsPlacement asks the placement check. A plan for members that are not alike costs as many steps as there are nodes.
-func (d *domain) fitsPlacement(set victimSet) (Placed, bool) {
-	if d.tired {
-		return nil, false
+// holds says whether the last plan holds for a smaller set.
+func (p *placement) holds(set victimSet) bool {
+	changed := nodesOf(without(p.gone, set.picks))
+	p.spend(1 + len(changed))
+	if p.Sought != nil {
+		p.spend(8 * int(p.Request.Want))
 	}
-	d.spend(d.hi - d.lo + 8*int(d.Request.Want))
-	return d.Placement.Fits(set.picks)
+	return p.placed.Holds(set.picks, changed)
+}
+
+// near returns the part of a set that is on nodes of the plan, if the plan holds for that: mostly the rest is in nobody's way.
+func (p *placement) near(set victimSet) victimSet {
+	picks := slices.DeleteFunc(slices.Clone(set.picks), func(at Pick) bool { return !p.placed.Uses(at.Node) })
+	if fewer, ok := p.closeWithin(picks); ok && len(fewer.picks) < len(set.picks) && p.holds(fewer) {
+		return fewer
+	}
+	return set
 }
 
 // nodesOf lists the nodes of some picks, rising, each once.

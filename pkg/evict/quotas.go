@@ -34,6 +34,9 @@ type Turns interface {
 // admit changes a set that makes room so that it passes the quota check: it adds the cheapest bundles that free what the
 // quotas lack. ok is false if no such set is found.
 func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
+	if d.Quota == nil {
+		return set, true
+	}
 	d.room = true
 	d.spend(len(set.picks))
 	switch d.Quota.Check(set.picks) {
@@ -75,7 +78,11 @@ func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
 
 // noteSurplus notes which units of a set may not be evicted after the others, the small ones before the large ones, and
 // which victims beside the set may not be evicted after those that may.
+// Only the first of several sets counts, which is the cheapest.
 func (d *domain) noteSurplus(set victimSet) {
+	if len(d.surplus) > 0 {
+		return
+	}
 	units := d.unitsApart(set)
 	slices.SortStableFunc(units, func(x, y []Pick) int { return cmp.Compare(len(x), len(y)) })
 	turns := d.Quota.Turns()

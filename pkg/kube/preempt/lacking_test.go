@@ -333,7 +333,7 @@ func TestQuotasAreNotAskedForEver(t *testing.T) {
 		verdict preempt.Verdict
 	}{
 		"some are found":  {"", preempt.Evicts},
-		"nobody is found": {" b<19", preempt.Untried},
+		"nobody is found": {" b<19", preempt.NoHelp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var nodes []string

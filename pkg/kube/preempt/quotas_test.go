@@ -206,7 +206,7 @@ func TestQuotaNeedsMoreVictims(t *testing.T) {
 		"the gang then, if that is not enough":        {"x=10:a g-0=10:b g-1=10:b", "g=1", "x", "b b", "x g-0 g-1"},
 		"who makes room is the one to spare":          {"g-0=10:a g-1=10:b y=50:b", "g=1!", "g-0", "b", "g-0 y"},
 		"one may be spared, and leaves with its gang": {"x=10:a g-0=1:b g-1=10:b h-0=30:b h-1=30:b", "g=1 h=0", "x", "b b b b", "x g-0 g-1 h-0 h-1"},
-		"no more of one quota than may leave":         {"x=10:a y=10:b z=10:b w=10:b v=20:c u=20:c", "", "x", "* * * * b<2", "x y z v"},
+		"no more of one quota than may leave":         {"x=10:a y=10:b z=10:b w=10:b v=20:c u=20:c", "", "x", "* * * * b<2", "x y w u"},
 		"nobody, if those who may are too few":        {"x=10:a y=10:b z=10:b w=10:b v=20:c", "", "x", "* * * * * b<2", "nobody"},
 		"nobody, if too many make room":               {"x=10:b y=10:b z=10:b w=10:c", "", "x y", "* * * b<1", "nobody"},
 		"two who can be spared":                       {"x=10:a g-0=10:b g-1=20:b h-0=5:b", "g=1! h=1!", "x", "b b", "x h-0 g-0"},
