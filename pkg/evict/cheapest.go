@@ -270,13 +270,27 @@ func (s *search) compare(x, y *candidate) int {
 	if o := x.set.cost.Compare(y.set.cost); o != 0 {
 		return o
 	}
-	if x.plan != nil && y.plan != nil {
-		if s.judge == nil {
-			s.judge = plan.NewJudge(s.World, s.Request)
-		}
-		if _, o := s.judge.Decide(x.plan, y.plan); o != 0 {
-			return o
-		}
+	if s.judge == nil {
+		s.judge = plan.NewJudge(s.World, s.Request)
+	}
+	if _, o := s.judge.Decide(s.planOf(x), s.planOf(y)); o != 0 {
+		return o
 	}
 	return s.compareAges(x.set.picks, y.set.picks)
+}
+
+// planOf is the plan of a candidate as the rules for like members compare plans.
+func (s *search) planOf(c *candidate) *plan.Plan {
+	if c.plan != nil {
+		return c.plan
+	}
+	p := &plan.Plan{Places: c.placed.Places()}
+	p.Domain, _ = s.World.Tree.Enclosing(func(yield func(int) bool) {
+		for _, at := range p.Places {
+			if !yield(at.Node) {
+				return
+			}
+		}
+	})
+	return p
 }

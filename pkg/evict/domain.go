@@ -19,6 +19,8 @@ type domain struct {
 	sum    offer.Slots   // of bare
 	all    []Pick        // the domain's victims that a closed set may hold
 
+	stays func(Pick) bool // victims that no set holds now
+
 	surplus, later []Pick // of the sets that took too much from a quota: what may not be evicted, and what may not after the rest
 }
 
@@ -64,12 +66,15 @@ func part(w plan.World, id topology.ID) plan.World {
 func (s *search) inDomain(id topology.ID) *candidate {
 	d := s.domain(id)
 	var best *candidate
+	partial := s.partial
 	for _, may := range d.starts() {
 		if c := d.within(may); c != nil && (best == nil || s.compare(c, best) < 0) {
 			best = c
 		}
 	}
-	return d.exhaust(best)
+	best, all := d.exhaust(best)
+	s.partial = s.partial && (partial || !all)
+	return best
 }
 
 // starts says which victims the sets may hold that the search starts from. If a quota needs capacity, sets of victims that
@@ -118,6 +123,7 @@ func (d *domain) within(may func(Pick) bool) (best *candidate) {
 // improve makes starting sets without the victims that stay, has them pass the quota check, puts back what need not be
 // evicted, and returns the best.
 func (d *domain) improve(stays func(Pick) bool) (best *candidate) {
+	d.stays = stays
 	take := func(picks []Pick) {
 		set, ok := d.closeWithin(picks)
 		if !ok || !d.takes(set.picks) {
@@ -384,11 +390,11 @@ func (d *domain) finish(set victimSet) *candidate {
 }
 
 // exhaust tries all sets of the domain's bundles where these are few, and returns the best one, or the one that is known
-// if none comes before it.
-func (d *domain) exhaust(known *candidate) *candidate {
+// if none comes before it. all says whether no set was left out.
+func (d *domain) exhaust(known *candidate) (best *candidate, all bool) {
 	bundles, ok := d.fewBundles()
 	if !ok || d.tired {
-		return known
+		return known, false
 	}
 	var sets []victimSet
 	seen := map[string]bool{}
@@ -421,7 +427,7 @@ func (d *domain) exhaust(known *candidate) *candidate {
 			known = c
 		}
 	}
-	return known
+	return known, !d.tired
 }
 
 // fewBundles lists the bundles that may help, if they are few. If a quota has a say, victims outside of the domain may
@@ -470,7 +476,7 @@ func (d *domain) complete(set victimSet) *candidate {
 		return nil
 	}
 	set, ok := d.admit(p.near(set))
-	if !ok {
+	if !ok || !p.holds(set) && !p.fits(set) { // what a quota needs may be what members must be near
 		return nil
 	}
 	// First the plan stays as it is, which is asked quickly; then others are tried for what is left.

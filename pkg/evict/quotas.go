@@ -3,6 +3,7 @@ package evict
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // Verdict is what the quota check says of a victim set.
@@ -21,6 +22,8 @@ type Quota interface {
 	// Short says whether some quota needs capacity whatever node it is on, and Frees whether a victim's eviction frees it.
 	Short() bool
 	Frees(p Pick) bool
+	// Own says whether a victim is of the quota that the members are of.
+	Own(p Pick) bool
 	// Turns is for victims that are taken one after another.
 	Turns() Turns
 }
@@ -39,50 +42,65 @@ func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
 	}
 	d.room = true
 	d.spend(len(set.picks))
-	switch d.Quota.Check(set.picks) {
-	case Admitted:
+	verdict := d.Quota.Check(set.picks)
+	if verdict == Admitted {
 		return set, true
-	case Exceeds:
-		d.noteSurplus(set)
+	}
+	if verdict == Exceeds && !d.mayInTurn(set) {
 		return set, false
 	}
+	more := d.freeing(set)
+	if verdict == Exceeds { // once victims of the own quota are evicted, it may take back what others borrow
+		own := func(b victimSet) bool {
+			return !slices.ContainsFunc(b.picks, func(p Pick) bool { return !d.Quota.Own(p) })
+		}
+		if with, ok := d.add(set, slices.DeleteFunc(slices.Clone(more), func(b victimSet) bool { return !own(b) })); ok {
+			return with, true
+		}
+		slices.SortStableFunc(more, func(x, y victimSet) int { return cmp.Compare(btoi(own(y)), btoi(own(x))) })
+	}
+	return d.add(set, more)
+}
+
+// mostAdded bounds how many numbers of further bundles are tried one by one.
+const mostAdded = 64
+
+// add adds as many of the bundles, from the first on, as the quota check needs. Mostly more pass where fewer do; if they do
+// not, numbers are tried one by one.
+func (d *domain) add(set victimSet, bundles []victimSet) (victimSet, bool) {
 	turns := d.Quota.Turns()
 	turns.Evict(set.picks)
 	var order [][]Pick
-	for _, b := range d.freeing(set) {
+	for _, b := range bundles {
 		if turns.May(b.picks) {
 			turns.Evict(b.picks)
 			order = append(order, b.picks)
 		}
 	}
-	with := func(n int) (victimSet, bool) {
-		return d.closeWithin(slices.Concat(append([][]Pick{set.picks}, order[:n]...)...))
-	}
-	lo, hi := 1, len(order)
-	for lo < hi { // mostly more is enough where less is; put back checks each of them anyway
-		mid := (lo + hi) / 2
-		more, ok := with(mid)
+	passes := func(n int) (victimSet, bool) {
+		more, ok := d.closeWithin(slices.Concat(append([][]Pick{set.picks}, order[:n]...)...))
 		d.spend(len(more.picks))
-		if ok && d.Quota.Check(more.picks) == Admitted {
-			hi = mid
-		} else {
-			lo = mid + 1
+		return more, ok && d.Quota.Check(more.picks) == Admitted
+	}
+	least := 1 + sort.Search(len(order), func(i int) bool { _, ok := passes(i + 1); return ok })
+	if least <= len(order) {
+		if more, ok := passes(least); ok {
+			return more, true
 		}
 	}
-	if len(order) == 0 {
-		return set, false
+	for n := 1; n <= min(len(order), mostAdded) && !d.tired; n++ {
+		if more, ok := passes(n); ok {
+			return more, true
+		}
 	}
-	more, ok := with(hi)
-	return more, ok && d.Quota.Check(more.picks) == Admitted
+	return set, false
 }
 
-// noteSurplus notes which units of a set may not be evicted after the others, the small ones before the large ones, and
-// which victims beside the set may not be evicted after those that may.
-// Only the first of several sets counts, which is the cheapest.
-func (d *domain) noteSurplus(set victimSet) {
-	if len(d.surplus) > 0 {
-		return
-	}
+// mayInTurn says whether all units of a set may be evicted one after another, the small ones before the large ones. If not,
+// it notes those that may not, and the victims beside the set that may not be evicted after the others. Only the first of
+// several sets is noted, which is the cheapest.
+func (d *domain) mayInTurn(set victimSet) bool {
+	var surplus, later []Pick
 	units := d.unitsApart(set)
 	slices.SortStableFunc(units, func(x, y []Pick) int { return cmp.Compare(len(x), len(y)) })
 	turns := d.Quota.Turns()
@@ -94,15 +112,19 @@ func (d *domain) noteSurplus(set victimSet) {
 				in[p] = true
 			}
 		} else {
-			d.surplus = append(d.surplus, u...)
+			surplus = append(surplus, u...)
 		}
 	}
 	for _, p := range d.all {
 		if !in[p] && !turns.May([]Pick{p}) {
-			d.later = append(d.later, p)
+			later = append(later, p)
 		}
 	}
 	d.spend(len(d.all))
+	if len(d.surplus) == 0 {
+		d.surplus, d.later = surplus, later
+	}
+	return len(surplus) == 0
 }
 
 // unitsApart splits a set into single pods and gangs that are evicted whole.
@@ -138,7 +160,7 @@ func (d *domain) freeing(set victimSet) (out []victimSet) {
 		for v := range here {
 			p := Pick{i, v}
 			g := here[v].Gang
-			if in[p] || d.fixed[p] || g > 0 && seen[g] || !d.Quota.Frees(p) {
+			if in[p] || d.fixed[p] || g > 0 && seen[g] || !d.Quota.Frees(p) || d.stays(p) {
 				continue
 			}
 			b, ok := d.bundleOf(p)

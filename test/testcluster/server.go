@@ -84,7 +84,9 @@ func (c *Cluster) delete(action clienttesting.Action) (bool, runtime.Object, err
 }
 
 // GangEviction is what evicts for gangs, to be replaced before anybody is evicted.
-func (c *Cluster) GangEviction() *departure.PreemptPod { return &c.Plugin.Preemptor.Executor.PreemptPod }
+func (c *Cluster) GangEviction() *departure.PreemptPod {
+	return &c.Plugin.Preemptor.Executor.PreemptPod
+}
 
 // PodEviction is what evicts for pods without a gang, to be replaced before anybody is
 // evicted; nil if nothing does.

@@ -65,7 +65,7 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 		return nil, c.noHelp()
 	}
 	s := &solution{gone: c.victims(found.Victims), cost: found.Cost}
-	if !c.outcome(ctx, s, found) {
+	if !c.outcome(s, found) {
 		return nil, Untried
 	}
 	if len(s.gone) > 0 {
@@ -73,9 +73,11 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 			return nil, LeftOut // the gang waits for the nodes that it avoids
 		}
 		more := p.patience()
-		s.why = func() evict.Choice {
-			return evict.Consider(problem, found, evict.Comparing{More: more, Each: func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }})
+		by := evict.Comparing{More: more}
+		if problem.Placement == nil { // plans for other members ask all nodes, which only one may do at a time
+			by.Each = func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }
 		}
+		s.why = func() evict.Choice { return evict.Consider(problem, found, by) }
 	}
 	if c.claim != nil {
 		s.awaits = c.claim.Leaving()
@@ -90,9 +92,7 @@ func (c *candidates) problem(ctx context.Context) evict.Problem {
 		problem.Quota = quotaCheck{c}
 	}
 	if !c.isAlike() {
-		needed := c.For(c.Chosen(c.Group.Need())).Sharing(plan.NewWork(plan.OneWork / 4))
-		problem.Placement = placementCheck{ctx, c, needed}
-		problem.World, problem.Request = needed.World, needed.Request()
+		problem.Placement = placementCheck{ctx, c, c.Sharing(plan.NewWork(plan.OneWork / 4))}
 	}
 	if c.Dependent() {
 		problem.Sought = func(p evict.Pick) bool { return c.Seek(c.pod(p)) }
@@ -104,17 +104,12 @@ func (c *candidates) problem(ctx context.Context) evict.Problem {
 func (c *candidates) isAlike() bool { return !c.Dependent() && c.Alike() }
 
 // outcome sets the node assignments of a solution. It returns false if there are none for members that depend on one another.
-func (c *candidates) outcome(ctx context.Context, s *solution, found evict.Found) bool {
+func (c *candidates) outcome(s *solution, found evict.Found) bool {
 	if found.Plan != nil {
 		s.Outcome = place.Outcome{Places: c.Assign(found.Plan)}
 		return true
 	}
 	s.Outcome = found.Placed.(placed).Outcome
-	// Members beyond those that are needed may fit as well.
-	all, refusal, err := c.Sharing(plan.NewWork(plan.OneWork/4)).Choose(ctx, c.gone(found.Victims))
-	if refusal == nil && err == nil {
-		s.Outcome = all
-	}
 	return !c.Dependent() || c.AreOwned(s.Places, s.gone) // one plan has no owners: members of several quotas share it
 }
 
@@ -122,16 +117,16 @@ func (c *candidates) outcome(ctx context.Context, s *solution, found evict.Found
 type placementCheck struct {
 	ctx context.Context
 	*candidates
-	needed *place.Attempt // for as many members as must be placed
+	members *place.Attempt // bounds the work of all its plans together
 }
 
 // Fits implements evict.Placement.
 func (p placementCheck) Fits(gone []evict.Pick) (evict.Placed, bool) {
-	found, refusal, err := p.needed.Choose(p.ctx, p.gone(gone))
+	found, refusal, err := p.members.Choose(p.ctx, p.gone(gone))
 	if refusal != nil || err != nil {
 		return nil, err == nil && !refusal.Cut
 	}
-	return placed{p, found, p.needed.Loads(found.Places)}, true
+	return placed{p, found, p.members.Loads(found.Places)}, true
 }
 
 // placed is a plan of a placementCheck.
@@ -146,8 +141,8 @@ func (p placed) Uses(node int) bool { return p.loads[node] != nil }
 
 // Holds implements evict.Placed.
 func (p placed) Holds(gone []evict.Pick, changed []int) bool {
-	if p.needed.Dependent() {
-		return p.needed.Fits(p.ctx, p.Outcome.Places, p.gone(gone))
+	if p.members.Dependent() {
+		return p.members.Fits(p.ctx, p.Outcome.Places, p.gone(gone))
 	}
 	for _, node := range changed {
 		if p.loads[node] == nil {
@@ -159,7 +154,7 @@ func (p placed) Holds(gone []evict.Pick, changed []int) bool {
 				here = append(here, v.Victim)
 			}
 		}
-		if !p.needed.Holds(p.ctx, node, p.loads[node], p.here[node].without(here)) {
+		if !p.members.Holds(p.ctx, node, p.loads[node], p.here[node].without(here)) {
 			return false
 		}
 	}
@@ -203,6 +198,11 @@ func (q quotaCheck) Short() bool { return q.claim.Short() }
 
 // Frees implements evict.Quota.
 func (q quotaCheck) Frees(p evict.Pick) bool { return !q.claim.Short() || q.claim.Frees(q.pod(p)) }
+
+// Own implements evict.Quota.
+func (q quotaCheck) Own(p evict.Pick) bool {
+	return q.claim.QuotaOf(q.Group.Pods[q.Group.Pending[0].Pod]) == q.claim.QuotaOf(q.pod(p))
+}
 
 // Turns implements evict.Quota.
 func (q quotaCheck) Turns() evict.Turns {
