@@ -2,6 +2,7 @@ package evict
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -144,16 +145,21 @@ func (s *search) possible() bool {
 	}
 	w := s.World
 	w.Free = slices.Clone(w.Room)
-	for p := range s.fixed {
+	for _, i := range s.nodesOfFixed() {
 		var gone []int
-		for v := range s.victims[p.Node] {
-			if !s.fixed[Pick{p.Node, v}] {
+		for v := range s.victims[i] {
+			if !s.fixed[Pick{i, v}] {
 				gone = append(gone, v)
 			}
 		}
-		w.Free[p.Node] = s.Nodes[p.Node].Slots(gone)
+		w.Free[i] = s.Nodes[i].Slots(gone)
 	}
 	return s.need > 0 && plan.NewSearch(w, s.Request, 0, nil).Possible()
+}
+
+// nodesOfFixed lists the nodes of the victims that no closed set holds.
+func (s *search) nodesOfFixed() []int {
+	return nodesOf(slices.Collect(maps.Keys(s.fixed)))
 }
 
 // placementPossible asks the placement check of a set of all victims. It returns true also if that says too little: if a

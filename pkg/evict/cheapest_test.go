@@ -68,6 +68,9 @@ func TestNearTheLeastCost(t *testing.T) {
 		like.add(e.Cost, least)
 	})
 	t.Logf("%d worlds, %.1f %% at the least cost, %.4f pods per pod", like.worlds, 100*float64(like.equal)/float64(like.worlds), float64(like.pods)/float64(like.least))
+	if like.worlds >= 500 && (float64(like.equal) < 0.97*float64(like.worlds) || float64(like.pods) > 1.02*float64(like.least)) {
+		t.Errorf("the search is further from the least cost than it should be")
+	}
 }
 
 func (q *quality) add(cost, least evict.Cost) {

@@ -143,6 +143,8 @@ func (c *considering) choice(found draft) Choice {
 		s.left, s.tired = steps, false
 		best := s.inDomain(other.Domain)
 		switch {
+		case best != nil && !c.isIn(best, other.Domain):
+			// the placement check plans in the whole cluster; what is possible in the domain alone is not known
 		case best != nil:
 			other.Outcome, other.draft, other.Cost = Possible, c.enclosed(drafted(best, s.Problem)), best.set.cost
 		case !s.tired && !s.partial:
@@ -194,6 +196,12 @@ func within(all []offer.Slots, lo, hi int) []offer.Slots {
 		return nil
 	}
 	return all[lo:hi]
+}
+
+// isIn says whether all members of a candidate are placed in a domain.
+func (c *considering) isIn(best *candidate, d topology.ID) bool {
+	lo, hi := c.world.Tree.Nodes(d)
+	return !slices.ContainsFunc(c.search.planOf(best).Places, func(at plan.Place) bool { return at.Node < lo || at.Node >= hi })
 }
 
 // enclosed is a draft with the deepest domain that holds its members and those that are bound.

@@ -147,7 +147,10 @@ func (d *domain) improve(stays func(Pick) bool) (best *candidate) {
 		d.tariff(singles, nil, false, take)
 	}
 	if best != nil && best.set.cost.Violations > 0 {
-		d.tariff(stays, d.exceeded(best.set), d.hasBundles(), take)
+		violating := best.set
+		exceeded := d.exceeded(violating)
+		d.tariff(stays, exceeded, d.hasBundles(), take)
+		d.tariff(d.withinBudgets(violating, exceeded, stays), nil, d.hasBundles(), take)
 	}
 	if best == nil || d.Placement != nil && len(d.all) <= fewVictims {
 		take(d.everything(stays))
@@ -242,6 +245,24 @@ func (d *domain) exceeded(set victimSet) map[Budget]bool {
 		}
 	}
 	return out
+}
+
+// withinBudgets has the victims stay that count towards exceeded budgets, but for as many of a set, the cheapest, as these
+// allow.
+func (d *domain) withinBudgets(set victimSet, exceeded map[Budget]bool, stays func(Pick) bool) func(Pick) bool {
+	picks := slices.Clone(set.picks)
+	slices.SortStableFunc(picks, func(x, y Pick) int { return d.victim(x).Compare(*d.victim(y)) })
+	count, may := leaving{}, map[Pick]bool{}
+	for _, p := range picks {
+		if !slices.ContainsFunc(d.victim(p).Budgets, func(b Budget) bool { return exceeded[b] && count[b] >= b.Allowed }) {
+			may[p] = true
+			count.add(d.victim(p).Budgets)
+		}
+	}
+	return func(p Pick) bool {
+		counts := slices.ContainsFunc(d.victim(p).Budgets, func(b Budget) bool { return exceeded[b] })
+		return stays(p) || counts && !may[p]
+	}
 }
 
 // nodes asks what each node of the domain takes without some of its victims. Those that stay are no victims; each one of a
