@@ -166,10 +166,10 @@ func (s *search) nodesOfFixed() []int {
 // set of fewer may do, or the planner reached its bound.
 func (s *search) placementPossible() bool {
 	d := s.domain(topology.Root)
-	if s.Sought != nil || len(d.all) == 0 {
+	if s.Sought != nil || len(d.all()) == 0 {
 		return true
 	}
-	set, ok := d.closeWithin(d.all)
+	set, ok := d.closeWithin(d.all())
 	if s.partial = false; !ok {
 		return true
 	}
@@ -177,7 +177,7 @@ func (s *search) placementPossible() bool {
 	fits := p.fits(set)
 	unsure := s.partial
 	s.partial = false
-	return fits || unsure || len(set.picks) < len(d.all)
+	return fits || unsure || len(set.picks) < len(d.all())
 }
 
 // plain is the whole search where the cheapest set by the prices of single pods is closed, exceeds no budget and is

@@ -17,7 +17,7 @@ type domain struct {
 	steps  []offer.Slots
 	bare   []offer.Slots // by index of the domain's node, slots while nothing is evicted; made when asked for
 	sum    offer.Slots   // of bare
-	all    []Pick        // the domain's victims that a closed set may hold
+	listed []Pick        // see all
 
 	stays func(Pick) bool // victims that no set holds now
 
@@ -33,14 +33,22 @@ func (s *search) domain(id topology.ID) *domain {
 	if id != topology.Root {
 		d.world = part(s.World, id)
 	}
-	for i := d.lo; i < d.hi; i++ {
-		for v := range s.victims[i] {
-			if p := (Pick{i, v}); !s.fixed[p] {
-				d.all = append(d.all, p)
+	return d
+}
+
+// all lists the domain's victims that a closed set may hold.
+func (d *domain) all() []Pick {
+	if d.listed == nil {
+		d.listed = []Pick{}
+		for i := d.lo; i < d.hi; i++ {
+			for v := range d.victims[i] {
+				if p := (Pick{i, v}); !d.fixed[p] {
+					d.listed = append(d.listed, p)
+				}
 			}
 		}
 	}
-	return d
+	return d.listed
 }
 
 // part is the world of one domain: its nodes are those of the whole world, in the same order, and all above them are
@@ -84,7 +92,7 @@ func (d *domain) starts() (may []func(Pick) bool) {
 	if d.Quota != nil && d.Quota.Short() {
 		may = append(may, d.Quota.Frees)
 	}
-	if d.Sought != nil && slices.ContainsFunc(d.all, d.Sought) {
+	if d.Sought != nil && slices.ContainsFunc(d.all(), d.Sought) {
 		may = append(may, func(p Pick) bool { return !d.Sought(p) })
 	}
 	return may
@@ -152,7 +160,7 @@ func (d *domain) improve(stays func(Pick) bool) (best *candidate) {
 		d.tariff(stays, exceeded, d.hasBundles(), take)
 		d.tariff(d.withinBudgets(violating, exceeded, stays), nil, d.hasBundles(), take)
 	}
-	if best == nil || d.Placement != nil && len(d.all) <= fewVictims {
+	if best == nil || d.Placement != nil && len(d.all()) <= fewVictims {
 		take(d.everything(stays))
 	}
 	return best
@@ -163,12 +171,12 @@ const fewVictims = 64
 
 // hasBundles says whether some victim of the domain is in a gang.
 func (d *domain) hasBundles() bool {
-	return slices.ContainsFunc(d.all, func(p Pick) bool { return d.victim(p).Gang > 0 })
+	return slices.ContainsFunc(d.all(), func(p Pick) bool { return d.victim(p).Gang > 0 })
 }
 
 // everything is all victims of the domain that may be evicted together.
 func (d *domain) everything(stays func(Pick) bool) []Pick {
-	return slices.DeleteFunc(slices.Clone(d.all), stays)
+	return slices.DeleteFunc(slices.Clone(d.all()), stays)
 }
 
 // mostAgain bounds how often a tariff is asked again without members that their gangs cannot spare.
@@ -267,38 +275,40 @@ func (d *domain) withinBudgets(set victimSet, exceeded map[Budget]bool, stays fu
 
 // nodes asks what each node of the domain takes without some of its victims. Those that stay are no victims; each one of a
 // charged budget violates it; with bundled, a victim costs as much as its bundle. left maps victims of the result to
-// those of the node.
+// those of the node; nil if they are the same.
 func (d *domain) nodes(stays func(Pick) bool, charged map[Budget]bool, bundled bool) (nodes []Node, left [][]int) {
 	nodes, left = make([]Node, d.hi-d.lo), make([][]int, d.hi-d.lo)
 	m := &nodeMaker{piece: pieceOfMaker}
+	stay := func(p Pick) bool { return d.fixed[p] || stays != nil && stays(p) }
 	for i := range nodes {
 		n := d.Nodes[d.lo+i]
 		some := n.Victims
-		plain := true
+		plain := !bundled && len(charged) == 0 && !slices.ContainsFunc(indexes(len(n.Victims)), func(v int) bool { return stay(Pick{d.lo + i, v}) })
 		for v := range n.Victims {
-			p := Pick{d.lo + i, v}
-			if d.fixed[p] || stays != nil && stays(p) {
-				plain = false
-				continue
+			if !plain && !stay(Pick{d.lo + i, v}) {
+				left[i] = append(left[i], v)
 			}
-			left[i] = append(left[i], v)
 		}
-		if !plain || len(charged) > 0 || bundled {
+		if !plain {
 			some = make([]Victim, len(left[i]))
 			for k, v := range left[i] {
 				some[k] = d.charge(Pick{d.lo + i, v}, charged, bundled)
 			}
 		}
-		nodes[i] = m.node(some, d.Request.Want, func(gone []int) offer.Slots { return n.Slots(picked(left[i], gone, len(n.Victims))) })
+		slots := n.Slots
+		if !plain {
+			slots = func(gone []int) offer.Slots { return n.Slots(picked(left[i], gone)) }
+		}
+		nodes[i] = m.node(some, d.Request.Want, slots)
 		nodes[i].Room = d.world.Room[i]
 	}
 	d.spend(d.hi - d.lo)
 	return nodes, left
 }
 
-// picked maps indexes into left to those of a node's victims, of which there are so many.
-func picked(left, gone []int, all int) []int {
-	if len(left) == all {
+// picked maps indexes into left to those of a node's victims.
+func picked(left, gone []int) []int {
+	if left == nil {
 		return gone
 	}
 	out := make([]int, len(gone))
@@ -340,7 +350,7 @@ func (d *domain) byTariff(stays func(Pick) bool, charged map[Budget]bool, bundle
 	}
 	picks := make([]Pick, len(e.Victims))
 	for k, p := range e.Victims {
-		picks[k] = Pick{d.lo + p.Node, left[p.Node][p.Victim]}
+		picks[k] = Pick{d.lo + p.Node, picked(left[p.Node], []int{p.Victim})[0]}
 	}
 	slices.SortFunc(picks, comparePicks)
 	return e, picks
@@ -455,9 +465,9 @@ func (d *domain) exhaust(known *candidate) (best *candidate, all bool) {
 // help, too.
 func (d *domain) fewBundles() (out []victimSet, few bool) {
 	seen := map[string]bool{}
-	all := d.all
+	all := d.all()
 	if d.Quota != nil {
-		all = d.search.domain(topology.Root).all
+		all = d.search.domain(topology.Root).all()
 	}
 	for _, p := range all {
 		set, ok := d.bundleOf(p)

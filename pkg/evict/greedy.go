@@ -66,7 +66,7 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 		nodes, left := d.nodes(stays, nil, bundled)
 		for i := range nodes {
 			for k := 1; k < len(nodes[i].Options); k++ {
-				m := &move{node: d.lo + i, gone: picked(left[i], nodes[i].Options[k].Gone, len(d.victims[d.lo+i]))}
+				m := &move{node: d.lo + i, gone: picked(left[i], nodes[i].Options[k].Gone)}
 				if slices.ContainsFunc(byNode[i], func(o *move) bool { return slices.Equal(o.gone, m.gone) }) {
 					continue
 				}

@@ -115,12 +115,12 @@ func (d *domain) mayInTurn(set victimSet) bool {
 			surplus = append(surplus, u...)
 		}
 	}
-	for _, p := range d.all {
+	for _, p := range d.all() {
 		if !in[p] && !turns.May([]Pick{p}) {
 			later = append(later, p)
 		}
 	}
-	d.spend(len(d.all))
+	d.spend(len(d.all()))
 	if len(d.surplus) == 0 {
 		d.surplus, d.later = surplus, later
 	}
