@@ -132,11 +132,14 @@ func (d *domain) within(may func(Pick) bool) (best *candidate) {
 // evicted, and returns the best.
 func (d *domain) improve(stays func(Pick) bool) (best *candidate) {
 	d.stays = stays
+	seen := map[string]bool{}
 	take := func(picks []Pick) {
 		set, ok := d.closeWithin(picks)
-		if !ok || !d.takes(set.picks) {
+		key := keyOf(set.picks)
+		if !ok || seen[key] || !d.takes(set.picks) {
 			return
 		}
+		seen[key] = true
 		if c := d.complete(set); c != nil && (best == nil || d.compare(c, best) < 0) {
 			best = c
 		}
@@ -585,12 +588,17 @@ func without(picks, others []Pick) (out []Pick) {
 // them at once as long as that goes, then one by one. Of a gang that must be evicted but can spare what is in the way,
 // the rest stays. With any one unit of the result put back, the set does not pass.
 func (d *domain) putBack(set victimSet, passes func(victimSet) bool) victimSet {
+	room := d.spareSlots(set)
 	try := func(stay []Pick) bool {
+		if !room.may(stay) {
+			return false
+		}
+		d.spend(1 + len(set.picks)/4)
 		fewer, _, ok := d.close(without(set.picks, stay))
 		if !ok || len(fewer.picks) >= len(set.picks) && len(fewer.whole) >= len(set.whole) || !passes(fewer) {
 			return false
 		}
-		set = fewer
+		set, room = fewer, d.spareSlots(fewer)
 		return true
 	}
 	for again := true; again; {
@@ -605,7 +613,7 @@ func (d *domain) putBack(set victimSet, passes func(victimSet) bool) victimSet {
 				}
 				if size == 1 {
 					if fewer, ok := d.shrink(set, units[i], passes); ok {
-						set, again = fewer, true
+						set, room, again = fewer, d.spareSlots(fewer), true
 					}
 				}
 				i = upTo
@@ -613,6 +621,44 @@ func (d *domain) putBack(set victimSet, passes func(victimSet) bool) victimSet {
 		}
 	}
 	return set
+}
+
+// spareSlots says how many slots beyond those that are needed a set frees in the domain, to see quickly what cannot stay.
+type spareSlots struct {
+	*domain
+	gone  map[int][]int // by node index
+	spare offer.Slots
+}
+
+// spareSlots returns nil where slots alone do not say whether the members fit.
+func (d *domain) spareSlots(set victimSet) *spareSlots {
+	if d.Placement != nil || slices.Max(d.steps) > 1 {
+		return nil
+	}
+	d.countBare()
+	r := &spareSlots{domain: d, gone: byNode(set.picks), spare: d.sum - d.need}
+	for i, gone := range r.gone {
+		if i >= d.lo && i < d.hi {
+			r.spare += d.Nodes[i].Slots(gone) - d.bare[i-d.lo]
+		}
+	}
+	return r
+}
+
+// may returns false if the members do not fit when the picks stay.
+func (r *spareSlots) may(stay []Pick) bool {
+	if r == nil {
+		return true
+	}
+	lost := offer.Slots(0)
+	for i, stays := range byNode(stay) {
+		if i < r.lo || i >= r.hi {
+			continue
+		}
+		left := slices.DeleteFunc(slices.Clone(r.gone[i]), func(v int) bool { return slices.Contains(stays, v) })
+		lost += r.Nodes[i].Slots(r.gone[i]) - r.Nodes[i].Slots(left)
+	}
+	return lost <= r.spare
 }
 
 // picksOf lists the victims of some units, sorted, each once.
