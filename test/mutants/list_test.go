@@ -1,6 +1,11 @@
 package mutants
 
 const (
+	planAttempt = "pkg/plan/attempt.go"
+	cheapest    = "pkg/evict/cheapest.go"
+	evDomain    = "pkg/evict/domain.go"
+	evBundles   = "pkg/evict/bundles.go"
+	evQuotas    = "pkg/evict/quotas.go"
 	outline     = "pkg/plan/outline.go"
 	chosen      = "pkg/plan/choice.go"
 	charges     = "pkg/plan/charge.go"
@@ -23,13 +28,8 @@ const (
 	choose      = "pkg/evict/evict.go"
 	options     = "pkg/evict/options.go"
 	cost        = "pkg/evict/cost.go"
-	gangs       = "pkg/evict/gangs.go"
-	branch      = "pkg/evict/branch.go"
-	branches    = "pkg/evict/search.go"
-	fallback    = "pkg/evict/fallback.go"
 	targets     = "pkg/plan/targets.go"
 	budget      = "pkg/evict/budget.go"
-	evictJob    = "pkg/evict/job.go"
 	consider    = "pkg/evict/consider.go"
 	merger      = "pkg/offer/merger.go"
 	aims        = "pkg/offer/aim.go"
@@ -60,11 +60,6 @@ const (
 	listeners   = "pkg/kube/plugin/listeners.go"
 	rehearsal   = "pkg/kube/ledger/rehearsal.go"
 	leavingNow  = "pkg/kube/departure/leaving.go"
-	byPlans     = "pkg/kube/preempt/byplans.go"
-	parties     = "pkg/kube/preempt/parties.go"
-	covers      = "pkg/kube/preempt/cover.go"
-	withins     = "pkg/kube/preempt/within.go"
-	leavers     = "pkg/evict/leavers.go"
 	vainly      = "pkg/kube/preempt/vain.go"
 	preempts    = "pkg/kube/preempt/preempt.go"
 	pluChoices  = "pkg/kube/plugin/quotas.go"
@@ -269,14 +264,6 @@ func isDigit`, "TestCompareNames"},
 	{"a sum of two prices is compared from the right", table, `	for i := range r {
 		if s := p[i] + q[i]; s != r[i] {`, `	for i := range slices.Backward(r) {
 		if s := p[i] + q[i]; s != r[i] {`, "TestChooseJob"},
-	{"no trial is made", attempt, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobInTrial"},
-	{"members are left in the trial", attempt, `	for range order {
-		m.Trial.Undo()
-	}
-`, ``, "TestJobInTrial"},
-	{"members pass in any order", attempt, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
-	{"nobody makes room for others", attempt, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
-	{"a refusal by tables is final", attempt, `	case p == nil && (m.never || exact && w.Trial == nil):`, `	case p == nil && (m.never || exact):`, "TestJobInTrial"},
 	{"nobody hopes", targets, `	s.hopeful, s.cut = true, false
 `, ``, "TestJobInTrial"},
 	{"all or nothing", targets, `			return s.everyTarget()
@@ -352,11 +339,6 @@ func isDigit`, "TestCompareNames"},
 	{"the sums are not asked", mixed, `	if m.never || !m.possible() {
 		return nil, true`, `	if m.split {
 		return nil, true`, "TestRefusedByTheSums"},
-	{"what no eviction can help is searched for", gangs, `	if !possible(w, r, nodes, s.start) {`, `	if false {`, "TestHopeless"},
-	{"gangs that may not leave are told to stay one by one", branches, `	s.start = branch{}.without(stuck...)
-`, ``, "TestHopeless"},
-	{"unlike members are searched for", gangs, `	if !possibleJob(w, j, nodes, s.start) {`, `	if false {`, "TestHopeless"},
-	{"counts are asked of nodes", gangs, `	if w.Take = nil; !plan.Possible(w, j) {`, `	if w.Take = nil; false {`, "TestHopeless"},
 	{"places hold wherever those bound are", holds, `range [][]offer.Slots{bound, places} {`, `range [][]offer.Slots{places} {`, "TestHolds TestPlansHold TestJobPlansHold"},
 	{"places hold one layer up", holds, `if t.Layer(domain) < g.Must {`, `if t.Layer(domain) < g.Must-1 {`, "TestHolds TestPlansHold TestJobPlansHold"},
 	{"places of gangs that need nobody are asked for them", holds, `	if total(places) == 0 {
@@ -428,59 +410,18 @@ func isDigit`, "TestCompareNames"},
 	{"budgets that allow nobody are for nothing", cost, `	c.Violations += outright(v.Budgets)
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 
-	{"one more than can be spared", branches, `if len(named) <= s.gangs[g-1].Spare {`, `if len(named) <= s.gangs[g-1].Spare+1 {`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"one less than can be spared", branches, `if len(named) <= s.gangs[g-1].Spare {`, `if len(named) < s.gangs[g-1].Spare {`, "TestChooseAmongGangs"},
-	{"gangs cost what is named of them", branches, `		alone = alone.Add(s.gangs[g-1].Cost)
-`, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"members of whole gangs are not named", branches, `		picks = append(picks, s.members[g]...)
-	}
-	slices.SortFunc`, `		_ = g
-	}
-	slices.SortFunc`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"protected gangs leave whole", branches, `if !s.gangs[i].Whole || slices.ContainsFunc(`, `if slices.ContainsFunc(`, "TestChooseAmongGangs TestChooseJobAmongGangs TestNoGangLeaves"},
-	{"the rest of a gang runs on alone", branches, `len(by[g]) >= s.gangs[i].Cost.victims()`, `len(by[g]) >= s.gangs[i].Cost.victims()/2`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"the first set that holds", branches, `r.bound.Compare(s.best.cost) > 0 {
-			break`, `true {
-			break`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"the first of those that cost the same", branches, `r.bound.Compare(s.best.cost) > 0 {
-			break`, `r.bound.Compare(s.best.cost) >= 0 {
-			break`, "TestChooseAmongGangs"},
-	{"shared budgets are never exceeded", branches, `	r.cost.Violations += r.leaving.violations()
-`, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"gangs have no budgets", branches, `		r.leaving.add(s.gangs[g-1].Budgets)
-`, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"lower priorities matter beside a gang of high priority", branches, `floor = max(floor, s.gangs[g-1].Cost.Highest)`, `_ = g`, "TestGangOfHighPriority"},
-	{"nobody gives up", branches, `		s.giveUp()
-`, ``, "TestFewBranches"},
-	{"gangs leave for nothing", branches, `		s.gaveUp = s.best == nil
-		s.spare()
-`, `		s.gaveUp = s.best == nil
-`, "TestFewBranches"},
 	{"each victim of a budget violates it", budget, `n += max(0, many-b.Allowed)`, `n += many + 0*b.Allowed`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 	{"one more than a budget allows", budget, `n += max(0, many-b.Allowed)`, `n += max(0, many-b.Allowed-1)`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 	{"a budget that allows nobody counts twice", budget, `if b.Allowed > 0 {`, `if b.Allowed >= 0 {`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
-	{"those who stay leave", gangs, `	left, gone := b.split(i, n.Victims)
-	return NewNode(`, `	left, gone := branch{whole: b.whole}.split(i, n.Victims)
-	return NewNode(`, "TestChooseAmongGangs"},
-
-	{"a job's victims at any priority", evictJob, `!ok || p == nil || !slices.Equal(counts(price), counts(least)) {`, `!ok || p == nil || least == nil {`, "TestChooseJobAmongGangs TestConsiderJobRules"},
-	{"the highest priority does not matter to a job", evictJob, `	sort.Search(highest, func`, `	sort.Search(0, func`, "TestConsiderJobRules"},
-	{"a job's plan as it was paid for", evictJob, `return cmp.Or(s.again(e, ceilings[lowest]), e), true`, `return e, true`, "TestConsiderJobRules"},
-	{"a job's victims make room for one kind", evictJob, `		beside[k] = many
-`, ``, "TestChooseJobAmongGangs"},
-	{"a job's victims of any priority are named", evictJob, `if load == nil || !cost.under(ceiling) || `, `if load == nil || `, "TestConsiderJobRules"},
 
 	{"domains without those bound are considered", consider, ` || c.bound[d] < c.bound[topology.Root] {
 			continue`, ` {
 			continue`, "TestConsider"},
 	{"the lowest layer is considered", consider, `if d++; t.End(d) < topology.ID(t.Len()) {`, `if d++; t.Layer(d) == t.Depth()-1 {`, "TestConsider TestConsiderLayers"},
-	{"places of a part are places of the whole", consider, `d.plan.Places[i].Node += lo`, `d.plan.Places[i].Node += 0 * lo`, "TestConsider TestConsiderTies"},
 	{"the runner-up is the first by name", consider, `if a.Outcome != b.Outcome || a.Outcome != Possible {`, `if true {`, "TestConsider"},
 	{"the winner is better by the first rule", consider, `		return rule
 	case o > 0`, `		return costRules[0].name
 	case o > 0`, "TestConsider TestRules"},
-	{"the room of a domain is what it has now", consider, `func(i int) offer.Slots { return nodes[i].Room }`, `func(i int) offer.Slots { return nodes[i].Options[0].Slots }`, "TestConsider TestConsiderTies"},
-	{"one domain is looked into for all", consider, `other := &others[i]`, `other := &others[0]`, "TestConsider TestConsiderAmongGangs"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
 	{"digits reach into what the world charges", charges, `s.width, s.lift = 1, used`, `s.width, s.lift = 1, 1`, "TestBelow"},
@@ -646,21 +587,6 @@ func isDigit`, "TestCompareNames"},
 	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
 	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "preempt.TestWhomMembersSeekLeaves"},
-	{"who could stay beside the places leaves", byPlans, `return c.usedTogether(ctx, a, found, out)`, `return &way{found, out, true}`, "TestNobodyLeavesNeedlessly"},
-	{"who is no help is spared first", parties, ` || !is(pod)`, ``, "TestParties"},
-	{"who leaves already is not one of those spared", parties, `				spare--
-`, ``, "TestParties"},
-	{"more of a quota leave than it has too much", covers, `if may(parties[i].pods) {`, `if may(nil) {`, "TestCover"},
-	{"who makes room and may not leave is in the way of others", withins, `	if s.best == nil {
-		s.byRight(ctx, room)
-	}
-`, ``, "TestWhoLeavesWithin"},
-	{"others stay of whom there are too many on other nodes", withins, `if room == nil && some != all {`, `if false {`, "TestWhoLeavesWithin"},
-	{"who is needed is not looked for among the first alone", leavers, `n := l.fewest(order, 0, first)`, `n := 0`, "TestLeaversInOrder"},
-	{"more always are enough where fewer are", leavers, `n <= min(most, above+MostPaired)`, `n <= above`, "TestLeaversInOrder"},
-	{"who need not leaves with others", leavers, `l.Enough(without) {`, `false {`, "TestLeavers"},
-	{"one or two leave although others cost less", leavers, `l.Cost(some).Compare(l.Cost(known)) >= 0`, `false`, "TestLeavers"},
-	{"budgets are not shared", byPlans, `cost.Violations += evict.Violations(budgets)`, `_ = budgets`, "TestCostOfAllTogether"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key(), ""}`, `like := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
@@ -668,7 +594,6 @@ func isDigit`, "TestCompareNames"},
 	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closed(n) != nil {`, `if n != nil && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
 	for i, n := range with {`, `	for i, n := range with {`, "TestAttemptsAreValues departure.TestWhoLeavesForOneChoiceLeavesForTheNext"},
-	{"too many members have no question", byPlans, `if before == 0 {`, `if false {`, "TestTheFirstQuestionMayAlwaysBeAsked"},
 	{"who is kept off speaks for others", classOf, `len(a.kept) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
 	{"who is kept off from another node is remembered", reads, `return t.TopologyKey != v1.LabelHostname && mayMatch(&t, c.member.GetPod())`, `return false`, "TestMemory"},
 	{"members with terms are remembered", reads, `hasNoTerms(c.member) && `, ``, "TestMemory"},
@@ -866,4 +791,19 @@ func isDigit`, "TestCompareNames"},
 `, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
 	{"a gang bound in part that is placed is first for ever", gangResume, `is == placing && n.planned == n.arrived`, `false && n.planned == n.arrived && is == placing`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
 	{"a node that seems to be written is not written again", nominate, `blank.Status.NominatedNodeName = ""`, `_ = blank`, "TestANominationIsWrittenAfterItWasCleared"},
+	{"no trial is made", planAttempt, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobInTrial"},
+	{"members are left in the trial", planAttempt, `	for range order {
+		m.Trial.Undo()
+	}
+`, ``, "TestJobInTrial"},
+	{"members pass in any order", planAttempt, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
+	{"nobody makes room for others", planAttempt, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
+	{"a refusal by tables is final", planAttempt, `	case p == nil && (m.never || exact && w.Trial == nil):`, `	case p == nil && (m.never || exact):`, "TestJobInTrial"},
+	{"the first domain is taken", cheapest, `b.known && b.cost.compareCount(best.set.cost) > 0 || s.tired`, `true`, "TestCheapest"},
+	{"nothing is put back", evDomain, `	for again := true; again; {`, `	for again := false; again; {`, "TestCheapestOfAJob"},
+	{"not all sets of few bundles are tried", evDomain, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
+	{"gangs that may not be evicted are", evBundles, `if !b.gangs[g-1].Whole {`, `if false {`, "TestCheapest"},
+	{"shared budgets are never exceeded", evBundles, `sum.Violations += count.violations()`, `sum.Violations += 0`, "TestCheapest"},
+	{"more of a quota is evicted than may be", evQuotas, `if verdict == Exceeds && !d.mayInTurn(set) {`, `if verdict == Exceeds && d.mayInTurn(set) {`, "kube/preempt.TestWhoLeavesWithin"},
+	{"nothing is evicted for a quota alone", evQuotas, `	return d.add(set, more)`, `	return set, false`, "kube/preempt.TestQuotaNeedsMoreVictims"},
 }

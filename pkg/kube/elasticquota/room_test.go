@@ -82,9 +82,11 @@ func (c cluster) Place(p *v1.Pod) Place {
 	return Place{Assigned: c.w.hooks.Has != nil && c.w.hooks.Has(p)}
 }
 func (c cluster) Mates(p *v1.Pod) (all []*v1.Pod) { return []*v1.Pod{p} }
-func (c cluster) Leaves(p *v1.Pod) bool           { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
-func (c cluster) Open() bool                      { return c.w.hooks.Open == nil || c.w.hooks.Open() }
-func (c cluster) Note(n cache.Note)               { c.w.notes = append(c.w.notes, n.Reason+": "+n.Message) }
+func (c cluster) Leaves(p *v1.Pod) bool { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
+
+func (c cluster) Open() bool { return c.w.hooks.Open == nil || c.w.hooks.Open() }
+
+func (c cluster) Note(n cache.Note) { c.w.notes = append(c.w.notes, n.Reason+": "+n.Message) }
 
 func (c cluster) Templates(pods []*v1.Pod) (all []cache.Template) {
 	for _, p := range pods {
