@@ -65,12 +65,11 @@ const defaultSteps = 600_000
 type search struct {
 	Problem
 	*bundles
-	need    offer.Slots   // of like members
-	bare    []offer.Slots // by node index, slots while nothing is evicted
-	left    int           // steps
-	tired   bool          // steps have run out
-	room    bool          // a set made room
-	partial bool          // a set was made smaller because a gang cannot spare as many; another way may exist
+	need    offer.Slots // of like members
+	left    int         // steps
+	tired   bool        // steps have run out
+	room    bool        // a set made room
+	partial bool        // a set was made smaller because a gang cannot spare as many; another way may exist
 	judge   *plan.Judge
 	fixed   map[Pick]bool // victims that no closed set holds
 }

@@ -82,7 +82,7 @@ func (c cluster) Place(p *v1.Pod) Place {
 	return Place{Assigned: c.w.hooks.Has != nil && c.w.hooks.Has(p)}
 }
 func (c cluster) Mates(p *v1.Pod) (all []*v1.Pod) { return []*v1.Pod{p} }
-func (c cluster) Leaves(p *v1.Pod) bool { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
+func (c cluster) Leaves(p *v1.Pod) bool           { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
 
 func (c cluster) Open() bool { return c.w.hooks.Open == nil || c.w.hooks.Open() }
 

@@ -161,18 +161,6 @@ func candidatesOf(t rapid.TB, there, gangs, lack string) *candidates {
 	return c
 }
 
-// some are the candidates of these names, in the order of the nodes.
-func (c *candidates) some(names string) (out []*v1.Pod) {
-	for _, here := range c.here {
-		for _, pod := range here.pods {
-			if slices.Contains(strings.Fields(names), pod.Name) {
-				out = append(out, pod)
-			}
-		}
-	}
-	return out
-}
-
 func namesOf(pods []*v1.Pod) string {
 	var names []string
 	for _, pod := range pods {

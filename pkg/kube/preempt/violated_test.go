@@ -27,15 +27,6 @@ func at(node, name string) *v1.Pod {
 	return p
 }
 
-// pods makes some, of "node/name node/name".
-func pods(words string) (all []*v1.Pod) {
-	for word := range strings.FieldsSeq(words) {
-		node, name, _ := strings.Cut(word, "/")
-		all = append(all, at(node, name))
-	}
-	return all
-}
-
 var (
 	gangG = gang.Ref{Source: "podgroup", Namespace: "ns", Name: "g"}
 	gangH = gang.Ref{Source: "podgroup", Namespace: "ns", Name: "h"}
