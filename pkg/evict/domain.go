@@ -556,7 +556,7 @@ func (p *placement) holds(set victimSet) bool {
 	return p.placed.Holds(set.picks, changed)
 }
 
-// near returns the part of a set that is on nodes of the plan, if the plan holds for that: mostly the rest is in nobody's way.
+// near returns the part of a set that is on nodes of the plan, if the plan holds for that: mostly the rest is on nodes that the members do not need.
 func (p *placement) near(set victimSet) victimSet {
 	picks := slices.DeleteFunc(slices.Clone(set.picks), func(at Pick) bool { return !p.placed.Uses(at.Node) })
 	if fewer, ok := p.closeWithin(picks); ok && len(fewer.picks) < len(set.picks) && p.holds(fewer) {

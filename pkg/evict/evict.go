@@ -16,7 +16,6 @@ package evict
 import (
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"sort"
 
@@ -39,9 +38,8 @@ type Victim struct {
 	Shape string
 	// Gang is the number of the victim's gang, counted from 1; 0 if it has none.
 	Gang int
-	// Budgets are the disruption budgets that it counts towards. Only ChooseAmongGangs and
-	// ChooseJobAmongGangs know what several victims do to one; to others a budget that
-	// allows anybody allows everybody.
+	// Budgets are the disruption budgets that it counts towards. Only Cheapest knows what several
+	// victims do to one; for Choose a budget that allows an eviction allows all.
 	Budgets []Budget
 
 	bundle *Cost // what is charged for it instead, if it is not evicted alone; nil if it is
@@ -65,13 +63,6 @@ type Pick struct {
 // Want as find room at no more cost are placed. nodes is by node index; w.Free is
 // not read.
 func Choose(w plan.World, r plan.Request, nodes []Node) *Eviction {
-	return chooseAbove(w, r, nodes, math.MinInt32, nil, nil)
-}
-
-// chooseAbove is Choose where priorities up to a floor are all the same: somebody of
-// that priority leaves in any case. Searches that share a memory differ on the changed
-// nodes only, which are in rising order.
-func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32, m *memory, changed []int) *Eviction {
 	w.Room = make([]offer.Slots, len(nodes))
 	for i, n := range nodes {
 		w.Room[i] = n.Room
@@ -80,61 +71,31 @@ func chooseAbove(w plan.World, r plan.Request, nodes []Node, floor int32, m *mem
 	if !ok {
 		return nil
 	}
-	s := &tariffSearch{world: w, request: r, nodes: nodes, need: need, memory: m, changed: changed, within: everywhere}
-	if s.memory == nil {
-		s.memory = newMemory(w.Tree, nodes)
-		s.alone = true
-	}
-	return s.choose(floor)
+	s := &tariffSearch{world: w, request: r, nodes: nodes, need: need, tariff: newTariff(w.Tree, nodes), within: everywhere}
+	return s.choose()
 }
 
+// tariffSearch is the search for the cheapest set by the prices of single pods.
 type tariffSearch struct {
+	*tariff
 	world   plan.World
 	request plan.Request
 	nodes   []Node
 	need    offer.Slots
-	memory  *memory
-	alone   bool // no other search shares the memory
-	changed []int
 	within  []topology.ID // the domains that can still decide
-}
-
-// memory is what searches share that differ on a few nodes: what the nodes of the first of
-// them charge, also by ceiling, and curves of domains.
-type memory struct {
-	*tariff
-	by map[int32]remembered
-}
-
-type remembered struct {
-	charges []offer.Curve
-	kept    plan.Kept
-}
-
-func newMemory(t *topology.Tree, nodes []Node) *memory {
-	return &memory{newTariff(t, nodes), map[int32]remembered{}}
-}
-
-func (m *memory) at(ceiling int32) remembered {
-	r, ok := m.by[ceiling]
-	if !ok {
-		r = remembered{m.under(ceiling, everywhere), plan.Kept{}}
-		m.by[ceiling] = r
-	}
-	return r
 }
 
 // choose finds the lowest cost, then the lowest ceiling on victims' priority that
 // still reaches it. Under a ceiling the highest priority no longer matters, and what
 // is left of a cost adds up, as prices must. A lower ceiling makes nothing cheaper, so
 // domains in which more would leave are not looked at again.
-func (s *tariffSearch) choose(floor int32) *Eviction {
-	ceilings := priorities(floor, func(yield func([]Victim) bool) {
+func (s *tariffSearch) choose() *Eviction {
+	ceilings := priorities(func(yield func([]Victim) bool) {
 		for i := 0; i < len(s.nodes) && yield(s.nodes[i].Victims); i++ {
 		}
 	})
-	highest, counts := len(ceilings)-1, s.memory.counts
-	found := s.under(ceilings[highest])
+	highest, counts := len(ceilings)-1, s.counts
+	found := s.searchUnder(ceilings[highest])
 	least, ok := found.Charge(s.need)
 	if !ok {
 		return nil
@@ -143,8 +104,8 @@ func (s *tariffSearch) choose(floor int32) *Eviction {
 		s.within = found.Cheapest(s.need, func(p offer.Price) bool { return slices.Equal(counts(p), counts(least)) })
 	}
 	narrow()
-	lowest := sort.Search(highest, askFirst(s.roomy(ceilings), func(i int) bool {
-		under := s.under(ceilings[i])
+	lowest := sort.Search(highest, askFirst(s.roomy(ceilings, s.within, s.need), func(i int) bool {
+		under := s.searchUnder(ceilings[i])
 		price, ok := under.Charge(s.need)
 		if !ok || !slices.Equal(counts(price), counts(least)) {
 			return false
@@ -154,14 +115,6 @@ func (s *tariffSearch) choose(floor int32) *Eviction {
 		return true
 	}))
 	return s.evict(found.Plan(found.Most(least)), ceilings[lowest])
-}
-
-// roomy is a ceiling below which there is not room enough.
-func (s *tariffSearch) roomy(ceilings []int32) int {
-	if !s.alone {
-		return 0 // the nodes of the memory are others
-	}
-	return s.memory.roomy(ceilings, s.within, s.need)
 }
 
 // askFirst asks about the least number that may be the answer before any other: mostly it is. What is true of a number
@@ -179,12 +132,12 @@ func askFirst(least int, is func(int) bool) func(int) bool {
 	}
 }
 
-// priorities lists the priorities of victims, node by node, from a floor on, rising; there is always one.
-func priorities(floor int32, nodes iter.Seq[[]Victim]) []int32 {
+// priorities lists the priorities of victims, node by node, rising; there is always one.
+func priorities(nodes iter.Seq[[]Victim]) []int32 {
 	known := map[int32]bool{}
 	for victims := range nodes {
 		for i := range victims {
-			known[max(victims[i].cost().Highest, floor)] = true
+			known[victims[i].cost().Highest] = true
 		}
 	}
 	if len(known) == 0 {
@@ -193,23 +146,11 @@ func priorities(floor int32, nodes iter.Seq[[]Victim]) []int32 {
 	return slices.Sorted(maps.Keys(known))
 }
 
-// under prepares the search for a place where nodes charge for their victims, and
-// those above the ceiling stay.
-func (s *tariffSearch) under(ceiling int32) *plan.Search {
-	var search *plan.Search
-	if width := s.memory.width(); s.alone {
-		search = plan.NewSearch(s.world, s.request, width, s.memory.under(ceiling, s.within))
-	} else {
-		before := s.memory.at(ceiling)
-		now, m := slices.Clone(before.charges), offer.Maker{Width: width}
-		for _, i := range s.changed {
-			now[i] = s.memory.charge(&m, &s.nodes[i], ceiling)
-		}
-		search = plan.NewSearch(s.world, s.request, width, now)
-		search.Keep(before.kept, s.changed)
-	}
-	if s.memory.one {
-		search.Below(s.memory.all)
+// searchUnder returns the search for node assignments where nodes charge for their victims, and victims above the ceiling stay.
+func (s *tariffSearch) searchUnder(ceiling int32) *plan.Search {
+	search := plan.NewSearch(s.world, s.request, s.width(), s.under(ceiling, s.within))
+	if s.one {
+		search.Below(s.all)
 	}
 	search.Within(s.within)
 	return search

@@ -11,7 +11,7 @@ import (
 // of them leave, the rest is still a gang; if more do, all must, and with them all gangs of
 // its group, unless those may run on without.
 type Gang struct {
-	// Gangs of whose members nobody may be evicted must be listed, too, where others of their group are.
+	// A gang whose members may not be evicted is listed, too, if another gang of its group is.
 	bundle.Gang
 	// Whole says that all of them may be evicted; Cost is what that costs, with those that
 	// run on none of the nodes: the sum of CostOf.
