@@ -15,7 +15,8 @@ type move struct {
 	gone  []int
 	price Cost // what the move adds to the cost when it was priced last
 	slots offer.Slots
-	taken int // how many moves were taken when it was priced last
+	taken int   // how many moves were taken when it was priced last
+	also  []int // nodes beside its own from which it evicts bundles, when it was priced last
 }
 
 // cheaper orders moves by cost per slot, then the larger one first, then by node.
@@ -45,11 +46,16 @@ func (m *moves) Pop() any {
 type filling struct {
 	*domain
 	picks []Pick
+	cost  Cost          // of the picks, budgets that several of them exceed together not counted
 	gone  map[int][]int // by node index
 	lost  map[int]int   // by gang, members that are evicted
 	whole map[int]bool
 	slots map[int]offer.Slots // by node index, of nodes with victims
 	taken int
+
+	// How many moves were taken when victims were added last: by node index, and by group of gangs. The price of a move changes with
+	// those of its own nodes and groups only.
+	changedNode, changedGroup []int
 }
 
 // greedy takes moves by cost per slot until the members fit. Beside each of the last moves the cheapest one is
@@ -59,7 +65,10 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 		return nil, false
 	}
 	d.countBare()
-	f := &filling{domain: d, gone: map[int][]int{}, lost: map[int]int{}, whole: map[int]bool{}, slots: map[int]offer.Slots{}}
+	f := &filling{
+		domain: d, gone: map[int][]int{}, lost: map[int]int{}, whole: map[int]bool{}, slots: map[int]offer.Slots{},
+		changedNode: make([]int, len(d.Nodes)), changedGroup: make([]int, len(d.groups)),
+	}
 	byNode := make([]moves, d.hi-d.lo)
 	var open moves
 	for _, bundled := range []bool{false, true} {
@@ -78,21 +87,16 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 		}
 	}
 	heap.Init(&open)
-	sum := d.sum
-	var best victimSet
-	found := false
-	consider := func(picks []Pick) {
-		if set, ok := d.closeWithin(picks); ok && d.takes(set.picks) && (!found || set.cost.Compare(best.cost) < 0) {
-			best, found = set, true
-		}
-	}
 	largest := offer.Slots(1)
 	for _, m := range open {
 		largest = max(largest, m.slots)
 	}
-	for len(open) > 0 && !d.tired {
+	sum := d.sum
+	var shorter []Pick // the cheapest set of which the last move is one that is enough by itself
+	var cost Cost      // its cost
+	for len(open) > 0 && !d.tired && sum < d.need {
 		m := heap.Pop(&open).(*move)
-		if m.taken != f.taken {
+		if f.stale(m) {
 			if f.reprice(m) {
 				heap.Push(&open, m)
 			}
@@ -100,16 +104,13 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 		}
 		if left := d.need - sum; left <= largest {
 			if last := f.last(open, left); last != nil {
-				consider(f.after(last))
+				if c := f.cost.Add(last.price); shorter == nil || c.Compare(cost) < 0 {
+					shorter, cost = f.after(last), c
+				}
 			}
 		}
 		touched := f.take(m)
 		sum += m.slots
-		if sum >= d.need {
-			if consider(f.picks); found {
-				return best.picks, true
-			}
-		}
 		for _, i := range touched { // what shares a bundle with the move costs less now
 			if i < d.lo || i >= d.hi {
 				continue
@@ -122,13 +123,19 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 			}
 		}
 	}
-	return best.picks, found
+	var best victimSet
+	for _, picks := range [][]Pick{f.picks, shorter} {
+		if set, closed := d.closeWithin(picks); closed && d.takes(set.picks) && (!ok || set.cost.Compare(best.cost) < 0) {
+			best, ok = set, true
+		}
+	}
+	return best.picks, ok
 }
 
 // last is the cheapest of the moves that frees so many slots by itself.
 func (f *filling) last(open moves, slots offer.Slots) (best *move) {
 	for _, m := range open {
-		if m.slots < slots || m.taken != f.taken && !f.reprice(m) || m.slots < slots {
+		if m.slots < slots || f.stale(m) && !f.reprice(m) || m.slots < slots {
 			continue
 		}
 		if best == nil || m.price.Compare(best.price) < 0 {
@@ -141,7 +148,8 @@ func (f *filling) last(open moves, slots offer.Slots) (best *move) {
 
 // adds lists the victims that a move adds, its bundles included; ok is false if some may not be evicted.
 func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
-	lost := map[int]int{}
+	var lost map[int]int
+	picks = make([]Pick, 0, len(m.gone))
 	for _, v := range m.gone {
 		if slices.Contains(f.gone[m.node], v) {
 			continue
@@ -149,6 +157,9 @@ func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
 		p := Pick{m.node, v}
 		picks = append(picks, p)
 		if g := f.victim(p).Gang; g > 0 {
+			if lost == nil {
+				lost = map[int]int{}
+			}
 			lost[g]++
 		}
 	}
@@ -181,10 +192,33 @@ func (f *filling) adds(m *move) (picks []Pick, whole []int, ok bool) {
 	return picks, whole, true
 }
 
-// reprice asks what a move adds now; ok is false if it frees no slot.
+// stale says whether moves that were taken may have changed the price of a move.
+func (f *filling) stale(m *move) bool {
+	if m.taken == f.taken {
+		return false
+	}
+	if f.changedNode[m.node] > m.taken {
+		return true
+	}
+	for _, node := range m.also {
+		if f.changedNode[node] > m.taken {
+			return true
+		}
+	}
+	victims := f.victims[m.node]
+	for _, v := range m.gone {
+		if g := victims[v].Gang; g > 0 && f.changedGroup[f.groupOf[g]] > m.taken {
+			return true
+		}
+	}
+	m.taken = f.taken
+	return false
+}
+
+// reprice asks what a move adds now; it returns false if the move frees no slot.
 func (f *filling) reprice(m *move) bool {
 	f.spend(1)
-	m.taken = f.taken
+	m.taken, m.also = f.taken, nil
 	picks, whole, ok := f.adds(m)
 	if !ok || len(picks) == 0 {
 		return false
@@ -198,9 +232,17 @@ func (f *filling) reprice(m *move) bool {
 			m.price = m.price.Add(f.victim(p).cost())
 		}
 	}
-	for i, gone := range byNode(picks) {
+	slices.SortFunc(picks, comparePicks)
+	for len(picks) > 0 {
+		i, gone := picks[0].Node, slices.Clone(f.gone[picks[0].Node])
+		for ; len(picks) > 0 && picks[0].Node == i; picks = picks[1:] {
+			gone = append(gone, picks[0].Victim)
+		}
+		if i != m.node {
+			m.also = append(m.also, i)
+		}
 		if i >= f.lo && i < f.hi {
-			m.slots += f.Nodes[i].Slots(sorted(slices.Concat(f.gone[i], gone))) - f.slotsOf(i)
+			m.slots += f.Nodes[i].Slots(sorted(gone)) - f.slotsOf(i)
 		}
 	}
 	return m.slots > 0
@@ -222,6 +264,7 @@ func (f *filling) after(m *move) []Pick {
 // take adds a move to the set, and returns the nodes on which other moves may cost less now.
 func (f *filling) take(m *move) (nodes []int) {
 	picks, whole, _ := f.adds(m)
+	f.cost = f.cost.Add(m.price)
 	f.taken++
 	for _, g := range whole {
 		f.whole[g] = true
@@ -231,9 +274,11 @@ func (f *filling) take(m *move) (nodes []int) {
 		f.gone[p.Node] = append(f.gone[p.Node], p.Victim)
 		if g := f.victim(p).Gang; g > 0 {
 			f.lost[g]++
+			f.changedGroup[f.groupOf[g]] = f.taken
 		}
 	}
 	for _, i := range nodesOf(picks) {
+		f.changedNode[i] = f.taken
 		slices.Sort(f.gone[i])
 		if i >= f.lo && i < f.hi {
 			f.slots[i] = f.Nodes[i].Slots(f.gone[i])
