@@ -27,14 +27,6 @@ func (l leaving) violations() (n int) {
 	return n
 }
 
-// Violations is how often budgets are violated, each of which is listed as often as those who leave count towards it, but
-// for those that allow nobody: a victim's own cost has them.
-func Violations(budgets []Budget) int {
-	l := leaving{}
-	l.add(budgets)
-	return l.violations()
-}
-
 // outright is how many of the budgets allow nobody to leave.
 func outright(budgets []Budget) (n int) {
 	for _, b := range budgets {

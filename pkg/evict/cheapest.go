@@ -1,3 +1,21 @@
+// Package evict searches for the cheapest victim set that makes room for the members of a gang.
+//
+// Cheapest is the search. It asks what each node could take if some of its pods were gone, and passes each victim set through a
+// placement check and a quota check. Choose is its first step: the cheapest set by the prices of single pods.
+//
+//	cheapest.go   the problem, the bounds of domains, the loop over domains
+//	domain.go     the search in one domain
+//	starts.go     the sets from which the search in a domain starts; greedy.go the one that grows by cost per slot
+//	placement.go  the placement check for members that are not alike; quotas.go the quota check
+//	putback.go    what need not be evicted is put back
+//	exhaust.go    all sets of a domain with few bundles
+//	evict.go      Choose; options.go the ways to make room on a node; prices.go and tariff.go costs as prices of package plan
+//	bundles.go    which victims are evicted together, and what that costs; gangs.go, budget.go, cost.go
+//	consider.go   why a domain was chosen
+//
+// Sets are compared by the rules for costs (cost.go), then by the rules of package plan for the plan that follows, then the set of
+// the younger victims comes first, then names. The package knows slots, costs and domains. It knows no pods, clocks and locks. Equal
+// input gives equal output.
 package evict
 
 import (
@@ -24,7 +42,6 @@ type Problem struct {
 	// Sought says whether some member must be near a victim's pod, or near one like it; nil if no member must.
 	Sought func(Pick) bool
 	Apart  bool // some of the members gather by themselves, so the rules for like members do not say all
-	Steps  int  // bounds the work; 0 is defaultSteps
 }
 
 // Placement is the placement check for members that are not alike.
@@ -54,7 +71,8 @@ type Found struct {
 	Victims []Pick // a closed set
 	// Room says, without victims, that some set makes room and that no such set passes the quota check.
 	Room bool
-	// Sure is false if the search reached its bound: without victims, some may exist; with victims, a cheaper set may.
+	// Sure says, without victims, that no set passes both checks; with victims, that the steps did not run out. A cheaper set may
+	// exist all the same where a domain has more than a few bundles.
 	Sure bool
 }
 
@@ -65,19 +83,19 @@ const defaultSteps = 600_000
 type search struct {
 	Problem
 	*bundles
-	need    offer.Slots // of like members
-	left    int         // steps
-	tired   bool        // steps have run out
-	room    bool        // a set made room
-	partial bool        // a set was made smaller because a gang cannot spare as many; another way may exist
-	judge   *plan.Judge
-	fixed   map[Pick]bool // victims that no closed set holds
+	need        offer.Slots // of like members
+	left        int         // steps
+	tired       bool        // steps have run out
+	room        bool        // a set made room
+	skipped     bool        // some set was not tried: a gang was cut to what it can spare, the planner or a number of attempts reached its bound
+	judge       *plan.Judge
+	unevictable map[Pick]bool // victims that no closed set holds
 }
 
 // Cheapest returns the cheapest victim set that makes room for the members, or a Found without victims if none is known.
 //
 // It looks at the domains in which the members may gather, in the order of a lower bound of their cost, until the next
-// bound exceeds the best set. In a domain it starts from a few sets that make room (exact for pods without a gang), closes
+// bound exceeds the best set. In a domain it starts from a few sets that make room (exact for pods without gangs, shared budgets and quotas), closes
 // them over bundles, and puts back what need not be evicted. Where a domain has few bundles it tries all sets.
 // Each set passes the placement check and the quota check.
 func Cheapest(p Problem) Found {
@@ -90,7 +108,7 @@ func Cheapest(p Problem) Found {
 	}
 	var best *candidate
 	for _, b := range s.bounds() {
-		if best != nil && (b.known && b.cost.compareCount(best.set.cost) > 0 || s.tired) {
+		if s.tired || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0 {
 			break
 		}
 		if c := s.inDomain(b.domain); c != nil && (best == nil || s.compare(c, best) < 0) {
@@ -98,7 +116,7 @@ func Cheapest(p Problem) Found {
 		}
 	}
 	if best == nil {
-		return Found{Room: s.room, Sure: !s.tired && !s.partial}
+		return Found{Room: s.room, Sure: !s.tired && !s.skipped}
 	}
 	return Found{Plan: best.plan, Placed: best.placed, Cost: best.set.cost, Victims: best.set.picks, Sure: !s.tired}
 }
@@ -115,7 +133,7 @@ func newSearch(p Problem) *search {
 	for i, n := range p.Nodes {
 		victims[i] = n.Victims
 	}
-	s := &search{Problem: p, bundles: newBundles(p.Gangs, victims), left: cmp.Or(p.Steps, defaultSteps), fixed: map[Pick]bool{}}
+	s := &search{Problem: p, bundles: newBundles(p.Gangs, victims), left: defaultSteps, unevictable: map[Pick]bool{}}
 	s.Nodes, s.World.Room = withRoom(p.Nodes)
 	s.need, _ = offer.Up(max(p.Request.Min, 1), p.Request.Multiple.Steps(p.World.Tree.Depth() + 1)[0])
 	for g := range p.Gangs {
@@ -124,7 +142,7 @@ func newSearch(p Problem) *search {
 		}
 		if _, ok := s.bundleOf(s.members[g+1][0]); !ok {
 			for _, m := range s.members[g+1] {
-				s.fixed[m] = true
+				s.unevictable[m] = true
 			}
 		}
 	}
@@ -144,10 +162,10 @@ func (s *search) possible() bool {
 	}
 	w := s.World
 	w.Free = slices.Clone(w.Room)
-	for _, i := range s.nodesOfFixed() {
+	for _, i := range s.nodesOfUnevictable() {
 		var gone []int
 		for v := range s.victims[i] {
-			if !s.fixed[Pick{i, v}] {
+			if !s.unevictable[Pick{i, v}] {
 				gone = append(gone, v)
 			}
 		}
@@ -156,9 +174,9 @@ func (s *search) possible() bool {
 	return s.need > 0 && plan.NewSearch(w, s.Request, 0, nil).Possible()
 }
 
-// nodesOfFixed lists the nodes of the victims that no closed set holds.
-func (s *search) nodesOfFixed() []int {
-	return nodesOf(slices.Collect(maps.Keys(s.fixed)))
+// nodesOfUnevictable lists the nodes of the victims that no closed set holds.
+func (s *search) nodesOfUnevictable() []int {
+	return nodesOf(slices.Collect(maps.Keys(s.unevictable)))
 }
 
 // placementPossible asks the placement check of a set of all victims. It returns true also if that says too little: if a
@@ -169,13 +187,13 @@ func (s *search) placementPossible() bool {
 		return true
 	}
 	set, ok := d.closeWithin(d.all())
-	if s.partial = false; !ok {
+	if s.skipped = false; !ok {
 		return true
 	}
 	p := &placement{domain: d}
 	fits := p.fits(set)
-	unsure := s.partial
-	s.partial = false
+	unsure := s.skipped
+	s.skipped = false
 	return fits || unsure || len(set.picks) < len(d.all())
 }
 

@@ -147,7 +147,7 @@ func (c *considering) choice(found draft) Choice {
 			// the placement check plans in the whole cluster; what is possible in the domain alone is not known
 		case best != nil:
 			other.Outcome, other.draft, other.Cost = Possible, c.enclosed(drafted(best, s.Problem)), best.set.cost
-		case !s.tired && !s.partial:
+		case !s.tired && !s.skipped:
 			other.Outcome = Impossible
 		}
 	})
@@ -190,8 +190,8 @@ func (c *considering) layer() int {
 	return 0
 }
 
-// within cuts a slice by node index that may be nil.
-func within(all []offer.Slots, lo, hi int) []offer.Slots {
+// cut cuts a slice by node index that may be nil.
+func cut(all []offer.Slots, lo, hi int) []offer.Slots {
 	if all == nil {
 		return nil
 	}

@@ -7,8 +7,12 @@ import (
 )
 
 // Cost is what a set of victims costs. The zero Cost evicts nobody.
+//
+// A further field must obey what the search relies on: it adds up over victims (Add), or is a maximum that ceilings handle, as
+// Highest is; it is never negative, so that fewer victims never cost more; costRules, compareCount, comparePrice, price and
+// prices.go order it alike; the cost of a gang is the sum of CostOf its members; and it does not change during a search.
 type Cost struct {
-	Violations int
+	Violations int   // one for each victim and each budget that does not allow it
 	Pods       int   // that are evicted
 	Back       int   // that do not run yet, and go back to the queue
 	Highest    int32 // the highest victim priority; 0 without victims

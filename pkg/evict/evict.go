@@ -1,16 +1,3 @@
-// Package evict looks for the cheapest eviction that makes a plan possible.
-//
-// It works on what a node could take if some of its pods left (Options, one per
-// worthwhile set of victims), lets package plan place members where each node
-// charges for those that must leave, and then plans once more as if they had left.
-// It knows slots, costs and domains, and nothing of pods, budgets as objects, clocks
-// or locks. Equal input gives equal output.
-//
-// Of all domains and victim sets it takes the first by:
-//
-//  1. the rules for costs, see cost.go;
-//  2. the rules of package plan for the plan that follows;
-//  3. youngest victims, then names.
 package evict
 
 import (

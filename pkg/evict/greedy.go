@@ -69,17 +69,17 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 		domain: d, gone: map[int][]int{}, lost: map[int]int{}, whole: map[int]bool{}, slots: map[int]offer.Slots{},
 		changedNode: make([]int, len(d.Nodes)), changedGroup: make([]int, len(d.groups)),
 	}
-	byNode := make([]moves, d.hi-d.lo)
+	movesOf := make([]moves, d.hi-d.lo)
 	var open moves
 	for _, bundled := range []bool{false, true} {
 		nodes, left := d.nodes(stays, nil, bundled)
 		for i := range nodes {
 			for k := 1; k < len(nodes[i].Options); k++ {
 				m := &move{node: d.lo + i, gone: picked(left[i], nodes[i].Options[k].Gone)}
-				if slices.ContainsFunc(byNode[i], func(o *move) bool { return slices.Equal(o.gone, m.gone) }) {
+				if slices.ContainsFunc(movesOf[i], func(o *move) bool { return slices.Equal(o.gone, m.gone) }) {
 					continue
 				}
-				byNode[i] = append(byNode[i], m)
+				movesOf[i] = append(movesOf[i], m)
 				if f.reprice(m) {
 					open = append(open, m)
 				}
@@ -115,7 +115,7 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 			if i < d.lo || i >= d.hi {
 				continue
 			}
-			for _, m := range byNode[i-d.lo] {
+			for _, m := range movesOf[i-d.lo] {
 				if f.reprice(m) {
 					again := *m
 					heap.Push(&open, &again)

@@ -19,7 +19,8 @@ const (
 // Quota is the quota check: a validator, not a search.
 type Quota interface {
 	Check(gone []Pick) Verdict
-	// Short says whether some quota needs capacity whatever node it is on, and Frees whether a victim's eviction frees it.
+	// Short says whether some quota needs capacity whatever node it is on, and Frees whether a victim's eviction frees it. If no quota
+	// needs any, Frees is true of every victim.
 	Short() bool
 	Frees(p Pick) bool
 	// Own says whether a victim is of the quota that the members are of.
@@ -93,6 +94,7 @@ func (d *domain) add(set victimSet, bundles []victimSet) (victimSet, bool) {
 			return more, true
 		}
 	}
+	d.skipped = d.skipped || len(order) > mostAdded
 	return set, false
 }
 
@@ -160,7 +162,7 @@ func (d *domain) freeing(set victimSet) (out []victimSet) {
 		for v := range here {
 			p := Pick{i, v}
 			g := here[v].Gang
-			if in[p] || d.fixed[p] || g > 0 && seen[g] || !d.Quota.Frees(p) || d.stays(p) {
+			if in[p] || d.unevictable[p] || g > 0 && seen[g] || !d.Quota.Frees(p) || d.stays(p) {
 				continue
 			}
 			b, ok := d.bundleOf(p)

@@ -3,7 +3,8 @@ package mutants
 const (
 	planAttempt = "pkg/plan/attempt.go"
 	cheapest    = "pkg/evict/cheapest.go"
-	evDomain    = "pkg/evict/domain.go"
+	evPutBack   = "pkg/evict/putback.go"
+	evExhaust   = "pkg/evict/exhaust.go"
 	evBundles   = "pkg/evict/bundles.go"
 	evQuotas    = "pkg/evict/quotas.go"
 	outline     = "pkg/plan/outline.go"
@@ -799,9 +800,9 @@ func isDigit`, "TestCompareNames"},
 	{"members pass in any order", planAttempt, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
 	{"nobody makes room for others", planAttempt, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
 	{"a refusal by tables is final", planAttempt, `	case p == nil && (m.never || exact && w.Trial == nil):`, `	case p == nil && (m.never || exact):`, "TestJobInTrial"},
-	{"the first domain is taken", cheapest, `b.known && b.cost.compareCount(best.set.cost) > 0 || s.tired`, `true`, "TestCheapest"},
-	{"nothing is put back", evDomain, `	for again := true; again; {`, `	for again := false; again; {`, "TestCheapestOfAJob"},
-	{"not all sets of few bundles are tried", evDomain, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
+	{"the first domain is taken", cheapest, `s.tired || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`, `best != nil`, "TestCheapest"},
+	{"nothing is put back", evPutBack, `	for again := true; again; {`, `	for again := false; again; {`, "TestCheapestOfAJob"},
+	{"not all sets of few bundles are tried", evExhaust, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
 	{"gangs that may not be evicted are", evBundles, `if !b.gangs[g-1].Whole {`, `if false {`, "TestCheapest"},
 	{"shared budgets are never exceeded", evBundles, `sum.Violations += count.violations()`, `sum.Violations += 0`, "TestCheapest"},
 	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.later = surplus, later`, `		_ = later`, "kube/preempt.TestWhoLeavesWithin"},

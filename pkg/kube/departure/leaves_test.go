@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
@@ -182,12 +181,12 @@ func TestStay(t *testing.T) {
 		})
 	}
 	var many [][]*v1.Pod
-	for i := range 2 * bundle.MostPutBack {
+	for i := range 2 * mostQuestions {
 		many = append(many, pods(fmt.Sprint("n0/p", i)))
 	}
 	tries := 0
 	require.Empty(t, Kept(many, func([][]*v1.Pod) bool { tries++; return false }))
-	require.Equal(t, bundle.MostPutBack, tries, "it is not tried for ever")
+	require.Equal(t, mostQuestions, tries, "it is not tried for ever")
 
 	gone := [][]*v1.Pod{pods("n0/a n0/c n0/d!"), nil, pods("n2/b n2/e")}
 	var left []string

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -103,11 +102,25 @@ func without(gone [][]*v1.Pod, units [][]*v1.Pod) [][]*v1.Pod {
 	return out
 }
 
-// Kept lists the pods of bundles that may stay, the first rather than the last.
-func Kept(units [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) (out []*v1.Pod) {
-	may, _ := bundle.PutBack(units, bundle.MostPutBack, fits)
-	for _, unit := range may {
-		out = append(out, unit...)
+// mostQuestions bounds how often Kept asks.
+const mostQuestions = 64
+
+// Kept returns the pods of the bundles that may stay, the first rather than the last. fits says whether all is well when some
+// bundles stay. Half of the bundles are tried at once while that succeeds, then each by itself.
+func Kept(bundles [][]*v1.Pod, fits func(stay [][]*v1.Pod) bool) []*v1.Pod {
+	var kept [][]*v1.Pod
+	left := slices.Clone(bundles)
+	asked := 0
+	for size := len(left); size > 0; size /= 2 {
+		for i := 0; i < len(left) && asked < mostQuestions; asked++ {
+			to := min(i+size, len(left))
+			if with := slices.Concat(kept, left[i:to]); fits(with) {
+				kept = with
+				left = slices.Delete(left, i, to)
+			} else {
+				i += size
+			}
+		}
 	}
-	return out
+	return slices.Concat(kept...)
 }

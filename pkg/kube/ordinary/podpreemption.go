@@ -163,7 +163,7 @@ func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 
 // stays says whether a pod is nobody's victim.
 func (o *PodPreemption) stays(pod *v1.Pod) bool {
-	return convert.Protected(pod) || o.barred[pod.UID] || o.claim != nil && !o.claim.May(pod, true)
+	return !eligible.RuleOf(math.MaxInt32, o.claim, o.barred).Allows(pod)
 }
 
 // byName is the order of victims that are equal otherwise.

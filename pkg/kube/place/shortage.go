@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -216,16 +217,11 @@ func (a *Attempt) need() string {
 
 // mayLeave says who leaves, or may be evicted for the members; quotas says that quotas have a say in that.
 func (a *Attempt) mayLeave() (may func(*v1.Pod) bool, quotas bool) {
-	ceiling := convert.Priority(a.Lowest())
-	rule := func(_ *v1.Pod, lower bool) bool { return lower }
+	rule := eligible.Rule{Ceiling: convert.Priority(a.Lowest())}
 	if ask := a.planner.MayLeave; ask != nil {
-		if says := ask(a.Group); says != nil {
-			rule, quotas = says, true
-		}
+		rule.Quotas = ask(a.Group)
 	}
-	return func(pod *v1.Pod) bool {
-		return pod.DeletionTimestamp != nil || !convert.Protected(pod) && rule(pod, convert.Priority(pod) < ceiling)
-	}, quotas
+	return func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil || rule.Allows(pod) }, rule.Quotas != nil
 }
 
 // whoLeaves tells apart which of a node's pods may leave.

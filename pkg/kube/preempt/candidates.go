@@ -86,13 +86,10 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 		waits: p.waiting(), claim: claim,
 	}
 	c.joins = map[types.UID]bool{}
-	ceiling := convert.Priority(a.Lowest())
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
-	barred, _ := p.Victims.Barred(now)
-	mayEvict := func(pod *v1.Pod) bool {
-		return mayLeave(c.claim, pod, convert.Priority(pod) < ceiling) && !convert.Protected(pod) && eligible.Takes(pod, now) <= grace && !barred[pod.UID]
-	}
+	rule := p.rule(a, claim)
+	mayEvict := func(pod *v1.Pod) bool { return eligible.Takes(pod, now) <= grace && rule.Allows(pod) }
 	gangs := c.listGangs(mayEvict)
 	found, keepOff := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {

@@ -32,10 +32,7 @@ func (p *Preemptor) patience() (more func() bool) {
 
 // explain tells everybody who watches a gang why it evicts where it does.
 func (p *Preemptor) explain(ctx context.Context, a *place.Attempt, e *solution) {
-	why := withoutComparing(a, e.Places)
-	if e.why != nil {
-		why = explanation(a.Net.Tree, e.why())
-	}
+	why := explanation(a.Net.Tree, e.why())
 	text := why.String()
 	klog.FromContext(ctx).V(2).Info("Evicting for a gang", "group", a.Group.Key.String(), "why", text)
 	witness, ok := p.Profile.EventRecorder().(Witness)
@@ -58,12 +55,6 @@ func explanation(tree *topology.Tree, choice evict.Choice) status.Explanation {
 		out.Considered = append(out.Considered, d)
 	}
 	return out
-}
-
-// withoutComparing is the explanation of what was found by trying.
-func withoutComparing(a *place.Attempt, places []gang.Place) status.Explanation {
-	won := domainName(a.Net.Tree, a.Enclosing(places))
-	return status.Explanation{Considered: []status.ConsideredDomain{}, Won: won, Rule: evict.NotAll}
 }
 
 // domainName is a domain's path. One without a name is told by its first node.

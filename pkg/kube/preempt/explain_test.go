@@ -7,9 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
-	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -42,13 +39,4 @@ func TestExplanation(t *testing.T) {
 		{"domain": "s2", "possible": true, "violations": 0, "pods": 0, "highestPriority": 0, "sum": 0},
 		{"domain": "(unnamed, with n3)", "possible": false, "untried": true},
 		{"domain": "(unnamed, with n3)", "possible": false}]}`, string(data))
-}
-
-// TestWithoutComparing: what was found by trying has a domain and no rule.
-func TestWithoutComparing(t *testing.T) {
-	tree := topology.Build([]string{"SpineLayer"}, []topology.Node{{Name: "n1", Path: []string{"s1"}}, {Name: "n2", Path: []string{"s1"}}, {Name: "n3", Path: []string{"s2"}}})
-	a := &place.Attempt{Net: &cache.Topology{Tree: tree}, Group: &cache.Group{}}
-	got := withoutComparing(a, []gang.Place{{Node: "n1"}, {Node: "n2"}})
-	require.Equal(t, "evicts in s1: not all ways were tried", got.String())
-	require.Empty(t, withoutComparing(a, []gang.Place{{Node: "n1"}, {Node: "n3"}}).Won)
 }

@@ -60,7 +60,7 @@ func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) 
 
 // Asked is what Evict would ask to leave, and where the members would be.
 func (p *Preemptor) Asked(ctx context.Context, a *place.Attempt) (gone, places []string, verdict Verdict) {
-	_, found, verdict := p.find(ctx, a)
+	_, found, verdict := p.overGangSets(ctx, a)
 	if found == nil {
 		return nil, nil, verdict
 	}
@@ -81,7 +81,7 @@ func (p *Preemptor) Searched() int64 { return p.searched.Load() }
 func (p *Preemptor) AskedAmong(ctx context.Context, nodes int64, some ...*place.Attempt) Verdict {
 	defer func(was int64) { p.among = was }(p.among)
 	p.among = nodes
-	_, _, verdict := p.findAmong(ctx, some)
+	_, _, verdict := p.overChoices(ctx, some)
 	return verdict
 }
 

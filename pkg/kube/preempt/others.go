@@ -88,8 +88,7 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 	if len(pods) == 0 {
 		return nil
 	}
-	ceiling, groups := convert.Priority(a.Lowest()), p.BundlesOf(pods)
-	barred, _ := p.Victims.Barred(p.Clock.Now())
+	groups := p.BundlesOf(pods)
 	whole := eligible.BundlesOf(p.Cache, pods).Gangs
 	runs := map[gang.Ref]bool{} // groups of which somebody is not to leave
 	for of, key := range whole {
@@ -100,9 +99,8 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 		runs[key] = runs[key] || len(placed) > 0
 	}
 	claim, leave := p.claim(a.Group, eligible.ForEver), slices.Clone(s.gone)
-	stays := func(pod *v1.Pod) bool {
-		return !mayLeave(claim, pod, convert.Priority(pod) < ceiling) || convert.Protected(pod) || barred[pod.UID]
-	}
+	rule := p.rule(a, claim)
+	stays := func(pod *v1.Pod) bool { return !rule.Allows(pod) }
 	return slices.DeleteFunc(groups.Units(pods), func(unit []*v1.Pod) bool {
 		key := groups.Of[unit[0].UID]
 		mates := slices.DeleteFunc(slices.Clone(groups.Also), func(p *v1.Pod) bool { return groups.Of[p.UID] != key })
@@ -115,11 +113,8 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 	})
 }
 
-// mayLeave says whether a pod may be evicted for those whose claim it is: lower says that its priority is, which decides where there are no
-// quotas.
-func mayLeave(claim Claim, pod *v1.Pod, lower bool) bool {
-	if claim != nil {
-		return claim.May(pod, lower)
-	}
-	return lower
+// rule returns which pods may be evicted for the members of an attempt.
+func (p *Preemptor) rule(a *place.Attempt, claim Claim) eligible.Rule {
+	vetoed, _ := p.Victims.Barred(p.Clock.Now())
+	return eligible.RuleOf(convert.Priority(a.Lowest()), claim, vetoed)
 }

@@ -1,23 +1,19 @@
 // Package preempt finds the pods that must be evicted so that a gang has room. Package departure evicts them.
 //
-//	preempt.go        a Preemptor evicts for the gangs of one profile
-//	candidates.go     who may be evicted
-//	choose.go         who is, and the plan that follows
-//	byplans.go        who is, where what a node takes does not say enough
-//	quotas.go         what quotas say of who may be, and whether that is enough
-//	within.go         who is, where quotas decide as well
-//	cover.go          who must leave besides, so that quotas have enough
-//	parties.go        who of the candidates may leave by himself
-//	whatif.go         who is still a candidate when some have left, or are to stay
-//	ending.go         for whom it is waited a moment, since others end by themselves
-//	vain.go           where nobody was found, and need not be looked for again
-//	explain.go        why there
-//	leavers.go        who might have been
-//	others.go         who is to leave for others, and is asked for this gang, too
-//	revoke.go         which budgets do not allow pods to leave
+//	preempt.go     a Preemptor evicts for the gangs of one profile; which members to try
+//	candidates.go  which pods may be evicted, with their gangs and disruption budgets
+//	search.go      the question to package evict: the problem, the placement check and the quota check
+//	quotas.go      what quotas say about the candidates
+//	ending.go      gangs that wait a moment, since other pods are about to end
+//	others.go      pods that other evictions are to evict, and that are asked for this gang, too
+//	vain.go        on which nodes no victims were found, and need not be looked for again
+//	explain.go     why a domain was chosen
+//	questions.go   what other packages ask
 //
-// Which victims are best is decided by package evict. Who is told what, and in which
-// words, is package status's.
+// The way of one eviction: Evict, overChoices (members that quotas allow), overGangSets (gangs that a group can do without),
+// overMemberSets (members that may be left out), unlessKnownVain, shortGraceFirst, cheapest, evict.Cheapest.
+//
+// Package evict decides which victims are best. Package status has the words for users.
 package preempt
 
 import (
@@ -87,7 +83,7 @@ const (
 // returns the node of the speaker's place if there are any. Others are attempts for other members of the group, of
 // which the one for whom it costs least is taken.
 func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod, others ...*place.Attempt) (node string, verdict Verdict) {
-	a, found, verdict := p.findAmong(ctx, append([]*place.Attempt{a}, others...))
+	a, found, verdict := p.overChoices(ctx, append([]*place.Attempt{a}, others...))
 	if found == nil {
 		return "", verdict
 	}
@@ -119,10 +115,10 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 // has changed there.
 const mostAmongNodes, mostLooks = 16_000, 10
 
-// findAmong is find for the first of some attempts for whose members it costs least. Without one the verdict is the
+// overChoices returns the attempt, of several for different members, whose victims cost least. Without victims the verdict is the
 // first one's, unless more is known of another one than that nobody helps. Where that would be too many nodes not all are tried, at least two: those of
 // which it is remembered that nobody helps cost nothing, so that the others come next time.
-func (p *Preemptor) findAmong(ctx context.Context, some []*place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
+func (p *Preemptor) overChoices(ctx context.Context, some []*place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
 	seen := map[*place.Attempt]bool{}
 	began := p.searched.Load()
 	for i, a := range some {
@@ -137,7 +133,7 @@ func (p *Preemptor) findAmong(ctx context.Context, some []*place.Attempt) (best 
 			break
 		}
 		seen[a] = true
-		of, s, verdict := p.find(ctx, a)
+		of, s, verdict := p.overGangSets(ctx, a)
 		if s != nil && (found == nil || s.before(found)) {
 			best, found = of, s
 		}
@@ -151,9 +147,9 @@ func (p *Preemptor) findAmong(ctx context.Context, some []*place.Attempt) (best 
 	return some[0], nil, came
 }
 
-// find looks for victims: for all that a group needs, or where it can do without some gangs, for the
+// overGangSets looks for victims: for all that a group needs, or where it can do without some gangs, for the
 // set of as few as it can do with for whom the fewest must leave.
-func (p *Preemptor) find(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
+func (p *Preemptor) overGangSets(ctx context.Context, a *place.Attempt) (best *place.Attempt, found *solution, came Verdict) {
 	fewest, err := a.Least(ctx)
 	if err != nil {
 		return a, nil, NoHelp
@@ -167,7 +163,7 @@ func (p *Preemptor) find(ctx context.Context, a *place.Attempt) (best *place.Att
 		if verdict == Evicts {
 			var of *place.Attempt
 			var s *solution
-			if of, s, verdict = p.modestly(ctx, needed(a).Modest()); s != nil && (found == nil || s.before(found)) {
+			if of, s, verdict = p.overMemberSets(ctx, needed(a).Modest()); s != nil && (found == nil || s.before(found)) {
 				best, found = of, s
 			}
 		}
@@ -181,12 +177,12 @@ func (p *Preemptor) find(ctx context.Context, a *place.Attempt) (best *place.Att
 	return a, nil, came
 }
 
-// modestly is the first of some attempts for which victims are found. If there is none, the verdict is the first
+// overMemberSets is the first of some attempts for which victims are found. If there is none, the verdict is the first
 // one's.
-func (p *Preemptor) modestly(ctx context.Context, some []*place.Attempt) (a *place.Attempt, found *solution, came Verdict) {
+func (p *Preemptor) overMemberSets(ctx context.Context, some []*place.Attempt) (a *place.Attempt, found *solution, came Verdict) {
 	for i, a := range some {
 		p.Victims.Depart(ctx, a, p.Clock.Now(), p.uncertain(a))
-		found, verdict := p.search(ctx, a)
+		found, verdict := p.unlessKnownVain(ctx, a)
 		if found != nil {
 			return a, found, verdict
 		}

@@ -59,12 +59,3 @@ func (c *candidates) own(ctx context.Context) (err error) {
 	}
 	return err
 }
-
-// MayLeave is what quotas say of who may be evicted for a group: of a pod, and whether its priority is lower. nil is that they
-// have no say.
-func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
-	if claim := p.claim(group, eligible.ForEver); claim != nil {
-		return claim.May
-	}
-	return nil
-}

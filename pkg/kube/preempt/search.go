@@ -25,11 +25,11 @@ type solution struct {
 // before says whether a solution costs less than another one.
 func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 }
 
-// choose looks for the cheapest victim set that makes room for the members of an attempt. Without one the verdict says why.
+// shortGraceFirst looks for the cheapest victim set that makes room for the members of an attempt. Without one the verdict says why.
 // The candidates are returned as well.
 //
 // Nodes whose victims would take longer than maxGrace to terminate are the last choice: first these victims stay.
-func (p *Preemptor) choose(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
+func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	for _, n := range a.Nodes {
 		if n != nil {
 			p.searched.Add(1)
@@ -72,12 +72,14 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 		if c.Hindered(ctx) {
 			return nil, LeftOut // the gang waits for the nodes that it avoids
 		}
-		more := p.patience()
-		by := evict.Comparing{More: more}
+		var by evict.Comparing
 		if problem.Placement == nil { // plans for other members ask all nodes, which only one may do at a time
 			by.Each = func(domains int, look func(i int)) { c.InParallel(ctx, domains, look) }
 		}
-		s.why = func() evict.Choice { return evict.Consider(problem, found, by) }
+		s.why = func() evict.Choice {
+			by.More = p.patience()
+			return evict.Consider(problem, found, by)
+		}
 	}
 	if c.claim != nil {
 		s.awaits = c.claim.Leaving()

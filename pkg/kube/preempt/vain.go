@@ -86,13 +86,13 @@ type domainNow struct {
 	namespaces []string
 }
 
-// search is choose, but where nothing has changed since nobody was found.
-func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
+// unlessKnownVain asks shortGraceFirst, but on the domains alone that have changed since no victims were found there.
+func (p *Preemptor) unlessKnownVain(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
 	asks := a.Asks()
 	before := p.told()
 	claim := p.claim(a.Group, eligible.ForEver)
 	if asks == "" || claim != nil && (claim.Short() || claim.Several()) { // what is remembered of a pod is whether he may leave, and not for which members
-		found, verdict, _ := p.choose(ctx, a)
+		found, verdict, _ := p.shortGraceFirst(ctx, a)
 		return found, verdict
 	}
 	if claim != nil {
@@ -113,9 +113,9 @@ func (p *Preemptor) search(ctx context.Context, a *place.Attempt) (*solution, Ve
 	var verdict Verdict
 	if len(changed) > 0 {
 		var found *solution
-		found, verdict, c = p.choose(ctx, some)
+		found, verdict, c = p.shortGraceFirst(ctx, some)
 		if some != a && (found != nil || c.lacking) { // which is best is asked of all domains, and who leaves for the quotas may be in any
-			found, verdict, c = p.choose(ctx, a)
+			found, verdict, c = p.shortGraceFirst(ctx, a)
 		}
 		if found != nil || verdict == LeftOut {
 			return found, verdict
@@ -166,11 +166,8 @@ func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
 	}
 	ceiling := convert.Priority(a.Lowest())
 	return func(pod *v1.Pod) (is uint8) {
-		if convert.Protected(pod) {
-			return 0
-		}
 		for i, c := range claims {
-			if c.May(pod, convert.Priority(pod) < ceiling) {
+			if eligible.RuleOf(ceiling, c, nil).Allows(pod) {
 				is |= 1 << i
 			}
 		}
@@ -370,12 +367,12 @@ func (n *onNodeNow) look(node fwk.NodeInfo, number int64) {
 // those are asked for last, but asked for.
 func (p *Preemptor) gangStates(a *place.Attempt, may rights) func(gang.Ref) string {
 	known, waits := map[gang.Ref]string{}, p.waiting()
-	ceiling := convert.Priority(a.Lowest())
+	rule := eligible.RuleOf(convert.Priority(a.Lowest()), nil, nil)
 	mayEvict := func(pod *v1.Pod) bool {
 		if may != nil {
 			return may(pod) > 0
 		}
-		return convert.Priority(pod) < ceiling && !convert.Protected(pod)
+		return rule.Allows(pod)
 	}
 	return func(name gang.Ref) string {
 		if s, ok := known[name]; ok {

@@ -1,0 +1,36 @@
+package eligible
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// Rule says which pods may be evicted for some members. How long a pod takes to terminate is for the caller to compare (Takes).
+type Rule struct {
+	// Ceiling is the priority that victims are below.
+	Ceiling int32
+	// Quotas is what quotas say of a pod, given whether its priority is below the ceiling; nil if they have no say.
+	Quotas func(pod *v1.Pod, lower bool) bool
+	// Vetoed are pods whose eviction the API server has refused, by UID.
+	Vetoed map[types.UID]bool
+}
+
+// RuleOf returns the rule for members of a priority. claim may be nil.
+func RuleOf(ceiling int32, claim Claim, vetoed map[types.UID]bool) Rule {
+	r := Rule{Ceiling: ceiling, Vetoed: vetoed}
+	if claim != nil {
+		r.Quotas = claim.May
+	}
+	return r
+}
+
+// Allows returns whether a pod may be evicted.
+func (r Rule) Allows(pod *v1.Pod) bool {
+	allowed := convert.Priority(pod) < r.Ceiling
+	if r.Quotas != nil {
+		allowed = r.Quotas(pod, allowed)
+	}
+	return allowed && !convert.Protected(pod) && !r.Vetoed[pod.UID]
+}
