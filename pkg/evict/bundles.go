@@ -165,22 +165,41 @@ func (b *bundles) units(set victimSet) (units []unit) {
 		}
 		add(together)
 	}
+	leads := func(u unit) int { return b.leaders(u.picks, u.gangs) }
 	slices.SortFunc(units, func(x, y unit) int {
-		return cmp.Or(y.cost.Compare(x.cost), -b.compareAges(x.picks, y.picks), slices.CompareFunc(x.picks, y.picks, comparePicks))
+		return cmp.Or(y.cost.Compare(x.cost), cmp.Compare(leads(y), leads(x)), cmp.Compare(y.cost.Released, x.cost.Released),
+			-b.compareSets(x.picks, y.picks, compareVictims), slices.CompareFunc(x.picks, y.picks, comparePicks))
 	})
 	return units
 }
 
-// compareAges puts the set of the younger victims first, then the first by name.
+// leaders counts the picks on which the rest of their gangs depends, but for gangs that are evicted whole.
+func (b *bundles) leaders(picks []Pick, whole []int) (n int) {
+	for _, p := range picks {
+		if _, is := slices.BinarySearch(whole, b.victim(p).Gang); !is {
+			n += btoi(b.victim(p).Leads)
+		}
+	}
+	return n
+}
+
+// compareAges puts the set of the younger victims first, then the one of the higher ranks.
 func (b *bundles) compareAges(x, y []Pick) int {
-	byAge := func(picks []Pick) (out []*Victim) {
+	return b.compareSets(x, y, func(a, b *Victim) int {
+		return cmp.Or(cmp.Compare(btoi(a.Leads), btoi(b.Leads)), cmp.Compare(b.second(), a.second()), cmp.Compare(b.Rank, a.Rank))
+	})
+}
+
+// compareSets compares the victims of two sets one after the other, in the order of compareVictims.
+func (b *bundles) compareSets(x, y []Pick, compare func(a, b *Victim) int) int {
+	inOrder := func(picks []Pick) (out []*Victim) {
 		for _, p := range picks {
 			out = append(out, b.victim(p))
 		}
 		slices.SortFunc(out, compareVictims)
 		return out
 	}
-	return slices.CompareFunc(byAge(x), byAge(y), compareVictims)
+	return slices.CompareFunc(inOrder(x), inOrder(y), compare)
 }
 
 // bundleOf returns the closed set of a single victim; ok is false if the victim cannot be evicted.

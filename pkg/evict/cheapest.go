@@ -74,6 +74,9 @@ type Found struct {
 	// Sure says, without victims, that no set passes both checks; with victims, that the steps did not run out. A cheaper set may
 	// exist all the same where a domain has more than a few bundles.
 	Sure bool
+
+	asked []Node // see search; for Consider
+	rank  []int
 }
 
 // defaultSteps bounds one search to about a second: a step is about a microsecond.
@@ -90,6 +93,9 @@ type search struct {
 	skipped     bool        // some set was not tried: a gang was cut to what it can spare, the planner or a number of attempts reached its bound
 	judge       *plan.Judge
 	unevictable map[Pick]bool // victims that no closed set holds
+
+	asked []Node // by node index, with all victims that a closed set may hold; see ask
+	rank  []int  // by node index
 }
 
 // Cheapest returns the cheapest victim set that makes room for the members, or a Found without victims if none is known.
@@ -103,9 +109,16 @@ func Cheapest(p Problem) Found {
 	if !s.possible() {
 		return Found{Sure: true}
 	}
-	if found, ok := s.plain(); ok {
-		return found
+	found, ok := s.plain()
+	if !ok {
+		found = s.overDomains()
 	}
+	found.asked, found.rank = s.asked, s.rank
+	return found
+}
+
+// overDomains looks for the cheapest set in each domain.
+func (s *search) overDomains() Found {
 	var best *candidate
 	for _, b := range s.bounds() {
 		if s.tired || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0 {
@@ -212,7 +225,11 @@ func (s *search) plain() (found Found, ok bool) {
 	if !ok || set.cost != e.Cost || s.Quota != nil && s.Quota.Check(set.picks) != Admitted {
 		return found, false
 	}
-	return Found{Plan: e.Plan, Cost: set.cost, Victims: set.picks, Sure: true}, true
+	c := d.asCandidate(set)
+	if c == nil {
+		return found, false
+	}
+	return Found{Plan: c.plan, Cost: set.cost, Victims: set.picks, Sure: true}, true
 }
 
 // bound is a domain, and a cost that no victim set in it is below, as far as one is known.
@@ -269,9 +286,8 @@ func (s *search) bound0() []offer.Slots {
 
 // price fills in the bounds of the domains: the cheapest set by the prices of single pods, whatever their gangs.
 func (s *search) price(domains []bound) {
-	d := s.domain(topology.Root)
-	nodes, _ := d.nodes(nil, nil, false)
-	t := newTariff(s.World.Tree, nodes)
+	s.ask()
+	t := newTariff(s.World.Tree, s.asked)
 	w := s.World
 	search := plan.NewSearch(w, s.Request, t.width(), t.under(math.MaxInt32, everywhere))
 	if t.one {
@@ -296,10 +312,34 @@ func (s *search) compare(x, y *candidate) int {
 	if s.judge == nil {
 		s.judge = plan.NewJudge(s.World, s.Request)
 	}
-	if _, o := s.judge.Decide(s.planOf(x), s.planOf(y)); o != 0 {
-		return o
+	_, o := s.decideEqual(s.judge, s.planOf(x), s.planOf(y), x.set, y.set)
+	return o
+}
+
+// decideEqual says which of two sets of equal cost comes first, and by which rule: by the rules of package plan for the plans, and before
+// those that only tell places apart, the set with fewer leaders of gangs that run on, then the one that releases less, then the one of the younger victims.
+func (b *bundles) decideEqual(judge *plan.Judge, x, y *plan.Plan, of, other victimSet) (Rule, int) {
+	last := judge.Last
+	if last == "" {
+		judge.Last = plan.ByBinpack
 	}
-	return s.compareAges(x.set.picks, y.set.picks)
+	rule, o := judge.Decide(x, y)
+	if judge.Last = last; o != 0 {
+		return rule, o
+	}
+	if o := cmp.Compare(b.leaders(of.picks, of.whole), b.leaders(other.picks, other.whole)); o != 0 {
+		return ByLeaders, o
+	}
+	if o := cmp.Compare(of.cost.Released, other.cost.Released); o != 0 {
+		return ByReleased, o
+	}
+	if o := b.compareAges(of.picks, other.picks); o != 0 {
+		return ByAge, o
+	}
+	if rule, o = judge.Decide(x, y); o != 0 {
+		return rule, o
+	}
+	return ByNames, b.compareSets(of.picks, other.picks, compareVictims)
 }
 
 // planOf is the plan of a candidate as the rules for like members compare plans.

@@ -49,6 +49,10 @@ const (
 	ByHighest Rule = "highestPriority" // lowest highest victim priority
 	BySum     Rule = "sum"             // lowest sum of priorities
 
+	ByLeaders  Rule = "leaders"  // fewest leaders of gangs that run on
+	ByReleased Rule = "released" // least released, where costs and plans are equal
+	ByAge      Rule = "age"      // youngest victims
+
 	ByMembers     = plan.ByMembers
 	ByDepth       = plan.ByDepth
 	ByPreferences = plan.ByPreferences
@@ -77,15 +81,17 @@ type Comparing struct {
 func Consider(p Problem, found Found, by Comparing) Choice {
 	c := considering{search: newSearch(p), world: p.World, must: p.Request.Must, prefer: p.Request.Prefer, more: by.More, each: by.Each}
 	c.world.Room = c.search.World.Room
-	return c.choice(drafted(&candidate{victimSet{cost: found.Cost}, found.Plan, found.Placed}, p))
+	c.search.asked, c.search.rank = found.asked, found.rank
+	c.search.ask() // before several domains are looked into at a time
+	return c.choice(drafted(&candidate{victimSet{picks: found.Victims, cost: found.Cost}, found.Plan, found.Placed}, p))
 }
 
 // drafted is a candidate as far as the rules compare candidates.
 func drafted(c *candidate, p Problem) draft {
 	if c.plan != nil {
-		return draft{plan: *c.plan, cost: c.set.cost, full: true}
+		return draft{plan: *c.plan, cost: c.set.cost, set: c.set, full: true}
 	}
-	d := draft{cost: c.set.cost, full: c.placed.All() && !p.Apart}
+	d := draft{cost: c.set.cost, set: c.set, full: c.placed.All() && !p.Apart}
 	d.plan.Places = c.placed.Places()
 	return d
 }
@@ -107,6 +113,7 @@ type considering struct {
 type draft struct {
 	plan plan.Plan
 	cost Cost
+	set  victimSet
 	full bool // the rules for like members tell all that there is to tell
 }
 
@@ -190,14 +197,6 @@ func (c *considering) layer() int {
 	return 0
 }
 
-// cut cuts a slice by node index that may be nil.
-func cut(all []offer.Slots, lo, hi int) []offer.Slots {
-	if all == nil {
-		return nil
-	}
-	return all[lo:hi]
-}
-
 // isIn says whether all members of a candidate are placed in a domain.
 func (c *considering) isIn(best *candidate, d topology.ID) bool {
 	lo, hi := c.world.Tree.Nodes(d)
@@ -232,7 +231,7 @@ func (c *considering) decide(a, b draft) (Rule, int) {
 	if c.judge.Last = ""; !a.full || !b.full {
 		c.judge.Last = plan.ByMembers
 	}
-	return c.judge.Decide(&a.plan, &b.plan)
+	return c.search.decideEqual(c.judge, &a.plan, &b.plan, a.set, b.set)
 }
 
 // newJudge prepares to compare plans. Room is what there is when all victims have gone.

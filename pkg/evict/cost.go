@@ -17,6 +17,10 @@ type Cost struct {
 	Back       int   // that do not run yet, and go back to the queue
 	Highest    int32 // the highest victim priority; 0 without victims
 	Sum        int64 // of victim priorities
+
+	// Released is the sum of the victims' sizes. No rule for costs reads it: among sets that cost the same, and whose plans are as
+	// good, the one that releases the least comes first.
+	Released int64
 }
 
 // costRules is the order of costs. Plans are compared by package plan's rules where costs
@@ -65,7 +69,7 @@ func (c Cost) under(ceiling int32) bool { return c.victims() == 0 || c.Highest <
 
 // Add returns the cost of both.
 func (c Cost) Add(o Cost) Cost {
-	sum := Cost{c.Violations + o.Violations, c.Pods + o.Pods, c.Back + o.Back, max(c.Highest, o.Highest), c.Sum + o.Sum}
+	sum := Cost{c.Violations + o.Violations, c.Pods + o.Pods, c.Back + o.Back, max(c.Highest, o.Highest), c.Sum + o.Sum, c.Released + o.Released}
 	switch {
 	case c.victims() == 0:
 		sum.Highest = o.Highest
@@ -91,7 +95,7 @@ func (v Victim) cost() Cost {
 	if v.bundle != nil {
 		return *v.bundle
 	}
-	c := Cost{Pods: 1, Highest: v.Priority, Sum: int64(v.Priority)}
+	c := Cost{Pods: 1, Highest: v.Priority, Sum: int64(v.Priority), Released: v.Size}
 	if v.Waits {
 		c.Pods, c.Back = 0, 1
 		return c // it is not running, so no budget counts it

@@ -13,7 +13,8 @@ type domain struct {
 	*search
 	id     topology.ID
 	lo, hi int
-	local  plan.World // of the domain's nodes alone
+	local  plan.World // of the domain's nodes alone, see arranged; made when asked for
+	at     []int      // by index of a node in local, its index in the whole tree
 	steps  []offer.Slots
 	bare   []offer.Slots // by index of the domain's node, slots while nothing is evicted; made when asked for
 	sum    offer.Slots   // of bare
@@ -25,12 +26,16 @@ type domain struct {
 }
 
 func (s *search) domain(id topology.ID) *domain {
-	d := &domain{search: s, id: id, local: s.World, steps: s.Request.Multiple.Steps(s.World.Tree.Depth() + 1)}
+	d := &domain{search: s, id: id, steps: s.Request.Multiple.Steps(s.World.Tree.Depth() + 1)}
 	d.lo, d.hi = s.World.Tree.Nodes(id)
-	if id != topology.Root {
-		d.local = part(s.World, id)
-	}
 	return d
+}
+
+// arrange makes the domain's own world.
+func (d *domain) arrange() {
+	if d.at == nil {
+		d.local, d.at = d.arranged(d.id)
+	}
 }
 
 // all lists the domain's victims that a closed set may hold.
@@ -46,25 +51,6 @@ func (d *domain) all() []Pick {
 		}
 	}
 	return d.listed
-}
-
-// part is the world of one domain: its nodes are those of the whole world, in the same order, and all above them are
-// their own.
-func part(w plan.World, id topology.ID) plan.World {
-	t := w.Tree
-	lo, hi := t.Nodes(id)
-	nodes := make([]topology.Node, hi-lo)
-	for i := range nodes {
-		leaf := t.Node(lo + i)
-		nodes[i] = topology.Node{Name: t.Name(leaf), Path: make([]string, t.Depth()-1)}
-		for up := t.Parent(leaf); up != topology.Root; up = t.Parent(up) {
-			nodes[i].Path[t.Layer(up)-1] = t.Name(up)
-		}
-	}
-	return plan.World{
-		Tree: topology.Build(t.LayerNames()[1:t.Depth()], nodes), Room: cut(w.Room, lo, hi),
-		Bound: cut(w.Bound, lo, hi), Attract: cut(w.Attract, lo, hi),
-	}
 }
 
 // inDomain returns the cheapest candidate that is found in a domain; nil if there is none.
@@ -123,10 +109,11 @@ func (d *domain) takes(picks []Pick) bool {
 	gone := byNode(picks)
 	d.spend(1 + len(gone)/8)
 	if d.steps[0] > 1 || slices.Max(d.steps) > 1 {
-		free := slices.Clone(d.bare)
-		for i, out := range gone {
-			if i >= d.lo && i < d.hi {
-				free[i-d.lo] = d.Nodes[i].Slots(out)
+		d.arrange()
+		free := make([]offer.Slots, len(d.bare))
+		for k, i := range d.at {
+			if free[k] = d.bare[i-d.lo]; gone[i] != nil {
+				free[k] = d.Nodes[i].Slots(gone[i])
 			}
 		}
 		return offer.Roll(d.local.Tree, free, d.steps)[topology.Root] >= d.need

@@ -16,7 +16,12 @@ type Victim struct {
 	Name     string
 	Priority int32
 	Started  int64 // Unix nanoseconds; the larger, the younger
-	Violates bool  // a disruption budget forbids it, whoever else leaves
+	Size     int64 // what its eviction releases, in thousandths of what a member of the preemptor requests
+	// Leads says that the other members of its gang depend on the victim, so it is the last of them to be evicted. Rank is its rank
+	// in its gang: of several, the highest ranks are evicted first.
+	Leads    bool
+	Rank     int
+	Violates bool // a disruption budget forbids it, whoever else leaves
 	// Waits says that it does not run yet, and only goes back to the queue: it counts as no pod
 	// and towards no budget. A gang of which nobody runs can spare none of those who wait.
 	Waits bool

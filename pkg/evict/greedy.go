@@ -12,6 +12,7 @@ import (
 // A move evicts some victims of one node, and with them their bundles.
 type move struct {
 	node  int // node index
+	rank  int // of the node
 	gone  []int
 	price Cost // what the move adds to the cost when it was priced last
 	slots offer.Slots
@@ -19,13 +20,13 @@ type move struct {
 	also  []int // nodes beside its own from which it evicts bundles, when it was priced last
 }
 
-// cheaper orders moves by cost per slot, then the larger one first, then by node.
+// cheaper orders moves by cost per slot, then the larger one first, then by the rank of its node.
 func (m *move) cheaper(o *move) int {
 	per := func(x, y int64) int { return cmp.Compare(x*int64(o.slots), y*int64(m.slots)) }
 	return cmp.Or(
 		per(int64(m.price.Violations), int64(o.price.Violations)), per(int64(m.price.Pods), int64(o.price.Pods)),
 		per(int64(m.price.Back), int64(o.price.Back)), cmp.Compare(m.price.Highest, o.price.Highest),
-		per(m.price.Sum, o.price.Sum), cmp.Compare(o.slots, m.slots), cmp.Compare(m.node, o.node), slices.Compare(m.gone, o.gone),
+		per(m.price.Sum, o.price.Sum), cmp.Compare(o.slots, m.slots), cmp.Compare(m.rank, o.rank), slices.Compare(m.gone, o.gone),
 	)
 }
 
@@ -65,6 +66,7 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 		return nil, false
 	}
 	d.countBare()
+	d.ask()
 	f := &filling{
 		domain: d, gone: map[int][]int{}, lost: map[int]int{}, whole: map[int]bool{}, slots: map[int]offer.Slots{},
 		changedNode: make([]int, len(d.Nodes)), changedGroup: make([]int, len(d.groups)),
@@ -75,7 +77,7 @@ func (d *domain) greedy(stays func(Pick) bool) (picks []Pick, ok bool) {
 		nodes, left := d.nodes(stays, nil, bundled)
 		for i := range nodes {
 			for k := 1; k < len(nodes[i].Options); k++ {
-				m := &move{node: d.lo + i, gone: picked(left[i], nodes[i].Options[k].Gone)}
+				m := &move{node: d.lo + i, rank: d.rank[d.lo+i], gone: picked(left[i], nodes[i].Options[k].Gone)}
 				if slices.ContainsFunc(movesOf[i], func(o *move) bool { return slices.Equal(o.gone, m.gone) }) {
 					continue
 				}

@@ -120,7 +120,7 @@ func (n *Node) keep(sets [][]int, most offer.Slots, slots func([]int) offer.Slot
 		slices.Sort(options[i].age)
 	}
 	slices.SortFunc(options, func(a, b dated) int {
-		return cmp.Or(a.Cost.comparePrice(b.Cost), slices.Compare(a.age, b.age))
+		return cmp.Or(a.Cost.comparePrice(b.Cost), cmp.Compare(a.Cost.Released, b.Cost.Released), slices.Compare(a.age, b.age))
 	})
 	for _, o := range options {
 		if n.beats(&o.Option) {
@@ -299,10 +299,15 @@ func sorted(s []int) []int {
 	return s
 }
 
-// compareVictims puts the younger first, then the first by name.
+// compareVictims puts the victim first that is evicted rather than another one of the same cost: no leader of a gang, the smaller, the
+// younger one, the higher rank, then the first by name.
 func compareVictims(a, b *Victim) int {
-	return cmp.Or(cmp.Compare(b.Started, a.Started), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(btoi(a.Leads), btoi(b.Leads)), cmp.Compare(a.Size, b.Size), cmp.Compare(b.Started, a.Started),
+		cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Name, b.Name))
 }
+
+// second is when a victim started, to the second: the API server keeps no more, and less says nothing about work that is lost.
+func (v *Victim) second() int64 { return v.Started / 1e9 }
 
 // ages returns each victim's place in the order of compareVictims.
 func ages(victims []Victim) []int {

@@ -177,7 +177,7 @@ func (d *domain) freeing(set victimSet) (out []victimSet) {
 	}
 	d.spend(len(out))
 	slices.SortStableFunc(out, func(x, y victimSet) int {
-		return cmp.Or(x.cost.Compare(y.cost), d.compareAges(x.picks, y.picks))
+		return cmp.Or(x.cost.Compare(y.cost), d.compareSets(x.picks, y.picks, compareVictims))
 	})
 	return out
 }

@@ -173,11 +173,16 @@ func (d *domain) withinBudgets(set victimSet, exceeded map[Budget]bool, stays fu
 func (d *domain) nodes(stays func(Pick) bool, charged map[Budget]bool, bundled bool) (nodes []Node, left [][]int) {
 	nodes, left = make([]Node, d.hi-d.lo), make([][]int, d.hi-d.lo)
 	m := &nodeMaker{piece: pieceOfMaker}
+	again := d.asked != nil && !bundled && len(charged) == 0
 	stay := func(p Pick) bool { return d.unevictable[p] || stays != nil && stays(p) }
 	for i := range nodes {
 		n := d.Nodes[d.lo+i]
 		some := n.Victims
 		plain := !bundled && len(charged) == 0 && !slices.ContainsFunc(indexes(len(n.Victims)), func(v int) bool { return stay(Pick{d.lo + i, v}) })
+		if plain && again {
+			nodes[i] = d.asked[d.lo+i]
+			continue
+		}
 		for v := range n.Victims {
 			if !plain && !stay(Pick{d.lo + i, v}) {
 				left[i] = append(left[i], v)
@@ -194,7 +199,7 @@ func (d *domain) nodes(stays func(Pick) bool, charged map[Budget]bool, bundled b
 			slots = func(gone []int) offer.Slots { return n.Slots(picked(left[i], gone)) }
 		}
 		nodes[i] = m.node(some, d.Request.Want, slots)
-		nodes[i].Room = d.local.Room[i]
+		nodes[i].Room = d.World.Room[d.lo+i]
 	}
 	d.spend(d.hi - d.lo)
 	return nodes, left
@@ -237,14 +242,20 @@ func (d *domain) byTariff(stays func(Pick) bool, charged map[Budget]bool, bundle
 	if d.tired {
 		return nil, nil
 	}
+	d.arrange()
 	nodes, left := d.nodes(stays, charged, bundled)
-	e := Choose(d.local, d.Request, nodes)
+	arranged := make([]Node, len(nodes))
+	for k, i := range d.at {
+		arranged[k] = nodes[i-d.lo]
+	}
+	e := Choose(d.local, d.Request, arranged)
 	if e == nil {
 		return nil, nil
 	}
 	picks := make([]Pick, len(e.Victims))
 	for k, p := range e.Victims {
-		picks[k] = Pick{d.lo + p.Node, picked(left[p.Node], []int{p.Victim})[0]}
+		i := d.at[p.Node]
+		picks[k] = Pick{i, picked(left[i-d.lo], []int{p.Victim})[0]}
 	}
 	slices.SortFunc(picks, comparePicks)
 	return e, picks

@@ -1,6 +1,9 @@
 package convert
 
 import (
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -94,4 +97,27 @@ func numbered(pod *v1.Pod, set, number string) (string, error) {
 		return row, err
 	}
 	return pod.Labels[set] + "-" + value, nil
+}
+
+// roles are labels with which controllers name the pod that starts or coordinates the others of its gang, and its values.
+var roles = map[string][]string{
+	"spark-role":                            {"driver"},
+	"ray.io/node-type":                      {"head"},
+	"training.kubeflow.org/job-role":        {"master", "launcher"},
+	"training.kubeflow.org/replica-type":    {"master", "chief", "launcher"},
+	"mpi-job-role":                          {"launcher"},
+	"volcano.sh/task-spec":                  {"master", "launcher", "driver", "head"},
+	"jobset.sigs.k8s.io/replicatedjob-name": {"launcher", "driver", "master", "leader"},
+}
+
+// Leads returns whether a pod starts or coordinates the others of its gang: it is a launcher, driver or head, or has rank 0. Without
+// it the others do no work.
+func Leads(pod *v1.Pod) bool {
+	for label, values := range roles {
+		if slices.Contains(values, strings.ToLower(pod.Labels[label])) {
+			return true
+		}
+	}
+	_, index, err := rank(pod)
+	return err == nil && index == 0
 }

@@ -64,6 +64,7 @@ func New(p *departure.Evictor) *PodPreemption {
 		o.Interface, o.stock = stock.Evaluator.Interface, stock
 		o.runs = slices.ContainsFunc(p.Profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() })
 		stock.Evaluator.Interface = o
+		stock.MoreImportantVictim = o.moreImportantVictim
 		o.evict = p.InTurn(p.Gently(stock.Executor.PreemptPod))
 		stock.Executor.PreemptPod = o.noting(o.evict)
 	}
@@ -159,6 +160,20 @@ func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 		}
 	}
 	return out
+}
+
+// moreImportantVictim is DefaultPreemption's order of victims, but for two members of one gang of the same priority: there the one
+// on which the other depends, or of the lower rank, is more important.
+func (o *PodPreemption) moreImportantVictim(x, y preemption.Victim) bool {
+	if len(x.Pods()) == 1 && len(y.Pods()) == 1 {
+		a, b := x.Pods()[0].GetPod(), y.Pods()[0].GetPod()
+		if name := o.gangOf(a); !name.IsZero() && name == o.gangOf(b) && moreImportant(a, b) == 0 {
+			if order := o.gang(name).stand.CompareMembers(b, a); order != 0 {
+				return order < 0
+			}
+		}
+	}
+	return preemption.MoreImportantVictim(x, y)
 }
 
 // stays says whether a pod is nobody's victim.

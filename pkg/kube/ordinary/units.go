@@ -29,7 +29,8 @@ type runningGang struct {
 	is    map[types.UID]bool // whether a pod is one of them, and no other
 	joins map[types.UID]bool // whether it can be sent back and takes nobody along
 	spare int                // how many of them it does not need
-	at    int                // which of its group it is
+	stand eligible.Standing
+	at    int // which of its group it is
 	group *runningGroup
 }
 
@@ -66,7 +67,7 @@ func (o *PodPreemption) gang(name gang.Ref) *runningGang {
 	}
 	group := &runningGroup{units: map[string]*unit{}, after: map[string]*unit{}}
 	for _, is := range eligible.Gangs(o.evictor.Cache, o.evictor.Cache.Together(name), o.evictor.Cache.Placed) {
-		g := &runningGang{name: is.Ref, pods: is.Pods, is: map[types.UID]bool{}, joins: is.Joining, at: len(group.gangs), spare: is.Spare, group: group}
+		g := &runningGang{name: is.Ref, pods: is.Pods, is: map[types.UID]bool{}, joins: is.Joining, at: len(group.gangs), spare: is.Spare, stand: eligible.StandingOf(is), group: group}
 		for _, p := range is.Pods {
 			g.is[p.UID] = !is.Joining[p.UID]
 			if is.IsPart() {

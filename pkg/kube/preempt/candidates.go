@@ -35,6 +35,8 @@ type candidates struct {
 	whole [][]*v1.Pod            // by gang, all that run
 	joins map[types.UID]bool     // who can be sent back and takes nobody along
 	parts map[types.UID]gang.Ref // who is in a part of a gang that may leave by itself
+	sizes eligible.Sizes
+	stand []eligible.Standing // by gang
 	any   bool
 	// keptOff says that somebody who may leave, or leaves anyway, keeps members off other nodes than his own.
 	keptOff bool
@@ -86,6 +88,7 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 		waits: p.waiting(), claim: claim,
 	}
 	c.joins = map[types.UID]bool{}
+	c.sizes = eligible.SizesFor(c.pending())
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
 	rule := p.rule(a, claim)
@@ -108,8 +111,9 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 			case !mayEvict(pod), !name.IsZero() && (!known || !c.placed(pod)):
 			default:
 				victim := c.victim(pod)
-				if !c.joins[pod.UID] {
-					victim.Gang = g
+				if g > 0 && !c.joins[pod.UID] {
+					stand := c.stand[g-1]
+					victim.Gang, victim.Started, victim.Leads, victim.Rank = g, stand.Started, stand.Leads[pod.UID], eligible.Rank(pod)
 				}
 				here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
 			}
@@ -119,6 +123,14 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 	})
 	c.any, c.late, c.keptOff = slices.Contains(found, true), slices.Contains(late, true), slices.Contains(keepOff, true)
 	return c
+}
+
+// pending returns the members that need room.
+func (c *candidates) pending() (pods []*v1.Pod) {
+	for _, m := range c.Group.Pending {
+		pods = append(pods, c.Group.Pods[m.Pod])
+	}
+	return pods
 }
 
 // waiting are those who wait at Permit.
@@ -160,6 +172,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	var gangs []evict.Gang
 	var names []gang.Ref
 	var runs [][]*v1.Pod
+	var stand []eligible.Standing
 	var joined []bool          // whether others are about to join them, who may be sent back
 	whole, some := true, false // all may leave; some may without the others
 	for _, is := range eligible.Gangs(c.cache, together, c.running) {
@@ -172,6 +185,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 		g.Group = group
 		whole, some = whole && g.Whole, some || g.Spare > 0 || back || g.Whole && len(g.Above) > 0
 		gangs, names, runs, joined = append(gangs, g), append(names, is.Ref), append(runs, is.Pods), append(joined, back)
+		stand = append(stand, eligible.StandingOf(is))
 		if is.IsPart() {
 			c.split(is)
 		}
@@ -184,7 +198,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 			v := c.unshaped(p)
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 		}
-		c.gangs, c.whole = append(c.gangs, g), append(c.whole, runs[i])
+		c.gangs, c.whole, c.stand = append(c.gangs, g), append(c.whole, runs[i]), append(c.stand, stand[i])
 		if whole || g.Spare > 0 || joined[i] || g.Whole && len(g.Above) > 0 {
 			numbers[names[i]] = len(c.gangs)
 		}
@@ -294,7 +308,9 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 // unshaped is a victim of which only the costs count. Who waits at Permit is not healthy yet: no budget counts
 // on it.
 func (c *candidates) unshaped(pod *v1.Pod) evict.Victim {
-	v := evict.Victim{Name: convert.PodKey(pod), Priority: convert.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod)}
+	v := evict.Victim{
+		Name: convert.PodKey(pod), Priority: convert.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(pod),
+	}
 	if !v.Waits {
 		v.Budgets = c.budgetsOf(pod)
 	}

@@ -1,0 +1,89 @@
+package eligible
+
+import (
+	"cmp"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/quota"
+)
+
+// Sizes says how large victims are beside the members that need their room.
+type Sizes quota.List
+
+// SizesFor returns the sizes for some members.
+func SizesFor(members []*v1.Pod) Sizes {
+	most := quota.List{}
+	var last string
+	for _, pod := range members {
+		if shape := convert.Shape(pod); shape != last { // neighbours mostly request the same
+			last = shape
+			for name, n := range convert.Requests(pod) {
+				most[name] = max(most[name], n)
+			}
+		}
+	}
+	return Sizes(most)
+}
+
+// Of returns how much a pod holds of what a member requests, in thousandths of one member: of the resource of which it holds the most.
+func (s Sizes) Of(pod *v1.Pod) (size int64) {
+	for name, n := range convert.Requests(pod) {
+		if most := s[name]; most > 0 {
+			size = max(size, int64(float64(n)/float64(most)*1000))
+		}
+	}
+	return size
+}
+
+// Standing says which members of a running gang are evicted rather than others.
+type Standing struct {
+	Started int64 // Unix nanoseconds; of all members, so that start times do not decide among them
+	Leads   map[types.UID]bool
+}
+
+// StandingOf returns the standing of the members of a gang. A gang that can spare members counts as young as its youngest member,
+// another one as old as its oldest.
+func StandingOf(g Gang) Standing {
+	s := Standing{Leads: map[types.UID]bool{}}
+	owners := map[types.UID]bool{}
+	for _, pod := range g.Pods {
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+			owners[owner.UID] = true
+		}
+	}
+	for i, pod := range g.Pods {
+		started := convert.Started(pod)
+		if i == 0 || (started > s.Started) == (g.Spare > 0) {
+			s.Started = started
+		}
+		if owners[pod.UID] || convert.Leads(pod) {
+			s.Leads[pod.UID] = true
+		}
+	}
+	return s
+}
+
+// CompareMembers puts the member of a gang first that is evicted rather than another one of the same priority.
+func (s Standing) CompareMembers(x, y *v1.Pod) int {
+	leads := func(p *v1.Pod) int {
+		if s.Leads[p.UID] {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(leads(x), leads(y)), cmp.Compare(Rank(y), Rank(x)))
+}
+
+// Rank returns the rank of a pod in its gang; 0 if it has none.
+func Rank(pod *v1.Pod) int {
+	m, err := convert.Member(pod, gang.Ref{})
+	if err != nil || m.Rank == gang.NoRank {
+		return 0
+	}
+	return m.Rank
+}
