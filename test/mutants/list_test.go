@@ -387,7 +387,7 @@ func isDigit`, "TestCompareNames"},
 
 	{"oldest first", options, `cmp.Compare(b.Started, a.Started)`, `cmp.Compare(a.Started, b.Started)`, "TestChoose TestPictures"},
 	{"names do not decide", options, `cmp.Compare(a.Name, b.Name))`, `0)`, "TestOrderOfInput"},
-	{"age does not decide", options, `cmp.Or(a.Cost.comparePrice(b.Cost), slices.Compare(a.age, b.age))`, `a.Cost.comparePrice(b.Cost)`, "TestChoose"},
+	{"age does not decide", options, `cmp.Compare(a.Cost.Released, b.Cost.Released), slices.Compare(a.age, b.age))`, `cmp.Compare(a.Cost.Released, b.Cost.Released))`, "TestChoose"},
 	{"more slots beat everything", options, `return kept.Slots >= o.Slots &&
 			(`, `return kept.Slots >= o.Slots && (true ||
 			`, "TestPictures"},

@@ -29,6 +29,8 @@ type Shortage struct {
 	Held Held
 	// Stay are further nodes that would have room if pods left that may not be evicted.
 	Stay int
+	// Least is the member of lowest priority, if members differ in priority: the gang evicts only pods of a lower one. Set with Stay.
+	Least *v1.Pod
 	// Never is what stands in the way when every pod has gone; nil if nothing does, or nobody knows.
 	Never *plan.Refusal
 	// AtMost says that domains may take even fewer than Never has: members need more than room on nodes.
@@ -82,10 +84,23 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 		s.Held, held = a.held(ctx)
 		s.Lacks = a.lacksBut(held, s.Lacks)
 		if evicts && bare != nil {
-			s.Stay, s.Lacks = a.staying(ctx, bare.World.Free, held, s.Lacks)
+			if s.Stay, s.Lacks = a.staying(ctx, bare.World.Free, held, s.Lacks); s.Stay > 0 {
+				s.Least = a.lowestOfSeveral()
+			}
 		}
 	}
 	return s
+}
+
+// lowestOfSeveral returns the member of lowest priority where members differ in priority; nil if all are equal.
+func (a *Attempt) lowestOfSeveral() *v1.Pod {
+	low := a.Lowest()
+	for _, m := range a.Group.Pending {
+		if convert.Priority(a.Group.Pods[m.Pod]) != convert.Priority(low) {
+			return low
+		}
+	}
+	return nil
 }
 
 // stays remembers on which nodes those who may not be evicted are in the way, by what is asked for,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -58,6 +59,10 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; best is %s with %d", clipped(r.Domains[0].Path), r.Domains[0].Slots)
 	}
 	out.WriteString(nodes(s))
+	if s.Least != nil {
+		fmt.Fprintf(&out, "; the gang evicts only pods of a priority below %d, which is the lowest of its members' (%s)",
+			convert.Priority(s.Least), clipped(convert.PodKey(s.Least)))
+	}
 	for _, s := range s.Short {
 		if s.Waits != "" {
 			out.WriteString("; " + s.Waits)
