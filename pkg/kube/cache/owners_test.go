@@ -357,7 +357,7 @@ func TestPartsThatHaveFinished(t *testing.T) {
 	c.setPod(worker)
 	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker))
 	done := maps.Clone(parts)
-	done["d"] = source.Part{Jobs: 1, Size: 1, Done: true}
+	done["d"] = source.Part{Jobs: 1, Size: 1, Succeeded: 1}
 	c.setOwner(ownedJobSet("u", done))
 	require.Empty(t, c.why(t, worker))
 	require.Len(t, c.Together(source.Of(worker)), 2, "the others are a group still")

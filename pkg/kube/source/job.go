@@ -3,6 +3,7 @@ package source
 import (
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,15 +17,18 @@ var jobs = &Owner{
 	Kind:     "Job",
 	Role:     "rbac/sources/job.yaml",
 	Lazy:     true,
-	Read: func(u *unstructured.Unstructured, out *Owned) (err error) {
-		var spec struct {
-			Parallelism *int32 `json:"parallelism"`
-			Completions *int32 `json:"completions"`
-		}
-		err = workloads.Read(u, "spec", &spec)
-		out.Size = int(workloads.Parallel(spec.Parallelism, spec.Completions))
-		return err
-	},
+	Read:     readJob,
+}
+
+// readJob reads how many pods of a Job run at a time, and how many still do when some have finished. The user does not write
+// the status, so errors in it have no effect.
+func readJob(u *unstructured.Unstructured, out *Owned) error {
+	var spec workloads.JobSpec
+	var status batchv1.JobStatus
+	err := workloads.Read(u, "spec", &spec)
+	_ = workloads.Read(u, "status", &status)
+	out.Size, out.Left, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
+	return err
 }
 
 // job is a Job whose pods say how they gather, or how many must start together. Other Jobs are no
@@ -60,11 +64,11 @@ func jobGang(pod *v1.Pod) string {
 	return ""
 }
 
-// fillJob: as many as the pods say must start together, or as run at a time.
+// fillJob: as many as the pods say must start together, or as run at a time; never more than the controller still makes.
 func fillJob(d *Declaration, g Gang) {
 	d.speakerOwner(g)
 	d.speakerPod(g)
-	d.Min = max(1, g.Owner.Size)
+	d.Min, d.Completed = max(1, g.Owner.Left), g.Owner.Succeeded
 	pod := first(g.any(), func(pod *v1.Pod) bool { _, says := pod.Annotations[scheduling.AnnotationMinAvailable]; return says })
 	value, says := g.Owner.says(scheduling.AnnotationMinAvailable)
 	if pod != nil { // they were there first: without them it would be no gang
@@ -86,5 +90,5 @@ func fillJob(d *Declaration, g Gang) {
 		d.problem(err)
 		return
 	}
-	d.Min = n
+	d.Min = min(d.Min, n)
 }

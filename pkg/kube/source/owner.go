@@ -56,6 +56,8 @@ type Owned struct {
 	Words map[string]string
 	// Size is how many pods a gang has; 0 if that is not said.
 	Size int
+	// Left is how many pods the controller of a Job still keeps running, and Succeeded how many it has counted as completed.
+	Left, Succeeded int
 	// LeaderFirst says why the first pod must not wait for the others; "" if it may.
 	LeaderFirst string
 	// Follower is what the other pods need; nil if it is what the first does, or not known.
@@ -66,7 +68,7 @@ type Owned struct {
 	Branches []Branch
 	// InTurn says that the parts start one after the other.
 	InTurn bool
-	// Attempt is the one of which Part.Done is said, "" the first.
+	// Attempt is the one of which Part.Succeeded is said, "" the first.
 	Attempt string
 	// TopologyKey is the label key in whose domain all of its gangs must be; "" if none is named.
 	TopologyKey string
@@ -110,7 +112,7 @@ func (o *Owned) Scored() (r schema.GroupVersionResource, ok bool) {
 type Part struct {
 	Jobs, Size int  // so many, of so many pods each
 	Alone      bool // each of them is a gang
-	Done       bool // all of them have succeeded: their pods may be gone
+	Succeeded  int  // so many of the Jobs have succeeded: their pods may be gone
 	// Words are what is said of it alone, as fields do.
 	Words map[string]string
 }
