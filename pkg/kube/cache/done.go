@@ -92,7 +92,7 @@ func (c *Cache) dropDone(pod *v1.Pod) {
 	if d := r.declared; d != nil && (d.By == key || d.Counts) {
 		effects = append(effects, c.redeclare(r)...)
 	}
-	c.tidy(r)
+	effects = append(effects, c.tidy(r)...)
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()
 	c.do(effects)

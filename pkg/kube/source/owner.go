@@ -42,6 +42,11 @@ func IsFamily(kind string) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Family })
 }
 
+// Releases says whether parts of an owner of this kind keep a minimum that is said no more: they need none without members.
+func Releases(kind string) bool {
+	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Keep != nil })
+}
+
 // OwnerKey names an object that may own a gang.
 type OwnerKey struct{ Kind, Namespace, Name string }
 
@@ -112,6 +117,8 @@ func (o *Owned) Scored() (r schema.GroupVersionResource, ok bool) {
 type Part struct {
 	Jobs, Size int  // so many, of so many pods each
 	Alone      bool // each of them is a gang
+	Listed     int  // so many pods are listed by name
+	Released   bool // Size was said before, and is 0 now
 	Succeeded  int  // so many of the Jobs have succeeded: their pods may be gone
 	// Words are what is said of it alone, as fields do.
 	Words map[string]string
