@@ -7,12 +7,20 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// JobSpec has the fields of a Job's spec on which the number of its pods depends.
+// JobSpec has the fields of a Job's spec on which the number of its pods depends, and what makes these a gang.
 type JobSpec struct {
 	Parallelism          *int32                  `json:"parallelism"`
 	Completions          *int32                  `json:"completions"`
 	CompletionMode       *batchv1.CompletionMode `json:"completionMode"`
 	BackoffLimitPerIndex *int32                  `json:"backoffLimitPerIndex"`
+	Template             struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Spec struct {
+			SchedulerName string `json:"schedulerName"`
+		} `json:"spec"`
+	} `json:"template"`
 }
 
 // Indexed says whether each pod of the Job has a completion index.

@@ -1,7 +1,10 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
@@ -18,6 +21,16 @@ var jobs = &Owner{
 	Role:     "rbac/sources/job.yaml",
 	Lazy:     true,
 	Read:     readJob,
+	Trim:     trimJob,
+}
+
+// trimJob leaves of a Job's template which scheduler its pods have, and their annotations: clusters have many Jobs.
+func trimJob(u *unstructured.Unstructured) {
+	spec, _ := u.Object["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	if pod, ok := template["spec"].(map[string]any); ok {
+		template["spec"] = map[string]any{"schedulerName": pod["schedulerName"]}
+	}
 }
 
 // readJob reads how many pods of a Job run at a time, and how many still do when some have finished. The user does not write
@@ -28,13 +41,18 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	err := workloads.Read(u, "spec", &spec)
 	_ = workloads.Read(u, "status", &status)
 	out.Size, out.Left, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
+	template := &spec.Template
+	if keys := meant(out.Words); len(keys) > 0 && !gathers(template.Metadata.Annotations) {
+		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
+		out.Unheeded = fmt.Sprintf("%s: no effect on a Job whose pods are no gang; legal: in spec.template.metadata.annotations", strings.Join(keys, ", "))
+	}
 	return err
 }
 
 // job is a Job whose pods say how they gather, or how many must start together. Other Jobs are no
 // gangs: their pods need not run at the same time.
 var job = Source{
-	Way:       "label " + v1JobName + " and annotation " + scheduling.AnnotationTopologySpec + " or " + scheduling.AnnotationMinAvailable,
+	Way:       "label " + v1JobName + " and an annotation of how pods gather, or " + scheduling.AnnotationMinAvailable,
 	Space:     "job",
 	Implied:   true,
 	NameOf:    jobGang,
@@ -55,13 +73,16 @@ func jobGang(pod *v1.Pod) string {
 	if name == "" || len(pod.Annotations) == 0 {
 		return ""
 	}
-	if _, gathers := pod.Annotations[scheduling.AnnotationTopologySpec]; gathers {
-		return name
-	}
-	if _, least := pod.Annotations[scheduling.AnnotationMinAvailable]; least {
+	if gathers(pod.Annotations) {
 		return name
 	}
 	return ""
+}
+
+// gathers says whether annotations of a Job's pods make these a gang.
+func gathers(annotations map[string]string) bool {
+	_, least := annotations[scheduling.AnnotationMinAvailable]
+	return least || slices.ContainsFunc(ruleKeys, func(key string) bool { _, says := annotations[key]; return says })
 }
 
 // fillJob: as many as the pods say must start together, or as run at a time; never more than the controller still makes.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,6 +73,13 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 		j := &spec.ReplicatedJobs[i]
 		_, alone := j.Template.Annotations[workloads.JobSetExclusive]
 		out.Parts[j.Name] = Part{Jobs: int(j.Jobs()), Size: int(j.Pods()), Alone: alone || exclusive}
+		pods := j.Template.Spec.Template.Annotations
+		keys := slices.DeleteFunc(meant(j.Template.Annotations), func(key string) bool { _, says := said(pods, key); return says })
+		if len(keys) > 0 {
+			at := fmt.Sprintf("spec.replicatedJobs[%d].template", i)
+			out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf(
+				"%s.metadata.annotations: %s: no effect; legal: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at, strings.Join(keys, ", "))})
+		}
 	}
 	readProgress(u, out)
 	return nil
@@ -104,6 +112,7 @@ func attemptOf(pod *v1.Pod) string {
 func fillJobSet(d *Declaration, g Gang) {
 	d.speakerOwner(g)
 	d.speakerPod(g)
+	d.Notes = append(d.Notes, g.Owner.Notes...)
 	pod := first(g.any(), func(*v1.Pod) bool { return true })
 	part := pod.Labels[workloads.JobSetReplicated]
 	is, known := g.Owner.Parts[part]

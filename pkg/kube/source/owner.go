@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Owner is a kind of object for which a controller makes pods, or an object that declares a
@@ -28,6 +29,8 @@ type Owner struct {
 	Role string
 	// Read takes what is to be known of an object beside its annotations; nil is nothing.
 	Read func(*unstructured.Unstructured, *Owned) error
+	// Trim drops what no reader needs, where clusters have many such objects; nil is nothing.
+	Trim func(*unstructured.Unstructured)
 	// Keep has an object hold on to something that it has said before; nil is nothing.
 	Keep func(was, is *Owned)
 	// Family says that the gangs of one such object are declared together: each by what all say.
@@ -51,6 +54,9 @@ func Releases(kind string) bool {
 type OwnerKey struct{ Kind, Namespace, Name string }
 
 func (k OwnerKey) String() string { return fmt.Sprintf("%s %s/%s", k.Kind, k.Namespace, k.Name) }
+
+// Compare orders owners by name.
+func (k OwnerKey) Compare(o OwnerKey) int { return topology.CompareNames(k.String(), o.String()) }
 
 // Owned is what an owner says of its gangs.
 type Owned struct {
@@ -82,6 +88,8 @@ type Owned struct {
 	// Problem is why none of its gangs can be planned, and Notes what people should know of it.
 	Problem error
 	Notes   []Note
+	// Unheeded says which words of a Job have no effect, since its pods are no gang, and Scheduler whose pods they are.
+	Unheeded, Scheduler string
 	// Score is what its status.placementScore says; nil if it says nothing.
 	Score *float64
 }
