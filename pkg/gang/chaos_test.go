@@ -34,7 +34,7 @@ func (c chaos) member() gang.Member {
 	if node, _ := c.book.Place(pod); c.sometimes() {
 		m.Node = node
 	}
-	m.Done = m.Node != "" && c.sometimes()
+	m.Done, m.Succeeded = m.Node != "" && c.sometimes(), c.sometimes()
 	m.Owner = c.one("x y")
 	if c.sometimes() {
 		m.Gang, m.UID = ref(c.one("a b c")), c.one("1 2")

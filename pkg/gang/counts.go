@@ -6,15 +6,16 @@ package gang
 
 // counts says how many members of a gang are in which state.
 type counts struct {
-	exist   int // for the scheduler: bound, or free to be
-	bound   int // and not done
-	done    int
-	held    int // at the barrier, or through it and not bound yet
-	waiting int // at the barrier
-	planned int // have a place in the plan
-	assumed int // pending, and the scheduler counts them on a node
-	arrived int // of those assumed, the planned
-	evicted int // run, and are to leave with their group
+	exist     int // for the scheduler: bound, or free to be
+	bound     int // and not done
+	done      int
+	succeeded int // of the done
+	held      int // at the barrier, or through it and not bound yet
+	waiting   int // at the barrier
+	planned   int // have a place in the plan
+	assumed   int // pending, and the scheduler counts them on a node
+	arrived   int // of those assumed, the planned
+	evicted   int // run, and are to leave with their group
 }
 
 // add counts a member n times.
@@ -27,6 +28,7 @@ func (c *counts) add(m *member, n int) {
 	note(&c.exist, m.runs() || pending(m))
 	note(&c.bound, m.runs())
 	note(&c.done, m.Done)
+	note(&c.succeeded, m.Done && m.Succeeded)
 	note(&c.held, m.held && m.Node == "")
 	note(&c.waiting, m.held && !m.allowed)
 	note(&c.planned, m.planned)
@@ -40,6 +42,7 @@ func (c *counts) plus(o counts) {
 	c.exist += o.exist
 	c.bound += o.bound
 	c.done += o.done
+	c.succeeded += o.succeeded
 	c.held += o.held
 	c.waiting += o.waiting
 	c.planned += o.planned
@@ -83,7 +86,7 @@ func (b *Book) change(m *member, to func(*member)) {
 		b.moved = append(b.moved, m.Pod)
 	}
 	if m.Done != was.Done || m.Owner != was.Owner {
-		g.own(&member{Member: Member{Done: was.Done, Owner: was.Owner}}, -1)
+		g.own(&member{Member: was}, -1)
 		g.own(m, 1)
 	}
 	g.pending.update(m, m.Rank != was.Rank || m.Row != was.Row)

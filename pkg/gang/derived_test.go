@@ -70,6 +70,9 @@ func (b *Book) recount(g *gang) (c counts) {
 		switch {
 		case m.Done:
 			c.done++
+			if m.Succeeded {
+				c.succeeded++
+			}
 		case m.Node != "":
 			c.bound++
 			c.exist++
@@ -105,6 +108,9 @@ func checkOwners(g *gang) error {
 		of := want[m.Owner]
 		if m.Done {
 			of.done++
+			if m.Succeeded {
+				of.succeeded++
+			}
 		} else {
 			of.live++
 		}

@@ -53,13 +53,5 @@ func (b *Book) spared(pods []Victim) (out []Effect) {
 	return out
 }
 
-// evictedWhole is for when a member has left that was evicted with its group: a gang of which
-// nobody has started who is left begins anew.
-func (g *gang) evictedWhole() {
-	if g.counts.bound+g.finished() == 0 {
-		g.satisfied = false
-	}
-}
-
 // leaves says whether members of a group run that are to leave with it.
 func (b *Book) leaves(key Ref) bool { return b.count(key).evicted > 0 }

@@ -40,6 +40,8 @@ type Spec struct {
 	UID   string // of the object that declares it; "" if its members do
 	Group []Ref  // the gangs that it lists as those that start together with it
 	Min   int
+	// Completed is how many members have succeeded that Min leaves out, since nobody makes others for them.
+	Completed int
 	// Counted says that Min is how many run, since nobody says how many the gang needs: that so many do
 	// does not say that it is whole.
 	Counted   bool
@@ -71,9 +73,11 @@ type Member struct {
 	// Gated members exist for the API but not for the scheduler (scheduling gates, claims that are not made yet).
 	Gated    bool
 	Priority int32
-	// Done says that it has finished on its node, well or not: it was there.
-	Done  bool
-	Owner string // who makes members anew; "" if nobody does
+	// Done says that it has finished on its node, well or not: it was there. Succeeded says that it ended well.
+	Done, Succeeded bool
+	Owner           string // who makes members anew; "" if nobody does
+	// Created and Ended are when it was created and has finished, in Unix seconds; 0 if that is not known.
+	Created, Ended int64
 }
 
 // runs says that the member is bound, and has not finished.
@@ -286,6 +290,7 @@ type gang struct {
 	counts    counts           // of members
 	pending   line             // of members
 	owners    map[string]owned // of members
+	ended     int64            // when the last of its members has finished
 }
 
 type member struct {

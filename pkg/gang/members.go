@@ -150,8 +150,8 @@ func (b *Book) left(ev Left) (out []Effect) {
 	b.leave(m)
 	if g := b.gangs[m.Gang]; len(g.members) == 0 {
 		g.empty(m.UID)
-	} else if m.evicted {
-		g.evictedWhole()
+	} else {
+		g.idles()
 	}
 	if grp := b.groups[key]; grp != nil {
 		switch {

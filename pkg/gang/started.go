@@ -5,19 +5,26 @@ package gang
 // finished. Only that a gang was whole while some of its members are gone is remembered.
 //
 // Those who have finished count where nobody has taken their place: a failed member that was
-// made again counts once. Those of a job that was made again under the same name count no
-// more: nobody of the new one runs, and the old ones were others' to make.
+// made again counts once. Members that come after all others have finished are a new run:
+//
+//	another owner made them                  they do not count
+//	as many as it needs, all have succeeded  they do not count: nobody need be made again
+//	others                                   those that have succeeded count, since the rest is made again
 
 // owned counts the members that one owner makes.
-type owned struct{ live, done int }
+type owned struct{ live, done, succeeded int }
 
 // own counts a member n times with its owner.
 func (g *gang) own(m *member, n int) {
 	of := g.owners[m.Owner]
 	if m.Done {
 		of.done += n
+		g.ended = max(g.ended, m.Ended)
 	} else {
 		of.live += n
+	}
+	if m.Done && m.Succeeded {
+		of.succeeded += n
 	}
 	switch {
 	case of == owned{}:
@@ -30,18 +37,31 @@ func (g *gang) own(m *member, n int) {
 }
 
 // finished counts the members that have finished on a node, and are of this gang still.
-func (g *gang) finished() (n int) {
-	live := len(g.members) - g.counts.done
-	if g.counts.done == 0 || live == 0 || g.counts.bound > 0 {
-		return g.counts.done
-	}
-	for _, of := range g.owners {
-		if of.live > 0 {
-			n += of.done
+func (g *gang) finished() int {
+	done, succeeded, live := g.counts.done, g.counts.succeeded, len(g.members)-g.counts.done
+	if done > 0 && live > 0 && g.counts.bound == 0 { // all that had a node have finished
+		done, succeeded = 0, 0
+		for _, of := range g.owners {
+			if of.live > 0 {
+				done, succeeded = done+of.done, succeeded+of.succeeded
+			}
+		}
+		switch {
+		case !g.again(g.pending.first()):
+		case g.spec != nil && succeeded == done && done >= g.spec.Min:
+			done, succeeded = 0, 0
+		default:
+			done = succeeded
 		}
 	}
-	return n
+	if g.spec != nil {
+		done -= min(succeeded, g.spec.Completed)
+	}
+	return done
 }
+
+// again says whether a member that waits was made after all others have finished. If it is not known when that was, it was.
+func (g *gang) again(m *member) bool { return m != nil && m.Created >= g.ended }
 
 // standIns counts those that have finished and stand for members that do not exist.
 func (g *gang) standIns() int {
@@ -83,6 +103,13 @@ func (g *gang) empty(last string) {
 	}
 }
 
+// idles is for when a member has left: a gang of which none runs, and none that has finished counts, begins anew.
+func (g *gang) idles() {
+	if g.counts.bound+g.finished() == 0 {
+		g.satisfied = false
+	}
+}
+
 // comesBack takes it back if the last member has not left but finished: whoever watches pods
 // that run hears only that it is gone, and from somebody else a little later that it is done.
 // Whoever comes in between begins anew.
@@ -93,8 +120,7 @@ func (g *gang) comesBack(m Member) {
 	g.last = ""
 }
 
-// anew says that a member is the first of a gang that is made once more: all others have
-// finished, and somebody else had made them.
+// anew says that a member is the first of a new run: all others have finished, before it was made or for another owner.
 func (g *gang) anew(m Member) bool {
-	return !m.Done && len(g.members) == g.counts.done && g.owners[m.Owner].done == 0
+	return !m.Done && len(g.members) == g.counts.done && (m.Created >= g.ended || g.owners[m.Owner].done == 0)
 }

@@ -8,8 +8,29 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// done is a member that has finished on a node.
-func done(pod, owner string) gang.Seen { return owned(seen(pod, 0, "n"), owner, true) }
+// done is a member that has finished on a node, after the members were created whose creation nothing else says.
+func done(pod, owner string) gang.Seen {
+	s := owned(seen(pod, 0, "n"), owner, true)
+	s.Member.Ended = 5
+	return s
+}
+
+// succeeded is a member that has finished well.
+func succeeded(pod, owner string) gang.Seen {
+	s := done(pod, owner)
+	s.Member.Succeeded = true
+	return s
+}
+
+// again is a member that was made after the others had finished.
+func again(pod, owner string) gang.Seen {
+	s := owned(seen(pod, 0, ""), owner, false)
+	s.Member.Created = 5
+	return s
+}
+
+// completed is a gang whose minimum leaves out members that have succeeded.
+func completed(n int) func(*gang.Spec) { return func(s *gang.Spec) { s.Completed = n } }
 
 func owned(s gang.Seen, owner string, done bool) gang.Seen {
 	s.Member.Owner, s.Member.Done = owner, done
@@ -92,6 +113,33 @@ func TestWhatAGangHasReached(t *testing.T) {
 			[]gang.Event{
 				declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), done("a-0", ""), done("a-1", ""), left("a-0"), seen("a-3", 0, ""),
 			}, "yes", 0,
+		},
+		"a second run of one owner, of which all have failed before": {
+			[]gang.Event{declared("a", 2), done("a-0", "job"), done("a-1", "job"), again("a-3", "job")}, "1 of 2 members exist", 2,
+		},
+		"a second run, told in another order": {
+			[]gang.Event{declared("a", 2), again("a-3", "job"), done("a-0", "job"), done("a-1", "job")}, "1 of 2 members exist", 2,
+		},
+		"a second run, of which all have succeeded before": {
+			[]gang.Event{declared("a", 2), succeeded("a-0", "job"), succeeded("a-1", "job"), again("a-3", "job")}, "1 of 2 members exist", 2,
+		},
+		"a second run of a gang that was whole": {
+			[]gang.Event{declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), done("a-0", ""), done("a-1", ""), again("a-4", ""), again("a-3", "")}, "yes", 2,
+		},
+		"its PodGroup says that the run before was whole": {
+			[]gang.Event{declared("a", 2), done("a-0", ""), done("a-1", ""), again("a-3", ""), gang.Reached{Gang: ref("a")}}, "1 of 2 members exist", 2,
+		},
+		"one has succeeded, and the other one was evicted": {
+			[]gang.Event{declared("a", 2), succeeded("a-0", "job"), again("a-3", "job")}, "yes", 1,
+		},
+		"the only one that has failed is made again": {
+			[]gang.Event{declared("a", 3), succeeded("a-0", "job"), succeeded("a-1", "job"), done("a-2", "job"), again("a-3", "job")}, "yes", 1,
+		},
+		"the minimum leaves out those that have succeeded": {
+			[]gang.Event{declared("a", 2, completed(2)), succeeded("a-0", "job"), succeeded("a-1", "job"), done("a-2", "job"), again("a-3", "job")}, "1 of 2 members exist", 2,
+		},
+		"the minimum leaves out more than are there": {
+			[]gang.Event{declared("a", 2, completed(9)), succeeded("a-0", ""), done("a-2", ""), seen("a-1", 0, "n"), seen("a-3", 0, "")}, "yes", 0,
 		},
 		"a late word does not bring one back that has finished": {
 			[]gang.Event{declared("a", 2), done("a-0", ""), seen("a-0", 0, "n"), seen("a-3", 0, "")}, "yes", 1,

@@ -40,6 +40,9 @@ func slim(pod *v1.Pod) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp},
 		Status:     v1.PodStatus{Phase: pod.Status.Phase},
 	}
+	if at := convert.Ended(pod); at > 0 {
+		out.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(at, 0)}}}}
+	}
 	if !source.Of(pod).IsZero() {
 		out.Labels, out.Annotations, out.OwnerReferences = pod.Labels, pod.Annotations, pod.OwnerReferences
 		out.Spec.NodeName, out.Spec.SchedulerName, out.Spec.SchedulingGroup = pod.Spec.NodeName, pod.Spec.SchedulerName, pod.Spec.SchedulingGroup
@@ -89,7 +92,7 @@ func (c *Cache) dropDone(pod *v1.Pod) {
 	if d := r.declared; d != nil && (d.By == key || d.Counts) {
 		effects = append(effects, c.redeclare(r)...)
 	}
-	c.tidy(r)
+	effects = append(effects, c.tidy(r)...)
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()
 	c.do(effects)

@@ -50,15 +50,20 @@ func (c *Cache) record(ref gang.Ref) *record {
 	return r
 }
 
-// tidy drops a record of which nothing is left. c.mu is held.
-func (c *Cache) tidy(r *record) {
+// tidy drops a record of which nothing is left, and declares the gangs anew that need not wait for its gang then. c.mu is held.
+func (c *Cache) tidy(r *record) (effects []gang.Effect) {
 	if len(r.Pods)+len(r.done) == 0 && r.Object == nil {
+		owner := r.owner
 		c.disown(r)
 		delete(c.gangs, r.Ref)
 		if delete(c.named[r.Ref.String()], r.Ref); len(c.named[r.Ref.String()]) == 0 {
 			delete(c.named, r.Ref.String())
 		}
+		if source.Releases(owner.Kind) {
+			effects, _ = c.redeclareOf(owner)
+		}
 	}
+	return effects
 }
 
 // setElsewhere notes that a pod names another gang than its controller means it for, or with ""
@@ -396,7 +401,7 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	if d := r.declared; d != nil && (d.By == key || d.Counts) {
 		effects = append(effects, c.redeclare(r)...)
 	}
-	c.tidy(r)
+	effects = append(effects, c.tidy(r)...)
 	c.mu.Unlock()
 	c.do(effects)
 }
@@ -413,13 +418,13 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	c.findOwner(r)
 	of := r.Gang
 	of.Done, of.Expected, of.Denied, of.Pointer, of.Held = r.done, c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind), c.denied, c.pointer, c.held
+	of.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
 	of.Siblings, of.Above = c.siblings(r.owner), c.above(r.Owner)
 	d, ok := source.Declare(of, source.Defaults{
 		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.known(), Check: c.network.check,
 	})
 	if !ok {
-		c.tidy(r)
-		return c.book.Apply(gang.Removed{Gang: r.Ref}, c.Clock.Now())
+		return append(c.tidy(r), c.book.Apply(gang.Removed{Gang: r.Ref}, c.Clock.Now())...)
 	}
 	c.resolve(r.Ref, d.Group)
 	r.declared = d

@@ -118,6 +118,9 @@ func (c *Cache) allNotes() (notes []Note) {
 			notes = append(notes, c.podNotes(r.Pods[key], r)...)
 		}
 	}
+	for _, key := range slices.SortedFunc(maps.Keys(c.owners), source.OwnerKey.Compare) {
+		notes = append(notes, c.unheeded(nil, c.owners[key])...)
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(c.strays), topology.CompareNames) {
 		notes = append(notes, c.strayNotes(c.strays[key])...)
 	}

@@ -3,6 +3,7 @@ package cache
 import (
 	"maps"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
@@ -28,9 +29,7 @@ func (c *Cache) findOwner(r *record) {
 		c.owned[key] = map[gang.Ref]bool{}
 	}
 	c.owned[key][r.Ref] = true
-	kind := c.kinds[key.Kind]
-	kind.wanted = true
-	c.kinds[key.Kind] = kind
+	c.want(key.Kind)
 }
 
 // disown forgets who owns a gang. c.mu is held.
@@ -52,7 +51,8 @@ func (c *Cache) ownerOf(key source.OwnerKey, r *record) *source.Owned {
 // setOwner notes what an object says of the gangs that it owns.
 func (c *Cache) setOwner(o *source.Owned) {
 	c.mu.Lock()
-	o.Follows(c.owners[o.Key])
+	was := c.owners[o.Key]
+	o.Follows(was)
 	about := c.family(o.Key)
 	c.fileOwner(o.Key, o)
 	for ref := range c.owned[o.Key] {
@@ -61,9 +61,34 @@ func (c *Cache) setOwner(o *source.Owned) {
 	}
 	maps.Copy(about, c.family(o.Key))
 	effects, notes := c.redeclareSome(about)
+	notes = append(notes, c.unheeded(was, o)...)
 	c.mu.Unlock()
 	c.do(effects)
 	c.tell(notes)
+}
+
+// wantsOwner returns the kind of objects that are to be read for a pod that names no gang; "" if they are, or need not be. c.mu is held.
+func (c *Cache) wantsOwner(pod *v1.Pod) string {
+	key, ok := source.MayOwn(pod)
+	if !ok || !c.serves[pod.Spec.SchedulerName] || c.kinds[key.Kind].wanted {
+		return ""
+	}
+	return key.Kind
+}
+
+// want has objects of a kind read. c.mu is held.
+func (c *Cache) want(name string) {
+	kind := c.kinds[name]
+	kind.wanted = true
+	c.kinds[name] = kind
+}
+
+// unheeded is what a Job says without effect, unless people were told when it was as it was before. c.mu is held.
+func (c *Cache) unheeded(was, is *source.Owned) []Note {
+	if is.Unheeded == "" || !c.open.Load() || !c.serves[is.Scheduler] || was != nil && was.Unheeded == is.Unheeded {
+		return nil
+	}
+	return []Note{{About: is.Object, Warning: true, Reason: InvalidAnnotation, Message: is.Unheeded}}
 }
 
 // dropOwner notes that an object is gone. What it has said ends with it: a process that begins

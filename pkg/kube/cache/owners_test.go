@@ -357,7 +357,7 @@ func TestPartsThatHaveFinished(t *testing.T) {
 	c.setPod(worker)
 	require.Equal(t, "gang ns/js.d of the group is missing", c.why(t, worker))
 	done := maps.Clone(parts)
-	done["d"] = source.Part{Jobs: 1, Size: 1, Done: true}
+	done["d"] = source.Part{Jobs: 1, Size: 1, Succeeded: 1}
 	c.setOwner(ownedJobSet("u", done))
 	require.Empty(t, c.why(t, worker))
 	require.Len(t, c.Together(source.Of(worker)), 2, "the others are a group still")
@@ -787,7 +787,7 @@ func TestMinimaAreKept(t *testing.T) {
 	key := source.OwnerKey{Kind: "PodGang", Namespace: "ns", Name: "a"}
 	says := func(uid types.UID, least int) {
 		c.setOwner(&source.Owned{
-			Key: key, Parts: map[string]source.Part{"w": {Jobs: 1, Size: least}, "x": {Jobs: 1, Size: 1}},
+			Key: key, Parts: map[string]source.Part{"w": {Jobs: 1, Size: least, Listed: 3}, "x": {Jobs: 1, Size: 1}},
 			Object: &v1.ObjectReference{Kind: key.Kind, Namespace: "ns", Name: "a", UID: uid},
 		})
 	}
@@ -805,6 +805,19 @@ func TestMinimaAreKept(t *testing.T) {
 	require.Len(t, declared().Group, 2)
 	says("u", 2)
 	require.Equal(t, 2, declared().Min)
+
+	x := member("x0", func(p *v1.Pod) { p.Labels = map[string]string{"grove.io/podgang": "a", "grove.io/podclique": "x"} })
+	c.setPod(x)
+	says("u", 0)
+	require.Len(t, c.gangs[source.Of(x)].declared.Group, 2)
+	for i := range 3 {
+		c.dropPod(c.Pod(fmt.Sprint("ns/p", i)))
+	}
+	require.Empty(t, c.why(t, x), "a podgroup that needs no pod and has none blocks none")
+	w := func(p *v1.Pod) { p.Labels = map[string]string{"grove.io/podgang": "a", "grove.io/podclique": "w"} }
+	c.setPod(member("p0", w))
+	require.Equal(t, "1 of 2 members of gang ns/a/w exist", c.why(t, x))
+
 	c.dropOwner(key)
 	says("v", 0)
 	require.Equal(t, 1, declared().Min, "another PodGang of that name")

@@ -50,6 +50,7 @@ type custom struct {
 	owners    string // of which kind its objects are; "" if they own no gangs
 	lazy      bool   // only if gangs name such owners
 	beside    bool   // it limits gangs of all sources, as quotas do, and declares none
+	trim      func(*unstructured.Unstructured)
 	set, drop func(*unstructured.Unstructured)
 }
 
@@ -66,7 +67,7 @@ func (c *Cache) customs(ctx context.Context) []custom {
 	}
 	for _, o := range source.Owners {
 		set, drop := c.ownerHandlers(ctx, o)
-		all = append(all, custom{gvr: o.Resource, optional: true, owners: o.Kind, lazy: o.Lazy, set: set, drop: drop})
+		all = append(all, custom{gvr: o.Resource, optional: true, owners: o.Kind, lazy: o.Lazy, trim: o.Trim, set: set, drop: drop})
 	}
 	for _, b := range c.Beside {
 		all = append(all, custom{gvr: b.Resource, optional: true, beside: true, set: b.Set, drop: b.Drop})
@@ -187,7 +188,7 @@ func (w *watcher) run(ctx context.Context) {
 			w.discover(ctx, now)
 			discovered = now
 		}
-		if !w.cache.open.Load() && w.hasSeen(ctx, now, now.Sub(began)) && w.cache.Leading() {
+		if !w.cache.open.Load() && !w.behind(0) && w.hasSeen(ctx, now, now.Sub(began)) && w.cache.Leading() {
 			w.cache.ready()
 		}
 		select {
@@ -318,7 +319,7 @@ func (w *watcher) unsynced() (names []string) {
 func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r custom) {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(w.src.Dynamic, 0).ForResource(r.gvr).Informer()
 	name := r.gvr.GroupResource().String()
-	_ = informer.SetTransform(withoutHistory)
+	_ = informer.SetTransform(func(object any) (any, error) { return withoutHistory(object, r.trim) })
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
 		if apierrors.IsForbidden(err) {
 			klog.FromContext(ctx).Error(err, "permission is missing: list and watch", "resource", name)
@@ -346,14 +347,17 @@ func (w *watcher) start(ctx context.Context, key schema.GroupVersionResource, r 
 }
 
 // withoutHistory drops who wrote which field when, which nobody here reads and which is
-// often larger than the object. It may not fail: then there would be no object.
-func withoutHistory(object any) (any, error) {
+// often larger than the object, and what trim drops. It may not fail: then there would be no object.
+func withoutHistory(object any, trim func(*unstructured.Unstructured)) (any, error) {
 	o, ok := object.(*unstructured.Unstructured)
-	if !ok || len(o.GetManagedFields()) == 0 {
+	if !ok || len(o.GetManagedFields()) == 0 && trim == nil {
 		return object, nil
 	}
 	own := o.DeepCopy() // whoever gave it may still read it
 	own.SetManagedFields(nil)
+	if trim != nil {
+		trim(own)
+	}
 	return own, nil
 }
 

@@ -19,14 +19,22 @@ type stray struct {
 // setStray notes the state of a pod that names no gang, or with nil that it names one, or is
 // gone.
 func (c *Cache) setStray(key string, pod *v1.Pod) {
-	is := pod != nil && pod.Spec.NodeName == "" && !convert.Finished(pod) && len(strayKeys(pod)) > 0
+	waits := pod != nil && pod.Spec.NodeName == "" && !convert.Finished(pod)
+	is := waits && len(strayKeys(pod)) > 0
 	c.mu.RLock()
 	was := c.strays[key] != nil
+	wants := ""
+	if waits {
+		wants = c.wantsOwner(pod)
+	}
 	c.mu.RUnlock()
-	if !is && !was { // as nearly always
+	if !is && !was && wants == "" { // as nearly always
 		return
 	}
 	c.mu.Lock()
+	if wants != "" {
+		c.want(wants)
+	}
 	s := c.strays[key]
 	if s == nil || pod == nil || s.pod.UID != pod.UID {
 		s = &stray{told: map[string]bool{}}

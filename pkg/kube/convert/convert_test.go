@@ -134,19 +134,27 @@ func TestTemplate(t *testing.T) {
 // TestMember: what a pod is as a member.
 func TestMember(t *testing.T) {
 	of := gang.Ref{Name: "g"}
-	plain := gang.Member{Gang: of, Pod: "ns/p", UID: "u", Rank: gang.NoRank}
+	plain := gang.Member{Gang: of, Pod: "ns/p", UID: "u", Rank: gang.NoRank, Created: 7}
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		want func(*gang.Member)
 		bad  string
 	}{
-		"plain":          {pod(), func(*gang.Member) {}, ""},
-		"ranked":         {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "3" }), func(m *gang.Member) { m.Rank = 3 }, ""},
-		"a bad rank":     {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "-3" }), func(*gang.Member) {}, `"-3"`},
-		"gated":          {pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{}} }), func(m *gang.Member) { m.Gated = true }, ""},
-		"important":      {pod(func(p *v1.Pod) { p.Spec.Priority = ptr.To(int32(9)) }), func(m *gang.Member) { m.Priority = 9 }, ""},
-		"running":        {pod(func(p *v1.Pod) { p.Spec.NodeName = "n" }), func(m *gang.Member) { m.Node = "n" }, ""},
-		"finished":       {pod(func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed }), func(m *gang.Member) { m.Node, m.Done = "n", true }, ""},
+		"plain":      {pod(), func(*gang.Member) {}, ""},
+		"ranked":     {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "3" }), func(m *gang.Member) { m.Rank = 3 }, ""},
+		"a bad rank": {pod(func(p *v1.Pod) { p.Annotations[scheduling.AnnotationTopologyIndex] = "-3" }), func(*gang.Member) {}, `"-3"`},
+		"gated":      {pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{}} }), func(m *gang.Member) { m.Gated = true }, ""},
+		"important":  {pod(func(p *v1.Pod) { p.Spec.Priority = ptr.To(int32(9)) }), func(m *gang.Member) { m.Priority = 9 }, ""},
+		"running":    {pod(func(p *v1.Pod) { p.Spec.NodeName = "n" }), func(m *gang.Member) { m.Node = "n" }, ""},
+		"finished":   {pod(func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodFailed }), func(m *gang.Member) { m.Node, m.Done = "n", true }, ""},
+		"succeeded": {pod(func(p *v1.Pod) {
+			p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded
+			for _, at := range []int64{8, 9, 1} {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, v1.ContainerStatus{
+					State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(at, 0)}},
+				})
+			}
+		}), func(m *gang.Member) { m.Node, m.Done, m.Succeeded, m.Ended = "n", true, true, 9 }, ""},
 		"never started":  {pod(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), func(*gang.Member) {}, ""},
 		"of a job":       {pod(func(p *v1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "j", Controller: ptr.To(true)}} }), func(m *gang.Member) { m.Owner = "j" }, ""},
 		"owned, no more": {pod(func(p *v1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "j"}} }), func(*gang.Member) {}, ""},

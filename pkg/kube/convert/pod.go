@@ -41,13 +41,29 @@ func ended(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
+// Ended is when the last container of a pod that has finished has terminated, in Unix seconds; 0 if that is not known.
+func Ended(pod *v1.Pod) (at int64) {
+	if !ended(pod) {
+		return 0
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && !t.FinishedAt.IsZero() {
+			at = max(at, t.FinishedAt.Unix())
+		}
+	}
+	return at
+}
+
 // Member returns a pod as a member of a gang. The error is that of its rank, for which the
 // default is used; see rank.
 func Member(pod *v1.Pod, of gang.Ref) (gang.Member, error) {
 	m := gang.Member{
 		Gang: of, Pod: PodKey(pod), UID: string(pod.UID),
 		Node: pod.Spec.NodeName, Gated: Gated(pod), Priority: Priority(pod),
-		Done: pod.Spec.NodeName != "" && ended(pod),
+		Done: pod.Spec.NodeName != "" && ended(pod), Succeeded: pod.Status.Phase == v1.PodSucceeded, Ended: Ended(pod),
+	}
+	if t := pod.CreationTimestamp; !t.IsZero() {
+		m.Created = t.Unix()
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		m.Owner = string(owner.UID)

@@ -86,6 +86,7 @@ func Declare(g Gang, d Defaults) (*Declaration, bool) {
 		return denied(g, s, out)
 	}
 	out.read(d)
+	out.unread()
 	return out, true
 }
 
@@ -248,7 +249,7 @@ func (d *Declaration) saySo(says func(key string) (string, bool)) {
 // speaks says whether a pod has something to say of its gang.
 func speaks(pod *v1.Pod) bool {
 	says := func(key string) bool { _, ok := saidBy(pod, key); return ok }
-	return len(pod.Annotations) > 0 && (slices.ContainsFunc(describing, says) || slices.ContainsFunc(ruleKeys, says))
+	return len(pod.Annotations) > 0 && (slices.ContainsFunc(describing, says) || slices.ContainsFunc(ruleKeys, says) || slices.ContainsFunc(unreadKeys, says))
 }
 
 // Reached says whether an object says that its gang was whole once.

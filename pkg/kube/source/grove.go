@@ -79,7 +79,7 @@ func readPodGroups(spec *workloads.PodGangSpec, out *Owned) error {
 			return fmt.Errorf("spec.podgroups[%d].name: %q is not legal; legal: a name that no other podgroup has", i, g.Name)
 		}
 		out.Parts[g.Name] = Part{
-			Jobs: 1, Size: int(g.MinReplicas), Words: packWords(g.TopologyConstraint, FieldPackPartRequired, FieldPackPartPreferred),
+			Jobs: 1, Size: int(g.MinReplicas), Listed: len(g.PodReferences), Words: packWords(g.TopologyConstraint, FieldPackPartRequired, FieldPackPartPreferred),
 		}
 	}
 	for i, c := range spec.TopologyConstraintGroupConfigs {
@@ -105,11 +105,11 @@ func packWords(c workloads.TopologyConstraint, required, preferred string) map[s
 
 // keepMinima keeps the last minimum of podgroups whose minimum is 0 now: Grove releases it once
 // they are placed, so that it may replace them, and not because fewer would do. After a
-// restart it is not known.
+// restart it is not known. A podgroup that lists no pods was scaled to zero, and needs none.
 func keepMinima(was, is *Owned) {
 	for name, part := range is.Parts {
-		if part.Size == 0 {
-			part.Size = was.Parts[name].Size
+		if part.Size == 0 && part.Listed > 0 {
+			part.Size, part.Released = was.Parts[name].Size, true
 			is.Parts[name] = part
 		}
 	}
@@ -141,8 +141,9 @@ func fillPodGang(d *Declaration, g Gang) {
 		return
 	}
 	for name, other := range g.Owner.Parts {
-		if other.Size > 0 {
-			d.Group = append(d.Group, podGangRef(g, name))
+		ref := podGangRef(g, name)
+		if other.Size > 0 && (!other.Released || g.Known == nil || g.Known(ref)) {
+			d.Group = append(d.Group, ref)
 		}
 	}
 	if len(d.Group) < 2 {

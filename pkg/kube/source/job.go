@@ -1,8 +1,12 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,21 +20,39 @@ var jobs = &Owner{
 	Kind:     "Job",
 	Role:     "rbac/sources/job.yaml",
 	Lazy:     true,
-	Read: func(u *unstructured.Unstructured, out *Owned) (err error) {
-		var spec struct {
-			Parallelism *int32 `json:"parallelism"`
-			Completions *int32 `json:"completions"`
-		}
-		err = workloads.Read(u, "spec", &spec)
-		out.Size = int(workloads.Parallel(spec.Parallelism, spec.Completions))
-		return err
-	},
+	Read:     readJob,
+	Trim:     trimJob,
+}
+
+// trimJob leaves of a Job's template which scheduler its pods have, and their annotations: clusters have many Jobs.
+func trimJob(u *unstructured.Unstructured) {
+	spec, _ := u.Object["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	if pod, ok := template["spec"].(map[string]any); ok {
+		template["spec"] = map[string]any{"schedulerName": pod["schedulerName"]}
+	}
+}
+
+// readJob reads how many pods of a Job run at a time, and how many still do when some have finished. The user does not write
+// the status, so errors in it have no effect.
+func readJob(u *unstructured.Unstructured, out *Owned) error {
+	var spec workloads.JobSpec
+	var status batchv1.JobStatus
+	err := workloads.Read(u, "spec", &spec)
+	_ = workloads.Read(u, "status", &status)
+	out.Size, out.Left, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
+	template := &spec.Template
+	if keys := meant(out.Words); len(keys) > 0 && !gathers(template.Metadata.Annotations) {
+		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
+		out.Unheeded = fmt.Sprintf("%s: no effect on a Job whose pods are no gang; legal: in spec.template.metadata.annotations", strings.Join(keys, ", "))
+	}
+	return err
 }
 
 // job is a Job whose pods say how they gather, or how many must start together. Other Jobs are no
 // gangs: their pods need not run at the same time.
 var job = Source{
-	Way:       "label " + v1JobName + " and annotation " + scheduling.AnnotationTopologySpec + " or " + scheduling.AnnotationMinAvailable,
+	Way:       "label " + v1JobName + " and an annotation of how pods gather, or " + scheduling.AnnotationMinAvailable,
 	Space:     "job",
 	Implied:   true,
 	NameOf:    jobGang,
@@ -51,20 +73,23 @@ func jobGang(pod *v1.Pod) string {
 	if name == "" || len(pod.Annotations) == 0 {
 		return ""
 	}
-	if _, gathers := pod.Annotations[scheduling.AnnotationTopologySpec]; gathers {
-		return name
-	}
-	if _, least := pod.Annotations[scheduling.AnnotationMinAvailable]; least {
+	if gathers(pod.Annotations) {
 		return name
 	}
 	return ""
 }
 
-// fillJob: as many as the pods say must start together, or as run at a time.
+// gathers says whether annotations of a Job's pods make these a gang.
+func gathers(annotations map[string]string) bool {
+	_, least := annotations[scheduling.AnnotationMinAvailable]
+	return least || slices.ContainsFunc(ruleKeys, func(key string) bool { _, says := annotations[key]; return says })
+}
+
+// fillJob: as many as the pods say must start together, or as run at a time; never more than the controller still makes.
 func fillJob(d *Declaration, g Gang) {
 	d.speakerOwner(g)
 	d.speakerPod(g)
-	d.Min = max(1, g.Owner.Size)
+	d.Min, d.Completed = max(1, g.Owner.Left), g.Owner.Succeeded
 	pod := first(g.any(), func(pod *v1.Pod) bool { _, says := pod.Annotations[scheduling.AnnotationMinAvailable]; return says })
 	value, says := g.Owner.says(scheduling.AnnotationMinAvailable)
 	if pod != nil { // they were there first: without them it would be no gang
@@ -86,5 +111,5 @@ func fillJob(d *Declaration, g Gang) {
 		d.problem(err)
 		return
 	}
-	d.Min = n
+	d.Min = min(d.Min, n)
 }

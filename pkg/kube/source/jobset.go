@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,14 +73,20 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 		j := &spec.ReplicatedJobs[i]
 		_, alone := j.Template.Annotations[workloads.JobSetExclusive]
 		out.Parts[j.Name] = Part{Jobs: int(j.Jobs()), Size: int(j.Pods()), Alone: alone || exclusive}
+		pods := j.Template.Spec.Template.Annotations
+		keys := slices.DeleteFunc(meant(j.Template.Annotations), func(key string) bool { _, says := said(pods, key); return says })
+		if len(keys) > 0 {
+			at := fmt.Sprintf("spec.replicatedJobs[%d].template", i)
+			out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf(
+				"%s.metadata.annotations: %s: no effect; legal: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at, strings.Join(keys, ", "))})
+		}
 	}
 	readProgress(u, out)
 	return nil
 }
 
-// readProgress marks the parts that have finished: as many of their Jobs have succeeded as there are. Their pods may be
-// deleted, and the controller makes new ones only for another attempt. The user does not write the status, so errors in it
-// have no effect.
+// readProgress notes how many Jobs of each part have succeeded. Their pods may be deleted, and the controller makes new ones
+// only for another attempt. The user does not write the status, so errors in it have no effect.
 func readProgress(u *unstructured.Unstructured, out *Owned) {
 	var status workloads.JobSetStatus
 	_ = workloads.Read(u, "status", &status)
@@ -87,8 +94,8 @@ func readProgress(u *unstructured.Unstructured, out *Owned) {
 		out.Attempt = strconv.Itoa(int(status.Restarts))
 	}
 	for _, s := range status.ReplicatedJobsStatus {
-		if part, ok := out.Parts[s.Name]; ok && part.Jobs > 0 && int(s.Succeeded) >= part.Jobs {
-			part.Done = true
+		if part, ok := out.Parts[s.Name]; ok {
+			part.Succeeded = max(0, min(int(s.Succeeded), part.Jobs))
 			out.Parts[s.Name] = part
 		}
 	}
@@ -105,6 +112,7 @@ func attemptOf(pod *v1.Pod) string {
 func fillJobSet(d *Declaration, g Gang) {
 	d.speakerOwner(g)
 	d.speakerPod(g)
+	d.Notes = append(d.Notes, g.Owner.Notes...)
 	pod := first(g.any(), func(*v1.Pod) bool { return true })
 	part := pod.Labels[workloads.JobSetReplicated]
 	is, known := g.Owner.Parts[part]
@@ -120,7 +128,8 @@ func fillJobSet(d *Declaration, g Gang) {
 		}
 		return
 	}
-	d.Min = max(1, is.Jobs*is.Size)
+	d.Completed = g.Owner.succeeded(is, attemptOf(pod)) * is.Size
+	d.Min = max(1, is.Jobs*is.Size-d.Completed)
 	if !g.Owner.InTurn {
 		d.Group = g.Owner.together(g.Ref, attemptOf(pod))
 		d.elsewhere(g)
@@ -142,11 +151,19 @@ func (d *Declaration) elsewhere(g Gang) {
 	}
 }
 
+// succeeded is how many Jobs of a part have succeeded in an attempt.
+func (o *Owned) succeeded(part Part, attempt string) int {
+	if o.Attempt != attempt {
+		return 0
+	}
+	return part.Succeeded
+}
+
 // together are the gangs of the parts that start together; none if there is only one. One that
 // has finished is not waited for.
 func (o *Owned) together(ref gang.Ref, attempt string) (group []gang.Ref) {
 	for name, part := range o.Parts {
-		if done := part.Done && o.Attempt == attempt; !part.Alone && !done && part.Jobs > 0 && part.Size > 0 {
+		if left := part.Jobs - o.succeeded(part, attempt); !part.Alone && left > 0 && part.Size > 0 {
 			group = append(group, gang.Ref{Source: ref.Source, Namespace: ref.Namespace, Name: jobSetPartGang(o.Key.Name, name, attempt, ""), UID: ref.UID})
 		}
 	}

@@ -43,6 +43,10 @@ var (
 		{fieldPackRequired, scheduling.MustGather, scheduling.ScopePodGroup},
 		{fieldPackPreferred, scheduling.PreferGather, scheduling.ScopePodGroup},
 	}
+	kueueKeys = labelKeys{
+		{AnnotationKueueRequired, scheduling.MustGather, scheduling.ScopePodGroup},
+		{AnnotationKueuePreferred, scheduling.PreferGather, scheduling.ScopePodGroup},
+	}
 	nativeKeys = labelKeys{
 		{FieldTopologyKey, scheduling.MustGather, scheduling.ScopePodGroup},
 		{FieldParentTopologyKey, scheduling.MustGather, scheduling.ScopeGangGroup},

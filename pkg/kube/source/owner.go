@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Owner is a kind of object for which a controller makes pods, or an object that declares a
@@ -28,6 +29,8 @@ type Owner struct {
 	Role string
 	// Read takes what is to be known of an object beside its annotations; nil is nothing.
 	Read func(*unstructured.Unstructured, *Owned) error
+	// Trim drops what no reader needs, where clusters have many such objects; nil is nothing.
+	Trim func(*unstructured.Unstructured)
 	// Keep has an object hold on to something that it has said before; nil is nothing.
 	Keep func(was, is *Owned)
 	// Family says that the gangs of one such object are declared together: each by what all say.
@@ -42,10 +45,18 @@ func IsFamily(kind string) bool {
 	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Family })
 }
 
+// Releases says whether parts of an owner of this kind keep a minimum that is said no more: they need none without members.
+func Releases(kind string) bool {
+	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Keep != nil })
+}
+
 // OwnerKey names an object that may own a gang.
 type OwnerKey struct{ Kind, Namespace, Name string }
 
 func (k OwnerKey) String() string { return fmt.Sprintf("%s %s/%s", k.Kind, k.Namespace, k.Name) }
+
+// Compare orders owners by name.
+func (k OwnerKey) Compare(o OwnerKey) int { return topology.CompareNames(k.String(), o.String()) }
 
 // Owned is what an owner says of its gangs.
 type Owned struct {
@@ -56,6 +67,8 @@ type Owned struct {
 	Words map[string]string
 	// Size is how many pods a gang has; 0 if that is not said.
 	Size int
+	// Left is how many pods the controller of a Job still keeps running, and Succeeded how many it has counted as completed.
+	Left, Succeeded int
 	// LeaderFirst says why the first pod must not wait for the others; "" if it may.
 	LeaderFirst string
 	// Follower is what the other pods need; nil if it is what the first does, or not known.
@@ -66,7 +79,7 @@ type Owned struct {
 	Branches []Branch
 	// InTurn says that the parts start one after the other.
 	InTurn bool
-	// Attempt is the one of which Part.Done is said, "" the first.
+	// Attempt is the one of which Part.Succeeded is said, "" the first.
 	Attempt string
 	// TopologyKey is the label key in whose domain all of its gangs must be; "" if none is named.
 	TopologyKey string
@@ -75,6 +88,8 @@ type Owned struct {
 	// Problem is why none of its gangs can be planned, and Notes what people should know of it.
 	Problem error
 	Notes   []Note
+	// Unheeded says which words of a Job have no effect, since its pods are no gang, and Scheduler whose pods they are.
+	Unheeded, Scheduler string
 	// Score is what its status.placementScore says; nil if it says nothing.
 	Score *float64
 }
@@ -110,7 +125,9 @@ func (o *Owned) Scored() (r schema.GroupVersionResource, ok bool) {
 type Part struct {
 	Jobs, Size int  // so many, of so many pods each
 	Alone      bool // each of them is a gang
-	Done       bool // all of them have succeeded: their pods may be gone
+	Listed     int  // so many pods are listed by name
+	Released   bool // Size was said before, and is 0 now
+	Succeeded  int  // so many of the Jobs have succeeded: their pods may be gone
 	// Words are what is said of it alone, as fields do.
 	Words map[string]string
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -183,6 +184,18 @@ func TestJobs(t *testing.T) {
 	}
 	require.True(t, source.Of(pod()).IsZero(), "its pods may run one after the other")
 	require.True(t, source.Of(pod("any", "thing")).IsZero())
+	require.Equal(t, "must SpineLayer", drawn(declared(t, job(""), pod(source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))))
+	require.Equal(t, "must BlockLayer", drawn(declared(t, job(""), pod("volcano.sh/network-topology-highest-tier", "1"))))
+	sliced := declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/block", source.AnnotationKueueSliceSize, "2", source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))
+	require.Equal(t, "must SpineLayer, prefer BlockLayer", drawn(sliced))
+	require.Equal(t, []int{1, 2}, []int{sliced.Gather.Rules[0].PodCountMultiple, sliced.Gather.Rules[1].PodCountMultiple})
+	require.True(t, sliced.Multiples)
+	same := declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/spine", source.AnnotationKueueSliceSize, "2", source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))
+	require.Equal(t, 2, same.Gather.Rules[0].PodCountMultiple)
+	require.Contains(t, drawn(declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/block"))), `kueue.x-k8s.io/podset-slice-size: "" is not legal`)
+	require.Contains(t, drawn(declared(t, job(""), pod(source.AnnotationKueueSlice, "rack", source.AnnotationKueueSliceSize, "2"))), `"rack" is no label key of a layer`)
+	alone := declared(t, job(""), pod(scheduling.AnnotationMinAvailable, "1", source.AnnotationKueueSliceSize, "2", "kueue.x-k8s.io/podset-group-name", "g"))
+	require.Equal(t, "InvalidAnnotation, InvalidAnnotation", drawn(alone))
 	d := declared(t, job("parallelism: 4, completions: 8"), pod(scheduling.AnnotationTopologySpec, must))
 	require.Equal(t, 4, d.Min)
 	require.Equal(t, "must SpineLayer", drawn(d))
@@ -195,6 +208,52 @@ func TestJobs(t *testing.T) {
 	g := source.Gang{Ref: source.Of(pod(scheduling.AnnotationMinAvailable, "3")), Pods: map[string]*v1.Pod{"default/j-0": pod(scheduling.AnnotationMinAvailable, "3")}}
 	d, _ = source.Declare(g, source.Defaults{})
 	require.Contains(t, d.Problem.Words, "is that permitted (manifests/rbac/sources/job.yaml)?")
+}
+
+// TestSizeOfWhatIsLeft: a Job's gang has as many members as its controller still makes pods.
+func TestSizeOfWhatIsLeft(t *testing.T) {
+	pod := func(least string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "j-0", Labels: map[string]string{"batch.kubernetes.io/job-name": "j"},
+			Annotations: map[string]string{scheduling.AnnotationMinAvailable: least},
+		}}
+	}
+	for name, c := range map[string]struct {
+		spec, status, least string
+		min, completed      int
+	}{
+		"it begins":                {"parallelism: 4, completions: 4", "", "4", 4, 0},
+		"two are done":             {"parallelism: 4, completions: 4", "succeeded: 2", "4", 2, 2},
+		"fewer are enough":         {"parallelism: 4, completions: 4", "succeeded: 2", "1", 1, 2},
+		"many are left":            {"parallelism: 2, completions: 9", "succeeded: 5", "2", 2, 5},
+		"all are done":             {"parallelism: 2, completions: 2", "succeeded: 2", "2", 1, 2},
+		"not counted yet":          {"parallelism: 2, completions: 3", "{succeeded: 1, uncountedTerminatedPods: {succeeded: [u]}}", "2", 1, 2},
+		"indexes":                  {"parallelism: 4, completions: 6, completionMode: Indexed", "completedIndexes: '0-2,5'", "4", 2, 4},
+		"indexes that have failed": {"parallelism: 4, completions: 4, completionMode: Indexed, backoffLimitPerIndex: 0", "{completedIndexes: '0', failedIndexes: '1-2', succeeded: 1}", "4", 1, 1},
+		"failed, and tried again":  {"parallelism: 4, completions: 4, completionMode: Indexed", "{failedIndexes: '1-2', failed: 7}", "4", 4, 0},
+		"a list nobody can read":   {"parallelism: 4, completions: 4, completionMode: Indexed", "completedIndexes: 'x,3-,1'", "4", 3, 1},
+		"a queue of work":          {"parallelism: 4", "active: 2", "4", 4, 0},
+		"a queue that ends":        {"parallelism: 4", "{succeeded: 1, active: 3}", "4", 3, 1},
+		"a queue that has ended":   {"parallelism: 4", "{succeeded: 1}", "4", 1, 1},
+		"suspended in between":     {"parallelism: 2, completions: 3, suspend: true", "{succeeded: 2, active: 0}", "2", 1, 2},
+		"a status of nobody":       {"parallelism: 2, completions: 2", "succeeded: many", "2", 2, 0},
+	} {
+		if !strings.HasPrefix(c.status, "{") {
+			c.status = "{" + c.status + "}"
+		}
+		d := declared(t, owned(t, object(t, "{kind: Job, metadata: {namespace: default, name: j}, spec: {"+c.spec+"}, status: "+c.status+"}")), pod(c.least))
+		require.Empty(t, drawn(d), name)
+		require.Equal(t, c.min, d.Min, name)
+		require.Equal(t, c.completed, d.Completed, name)
+	}
+	set := func(status string) *source.Declaration {
+		return declared(t, owned(t, object(t, "{kind: JobSet, metadata: {namespace: default, name: js}, spec: {replicatedJobs: [{name: w, replicas: 3, template: {spec: {parallelism: 2}}}]}, status: {"+status+"}}")), jobSetPod("w", "0", "0"))
+	}
+	require.Equal(t, 6, set("").Min)
+	require.Equal(t, 2, set("replicatedJobsStatus: [{name: w, succeeded: 2}]").Min)
+	require.Equal(t, 4, set("replicatedJobsStatus: [{name: w, succeeded: 2}]").Completed)
+	require.Equal(t, 6, set("restarts: 1, replicatedJobsStatus: [{name: w, succeeded: 2}]").Min, "of another attempt")
+	require.Equal(t, 1, set("replicatedJobsStatus: [{name: w, succeeded: 9}]").Min)
 }
 
 // volcano reads a PodGroup of Volcano and what is declared of its gang.

@@ -58,6 +58,8 @@ const (
 	AnnotationVolcanoTier    = workloads.VolcanoTier
 	AnnotationKueueRequired  = "kueue.x-k8s.io/podset-required-topology"
 	AnnotationKueuePreferred = "kueue.x-k8s.io/podset-preferred-topology"
+	AnnotationKueueSlice     = "kueue.x-k8s.io/podset-slice-required-topology"
+	AnnotationKueueSliceSize = "kueue.x-k8s.io/podset-slice-size"
 )
 
 var (
@@ -69,11 +71,12 @@ var (
 		tiers(AnnotationVolcanoMode, AnnotationVolcanoTier, ""),
 	}
 	// lastly are those that count where nobody says anything in the others.
-	lastly = []language{{keys: []string{AnnotationKueueRequired, AnnotationKueuePreferred}, read: readKueue, apart: true}}
+	lastly = []language{{keys: []string{AnnotationKueueRequired, AnnotationKueuePreferred, AnnotationKueueSlice}, read: readKueue, apart: true}}
 
 	// ruleKeys are all keys on pods under which a rule may be said.
 	ruleKeys = []string{
 		scheduling.AnnotationTopologySpec, AnnotationVolcanoMode, AnnotationVolcanoTier, AnnotationKueueRequired, AnnotationKueuePreferred,
+		AnnotationKueueSlice,
 	}
 )
 
@@ -217,43 +220,35 @@ func (k tierKeys) tierOf(says words, layers []convert.Layer, bottomUp []string) 
 	return n, true, nil
 }
 
-// apart makes rules those of one gang, also if it starts together with others: Kueue's are about
-// a pod set each, of which a JobSet has one for each ReplicatedJob.
-func apart(g *scheduling.GatherSpec) *scheduling.GatherSpec {
-	for i := range g.Rules {
-		g.Rules[i].Scope = scheduling.ScopePodGroup
-	}
-	return g
-}
-
-// readKueue reads the annotations of Kueue's topology-aware scheduling, whose levels are label
-// keys of nodes.
+// readKueue reads the annotations of Kueue's topology-aware scheduling, whose levels are label keys of nodes. They are about a
+// pod set each, of which a JobSet has one for each ReplicatedJob. A slice is as many pods in one domain: a multiple of its size.
 func readKueue(says words, layers []convert.Layer) (out reading) {
-	for i, strategy := range []scheduling.GatherStrategy{scheduling.MustGather, scheduling.PreferGather} {
-		key := []string{AnnotationKueueRequired, AnnotationKueuePreferred}[i]
-		label, ok := says(key)
-		if !ok {
-			continue
-		}
-		layer := ""
-		for _, l := range layers {
-			if slices.Contains(l.Keys, label) {
-				layer = l.Name
-			}
-		}
-		if label == "kubernetes.io/hostname" {
-			layer = scheduling.NodeTopologyLayer
-		}
-		switch {
-		case layer != "" && strategy == scheduling.MustGather:
-			return reading{gather: apart(gatherUpTo(nil, layer))}
-		case layer != "":
-			out.gather = apart(gatherUpTo([]string{layer}, ""))
-		case strategy == scheduling.MustGather:
-			return reading{err: fmt.Errorf("%s: %q is no label key of a layer; legal: a label key of ClusterNetworkTopology %s", key, label, scheduling.TopologyName)}
-		default:
-			out.notes = append(out.notes, Note{InvalidAnnotation, fmt.Sprintf("%s: %q is no label key of a layer of ClusterNetworkTopology %s; it has no effect", key, label, scheduling.TopologyName)})
-		}
+	if out = kueueKeys.read(says, layers); out.err != nil {
+		return out
 	}
+	label, sliced := says(AnnotationKueueSlice)
+	if !sliced {
+		return out
+	}
+	layer, err := layerOf(label, layers)
+	if err != nil {
+		return reading{err: fmt.Errorf("%s: %w", AnnotationKueueSlice, err)}
+	}
+	value, _ := says(AnnotationKueueSliceSize)
+	size, err := strconv.Atoi(value)
+	if err != nil || size < 1 {
+		return reading{err: fmt.Errorf("%s: %q is not legal with %s; legal: an integer ≥ 1", AnnotationKueueSliceSize, value, AnnotationKueueSlice)}
+	}
+	if out.gather == nil {
+		out.gather = &scheduling.GatherSpec{}
+	}
+	i := slices.IndexFunc(out.gather.Rules, func(r scheduling.GatherRule) bool { return r.Layer == layer })
+	if i < 0 {
+		i = len(out.gather.Rules)
+		rule := gatherRule(layer, scheduling.PreferGather)
+		rule.Scope = scheduling.ScopePodGroup
+		out.gather.Rules = append(out.gather.Rules, rule)
+	}
+	out.gather.Rules[i].PodCountMultiple = size
 	return out
 }

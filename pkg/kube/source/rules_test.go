@@ -162,7 +162,7 @@ func TestWhoseRuleCounts(t *testing.T) {
 		"Kueue's, required":     {"", []string{source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"}, "must SpineLayer", "pod default/a-0-0 annotation " + source.AnnotationKueueRequired},
 		"Kueue's, preferred":    {"", []string{source.AnnotationKueuePreferred, "kubernetes.io/hostname"}, "prefer NodeTopologyLayer", "pod default/a-0-0 annotation " + source.AnnotationKueuePreferred},
 		"Kueue's come last":     {"", []string{source.AnnotationKueueRequired, "network.topology.nvidia.com/spine", volcano, "1"}, "must BlockLayer, InvalidAnnotation", "pod default/a-0-0 annotation " + volcano},
-		"Kueue's unknown level": {"", []string{source.AnnotationKueueRequired, "rack"}, `problem: ` + source.AnnotationKueueRequired + `: "rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default`, "pod default/a-0-0 annotation " + source.AnnotationKueueRequired},
+		"Kueue's unknown level": {"", []string{source.AnnotationKueueRequired, "rack"}, `problem: ` + source.AnnotationKueueRequired + `: "rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [network.topology.nvidia.com/spine network.topology.nvidia.com/block]`, "pod default/a-0-0 annotation " + source.AnnotationKueueRequired},
 		"Kueue's unknown wish":  {"", []string{source.AnnotationKueuePreferred, "rack"}, "InvalidAnnotation", "pod default/a-0-0 annotation " + source.AnnotationKueuePreferred},
 	} {
 		t.Run(name, func(t *testing.T) {

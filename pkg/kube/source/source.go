@@ -352,7 +352,9 @@ type Gang struct {
 	// Pointer says how pods which the owner means for a gang name another one, "" if none does;
 	// nil is for none.
 	Pointer func(gang.Ref) string
-	Pods    map[string]*v1.Pod // its members, by namespace/name
+	// Known says whether a gang has members; nil is for not known.
+	Known func(gang.Ref) bool
+	Pods  map[string]*v1.Pod // its members, by namespace/name
 	// Above are the parents of the owner, from the next one up, as far as they are known; no more than
 	// MaxLevels, which is what a circle has.
 	Above []*Owned

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
+	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
 // What somebody writes where nobody reads it is named: it was meant.
@@ -24,12 +25,39 @@ func (o *Owned) Unheard() (unknown, without []string) {
 	return unknown, without
 }
 
+// Keys of Kueue that Muster does not read, and what says the same.
+const (
+	labelKueuePodGroup      = "kueue.x-k8s.io/pod-group-name"
+	annotationKueueTotal    = "kueue.x-k8s.io/pod-group-total-count"
+	annotationKueueTogether = "kueue.x-k8s.io/podset-group-name"
+)
+
+var (
+	// unreadKeys have no effect on a gang by themselves.
+	unreadKeys = []string{AnnotationKueueSliceSize, annotationKueueTogether}
+	// gangKeys are all keys of annotations that say something of a gang.
+	gangKeys = slices.Concat(every, ruleKeys[1:], unreadKeys, []string{annotationKueueTotal})
+)
+
+// meant are the keys of some annotations that say something of a gang.
+func meant(annotations map[string]string) (keys []string) {
+	if len(annotations) == 0 {
+		return nil
+	}
+	for _, key := range gangKeys {
+		if _, says := said(annotations, key); says {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // Nameless says what a pod that names no gang says of one all the same: that has no effect.
 func Nameless(pod *v1.Pod) string {
-	var keys []string
-	for _, key := range slices.Concat([]string{scheduling.AnnotationTopologySpec}, itself) {
-		if _, says := said(pod.Annotations, key); says {
-			keys = append(keys, key)
+	keys := meant(pod.Annotations)
+	for _, label := range []string{labelKueuePodGroup, workloads.LabelPodClique} {
+		if pod.Labels[label] != "" {
+			keys = append(keys, label)
 		}
 	}
 	if len(keys) == 0 || !Of(pod).IsZero() {
@@ -37,4 +65,24 @@ func Nameless(pod *v1.Pod) string {
 	}
 	return fmt.Sprintf("%s: no effect, since the pod names no gang; legal: with label %s, annotation %s, or the label %s of a Job's pods",
 		strings.Join(keys, ", "), scheduling.LabelPodGroup, scheduling.AnnotationGangName, v1JobName)
+}
+
+// MayOwn names the Job of a pod that names no gang: the Job may say something that has no effect.
+func MayOwn(pod *v1.Pod) (OwnerKey, bool) {
+	name := pod.Labels[v1JobName]
+	return OwnerKey{jobs.Kind, pod.Namespace, name}, name != ""
+}
+
+// unread notes what the speakers say under keys that have no effect on a gang.
+func (d *Declaration) unread() {
+	for _, s := range d.speakers {
+		if _, says := s.says(annotationKueueTogether); says {
+			d.note(InvalidAnnotation, fmt.Sprintf("%s annotation %s has no effect; legal: %s with scope %s on the object that owns both pod sets",
+				s.who, annotationKueueTogether, scheduling.AnnotationTopologySpec, scheduling.ScopeGangGroup))
+		}
+		_, sized := s.says(AnnotationKueueSliceSize)
+		if _, sliced := s.says(AnnotationKueueSlice); sized && !sliced {
+			d.note(InvalidAnnotation, fmt.Sprintf("%s annotation %s has no effect without %s", s.who, AnnotationKueueSliceSize, AnnotationKueueSlice))
+		}
+	}
 }

@@ -43,15 +43,21 @@ func TestNameless(t *testing.T) {
 		labels, annotations words
 		want                string
 	}{
-		"nothing":               {nil, nil, ""},
-		"others' words":         {words{"app", "web"}, words{"team", "x"}, ""},
-		"a gang":                {words{scheduling.LabelPodGroup, "a"}, least, ""},
-		"a Job's pod":           {words{"batch.kubernetes.io/job-name", "j"}, spec, ""},
-		"a minimum":             {nil, least, scheduling.AnnotationMinAvailable + ": no effect"},
-		"a rule":                {words{"app", "web"}, spec, scheduling.AnnotationTopologySpec + ": no effect"},
-		"both":                  {nil, append(least, spec...), scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + ": no effect"},
-		"a rank is for nobody":  {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
-		"Kueue's are for Kueue": {nil, words{source.AnnotationKueueRequired, "x"}, ""},
+		"nothing":              {nil, nil, ""},
+		"others' words":        {words{"app", "web"}, words{"team", "x"}, ""},
+		"a gang":               {words{scheduling.LabelPodGroup, "a"}, least, ""},
+		"a Job's pod":          {words{"batch.kubernetes.io/job-name", "j"}, spec, ""},
+		"a minimum":            {nil, least, scheduling.AnnotationMinAvailable + ": no effect"},
+		"a rule":               {words{"app", "web"}, spec, scheduling.AnnotationTopologySpec + ": no effect"},
+		"both":                 {nil, append(least, spec...), scheduling.AnnotationTopologySpec + ", " + scheduling.AnnotationMinAvailable + ": no effect"},
+		"a rank is for nobody": {nil, words{scheduling.AnnotationTopologyIndex, "1"}, ""},
+		"a rule of Kueue":      {nil, words{source.AnnotationKueueRequired, "x"}, source.AnnotationKueueRequired + ": no effect"},
+		"a rule of Volcano":    {nil, words{source.AnnotationVolcanoTier, "1"}, source.AnnotationVolcanoTier + ": no effect"},
+		"a group of Kueue":     {words{"kueue.x-k8s.io/pod-group-name", "g"}, nil, "kueue.x-k8s.io/pod-group-name: no effect"},
+		"another word of ours": {nil, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + ": no effect"},
+		"a clique alone":       {words{"grove.io/podclique", "a"}, nil, "grove.io/podclique: no effect"},
+		"a Job's other word":   {words{"batch.kubernetes.io/job-name", "j"}, words{scheduling.AnnotationMode, "Strict"}, scheduling.AnnotationMode + ": no effect"},
+		"a Job of Kueue":       {words{"batch.kubernetes.io/job-name", "j"}, words{source.AnnotationKueueSlice, "x"}, ""},
 	} {
 		got := source.Nameless(pod("p", c.labels, c.annotations))
 		if c.want == "" {
@@ -102,4 +108,21 @@ func TestImpliedElsewhere(t *testing.T) {
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Equal(t, `problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), TwoGangs`, drawn(d))
+}
+
+// TestWordsOnAJob: a Job whose pods are no gang may say something of one all the same.
+func TestWordsOnAJob(t *testing.T) {
+	for name, c := range map[string]struct{ object, want string }{
+		"nothing":         {"{kind: Job, metadata: {namespace: ns, name: a}}", ""},
+		"a gang":          {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard}}, spec: {template: {metadata: {annotations: {" + scheduling.AnnotationMinAvailable + ": '1'}}}}}", ""},
+		"a rule":          {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {" + scheduling.AnnotationTopologySpec + ": '{}'}}}", scheduling.AnnotationTopologySpec},
+		"words of others": {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " + source.AnnotationKueueRequired + ": x}}}", "volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired},
+	} {
+		if c.want != "" {
+			c.want += ": no effect on a Job whose pods are no gang; legal: in spec.template.metadata.annotations"
+		}
+		require.Equal(t, c.want, owned(t, object(t, c.object)).Unheeded, name)
+	}
+	set := owned(t, object(t, "{kind: JobSet, metadata: {namespace: ns, name: a}, spec: {replicatedJobs: [{name: w, template: {metadata: {annotations: {"+source.AnnotationKueueRequired+": x}}}}]}}"))
+	require.Contains(t, set.Notes[0].Message, "spec.replicatedJobs[0].template.metadata.annotations: "+source.AnnotationKueueRequired+": no effect")
 }

@@ -94,6 +94,9 @@ type Counts struct {
 
 // PodGroup returns the status of a gang, given the one that is written.
 func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.Time) scheduling.PodGroupStatus {
+	if s.Exist > 0 && s.Done == 0 { // those that have finished are of a run before
+		n.Succeeded, n.Failed = 0, 0
+	}
 	out := *old.DeepCopy()
 	out.Phase = phase(s, n)
 	out.OccupiedBy = strings.Join(n.Owners, ",")
@@ -104,7 +107,7 @@ func PodGroup(old scheduling.PodGroupStatus, s gang.State, n Counts, now metav1.
 		out.ScheduleStartTime = &now
 	}
 	c := Condition(s, n.Domain)
-	if n.Succeeded+n.Failed > 0 && n.Bound+n.Succeeded+n.Failed >= s.Min {
+	if s.Done > 0 && s.Bound+s.Done >= s.Min {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonScheduled, "the gang was bound"
 	}
 	out.Position = Position(c.Reason, n.Position)

@@ -64,12 +64,14 @@ func TestPodGroupPhases(t *testing.T) {
 		{gang.State{Min: 2, Exist: 2, Bound: 1}, status.Counts{Bound: 1}, scheduling.PodGroupScheduling},
 		{gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{Bound: 2}, scheduling.PodGroupScheduled},
 		{gang.State{Min: 2, Exist: 2, Bound: 2}, status.Counts{Bound: 2, Running: 2}, scheduling.PodGroupRunning},
-		{gang.State{Min: 2, Exist: 1, Bound: 1}, status.Counts{Bound: 1, Running: 1, Succeeded: 1}, scheduling.PodGroupRunning},
-		{gang.State{Min: 2}, status.Counts{Succeeded: 2}, scheduling.PodGroupFinished},
-		{gang.State{Min: 2, Exist: 1}, status.Counts{Bound: 1, Running: 1, Failed: 1}, scheduling.PodGroupFailed},
+		{gang.State{Min: 2, Exist: 1, Bound: 1, Done: 1}, status.Counts{Bound: 1, Running: 1, Succeeded: 1}, scheduling.PodGroupRunning},
+		{gang.State{Min: 2, Done: 2}, status.Counts{Succeeded: 2}, scheduling.PodGroupFinished},
+		{gang.State{Min: 2, Exist: 1, Bound: 1, Done: 1}, status.Counts{Bound: 1, Running: 1, Failed: 1}, scheduling.PodGroupFailed},
+		{gang.State{Min: 2, Exist: 2}, status.Counts{Succeeded: 1, Failed: 1}, scheduling.PodGroupPreScheduling}, // of a run before
 	} {
 		got := status.PodGroup(scheduling.PodGroupStatus{}, c.state, c.n, now)
 		require.Equal(t, c.phase, got.Phase, "%+v %+v", c.state, c.n)
+		require.Equal(t, c.state.Bound+c.state.Done >= 2, meta.IsStatusConditionTrue(got.Conditions, scheduling.ConditionScheduled))
 	}
 }
 

@@ -1,0 +1,77 @@
+package workloads
+
+import (
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// JobSpec has the fields of a Job's spec on which the number of its pods depends, and what makes these a gang.
+type JobSpec struct {
+	Parallelism          *int32                  `json:"parallelism"`
+	Completions          *int32                  `json:"completions"`
+	CompletionMode       *batchv1.CompletionMode `json:"completionMode"`
+	BackoffLimitPerIndex *int32                  `json:"backoffLimitPerIndex"`
+	Template             struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Spec struct {
+			SchedulerName string `json:"schedulerName"`
+		} `json:"spec"`
+	} `json:"template"`
+}
+
+// Indexed says whether each pod of the Job has a completion index.
+func (s *JobSpec) Indexed() bool {
+	return s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
+}
+
+// Pods is how many pods of the Job run at a time when it begins.
+func (s *JobSpec) Pods() int32 { return Parallel(s.Parallelism, s.Completions) }
+
+// Succeeded is how many pods of the Job have succeeded: its controller makes no other pods for these.
+func (s *JobSpec) Succeeded(status *batchv1.JobStatus) int32 {
+	if s.Indexed() {
+		return max(status.Succeeded, countIndexes(status.CompletedIndexes))
+	}
+	n := status.Succeeded
+	if u := status.UncountedTerminatedPods; u != nil {
+		n += int32(len(u.Succeeded))
+	}
+	return n
+}
+
+// Left is how many pods of the Job its controller keeps running from now on.
+func (s *JobSpec) Left(status *batchv1.JobStatus) int32 {
+	succeeded := s.Succeeded(status)
+	switch {
+	case s.Completions == nil && succeeded > 0: // the pods that run end the Job
+		return min(s.Pods(), max(0, status.Active))
+	case s.Completions == nil:
+		return s.Pods()
+	}
+	left := *s.Completions - succeeded
+	if s.BackoffLimitPerIndex != nil && status.FailedIndexes != nil {
+		left -= countIndexes(*status.FailedIndexes)
+	}
+	return max(0, min(s.Pods(), left))
+}
+
+// countIndexes counts completion indexes as a Job's status lists them, such as 0-2,5. Only the controller writes the status:
+// what cannot be read is left out.
+func countIndexes(list string) (n int32) {
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		first, err := strconv.ParseInt(from, 10, 32)
+		last, errLast := strconv.ParseInt(to, 10, 32)
+		if err == nil && errLast == nil {
+			n += int32(max(0, last-first+1))
+		}
+	}
+	return n
+}
