@@ -3,6 +3,7 @@ package place
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -42,6 +43,8 @@ type Shortage struct {
 	Fresh bool
 	// Short is what members need more of than is free in the best domain, which no node shows.
 	Short []fit.Shortage
+	// Apart are the reasons why each member needs a domain of its own, where there are fewer domains than such members; sorted.
+	Apart []string
 	// Plugins are those that refuse members, with Never on nodes with nobody on them, too; sorted.
 	Plugins []string
 }
@@ -67,6 +70,7 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	if s.Pin = a.pin(r.Plan); s.Pin != nil {
 		return s
 	}
+	s.Apart = a.apart()
 	bare, changes := a.onBare(ctx)
 	most := bare
 	if bare == nil {
@@ -90,6 +94,34 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 		}
 	}
 	return s
+}
+
+// apart returns why members cannot be together, if there are too few domains for as many. What is free there does not count.
+func (a *Attempt) apart() (says []string) {
+	members := map[convert.Apart]int{}
+	for _, m := range a.Group.Pending {
+		for _, is := range convert.ApartOf(a.Group.Pods[m.Pod]) {
+			members[is]++
+		}
+	}
+	for is, n := range members {
+		domains := map[string]bool{}
+		for i, node := range a.Nodes {
+			if node == nil {
+				continue
+			}
+			if value, ok := node.Node().Labels[is.Key]; ok {
+				domains[value] = true
+			} else if is.Key == v1.LabelHostname {
+				domains[a.Net.Tree.NodeName(i)] = true
+			}
+		}
+		if len(domains) < n {
+			says = append(says, fmt.Sprintf("%s: %d are needed, there are %d", is.Says, n, len(domains)))
+		}
+	}
+	slices.Sort(says)
+	return says
 }
 
 // lowestOfSeveral returns the member of lowest priority where members differ in priority; nil if all are equal.

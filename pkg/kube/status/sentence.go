@@ -63,6 +63,9 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; the gang evicts only pods of a priority below %d, which is the lowest of its members' (%s)",
 			convert.Priority(s.Least), clipped(convert.PodKey(s.Least)))
 	}
+	for _, why := range s.Apart {
+		out.WriteString("; " + why)
+	}
 	for _, s := range s.Short {
 		if s.Waits != "" {
 			out.WriteString("; " + s.Waits)

@@ -1,0 +1,41 @@
+package convert
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Apart is a reason why two pods alike cannot be in one domain of nodes, such as on one node.
+type Apart struct {
+	Key  string // label of nodes whose values are the domains
+	Says string // the field of the pod in words
+}
+
+// ApartOf returns why pods like this one cannot be together: host ports, and required anti-affinity that selects the pod itself.
+func ApartOf(pod *v1.Pod) (all []Apart) {
+	for _, c := range pod.Spec.Containers {
+		for _, port := range c.Ports {
+			n := port.HostPort
+			if pod.Spec.HostNetwork {
+				n = port.ContainerPort
+			}
+			if n > 0 {
+				all = append(all, Apart{v1.LabelHostname, fmt.Sprintf("a node takes one member with host port %d", n)})
+			}
+		}
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		return all
+	}
+	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		selects, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err != nil || !selects.Matches(labels.Set(pod.Labels)) || len(term.Namespaces) > 0 || term.NamespaceSelector != nil {
+			continue
+		}
+		all = append(all, Apart{term.TopologyKey, fmt.Sprintf("podAntiAffinity allows one member for each value of %s", term.TopologyKey)})
+	}
+	return all
+}
