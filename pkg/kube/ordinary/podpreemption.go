@@ -270,11 +270,11 @@ func (o *PodPreemption) OrderedScoreFuncs(_ context.Context, victims map[string]
 	}
 	return []func(string) int64{
 		func(node string) int64 { return -victims[node].NumPDBViolations },
-		func(node string) int64 { return -int64(convert.Priority(victims[node].Pods[0])) },
+		func(node string) int64 { return -int64(o.evictor.Cache.Priority(victims[node].Pods[0])) },
 		func(node string) int64 { return -int64(parts[node]) },
 		once(victims, func(v *extenderv1.Victims) (sum int64) {
 			for _, p := range v.Pods {
-				sum -= int64(convert.Priority(p)) + math.MaxInt32 + 1 // so that each one counts
+				sum -= int64(o.evictor.Cache.Priority(p)) + math.MaxInt32 + 1 // so that each one counts
 			}
 			return sum
 		}),

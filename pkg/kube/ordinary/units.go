@@ -139,9 +139,9 @@ func (o *PodPreemption) fill(u *unit) {
 	}
 	for i, p := range u.pods {
 		if i == 0 {
-			u.node, u.priority = p.Spec.NodeName, convert.Priority(p)
+			u.node, u.priority = p.Spec.NodeName, o.evictor.Cache.Priority(p)
 		}
-		u.priority = max(u.priority, convert.Priority(p))
+		u.priority = max(u.priority, o.evictor.Cache.Priority(p))
 		u.protected = u.protected || o.stays(p)
 		if p.Spec.NodeName != u.node {
 			u.node = ""
@@ -174,7 +174,7 @@ func (o *PodPreemption) broken(g *runningGang, c *choice) *unit {
 
 // may says whether a unit may leave for a pod.
 func (o *PodPreemption) may(u *unit, c *choice) bool {
-	return !u.protected && u.priority < convert.Priority(c.pod) && (!o.asksExtenders() || u.node == c.node)
+	return !u.protected && u.priority < o.evictor.Cache.Priority(c.pod) && (!o.asksExtenders() || u.node == c.node)
 }
 
 // moreImportant orders pods as those expect who compare nodes.

@@ -207,7 +207,7 @@ func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, held []int, l
 
 // need tells apart members that need something else, or may evict others.
 func (a *Attempt) need() string {
-	key := strconv.Itoa(int(convert.Priority(a.Lowest())))
+	key := strconv.Itoa(int(a.planner.cache.Priority(a.Lowest())))
 	for _, k := range a.kinds {
 		key += "\n" + k.counter.Key()
 	}
@@ -216,7 +216,7 @@ func (a *Attempt) need() string {
 
 // mayLeave says who leaves, or may be evicted for the members; quotas says that quotas have a say in that.
 func (a *Attempt) mayLeave() (may func(*v1.Pod) bool, quotas bool) {
-	ceiling := convert.Priority(a.Lowest())
+	ceiling := a.planner.cache.Priority(a.Lowest())
 	rule := func(_ *v1.Pod, lower bool) bool { return lower }
 	if ask := a.planner.MayLeave; ask != nil {
 		if says := ask(a.Group); says != nil {
@@ -224,7 +224,7 @@ func (a *Attempt) mayLeave() (may func(*v1.Pod) bool, quotas bool) {
 		}
 	}
 	return func(pod *v1.Pod) bool {
-		return pod.DeletionTimestamp != nil || !convert.Protected(pod) && rule(pod, convert.Priority(pod) < ceiling)
+		return pod.DeletionTimestamp != nil || !convert.Protected(pod) && rule(pod, a.planner.cache.Priority(pod) < ceiling)
 	}, quotas
 }
 

@@ -86,12 +86,12 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 		waits: p.waiting(), claim: claim,
 	}
 	c.joins = map[types.UID]bool{}
-	ceiling := convert.Priority(a.Lowest())
+	ceiling := p.Cache.Priority(a.Lowest())
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
 	barred, _ := p.Victims.Barred(now)
 	mayEvict := func(pod *v1.Pod) bool {
-		return mayLeave(c.claim, pod, convert.Priority(pod) < ceiling) && !convert.Protected(pod) && eligible.Takes(pod, now) <= grace && !barred[pod.UID]
+		return mayLeave(c.claim, pod, p.Cache.Priority(pod) < ceiling) && !convert.Protected(pod) && eligible.Takes(pod, now) <= grace && !barred[pod.UID]
 	}
 	gangs := c.listGangs(mayEvict)
 	found, keepOff := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
@@ -297,7 +297,7 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 // unshaped is a victim of which only the costs count. Who waits at Permit is not healthy yet: no budget counts
 // on it.
 func (c *candidates) unshaped(pod *v1.Pod) evict.Victim {
-	v := evict.Victim{Name: convert.PodKey(pod), Priority: convert.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod)}
+	v := evict.Victim{Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod)}
 	if !v.Waits {
 		v.Budgets = c.budgetsOf(pod)
 	}

@@ -59,9 +59,9 @@ func (p *Preemptor) uncertain(a *place.Attempt) map[types.UID]bool {
 	if claim == nil {
 		return nil
 	}
-	stay, ceiling := map[types.UID]bool{}, convert.Priority(a.Lowest())
+	stay, ceiling := map[types.UID]bool{}, p.Cache.Priority(a.Lowest())
 	for _, pod := range p.Victims.AllUnasked(p.Clock.Now()) {
-		if !claim.May(pod, convert.Priority(pod) < ceiling) {
+		if !claim.May(pod, p.Cache.Priority(pod) < ceiling) {
 			stay[pod.UID] = true
 		}
 	}
@@ -88,7 +88,7 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 	if len(pods) == 0 {
 		return nil
 	}
-	ceiling, groups := convert.Priority(a.Lowest()), p.BundlesOf(pods)
+	ceiling, groups := p.Cache.Priority(a.Lowest()), p.BundlesOf(pods)
 	barred, _ := p.Victims.Barred(p.Clock.Now())
 	whole := eligible.BundlesOf(p.Cache, pods).Gangs
 	runs := map[gang.Ref]bool{} // groups of which somebody is not to leave
@@ -101,7 +101,7 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 	}
 	claim, leave := p.claim(a.Group, eligible.ForEver), slices.Clone(s.gone)
 	stays := func(pod *v1.Pod) bool {
-		return !mayLeave(claim, pod, convert.Priority(pod) < ceiling) || convert.Protected(pod) || barred[pod.UID]
+		return !mayLeave(claim, pod, p.Cache.Priority(pod) < ceiling) || convert.Protected(pod) || barred[pod.UID]
 	}
 	return slices.DeleteFunc(groups.Units(pods), func(unit []*v1.Pod) bool {
 		key := groups.Of[unit[0].UID]

@@ -164,13 +164,13 @@ func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
 	if soon := p.claim(a.Group, p.Limits().MaxGrace); soon != nil && len(claim.Leaving())+len(soon.Leaving()) > 0 {
 		claims = append(claims, soon) // others count as gone there
 	}
-	ceiling := convert.Priority(a.Lowest())
+	ceiling := p.Cache.Priority(a.Lowest())
 	return func(pod *v1.Pod) (is uint8) {
 		if convert.Protected(pod) {
 			return 0
 		}
 		for i, c := range claims {
-			if c.May(pod, convert.Priority(pod) < ceiling) {
+			if c.May(pod, p.Cache.Priority(pod) < ceiling) {
 				is |= 1 << i
 			}
 		}
@@ -370,12 +370,12 @@ func (n *onNodeNow) look(node fwk.NodeInfo, number int64) {
 // those are asked for last, but asked for.
 func (p *Preemptor) gangStates(a *place.Attempt, may rights) func(gang.Ref) string {
 	known, waits := map[gang.Ref]string{}, p.waiting()
-	ceiling := convert.Priority(a.Lowest())
+	ceiling := p.Cache.Priority(a.Lowest())
 	mayEvict := func(pod *v1.Pod) bool {
 		if may != nil {
 			return may(pod) > 0
 		}
-		return convert.Priority(pod) < ceiling && !convert.Protected(pod)
+		return p.Cache.Priority(pod) < ceiling && !convert.Protected(pod)
 	}
 	return func(name gang.Ref) string {
 		if s, ok := known[name]; ok {
