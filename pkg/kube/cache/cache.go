@@ -109,6 +109,7 @@ type Cache struct {
 	moved     map[string]bool                                // nodes that have changed since the last tree
 	afresh    bool                                           // they all have: the layers are others
 	changes   uint64                                         // counts changes of the network
+	grades    sync.Map                                       // by UID, priorities of members whose gang's object says another one than they do
 	current   atomic.Pointer[Topology]                       // nil after a change
 
 	building sync.Mutex     // who makes a tree has it; it is taken before mu, and what takes long is done without mu
@@ -437,7 +438,7 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 		if key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if p := c.placed(key); p != nil && convert.Priority(p) >= convert.Priority(pod) && !c.comesBeside(p, pod) {
+		if p := c.placed(key); p != nil && c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
 			others = append(others, p)
 		}
 	}
@@ -454,7 +455,7 @@ func (c *Cache) ComesBeside(pod, other *v1.Pod) bool {
 
 // comesBeside is ComesBeside with c.mu held.
 func (c *Cache) comesBeside(pod, other *v1.Pod) bool {
-	return convert.Priority(pod) == convert.Priority(other) && c.book.ReservedAfter(convert.PodKey(pod), convert.PodKey(other))
+	return c.Priority(pod) == c.Priority(other) && c.book.ReservedAfter(convert.PodKey(pod), convert.PodKey(other))
 }
 
 // Siblings says whether two pods are members of one group.
@@ -523,7 +524,7 @@ func (c *Cache) KeptAfar(pod *v1.Pod, own bool) (out []Kept) {
 		if p == nil || !own && !convert.KeepsOffAfar(p) || key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if convert.Priority(p) >= convert.Priority(pod) && !c.comesBeside(p, pod) {
+		if c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
 			out = append(out, Kept{p, source.Of(p), node})
 		}
 	}

@@ -195,6 +195,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	c.file(key, pod)
 	c.keep(pod, template)
 	r.Pods[key] = pod
+	c.gradePod(r, pod)
 	r.foreign = !c.serves[pod.Spec.SchedulerName]
 	var effects []gang.Effect
 	var notes []Note
@@ -270,7 +271,7 @@ func (c *Cache) file(key string, pod *v1.Pod) {
 // its node; or that it is none any more. c.mu is held.
 func (c *Cache) see(pod *v1.Pod, of gang.Ref) []gang.Effect {
 	m, _ := convert.Member(pod, of) // what is wrong with it is in the notes
-	m.Gated = m.Gated || !c.serves[pod.Spec.SchedulerName]
+	m.Gated, m.Priority = m.Gated || !c.serves[pod.Spec.SchedulerName], c.Priority(pod)
 	var ev gang.Event = gang.Seen{Member: m}
 	if pod.DeletionTimestamp != nil || convert.Finished(pod) && !m.Done || c.gangs[of].others[pod.UID] {
 		ev = gang.Left{Pod: m.Pod, UID: m.UID}
@@ -388,6 +389,7 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 		}
 		delete(r.Pods, key)
 		delete(r.others, p.UID)
+		c.grades.Delete(p.UID)
 		delete(c.found, key)
 		c.file(key, nil)
 	}
@@ -428,9 +430,10 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	}
 	c.resolve(r.Ref, d.Group)
 	r.declared = d
+	regraded := c.grade(r)
 	c.hint(d)
 	if before.Same(d) {
-		return []gang.Effect{{Verb: gang.Report, Gang: r.Ref}}
+		return append(regraded, gang.Effect{Verb: gang.Report, Gang: r.Ref})
 	}
 	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
 	for _, other := range d.Group {
@@ -439,7 +442,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 			effects = append(effects, c.redeclare(l)...)
 		}
 	}
-	return effects
+	return append(effects, regraded...)
 }
 
 // resolve finds out which gangs are meant by the names that a gang lists: itself, those of its

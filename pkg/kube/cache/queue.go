@@ -26,7 +26,7 @@ type Order struct {
 func (c *Cache) Order(pod *v1.Pod) Order {
 	ref := source.Of(pod)
 	m, _ := convert.Member(pod, ref)
-	o := Order{Priority: convert.Priority(pod), Created: pod.CreationTimestamp.Time, Member: m}
+	o := Order{Priority: c.Priority(pod), Created: pod.CreationTimestamp.Time, Member: m}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	o.Resumed = c.book.Resumed(ref)

@@ -16,6 +16,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
@@ -30,10 +31,11 @@ const (
 
 // says is what a victim is told it leaves for.
 func says(by preemption.ExecutorPreemptor, victim *v1.Pod) string {
-	if p, ok := by.(preemptor); ok && p.why != "" {
+	p, ok := by.(preemptor)
+	if ok && p.why != "" {
 		return p.SchedulerName() + ": " + byDelay + p.why
 	}
-	if convert.Priority(victim) >= by.Priority() {
+	if p.priority(victim) >= by.Priority() {
 		return by.SchedulerName() + ": " + toAccommodate + by.Type() + byQuota
 	}
 	return fmt.Sprintf("%s: %shigher priority %s", by.SchedulerName(), toAccommodate, by.Type())
@@ -73,7 +75,7 @@ func (p *Evictor) truly(evict PreemptPod) PreemptPod {
 	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
 		is, ok := by.(preemptor)
 		waits := p.Profile.GetWaitingPod(victim.UID) != nil || p.Profile.GetPodInPreBind(victim.UID) != nil
-		if waits || (!ok || is.why == "") && convert.Priority(victim) < by.Priority() {
+		if waits || (!ok || is.why == "") && p.Cache.Priority(victim) < by.Priority() {
 			return evict(ctx, to, by, victim, plugin)
 		}
 		status := victim.Status.DeepCopy()
@@ -116,6 +118,16 @@ type preemptor struct {
 	pod     *v1.Pod
 	members map[string]*v1.Pod
 	why     string // victims leave, as they are told; "" is for its priority, or its quota
+	// known are the priorities of pods; nil is what they say themselves.
+	known *cache.Cache
+}
+
+// priority is the priority of a pod.
+func (p preemptor) priority(pod *v1.Pod) int32 {
+	if p.known == nil {
+		return convert.Priority(pod)
+	}
+	return p.known.Priority(pod)
 }
 
 func (p preemptor) GetName() string          { return p.pod.Name }
@@ -123,7 +135,7 @@ func (p preemptor) GetNamespace() string     { return p.pod.Namespace }
 func (p preemptor) SchedulerName() string    { return p.pod.Spec.SchedulerName }
 func (p preemptor) Obj() runtime.Object      { return p.pod }
 func (p preemptor) Pods() map[string]*v1.Pod { return p.members }
-func (p preemptor) Priority() int32          { return convert.Priority(p.pod) }
+func (p preemptor) Priority() int32          { return p.priority(p.pod) }
 
 // Count counts an eviction; room says that it makes room for those who evict.
 func (p *Evictor) Count(victim *v1.Pod, by preemption.ExecutorPreemptor, room bool) {
@@ -179,7 +191,7 @@ func (p preemptor) names() string {
 
 // For returns the preemptor for a pod: its gangs if it is a member. why is what victims are told; "" is for its priority, or its quota.
 func (p *Evictor) For(pod *v1.Pod, why string) preemption.ExecutorPreemptor {
-	by := preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}, why: why}
+	by := preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}, why: why, known: p.Cache}
 	if source.Of(pod).IsZero() {
 		return by
 	}

@@ -44,7 +44,7 @@ type reservation struct {
 func (p *Evictor) Reserve(ctx context.Context, of Reservation) {
 	number := p.Victims.set(of.Group.Key, of.Evicted)
 	r := &reservation{Reservation: of, Departure: p.Depart(
-		preemptor{gangs: of.Group.Whole(), pod: of.Speaker, members: of.Group.Pods}, p.BundlesOf(of.Evicted),
+		preemptor{gangs: of.Group.Whole(), pod: of.Speaker, members: of.Group.Pods, known: p.Cache}, p.BundlesOf(of.Evicted),
 	)}
 	r.number = number
 	r.To = func(victim *v1.Pod) preemption.Candidate { return Site{victim.Spec.NodeName, of.Domain} }
@@ -196,7 +196,7 @@ func (r *reservation) clearLower(ctx context.Context) error {
 		seen[node] = true
 		for _, info := range r.Profile.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if !source.Of(pod).IsZero() || convert.Priority(pod) >= convert.Priority(speaker) || pod.Status.NominatedNodeName == "" {
+			if !source.Of(pod).IsZero() || r.Cache.Priority(pod) >= r.Cache.Priority(speaker) || pod.Status.NominatedNodeName == "" {
 				continue
 			}
 			errs = append(errs, passing(ctx, r.Teller.Writer.Pod(ctx, pod, status.Waiting{Node: new(string)}), "cannot clear the nominated node", pod))

@@ -34,7 +34,7 @@ func (p *Evictor) Resume() {
 		switch {
 		case p.hasPlace(pod):
 			node := pod.Status.NominatedNodeName
-			if w := waits[node]; w == nil || convert.Priority(pod) > convert.Priority(w) || convert.Priority(pod) == convert.Priority(w) && pod.Name < w.Name {
+			if w := waits[node]; w == nil || p.Cache.Priority(pod) > p.Cache.Priority(w) || p.Cache.Priority(pod) == p.Cache.Priority(w) && pod.Name < w.Name {
 				waits[node] = pod
 			}
 		case p.isMarked(pod):
@@ -125,7 +125,7 @@ func (p *Evictor) isMarked(pod *v1.Pod) bool {
 // awaits returns who waits for some of these pods to leave; nil if nobody does.
 func (p *Evictor) awaits(leave []*v1.Pod, waits map[string]*v1.Pod) *v1.Pod {
 	for _, pod := range leave {
-		if by := waits[pod.Spec.NodeName]; by != nil && (convert.Priority(by) > convert.Priority(pod) || forQuota(pod)) {
+		if by := waits[pod.Spec.NodeName]; by != nil && (p.Cache.Priority(by) > p.Cache.Priority(pod) || forQuota(pod)) {
 			return by
 		}
 	}

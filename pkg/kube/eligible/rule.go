@@ -4,13 +4,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 // Rule says which pods may be evicted for some members. How long a pod takes to terminate is for the caller to compare (Takes).
 type Rule struct {
-	// Ceiling is the priority that victims are below.
-	Ceiling int32
+	// Ceiling is the priority that victims are below, and Priority returns that of a pod.
+	Ceiling  int32
+	Priority func(*v1.Pod) int32
 	// Quotas is what quotas say of a pod, given whether its priority is below the ceiling; nil if they have no say.
 	Quotas func(pod *v1.Pod, lower bool) bool
 	// Vetoed are pods whose eviction the API server has refused, by UID.
@@ -18,8 +20,8 @@ type Rule struct {
 }
 
 // RuleOf returns the rule for members of a priority. claim may be nil.
-func RuleOf(ceiling int32, claim Claim, vetoed map[types.UID]bool) Rule {
-	r := Rule{Ceiling: ceiling, Vetoed: vetoed}
+func RuleOf(c *cache.Cache, ceiling int32, claim Claim, vetoed map[types.UID]bool) Rule {
+	r := Rule{Ceiling: ceiling, Priority: c.Priority, Vetoed: vetoed}
 	if claim != nil {
 		r.Quotas = claim.May
 	}
@@ -28,7 +30,7 @@ func RuleOf(ceiling int32, claim Claim, vetoed map[types.UID]bool) Rule {
 
 // Allows returns whether a pod may be evicted.
 func (r Rule) Allows(pod *v1.Pod) bool {
-	allowed := convert.Priority(pod) < r.Ceiling
+	allowed := r.Priority(pod) < r.Ceiling
 	if r.Quotas != nil {
 		allowed = r.Quotas(pod, allowed)
 	}

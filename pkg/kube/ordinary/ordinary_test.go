@@ -50,7 +50,7 @@ func TestAlikeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 50 {
-				score := (&ordinary.PodPreemption{}).OrderedScoreFuncs(t.Context(), test.victims)
+				score := ordinary.Comparing().OrderedScoreFuncs(t.Context(), test.victims)
 				best := slices.MaxFunc(slices.Collect(maps.Keys(test.victims)), func(a, b string) int {
 					for _, of := range score {
 						if order := cmp.Compare(of(a), of(b)); order != 0 {

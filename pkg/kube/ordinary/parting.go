@@ -14,7 +14,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/departure"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -205,7 +204,7 @@ func (o *PodPreemption) askAgain(
 // terminating. Members of gangs are left to the other eviction.
 func (o *PodPreemption) seeTo(ctx context.Context, pod *v1.Pod, node string, chosen []*v1.Pod) {
 	going := slices.DeleteFunc(slices.Clone(chosen), func(p *v1.Pod) bool {
-		return p.DeletionTimestamp == nil || !source.Of(p).IsZero() || o.stays(p) || convert.Priority(p) >= convert.Priority(pod)
+		return p.DeletionTimestamp == nil || !source.Of(p).IsZero() || o.stays(p) || o.evictor.Cache.Priority(p) >= o.evictor.Cache.Priority(pod)
 	})
 	if unasked := o.evictor.Victims.Unasked(going, o.evictor.Clock.Now()); len(unasked) > 0 {
 		o.askAgain(ctx, node, o.evictor.For(pod, ""), unasked, o.evict, o.stock.Name())

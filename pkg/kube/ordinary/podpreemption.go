@@ -167,7 +167,7 @@ func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 func (o *PodPreemption) moreImportantVictim(x, y preemption.Victim) bool {
 	if len(x.Pods()) == 1 && len(y.Pods()) == 1 {
 		a, b := x.Pods()[0].GetPod(), y.Pods()[0].GetPod()
-		if name := o.gangOf(a); !name.IsZero() && name == o.gangOf(b) && moreImportant(a, b) == 0 {
+		if name := o.gangOf(a); !name.IsZero() && name == o.gangOf(b) && o.moreImportant(a, b) == 0 {
 			if order := o.gang(name).stand.CompareMembers(b, a); order != 0 {
 				return order < 0
 			}
@@ -178,7 +178,7 @@ func (o *PodPreemption) moreImportantVictim(x, y preemption.Victim) bool {
 
 // stays says whether a pod is nobody's victim.
 func (o *PodPreemption) stays(pod *v1.Pod) bool {
-	return !eligible.RuleOf(math.MaxInt32, o.claim, o.barred).Allows(pod)
+	return !eligible.RuleOf(o.evictor.Cache, math.MaxInt32, o.claim, o.barred).Allows(pod)
 }
 
 // byName is the order of victims that are equal otherwise.
@@ -285,11 +285,11 @@ func (o *PodPreemption) OrderedScoreFuncs(_ context.Context, victims map[string]
 	}
 	return []func(string) int64{
 		func(node string) int64 { return -victims[node].NumPDBViolations },
-		func(node string) int64 { return -int64(convert.Priority(victims[node].Pods[0])) },
+		func(node string) int64 { return -int64(o.evictor.Cache.Priority(victims[node].Pods[0])) },
 		func(node string) int64 { return -int64(parts[node]) },
 		once(victims, func(v *extenderv1.Victims) (sum int64) {
 			for _, p := range v.Pods {
-				sum -= int64(convert.Priority(p)) + math.MaxInt32 + 1 // so that each one counts
+				sum -= int64(o.evictor.Cache.Priority(p)) + math.MaxInt32 + 1 // so that each one counts
 			}
 			return sum
 		}),

@@ -140,15 +140,15 @@ func (o *PodPreemption) fill(u *unit) {
 	}
 	for i, p := range u.pods {
 		if i == 0 {
-			u.node, u.priority = p.Spec.NodeName, convert.Priority(p)
+			u.node, u.priority = p.Spec.NodeName, o.evictor.Cache.Priority(p)
 		}
-		u.priority = max(u.priority, convert.Priority(p))
+		u.priority = max(u.priority, o.evictor.Cache.Priority(p))
 		u.protected = u.protected || o.stays(p)
 		if p.Spec.NodeName != u.node {
 			u.node = ""
 		}
 	}
-	slices.SortStableFunc(u.pods, moreImportant)
+	slices.SortStableFunc(u.pods, o.moreImportant)
 }
 
 // has says whether a gang is in a unit.
@@ -175,11 +175,13 @@ func (o *PodPreemption) broken(g *runningGang, c *choice) *unit {
 
 // may says whether a unit may leave for a pod.
 func (o *PodPreemption) may(u *unit, c *choice) bool {
-	return !u.protected && u.priority < convert.Priority(c.pod) && (!o.asksExtenders() || u.node == c.node)
+	return !u.protected && u.priority < o.evictor.Cache.Priority(c.pod) && (!o.asksExtenders() || u.node == c.node)
 }
 
-// moreImportant orders pods as those expect who compare nodes.
-func moreImportant(x, y *v1.Pod) int { return cmp.Compare(convert.Priority(y), convert.Priority(x)) }
+// moreImportant puts pods of higher priority first, as the order of nodes expects.
+func (o *PodPreemption) moreImportant(x, y *v1.Pod) int {
+	return cmp.Compare(o.evictor.Cache.Priority(y), o.evictor.Cache.Priority(x))
+}
 
 // of leaves out the pods that do not count as running.
 func (g *runningGang) of(pods []fwk.PodInfo) (out []fwk.PodInfo) {
@@ -336,8 +338,8 @@ func (o *PodPreemption) whole(victims []*v1.Pod, budgets []*policy.PodDisruption
 	for _, u := range units {
 		out.pods, out.parts = append(out.pods, u.pods...), out.parts+u.parts
 	}
-	if !slices.IsSortedFunc(out.pods, moreImportant) {
-		slices.SortStableFunc(out.pods, moreImportant)
+	if !slices.IsSortedFunc(out.pods, o.moreImportant) {
+		slices.SortStableFunc(out.pods, o.moreImportant)
 	}
 	out.violations = o.violating(out.pods, budgets)
 	if shared {

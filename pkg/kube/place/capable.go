@@ -7,7 +7,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -32,11 +31,11 @@ func (a *Attempt) FreeWhereCapable(ctx context.Context) (places []gang.Place, wh
 // already, if it still could.
 func (a *Attempt) inCapable(ctx context.Context) []offer.Slots {
 	tree := a.Net.Tree
-	priority := convert.Priority(a.Lowest())
+	priority := a.planner.cache.Priority(a.Lowest())
 	gone := make([][]*v1.Pod, len(a.Nodes))
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
 		for _, info := range n.GetPods() {
-			if convert.Priority(info.GetPod()) <= priority {
+			if a.planner.cache.Priority(info.GetPod()) <= priority {
 				gone[i] = append(gone[i], info.GetPod())
 			}
 		}

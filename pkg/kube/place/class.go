@@ -69,7 +69,7 @@ func (a *Attempt) namespaceOf(pod *v1.Pod) map[string]string {
 // ask writes down what the pending members ask for.
 func (a *Attempt) ask(b *strings.Builder) {
 	g := a.Group
-	fmt.Fprintln(b, a.profile.ProfileName(), convert.Priority(a.Lowest()), a.All, a.Sets)
+	fmt.Fprintln(b, a.profile.ProfileName(), a.planner.cache.Priority(a.Lowest()), a.All, a.Sets)
 	for _, k := range a.kinds {
 		key := k.counter.Key()
 		if key == "" {

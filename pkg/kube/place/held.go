@@ -39,7 +39,7 @@ func Holders(c *cache.Cache, places map[int][]*v1.Pod) (all []Holder) {
 	for _, i := range nodes {
 		for _, p := range places[i] {
 			group := c.GroupKey(p)
-			is := Holder{Name: group.String(), Alone: group.IsZero(), Priority: convert.Priority(p)}
+			is := Holder{Name: group.String(), Alone: group.IsZero(), Priority: c.Priority(p)}
 			if is.Alone {
 				is.Name = convert.PodKey(p)
 			}

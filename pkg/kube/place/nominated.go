@@ -56,7 +56,7 @@ func (p *Planner) besides(a *Attempt) (beside, others map[int]fit.Pods) {
 				continue // places are counted already, and the group's own are not in its way
 			}
 			switch {
-			case convert.Priority(pod) >= convert.Priority(speaker):
+			case p.cache.Priority(pod) >= p.cache.Priority(speaker):
 				beside[i] = append(beside[i], info)
 			case surplus:
 				others[i] = append(others[i], info)
@@ -73,7 +73,7 @@ func (p *Planner) besides(a *Attempt) (beside, others map[int]fit.Pods) {
 func (a *Attempt) Lowest() *v1.Pod {
 	var low *v1.Pod
 	for _, m := range a.Group.Pending {
-		if pod := a.Group.Pods[m.Pod]; low == nil || convert.Priority(pod) < convert.Priority(low) {
+		if pod := a.Group.Pods[m.Pod]; low == nil || a.planner.cache.Priority(pod) < a.planner.cache.Priority(low) {
 			low = pod
 		}
 	}

@@ -31,7 +31,8 @@ type Shortage struct {
 	// Stay are further nodes that would have room if pods left that may not be evicted.
 	Stay int
 	// Least is the member of lowest priority, if members differ in priority: the gang evicts only pods of a lower one. Set with Stay.
-	Least *v1.Pod
+	Least    *v1.Pod
+	Priority int32 // of Least
 	// Never is what stands in the way when every pod has gone; nil if nothing does, or nobody knows.
 	Never *plan.Refusal
 	// AtMost says that domains may take even fewer than Never has: members need more than room on nodes.
@@ -89,7 +90,9 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 		s.Lacks = a.lacksBut(held, s.Lacks)
 		if evicts && bare != nil {
 			if s.Stay, s.Lacks = a.staying(ctx, bare.World.Free, held, s.Lacks); s.Stay > 0 {
-				s.Least = a.lowestOfSeveral()
+				if s.Least = a.lowestOfSeveral(); s.Least != nil {
+					s.Priority = a.planner.cache.Priority(s.Least)
+				}
 			}
 		}
 	}
@@ -128,7 +131,7 @@ func (a *Attempt) apart() (says []string) {
 func (a *Attempt) lowestOfSeveral() *v1.Pod {
 	low := a.Lowest()
 	for _, m := range a.Group.Pending {
-		if convert.Priority(a.Group.Pods[m.Pod]) != convert.Priority(low) {
+		if a.planner.cache.Priority(a.Group.Pods[m.Pod]) != a.planner.cache.Priority(low) {
 			return low
 		}
 	}
@@ -255,7 +258,7 @@ func (a *Attempt) staying(ctx context.Context, bare []offer.Slots, held []int, l
 
 // need tells apart members that need something else, or may evict others.
 func (a *Attempt) need() string {
-	key := strconv.Itoa(int(convert.Priority(a.Lowest())))
+	key := strconv.Itoa(int(a.planner.cache.Priority(a.Lowest())))
 	for _, k := range a.kinds {
 		key += "\n" + k.counter.Key()
 	}
@@ -264,7 +267,7 @@ func (a *Attempt) need() string {
 
 // mayLeave says who leaves, or may be evicted for the members; quotas says that quotas have a say in that.
 func (a *Attempt) mayLeave() (may func(*v1.Pod) bool, quotas bool) {
-	rule := eligible.Rule{Ceiling: convert.Priority(a.Lowest())}
+	rule := eligible.RuleOf(a.planner.cache, a.planner.cache.Priority(a.Lowest()), nil, nil)
 	if ask := a.planner.MayLeave; ask != nil {
 		rule.Quotas = ask(a.Group)
 	}

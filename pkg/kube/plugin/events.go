@@ -159,7 +159,7 @@ func (p *Plugin) worthEvicting(logger klog.Logger, pod *v1.Pod, before, now any)
 	if !ok || source.Of(pod).IsZero() {
 		return fwk.QueueSkip, nil
 	}
-	if less := convert.Priority(other) < convert.Priority(pod); less && source.Of(other).IsZero() || !less && !p.Cache.Reserves(other.Spec.NodeName, pod) {
+	if less := p.Cache.Priority(other) < p.Cache.Priority(pod); less && source.Of(other).IsZero() || !less && !p.Cache.Reserves(other.Spec.NodeName, pod) {
 		return fwk.QueueSkip, nil
 	}
 	return p.worthTrying(logger, pod, before, now)

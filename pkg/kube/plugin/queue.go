@@ -17,12 +17,10 @@ import (
 func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool { return p.order(a).Before(p.order(b)) }
 
 func (p *Plugin) order(e fwk.QueuedEntityInfo) cache.Order {
-	o := cache.Order{Created: e.GetTimestamp()}
 	if q, ok := e.(*framework.QueuedPodInfo); ok && !source.Of(q.Pod).IsZero() {
-		o = p.Cache.Order(q.Pod)
+		return p.Cache.Order(q.Pod)
 	}
-	o.Priority = e.GetPriority()
-	return o
+	return cache.Order{Created: e.GetTimestamp(), Priority: e.GetPriority()}
 }
 
 // SignPod makes members unsignable: a node hint for one of them would fight the plan.

@@ -309,7 +309,7 @@ func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 // on it.
 func (c *candidates) unshaped(pod *v1.Pod) evict.Victim {
 	v := evict.Victim{
-		Name: convert.PodKey(pod), Priority: convert.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(pod),
+		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(pod),
 	}
 	if !v.Waits {
 		v.Budgets = c.budgetsOf(pod)

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/departure"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -59,9 +58,9 @@ func (p *Preemptor) uncertain(a *place.Attempt) map[types.UID]bool {
 	if claim == nil {
 		return nil
 	}
-	stay, ceiling := map[types.UID]bool{}, convert.Priority(a.Lowest())
+	stay, ceiling := map[types.UID]bool{}, p.Cache.Priority(a.Lowest())
 	for _, pod := range p.Victims.AllUnasked(p.Clock.Now()) {
-		if !claim.May(pod, convert.Priority(pod) < ceiling) {
+		if !claim.May(pod, p.Cache.Priority(pod) < ceiling) {
 			stay[pod.UID] = true
 		}
 	}
@@ -116,5 +115,5 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 // rule returns which pods may be evicted for the members of an attempt.
 func (p *Preemptor) rule(a *place.Attempt, claim Claim) eligible.Rule {
 	vetoed, _ := p.Victims.Barred(p.Clock.Now())
-	return eligible.RuleOf(convert.Priority(a.Lowest()), claim, vetoed)
+	return eligible.RuleOf(p.Cache, p.Cache.Priority(a.Lowest()), claim, vetoed)
 }

@@ -13,7 +13,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -164,10 +163,10 @@ func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
 	if soon := p.claim(a.Group, p.Limits().MaxGrace); soon != nil && len(claim.Leaving())+len(soon.Leaving()) > 0 {
 		claims = append(claims, soon) // others count as gone there
 	}
-	ceiling := convert.Priority(a.Lowest())
+	ceiling := p.Cache.Priority(a.Lowest())
 	return func(pod *v1.Pod) (is uint8) {
 		for i, c := range claims {
-			if eligible.RuleOf(ceiling, c, nil).Allows(pod) {
+			if eligible.RuleOf(p.Cache, ceiling, c, nil).Allows(pod) {
 				is |= 1 << i
 			}
 		}
@@ -367,7 +366,7 @@ func (n *onNodeNow) look(node fwk.NodeInfo, number int64) {
 // those are asked for last, but asked for.
 func (p *Preemptor) gangStates(a *place.Attempt, may rights) func(gang.Ref) string {
 	known, waits := map[gang.Ref]string{}, p.waiting()
-	rule := eligible.RuleOf(convert.Priority(a.Lowest()), nil, nil)
+	rule := eligible.RuleOf(p.Cache, p.Cache.Priority(a.Lowest()), nil, nil)
 	mayEvict := func(pod *v1.Pod) bool {
 		if may != nil {
 			return may(pod) > 0

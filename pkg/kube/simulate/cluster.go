@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	systemclasses "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
@@ -137,6 +138,9 @@ func (c *cluster) put(o object) error {
 		if err := c.prioritize(pod); err != nil {
 			return err
 		}
+	}
+	if u, ok := is.(*unstructured.Unstructured); ok && o.kind.resource.GroupResource() == nativeGroups {
+		c.prioritizeGroup(u)
 	}
 	lives := m.GetUID() != "" // an API server has given it one
 	var was runtime.Object
@@ -299,6 +303,20 @@ func (c *cluster) namespace(name string) error {
 		}, nil
 	})
 	return err
+}
+
+// nativeGroups are Kubernetes' own PodGroups.
+var nativeGroups = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "podgroups"}
+
+// prioritizeGroup does what the admission plugin Priority does to a PodGroup that names a class, if the class is known.
+func (c *cluster) prioritizeGroup(u *unstructured.Unstructured) {
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "priorityClassName")
+	if _, known, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "priority"); name == "" || known {
+		return
+	}
+	if class, err := c.class(name); err == nil && class != nil {
+		_ = unstructured.SetNestedField(u.Object, int64(class.Value), "spec", "priority")
+	}
 }
 
 // prioritize does what the admission plugin Priority does.

@@ -125,7 +125,7 @@ func (d *Declaration) fromObject(g Gang) {
 	if s := of(g.Ref.Source); s != nil && s.Family != nil && g.More.Owner != (OwnerKey{}) {
 		g.More = d.withFamily(g, s.Family)
 	}
-	d.Group, d.Whole, d.Above = g.More.Group, g.More.Whole, g.More.Above
+	d.Group, d.Whole, d.Above, d.Priority = g.More.Group, g.More.Whole, g.More.Above, g.More.Priority
 	d.speaker("PodGroup "+convert.Key(pg.Namespace, pg.Name), func(key string) (string, bool) {
 		if value, ok := g.More.Words[key]; ok {
 			return value, ok
@@ -456,6 +456,17 @@ func sortedRules(g *scheduling.GatherSpec) []scheduling.GatherRule {
 
 // Contradictions lists where a member says something else of its gang than what counts.
 func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
+	if class := g.More.PriorityClass; g.Object != nil && class != "" && class != pod.Spec.PriorityClassName {
+		out = append(out, fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod's, %q, counts; legal: the same on both", class, g.Ref, pod.Spec.PriorityClassName))
+	}
+	if d.Priority != nil && pod.Spec.PriorityClassName != "" && *d.Priority != convert.Priority(pod) {
+		out = append(out, fmt.Sprintf("spec.priorityClassName: %q has no effect: the priority of PodGroup %s, %d, counts; legal: the same on both", pod.Spec.PriorityClassName, g.Ref, *d.Priority))
+	}
+	return append(out, d.others(g, pod)...)
+}
+
+// others lists where a member says something else under the keys of annotations than what counts.
+func (d *Declaration) others(g Gang, pod *v1.Pod) (out []string) {
 	if g.Object == nil && d.By == "" {
 		return nil // nothing describes the gang
 	}

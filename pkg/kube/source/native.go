@@ -88,8 +88,10 @@ type groupSpec struct {
 			Key any `json:"key"`
 		} `json:"topology"`
 	} `json:"schedulingConstraints"`
-	DisruptionMode any    `json:"disruptionMode"`
-	Parent         string `json:"parentCompositePodGroupName"`
+	DisruptionMode    any    `json:"disruptionMode"`
+	Parent            string `json:"parentCompositePodGroupName"`
+	PriorityClassName string `json:"priorityClassName"`
+	Priority          *int32 `json:"priority"`
 }
 
 // policy says that a gang starts together (gang), or that it does not (basic).
@@ -125,13 +127,15 @@ type group struct {
 	topologyKey string
 	whole       bool
 	parent      string
+	class       string
+	priority    *int32
 }
 
 // readGroup reads what can be read, and returns the first error.
 func readGroup(u *unstructured.Unstructured) (out group, err error) {
 	var spec groupSpec
 	bad := workloads.Read(u, "spec", &spec)
-	out.parent = spec.Parent
+	out.parent, out.class, out.priority = spec.Parent, spec.PriorityClassName, spec.Priority
 	least, badPolicy := spec.SchedulingPolicy.least("spec.schedulingPolicy", u.GetKind() == compositePodGroup)
 	key, badKey := spec.topologyKey()
 	whole, badMode := spec.wholeOnly()
@@ -187,12 +191,18 @@ func (s *groupSpec) wholeOnly() (bool, error) {
 	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", workloads.Quoted(s.DisruptionMode))
 }
 
-// moreOfNative is what no other PodGroup says.
+// moreOfNative is what no other PodGroup says. Its priority, which admission finds by its class, is that of its pods.
 func moreOfNative(u *unstructured.Unstructured) (out More) {
 	is, err := readGroup(u)
 	out.Problem, out.Whole = err, is.whole
 	if is.topologyKey != "" {
 		out.Words = map[string]string{FieldTopologyKey: is.topologyKey}
+	}
+	switch {
+	case is.priority == nil:
+		out.PriorityClass = is.class
+	case is.class != "" || *is.priority != 0: // else admission wrote it, since the user named no class
+		out.Priority = is.priority
 	}
 	if is.parent != "" {
 		out.Owner = OwnerKey{compositePodGroups.Kind, u.GetNamespace(), is.parent}

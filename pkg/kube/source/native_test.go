@@ -445,3 +445,22 @@ func TestNativeReached(t *testing.T) {
 		require.EqualValues(t, 3, pg.Generation)
 	}
 }
+
+// TestPriorityOfAPodGroup: what a native PodGroup says of its priority counts for its pods, and a class that nobody has resolved does not.
+func TestPriorityOfAPodGroup(t *testing.T) {
+	for says, want := range map[string]string{
+		"":                                  "none",
+		"priority: 0":                       "none",
+		"priority: 5":                       "5",
+		"priority: 0, priorityClassName: a": "0",
+		"priorityClassName: a":              "none a",
+		"priority: high":                    "none",
+	} {
+		more := source.ObjectOf("podgroup-native").More(object(t, "{kind: PodGroup, metadata: {namespace: ns, name: a}, spec: {schedulingPolicy: {basic: {}}, "+says+"}}"))
+		got := "none"
+		if more.Priority != nil {
+			got = fmt.Sprint(*more.Priority)
+		}
+		require.Equal(t, want, strings.TrimSpace(got+" "+more.PriorityClass), says)
+	}
+}

@@ -97,6 +97,9 @@ type More struct {
 	// Above are the levels above the gang where not all gangs of the group are needed.
 	Above []choice.Level
 	Whole bool // its members leave together, however many more they are than it needs
+	// Priority is that of all members, whatever these say; nil if they say it. PriorityClass is one that has no effect.
+	Priority      *int32
+	PriorityClass string
 }
 
 // All are the sources, in the order in which a pod is asked: the first that names a gang
@@ -447,6 +450,8 @@ type Declaration struct {
 	Counts bool
 	// Whole says that its members leave together, however many more they are than Min.
 	Whole bool
+	// Priority is that of all members, whatever these say; nil if they say it.
+	Priority *int32
 
 	speakers []speaker
 	branches []branch

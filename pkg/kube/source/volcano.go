@@ -63,6 +63,7 @@ func moreOfVolcano(u *unstructured.Unstructured) (out More) {
 	if out.Problem != nil {
 		return out
 	}
+	out.PriorityClass = spec.PriorityClassName
 	tierWords(spec.NetworkTopology, func(key, value string) { out.Words[key] = value })
 	for name, n := range spec.MinTaskMember {
 		if out.Tasks == nil {

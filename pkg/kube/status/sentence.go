@@ -61,7 +61,7 @@ func Sentence(s place.Shortage) string {
 	out.WriteString(nodes(s))
 	if s.Least != nil {
 		fmt.Fprintf(&out, "; the gang evicts only pods of a priority below %d, which is the lowest of its members' (%s)",
-			convert.Priority(s.Least), clipped(convert.PodKey(s.Least)))
+			s.Priority, clipped(convert.PodKey(s.Least)))
 	}
 	for _, why := range s.Apart {
 		out.WriteString("; " + why)

@@ -1,0 +1,41 @@
+package cache
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// Priority returns a pod's priority: that of its gang's object where this decides, else its own.
+func (c *Cache) Priority(pod *v1.Pod) int32 {
+	if pod.Spec.SchedulingGroup != nil {
+		if p, ok := c.grades.Load(pod.UID); ok {
+			return p.(int32)
+		}
+	}
+	return convert.Priority(pod)
+}
+
+// gradePod notes the priority that a member has by its gang's object. c.mu is held.
+func (c *Cache) gradePod(r *record, pod *v1.Pod) {
+	if r.declared == nil || r.declared.Priority == nil || *r.declared.Priority == convert.Priority(pod) {
+		c.grades.Delete(pod.UID)
+		return
+	}
+	c.grades.Store(pod.UID, *r.declared.Priority)
+}
+
+// grade notes the priorities of all members, and tells the book of those that are others now. c.mu is held.
+func (c *Cache) grade(r *record) (effects []gang.Effect) {
+	for _, pod := range r.Pods {
+		if pod.Spec.SchedulingGroup == nil {
+			return nil
+		}
+		was := c.Priority(pod)
+		if c.gradePod(r, pod); c.Priority(pod) != was {
+			effects = append(effects, c.see(pod, r.Ref)...)
+		}
+	}
+	return effects
+}
