@@ -142,7 +142,7 @@ type leastNodes struct {
 	beyond offer.Curve
 }
 
-// leastNodes finds the number that says most, from the one on that was the best in the last domain.
+// leastNodes finds the number that says most in the first domain; in others it is much the same.
 func (s *Search) leastNodes(d topology.ID, n offer.Slots) leastNodes {
 	if l, ok := s.least[d]; ok {
 		return l
@@ -161,7 +161,7 @@ func (s *Search) leastNodes(d topology.ID, n offer.Slots) leastNodes {
 	lo, hi := s.tree.Nodes(d)
 	best := by(cmp.Or(s.each, 1+s.size[d]/offer.Slots(hi-lo)))
 	for _, step := range []offer.Slots{1, -1} {
-		for best.each+step > 0 {
+		for s.each == 0 && best.each+step > 0 {
 			next := by(best.each + step)
 			if next.nodes <= best.nodes {
 				break

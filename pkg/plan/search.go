@@ -35,7 +35,7 @@ type Search struct {
 	looks map[topology.ID]look
 	aim   *offer.Aim
 	least map[topology.ID]leastNodes
-	each  offer.Slots // that was the best last
+	each  offer.Slots // that says most in the first domain
 	worth *Search     // to which blocks are as large as what their nodes take beyond it
 	// bare is the search without preferences, in which prices are what the world charges; nil until it is asked
 	// for. Mostly it decides, and has less to add up.
