@@ -290,9 +290,6 @@ func (s *search) price(domains []bound) {
 	t := newTariff(s.World.Tree, s.asked)
 	w := s.World
 	search := plan.NewSearch(w, s.Request, t.width(), t.under(math.MaxInt32, everywhere))
-	if t.one {
-		search.Below(t.all)
-	}
 	prices := map[topology.ID]offer.Price{}
 	search.EachCharge(s.need, func(id topology.ID, price offer.Price) { prices[id] = price })
 	for i := range domains {

@@ -93,7 +93,12 @@ func (s *tariffSearch) choose() *Eviction {
 		return nil
 	}
 	narrow := func() {
-		s.within = found.Cheapest(s.need, func(p offer.Price) bool { return slices.Equal(counts(p), counts(least)) })
+		s.within = nil
+		found.EachCharge(s.need, func(d topology.ID, p offer.Price) {
+			if slices.Equal(counts(p), counts(least)) {
+				s.within = append(s.within, d)
+			}
+		})
 	}
 	narrow()
 	lowest := sort.Search(highest, askFirst(s.roomy(ceilings, s.within, s.need), func(i int) bool {
@@ -141,9 +146,6 @@ func priorities(nodes iter.Seq[[]Victim]) []int32 {
 // searchUnder returns the search for node assignments where nodes charge for their victims, and victims above the ceiling stay.
 func (s *tariffSearch) searchUnder(ceiling int32) *plan.Search {
 	search := plan.NewSearch(s.world, s.request, s.width(), s.under(ceiling, s.within))
-	if s.one {
-		search.Below(s.all)
-	}
 	search.Within(s.within)
 	return search
 }

@@ -411,7 +411,7 @@ func (w gangWorld) checkOrder(t *rapid.T, y worlds.Tally, e *evict.Eviction) {
 		other := !slices.Equal(w.leavers(s), whole)
 		byPlan = byPlan || order > 0 && other
 		if order == 0 {
-			o := plan.Compare(after, w.Request, p, e.Plan)
+			_, o := plan.NewJudge(after, w.Request).Decide(p, e.Plan)
 			if o == 0 {
 				o = slices.CompareFunc(w.byAge(s), w.byAge(e.Victims), younger)
 			}

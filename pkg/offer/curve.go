@@ -43,16 +43,6 @@ func Free(n Slots, width int) Curve {
 	return Curve{width: width, upTo: []Slots{n}, price: make([]int64, width)}
 }
 
-// Stairs returns Free with more steps, each dearer than those before; one that is not
-// enough for more members is left out.
-func Stairs(n Slots, width int, steps func(yield func(Slots, Price) bool)) Curve {
-	c := Free(n, width)
-	for upTo, price := range steps {
-		c.add(upTo, price)
-	}
-	return c
-}
-
 // add adds a step that is enough for more members, if it is, to a curve that nobody else
 // has seen.
 func (c *Curve) add(upTo Slots, price Price) {
@@ -162,28 +152,6 @@ func (c Curve) Each(sizes []Slots, column int, by int64) Curve {
 // Cap returns the curve as far as most members.
 func (c Curve) Cap(most Slots) Curve { return c.shift(0, most) }
 
-// Merge returns the curve of two domains together, as far as most members: what
-// each count costs when it is shared out between them in the cheapest way. It is the
-// (min,+) convolution of the two.
-func Merge(a, b Curve, most Slots) Curve { return merge(a, b, most, &table{}) }
-
-// merge is Merge in the memory of a table.
-func merge(a, b Curve, most Slots, sums *table) Curve {
-	if len(a.upTo) == 1 {
-		a, b = b, a
-	}
-	if len(b.upTo) == 1 {
-		return a.shift(b.upTo[0], most)
-	}
-	sums.clear(min(a.Most()+b.Most(), most), a.width)
-	if !sums.mergeRuns(a, b) {
-		for i, n := range a.upTo {
-			sums.offer(n, a.row(i), b)
-		}
-	}
-	return sums.curve()
-}
-
 // shift returns the curve with n free slots more.
 func (c Curve) shift(n, most Slots) Curve {
 	if n == 0 && c.Most() <= most {
@@ -200,67 +168,51 @@ func (c Curve) shift(n, most Slots) Curve {
 	return out
 }
 
-// table collects the lowest price that was offered for exactly so many members.
-type table struct {
-	most  Slots
-	width int
-	known []bool
-	price []int64
-	steps []Slots // of the curve that is being made, from the last one on
+// First returns the curve of the first so many steps.
+func (c Curve) First(steps int) Curve {
+	return Curve{width: c.width, upTo: c.upTo[:steps:steps], price: c.price[: steps*c.width : steps*c.width]}
 }
 
-// clear makes a table empty, for other curves.
-func (t *table) clear(most Slots, width int) {
-	t.most, t.width = most, width
-	t.known = slices.Grow(t.known[:0], int(most)+1)[:most+1]
-	clear(t.known)
-	t.price = slices.Grow(t.price[:0], int(most+1)*width)[:int(most+1)*width]
-}
-
-// offer offers n members for a price together with those that c takes. This is where
-// the time goes when many prices are merged.
-func (t *table) offer(n Slots, price Price, c Curve) {
-	w := t.width
-	for i, m := range c.upTo {
-		sum := min(n+m, t.most)
-		row, more := t.price[int(sum)*w:][:w], c.price[i*w:][:w]
-		if !t.known[sum] || lessSum(price, more, row) {
-			t.known[sum] = true
-			for j := range row {
-				row[j] = price[j] + more[j]
-			}
-		}
-		if sum == t.most {
-			return // what follows is dearer and not enough for more
-		}
-	}
-}
-
-// lessSum says whether p + q < r.
-func lessSum(p, q, r []int64) bool {
-	for i := range r {
-		if s := p[i] + q[i]; s != r[i] {
-			return s < r[i]
-		}
-	}
-	return false
-}
-
-// curve keeps the prices that are lower than those of all larger counts.
-func (t *table) curve() Curve {
-	t.steps = t.steps[:0]
-	var last Price
-	for n := t.most; n >= 0; n-- {
-		if row := t.row(n); t.known[n] && (last == nil || row.Compare(last) < 0) {
-			t.steps, last = append(t.steps, n), row
-		}
-	}
-	out := Curve{width: t.width, upTo: slices.Clone(t.steps), price: make([]int64, 0, len(t.steps)*t.width)}
-	slices.Reverse(out.upTo)
-	for _, n := range out.upTo {
-		out.price = append(out.price, t.row(n)...)
+// Scale returns the curve with every number of its prices so many times as large.
+func (c Curve) Scale(by int64) Curve {
+	out := Curve{width: c.width, upTo: c.upTo, price: slices.Clone(c.price)}
+	for i := range out.price {
+		out.price[i] *= by
 	}
 	return out
 }
 
-func (t *table) row(n Slots) Price { return t.price[int(n)*t.width:][:t.width] }
+// Maker makes many curves, in few pieces of memory.
+type Maker struct {
+	Width int // numbers in a price
+	made  Curve
+	begin int // of the steps of the curve that is being made
+}
+
+const pieceOfMaker = 1 << 12 // steps
+
+// Begin begins a curve that takes up to n for nothing and has no more than so many steps after that.
+func (m *Maker) Begin(n Slots, steps int) {
+	if cap(m.made.upTo)-len(m.made.upTo) <= steps {
+		size := max(steps+1, pieceOfMaker)
+		m.made = Curve{upTo: make([]Slots, 0, size), price: make([]int64, 0, size*m.Width)}
+	}
+	m.begin = len(m.made.upTo)
+	m.made.upTo = append(m.made.upTo, n)
+	for range m.Width {
+		m.made.price = append(m.made.price, 0)
+	}
+}
+
+// Add adds a step, dearer than those before, if it is enough for more members; price appends what it costs.
+func (m *Maker) Add(n Slots, price func([]int64) []int64) {
+	if n > m.made.Most() {
+		m.made.upTo, m.made.price = append(m.made.upTo, n), price(m.made.price)
+	}
+}
+
+// End returns the curve.
+func (m *Maker) End() Curve {
+	end := len(m.made.upTo)
+	return Curve{width: m.Width, upTo: m.made.upTo[m.begin:end:end], price: m.made.price[m.begin*m.Width : end*m.Width : end*m.Width]}
+}

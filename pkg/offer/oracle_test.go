@@ -197,7 +197,7 @@ func TestLongCurves(t *testing.T) {
 				}
 			}
 		}
-		merges := offer.InRuns(a, b)
+		merges := width == 1 && offer.InRuns(a, b)
 		y.Count("in runs", merges)
 		y.Count("with others between", merges && offer.Runs(a)+offer.Runs(b) > 2)
 		y.Count("capped", merges && a.Most()+b.Most() > most)

@@ -3,8 +3,6 @@ package plan
 import (
 	"cmp"
 	"slices"
-
-	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
 // chooseAll is ChooseJob for a job that needs all of its gangs, which looks at no more than so many
@@ -35,16 +33,6 @@ func chooseAll(w JobWorld, j Job, vecs int) (*JobPlan, *Refusal) {
 		p.NotAll = p.NotAll || s.cut
 	}
 	return p, nil
-}
-
-// PriceJob returns the first plan of those at the lowest price at which every gang gets
-// the members that it needs, and the price. Trial is not asked. The plan is nil if there
-// is none, or if exact is false, since there are too many ways to look at.
-func PriceJob(w JobWorld, j Job) (p *JobPlan, price offer.Price, exact bool) {
-	w.Trial = nil
-	m := newMixed(w, j)
-	p, exact = m.choose(maxVecsSeen)
-	return p, m.least, exact
 }
 
 // holds says whether a plan passes in the trial, if there is one, and notes the order

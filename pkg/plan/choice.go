@@ -27,7 +27,7 @@ const (
 
 // chooseSome returns the first plan for any set of gangs.
 func chooseSome(w JobWorld, j Job) (*JobPlan, *Refusal) {
-	w.Work, w.Name = nil, nil // what is known of a node is known of the kinds of one job
+	w.Work = nil // tables are those of one job
 	c := j.alike()
 	sets, s := c.Sets(setsLookedAt), &some{job: j, choice: c, world: w}
 	searched := 0

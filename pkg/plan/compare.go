@@ -42,20 +42,6 @@ func (j *Judge) draft(p *Plan) *draft {
 	return d
 }
 
-// Compare puts the plan first that comes first by all rules, as a Judge does.
-func Compare(w World, r Request, a, b *Plan) int {
-	_, o := NewJudge(w, r).Decide(a, b)
-	return o
-}
-
-// CompareJob is Compare for members that differ, but for how they are spread.
-func CompareJob(w JobWorld, j Job, a, b *JobPlan) int {
-	w.Free = w.Room
-	m := newOutline(w, j)
-	_, o := m.decide(m.draft(a), m.draft(b), "")
-	return o
-}
-
 func (m *mixed) draft(p *JobPlan) *draft {
 	d := &draft{domain: p.Domain, members: len(p.Puts)}
 	for _, c := range m.columns {

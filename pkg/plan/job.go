@@ -15,14 +15,6 @@ type Set struct {
 	Gather
 }
 
-// EachGang is the sets of gangs that all gather in one way, each by itself.
-func EachGang(gangs int, how Gather) (sets []Set) {
-	for g := range gangs {
-		sets = append(sets, Set{Gangs: []int{g}, Gather: how})
-	}
-	return sets
-}
-
 // asks says whether a set asks for anything that all gangs of a job together do not.
 func (s Set) asks(all Gather, layers int) bool {
 	return len(s.Gangs) > 0 && (s.Must > all.Must || common(s.Multiple, layers) > 1 ||
@@ -74,22 +66,8 @@ type JobWorld struct {
 	Take func(node int, load []offer.Slots, kind int) offer.Slots
 	// Trial is for members that depend on one another across nodes; nil if none do.
 	Trial Trial
-	// Ways are the ways to make room on a node, at prices of Width numbers, cheapest
-	// first; the first costs nothing. Nil means that Take is the only one. Only PriceJob
-	// asks.
-	Ways  func(node int) []Way
-	Width int
-	// Work is shared by searches that follow one another; nil if there is only one. Of nodes
-	// to which Name gives the same number, but 0, they know what they take, by any of its Ways:
-	// it is the same. Nil names none.
+	// Work is shared by searches that follow one another; nil if there is only one.
 	Work *Work
-	Name func(node int) int
-}
-
-// Way is one way to make room on a node: what it takes then is like JobWorld.Take.
-type Way struct {
-	Price offer.Price
-	Take  func(load []offer.Slots, kind int) offer.Slots
 }
 
 // Trial is a world in which members can be put one after the other to see who fits

@@ -8,34 +8,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// known returns what is known of a node; nil if nothing is kept of it.
-func (m *mixed) known(node int) *leaf {
-	if m.Work == nil || m.Name == nil {
-		return nil
-	}
-	name := leafName{node, m.Name(node)}
-	if name.name == 0 {
-		return nil
-	}
-	if m.Work.leaves[name] == nil {
-		if m.Work.leaves == nil {
-			m.Work.leaves = map[leafName]*leaf{}
-		}
-		m.Work.leaves[name] = &leaf{}
-	}
-	return m.Work.leaves[name]
-}
-
 // effort is how much the search may look at.
 func (m *mixed) effort() effort {
 	if m.Work == nil {
 		return effort{vecs: maxVecsSeen}
 	}
-	left := m.Work.vecs
-	if m.Ways == nil {
-		left = max(left, m.little().vecs)
-	}
-	return effort{vecs: max(1, min(left, maxVecsSeen))} // 0 would be any number
+	return effort{vecs: min(max(m.Work.vecs, m.little().vecs), maxVecsSeen)}
 }
 
 // listingCosts is how many vecs are looked at in the time in which one is put into a table.
@@ -52,7 +30,6 @@ func (m *mixed) spend() {
 func newMixed(w JobWorld, j Job) *mixed {
 	m := newOutline(w, j)
 	m.never = m.split || !m.possible()
-	m.untouched = make([]int64, len(m.columns))
 	m.rank()
 	m.sortKinds()
 	return m
@@ -87,45 +64,10 @@ func (m *mixed) sortKinds() {
 	nobody := make([]offer.Slots, len(many))
 	for k := range m.slots {
 		m.slots[k] = make([]offer.Slots, m.Tree.NumNodes())
-	}
-	for i := range m.Tree.NumNodes() {
-		m.countAlone(i, nobody)
-	}
-}
-
-// countAlone finds out how many members of each kind a node takes of that kind alone.
-func (m *mixed) countAlone(node int, nobody []offer.Slots) {
-	known := m.known(node)
-	if known != nil && known.slots != nil {
-		for k, n := range known.slots {
-			m.slots[k][node] = n
-		}
-		return
-	}
-	ways := m.ways(node)
-	for k := range m.slots {
-		for _, way := range ways {
-			m.slots[k][node] = max(m.slots[k][node], way.Take(nobody, k))
-		}
-		if known != nil {
-			known.slots = append(known.slots, m.slots[k][node])
+		for i := range m.slots[k] {
+			m.slots[k][i] = max(0, m.Take(i, nobody, k))
 		}
 	}
-}
-
-// ways lists the ways to make room on a node. The list holds until the next call.
-func (m *mixed) ways(node int) []Way {
-	if m.Ways != nil {
-		return m.Ways(node)
-	}
-	if m.oneWay == nil {
-		m.oneWay = []Way{{
-			Price: make(offer.Price, m.Width),
-			Take:  func(load []offer.Slots, kind int) offer.Slots { return m.Take(m.node, load, kind) },
-		}}
-	}
-	m.node = node
-	return m.oneWay
 }
 
 // choose returns the first plan; exact is false if there are too many to look at.
@@ -141,7 +83,7 @@ func (m *mixed) choose(vecs int) (p *JobPlan, exact bool) {
 		return nil, exact
 	}
 	m.tables.most = effort{} // all that is asked from here on belongs to the answer
-	d := first(&m.ground, m, m.best, m.least)
+	d := first(&m.ground, m, m.best, nil)
 	fill(&m.ground, m, d, m.best)
 	return &JobPlan{Domain: d, Puts: m.puts}, true
 }
@@ -157,7 +99,7 @@ func (m *mixed) makeTables() {
 		}
 	}
 	if codec, ok := newCodec(want); ok {
-		m.tables = m.Work.shareTables(newTables(codec, m.Width+len(m.columns), setsOf))
+		m.tables = m.Work.shareTables(newTables(codec, len(m.columns), setsOf))
 	}
 }
 
@@ -176,13 +118,9 @@ func (m *mixed) count(most effort) (found, exact bool) {
 		if t == nil {
 			return false, false
 		}
-		for i, v := range t.vecs {
-			if !m.enough(d, v) {
-				continue
-			}
-			price := t.row(i)[:m.Width]
-			if o := price.Compare(m.least); !found || o < 0 || o == 0 && m.better(v, m.best) {
-				m.best, m.least, found = v, price, true
+		for _, v := range t.vecs {
+			if m.enough(d, v) && (!found || m.better(v, m.best)) {
+				m.best, found = v, true
 			}
 		}
 	}
@@ -274,46 +212,10 @@ func (m *mixed) together(domains []topology.ID, apart uint64) *table {
 	}
 }
 
-// leaf returns the table of a node, nil if that is too much work: of the ways to make
-// room for a vec, the cheapest.
+// leaf returns the table of a node, nil if that is too much work: kind by kind, as many of each as it takes beside those
+// before.
 func (m *mixed) leaf(node int) *table {
-	known := m.known(node)
-	if known == nil {
-		return m.newLeaf(node)
-	}
-	if known.table == nil {
-		known.table = m.newLeaf(node)
-	}
-	return known.table
-}
-
-func (m *mixed) newLeaf(node int) *table {
-	ways := m.ways(node)
-	vecs := m.loads(node, ways[0])
-	price := make([]int64, len(vecs)*m.tables.width) // the first way costs nothing
-	if len(ways) > 1 {
-		known := map[vec]bool{}
-		for _, v := range vecs {
-			known[v] = true
-		}
-		for _, way := range ways[1:] {
-			for _, v := range m.loads(node, way) {
-				if !known[v] {
-					known[v] = true
-					vecs, price = append(vecs, v), append(append(price, way.Price...), m.untouched...)
-				}
-			}
-		}
-	}
-	if m.tables.tooMuch() {
-		return nil
-	}
-	return m.tables.intern(vecs, price)
-}
-
-// loads lists the vecs that a node takes: kind by kind, as many of each as it takes
-// beside those before.
-func (m *mixed) loads(node int, way Way) (vecs []vec) {
+	var vecs []vec
 	load := make([]offer.Slots, len(m.slots))
 	var add func(i int, v vec, left offer.Slots)
 	add = func(i int, v vec, left offer.Slots) {
@@ -328,11 +230,11 @@ func (m *mixed) loads(node int, way Way) (vecs []vec) {
 		kind := m.Classes[c].Kind
 		if i == 0 || m.Classes[m.byKind[i-1]].Kind != kind {
 			left = m.slots[kind][node]
-			if left > 0 && (v != 0 || m.Ways != nil) {
+			if left > 0 && v != 0 {
 				if m.tables.done.asks++; m.tables.tooMuch() {
 					return
 				}
-				left = way.Take(load, kind)
+				left = m.Take(node, load, kind)
 			}
 		}
 		for n := range min(left, m.tables.want[c]) + 1 {
@@ -341,8 +243,10 @@ func (m *mixed) loads(node int, way Way) (vecs []vec) {
 			load[kind] -= n
 		}
 	}
-	add(0, 0, 0)
-	return vecs
+	if add(0, 0, 0); m.tables.tooMuch() {
+		return nil
+	}
+	return m.tables.intern(vecs, make([]int64, len(vecs)*m.tables.width))
 }
 
 // rule leaves out what rules 1 and 2 forbid at the layer of d, and adds to prices what
@@ -430,11 +334,8 @@ func (m *mixed) touches(d topology.ID, v vec, c column) (n int64) {
 }
 
 func (m *mixed) charge(d topology.ID, v vec) (offer.Price, bool) {
-	p, ok := m.price(d, v)
-	if !ok {
-		return nil, false
-	}
-	return p[:m.Width], true
+	_, ok := m.price(d, v)
+	return nil, ok
 }
 
 func (m *mixed) touched(d topology.ID, v vec) offer.Price {
@@ -524,21 +425,4 @@ func (m *mixed) put(d topology.ID, v vec) bool {
 		}
 	}
 	return true
-}
-
-// Possible says whether there may be a plan for a job; that there is none is certain. Take
-// may be nil: then only counts are asked for. Trial and Ways are not asked.
-func Possible(w JobWorld, j Job) bool {
-	w.Trial, w.Ways = nil, nil
-	if w.Take == nil {
-		m := newOutline(w, j)
-		return !m.split && m.possible()
-	}
-	m := newMixed(w, j)
-	if m.never || !m.possible() {
-		return false
-	}
-	m.makeTables()
-	possible, exact := m.count(m.little())
-	return possible || !exact
 }

@@ -116,28 +116,24 @@ type mixed struct {
 	JobWorld
 	Job
 	ground
-	slots     [][]offer.Slots // by kind and node index, what nodes take of one kind alone
-	columns   []column        // of a price
-	untouched []int64         // what they are where nobody is
-	gangs     [][]offer.Slots // by gang and ID, who is bound; nil where nobody is
-	setsOf    [][]int         // by gang
-	inSet     [][]int         // classes, by set
-	setBound  [][]offer.Slots // by set and ID, who is bound; nil where nobody is
-	order     []seat          // all members by rank
-	byKind    []int           // classes, those of one kind together, the largest kind last
-	never     bool            // no counts are legal, whatever nodes take
-	partly    bool            // sets are counted that have not all that they need
-	sums      [][]offer.Slots // slots by ID, made when asked for
-	rounded   []offer.Slots   // by ID, no less than a domain takes in multiples; made when asked for
+	slots    [][]offer.Slots // by kind and node index, what nodes take of one kind alone
+	columns  []column        // of a price
+	gangs    [][]offer.Slots // by gang and ID, who is bound; nil where nobody is
+	setsOf   [][]int         // by gang
+	inSet    [][]int         // classes, by set
+	setBound [][]offer.Slots // by set and ID, who is bound; nil where nobody is
+	order    []seat          // all members by rank
+	byKind   []int           // classes, those of one kind together, the largest kind last
+	never    bool            // no counts are legal, whatever nodes take
+	partly   bool            // sets are counted that have not all that they need
+	sums     [][]offer.Slots // slots by ID, made when asked for
+	rounded  []offer.Slots   // by ID, no less than a domain takes in multiples; made when asked for
 
 	tables *tables
 	table  []*table // by ID, made when asked for
 	ruled  map[ruled]*table
-	oneWay []Way // where there is no choice, that on node
-	node   int
-	best   vec         // the members of the plan
-	least  offer.Price // what the world charges for them
-	puts   []Put       // of the plan that is being made
+	best   vec   // the members of the plan
+	puts   []Put // of the plan that is being made
 }
 
 // column is what a number of a price is charged for: all members in a domain together, or

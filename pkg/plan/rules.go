@@ -383,7 +383,7 @@ func fill[N any](g *ground, f filler[N], d topology.ID, n N) {
 // largestFirst lists the children of d by falling size.
 func (g *ground) largestFirst(d topology.ID) []topology.ID {
 	kids := g.children(d)
-	slices.SortStableFunc(kids, func(a, b topology.ID) int { return cmp.Compare(g.size[b], g.size[a]) })
+	slices.SortFunc(kids, func(a, b topology.ID) int { return cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b)) })
 	return kids
 }
 

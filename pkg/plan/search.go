@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -21,119 +22,24 @@ type Search struct {
 	World
 	Request
 	ground
-	steps []offer.Slots  // by layer
-	curve []*offer.Curve // by ID, made when asked for
+	digits
+	steps   []offer.Slots               // by layer
+	charges []offer.Curve               // by node index, what members cost; nil if nothing
+	curve   map[topology.ID]offer.Curve // made when asked for
+	places  []Place                     // of the plan that is being made
+	sizes   []offer.Slots               // those that were listed last
+	merger  offer.Merger                // whose Dearest bounds what curves are asked for
+	members offer.Slots                 // for which it does
+	// For members that cost nothing, see few.go:
+	upper *Search // without the last preference
+	looks map[topology.ID]look
+	aim   *offer.Aim
+	least map[topology.ID]leastNodes
+	each  offer.Slots // that says most in the first domain
+	worth *Search     // to which blocks are as large as what their nodes take beyond it
 	// bare is the search without preferences, in which prices are what the world charges; nil until it is asked
 	// for. Mostly it decides, and has less to add up.
 	bare *Search
-	// thorough says that curves are remembered of the domains below those that are asked for, too.
-	thorough bool
-
-	charges   []offer.Curve // by node index, what members cost; nil if nothing
-	charged   int           // how many numbers of a price the world charges
-	bits      int           // what the world charges in one number is less than 1<<bits; 0 if that is not known
-	lift      int           // it is moved so many bits to the left, where preferences charge in the same number
-	columns   []Preference  // that decide
-	perDomain bool          // that is all that preferences charge for
-	digits    []digit       // by column, where prices count it
-	width     int           // how many numbers a price has
-	places    []Place       // of the plan that is being made
-	merger    offer.Merger
-	sizes     []offer.Slots // those that were listed last
-
-	kept    Kept
-	changed []int // nodes on which the search differs from the others that use kept
-
-	// Where only preferences charge, see coarser:
-	coarse   *Search
-	expected offer.Slots                 // what follows is for so many members
-	aims     map[topology.ID]offer.Aim   // what the domains in one are merged for
-	wholes   map[topology.ID]offer.Curve // what is in the domains that are compared
-	// and for finer searches, nil if there are none:
-	few   map[topology.ID]offer.Curve // instead of curve
-	inner map[topology.ID]offer.Curve // what is in domains, before anything is charged for them
-	// See sharp:
-	worth  *Search
-	each   offer.Slots // was the best so far, or is what domains are measured by
-	bounds map[topology.ID]bound
-	of     topology.ID // the domain that was measured
-	known  offer.Price // what its members cost by what is known
-	budget *offer.Aim  // is the aim of everything
-}
-
-// Kept are curves that several searches share, of one world and one request, whose
-// charges differ on a few nodes. The zero value keeps nothing; make one with make.
-type Kept map[span]offer.Curve
-
-// span is so many domains, from the first on, of one parent; none is the first alone.
-type span struct {
-	first topology.ID
-	more  int
-	bare  bool
-}
-
-// Keep has a search take curves from kept, and leave them there, for domains in which
-// none of the changed nodes is; they are by node index, in rising order.
-func (s *Search) Keep(kept Kept, changed []int) { s.kept, s.changed = kept, changed }
-
-// keeping makes a curve of domains, unless another search has.
-func (s *Search) keeping(first, last topology.ID, more int, compute func() offer.Curve) offer.Curve {
-	lo, _ := s.Tree.Nodes(first)
-	_, hi := s.Tree.Nodes(last)
-	if i, _ := slices.BinarySearch(s.changed, lo); s.kept == nil || i < len(s.changed) && s.changed[i] < hi {
-		return compute()
-	}
-	key := span{first, more, len(s.columns) == 0}
-	c, ok := s.kept[key]
-	if !ok {
-		c = compute()
-		s.kept[key] = c
-	}
-	return c
-}
-
-// Below says that what the world charges for all members together is less than 1<<bits, in prices of one number
-// that are not negative. Searches that share what is kept must say the same.
-func (s *Search) Below(bits int) {
-	s.bits = bits
-	s.addColumns()
-}
-
-// Within leaves, of the domains in which all members may be, those that are among some others or below them; these are in
-// rising order, and none is below another one.
-func (s *Search) Within(some []topology.ID) {
-	i := 0
-	s.roots = slices.DeleteFunc(s.roots, func(d topology.ID) bool {
-		for i < len(some) && s.tree.End(some[i]) <= d {
-			i++
-		}
-		return i == len(some) || d < some[i]
-	})
-}
-
-// Cheapest lists the domains in which all members may be where n of them have such a price of what the world charges.
-func (s *Search) Cheapest(n offer.Slots, such func(offer.Price) bool) (roots []topology.ID) {
-	for _, d := range s.roots {
-		if p, ok := s.charge(d, n); ok && such(p) {
-			roots = append(roots, d)
-		}
-	}
-	return roots
-}
-
-// world is the search that knows what the world charges, and nothing of preferences.
-func (s *Search) world() *Search {
-	if len(s.columns) == 0 {
-		return s
-	}
-	if s.bare == nil {
-		s.bare = &Search{
-			World: s.World, Request: s.Request, ground: s.ground, steps: s.steps, charges: s.charges, charged: s.charged,
-			width: s.charged, kept: s.kept, changed: s.changed,
-		}
-		s.bare.Prefer = nil
-	}
-	return s.bare
 }
 
 // NewSearch prepares a search. If there are charges, by node index, members cost what
@@ -150,11 +56,23 @@ func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 
 // newSearch is NewSearch where the sum of Free may be known; nil if it is not.
 func newSearch(w World, r Request, width int, charges []offer.Curve, sum []offer.Slots) *Search {
-	s := &Search{World: w, Request: r, charges: charges, charged: width}
-	s.steps = r.Multiple.Steps(w.Tree.Depth() + 1)
+	s := &Search{World: w, Request: r, charges: charges, steps: r.Multiple.Steps(w.Tree.Depth() + 1)}
 	s.ground = newGround(w, s.steps, r.Must, sum)
-	s.addColumns()
+	s.digits = s.newDigits(width)
+	s.merger.Dearest = math.MaxInt64
 	return s
+}
+
+// Within leaves, of the domains in which all members may be, those that are among some others or below them; these are in
+// rising order, and none is below another one.
+func (s *Search) Within(some []topology.ID) {
+	i := 0
+	s.roots = slices.DeleteFunc(s.roots, func(d topology.ID) bool {
+		for i < len(some) && s.tree.End(some[i]) <= d {
+			i++
+		}
+		return i == len(some) || d < some[i]
+	})
 }
 
 // Most returns how many members can be placed for a price that the world charges of
@@ -189,37 +107,87 @@ func (s *Search) Possible() bool {
 // limit is the most members that are of interest; every multiple divides it.
 func (s *Search) limit() offer.Slots { return s.Want - s.Want%s.steps[0] }
 
+// EachCharge calls do with each domain in which all members may be, and the lowest price that the world charges there for n
+// of them. Domains that cannot take n are left out.
+func (s *Search) EachCharge(n offer.Slots, do func(d topology.ID, price offer.Price)) {
+	if s.split {
+		return
+	}
+	for _, d := range s.roots {
+		if p, ok := s.charge(d, n); ok {
+			do(d, p)
+		}
+	}
+}
+
 // Charge returns the lowest price that the world charges for n members; ok is false
 // if they cannot be placed, as more than Want never can.
 func (s *Search) Charge(n offer.Slots) (least offer.Price, ok bool) {
-	if s.split {
-		return nil, false
-	}
-	for _, d := range s.roots {
-		if p, can := s.charge(d, n); can && (!ok || p.Compare(least) < 0) {
+	s.EachCharge(n, func(_ topology.ID, p offer.Price) {
+		if !ok || p.Compare(least) < 0 {
 			least, ok = p, true
 		}
-	}
+	})
 	return least, ok
 }
 
 // Plan returns the first plan for n members, which must have a price.
 func (s *Search) Plan(n offer.Slots) *Plan {
-	s.expect(n)
-	least, _ := s.Charge(n)
-	s.thorough, s.world().thorough = true, true // most of the domains below will be asked for
-	d := s.first(n, least)
+	if n != s.members {
+		s.members, s.curve, s.upper, s.looks, s.least = n, nil, nil, nil, nil
+	}
+	var d topology.ID
+	if s.charges == nil {
+		d = narrow(&s.ground, s, s.largeEnough(n), n)
+		if s.nodesLast(d) {
+			s.lookInto(d, n)
+		} else {
+			s.merger.Dearest, s.aim = s.dearest(d, n), nil
+		}
+	} else {
+		least, _ := s.Charge(n)
+		d = first(&s.ground, s, n, least)
+	}
 	s.places = nil
 	fill(&s.ground, s, d, n)
 	return &Plan{Domain: d, Places: s.places}
 }
 
-// first is the domain for n that comes first.
-func (s *Search) first(n offer.Slots, least offer.Price) topology.ID {
-	if s.charges != nil {
-		return first(&s.ground, s, n, least)
+// largeEnough is candidates for members that cost nothing, where only sizes are looked at:
+// the deepest of them, and where no preference compares those, the
+// one that comes first by the rules that look at domains.
+func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
+	layer := -1
+	for _, root := range s.roots {
+		for d := root; d < s.tree.End(root); d++ {
+			l := s.tree.Layer(d)
+			if s.size[d] < n || l < layer || !s.holdsBound(d) {
+				continue
+			}
+			switch {
+			case l > layer:
+				layer, out = l, append(out[:0], d)
+			case l < s.lowest():
+				out = append(out, d)
+			case s.compareDomains(d, out[0]) < 0:
+				out[0] = d
+			}
+		}
 	}
-	return narrow(&s.ground, s, s.largeEnough(n), n)
+	return out
+}
+
+// world is the search that knows what the world charges, and nothing of preferences.
+func (s *Search) world() *Search {
+	if len(s.columns) == 0 {
+		return s
+	}
+	if s.bare == nil {
+		s.bare = &Search{World: s.World, Request: s.Request, ground: s.ground, steps: s.steps, charges: s.charges}
+		s.bare.digits = digits{charged: s.charged, width: s.charged}
+		s.bare.merger.Dearest = math.MaxInt64
+	}
+	return s.bare
 }
 
 func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
@@ -229,84 +197,38 @@ func (s *Search) charge(d topology.ID, n offer.Slots) (offer.Price, bool) {
 	return s.world().at(d).Price(n)
 }
 
-func (s *Search) touched(d topology.ID, n offer.Slots) offer.Price {
-	layer := s.tree.Layer(d)
-	if s.lowest() <= layer {
+func (s *Search) touched(d topology.ID, n offer.Slots) (p offer.Price) {
+	switch {
+	case s.lowest() <= s.tree.Layer(d):
 		return nil
-	}
-	if s.charges != nil {
-		p, _ := s.at(d).Price(n)
+	case s.charges != nil:
+		p, _ = s.at(d).Price(n)
 		return p
 	}
-	p, _ := s.whole(d, n).Price(n)
-	return p
+	return s.lookInto(d, n).price
 }
 
 // at returns the curve of a domain.
 func (s *Search) at(d topology.ID) offer.Curve {
-	if s.few != nil {
-		c, ok := s.few[d]
-		if !ok {
-			c = s.newCurve(d)
-			s.few[d] = c
-		}
-		return c
-	}
-	if s.curve == nil {
-		s.curve = make([]*offer.Curve, s.Tree.Len())
-	}
-	if s.curve[d] == nil {
-		height := s.merger.Height()
-		c := s.keeping(d, d, 0, func() offer.Curve { return s.newCurve(d) })
-		if s.lends() && !s.tree.IsNode(d) {
-			c = c.Clone()
-		}
-		s.merger.Drop(height)
-		s.curve[d] = &c
-	}
-	return *s.curve[d]
-}
-
-// lends says whether curves that are needed only for others lie on the merger's stack.
-func (s *Search) lends() bool { return s.charges != nil && s.width == 1 && s.kept == nil }
-
-// lent is at for who needs the curve no longer than the merger's stack is as high as it is then.
-func (s *Search) lent(d topology.ID) offer.Curve {
-	known := s.curve != nil && s.curve[d] != nil
-	if !known && s.charges != nil && s.tree.IsNode(d) || !known && !s.thorough && s.lends() {
+	if s.charges != nil && s.tree.IsNode(d) {
 		return s.newCurve(d)
 	}
-	return s.at(d)
-}
-
-func (s *Search) newCurve(d topology.ID) offer.Curve {
-	layer, in := s.tree.Layer(d), offer.Aim{}
-	if s.budget != nil {
-		in = *s.budget
-	}
-	aim, aimed := s.aims[s.tree.Parent(d)]
-	if aimed && layer < s.lowest() {
-		known := s.knowing(aim, layer)
-		if known != nil && !aim.Uses(known.at(d)) && !(aim.IsSharp() && aim.UsesNone(s.chargedFor(d))) {
-			return offer.Free(0, s.width)
+	c, ok := s.curve[d]
+	if !ok {
+		if c = s.newCurve(d); s.curve == nil {
+			s.curve = map[topology.ID]offer.Curve{}
 		}
-		if !s.alike(layer) {
-			in = s.merger.Within(aim, known.inner[d], s.chargedFor(d))
-			s.setAim(d, in)
-		}
-	}
-	c := s.inside(d, in)
-	if s.inner != nil {
-		s.inner[d] = c
-	}
-	if c = s.chargeFor(d, c.Round(s.steps[layer])); aimed {
-		c = aim.Useful(c)
+		s.curve[d] = c
 	}
 	return c
 }
 
+func (s *Search) newCurve(d topology.ID) offer.Curve {
+	return s.aim.Useful(s.chargeFor(d, s.inside(d).Round(s.steps[s.tree.Layer(d)])))
+}
+
 // inside returns the curve of what is in a domain, before anything is charged for the domain.
-func (s *Search) inside(d topology.ID, aim offer.Aim) offer.Curve {
+func (s *Search) inside(d topology.ID) offer.Curve {
 	layer := s.tree.Layer(d)
 	switch lo, _ := s.tree.Nodes(d); {
 	case s.charges == nil && layer >= s.lowest():
@@ -316,7 +238,7 @@ func (s *Search) inside(d topology.ID, aim offer.Aim) offer.Curve {
 		free, sizes := s.largest(d, s.lowest())
 		return offer.Free(free, s.width).Each(sizes, number, by).Cap(s.limit())
 	case !s.tree.IsNode(d):
-		return s.together(s.children(d), aim)
+		return s.together(s.children(d))
 	case s.lift > 0:
 		return s.charges[lo].Cap(s.limit()).Scale(1 << s.lift)
 	case s.width > s.charged:
@@ -328,23 +250,63 @@ func (s *Search) inside(d topology.ID, aim offer.Aim) offer.Curve {
 
 // together returns the curve of several domains, merged in pairs: small curves with
 // small ones.
-func (s *Search) together(domains []topology.ID, aim offer.Aim) offer.Curve {
+func (s *Search) together(domains []topology.ID) offer.Curve {
 	switch n := len(domains); n {
 	case 0:
 		return offer.Free(0, s.width)
 	case 1:
-		return s.lent(domains[0])
+		return s.at(domains[0])
 	default:
-		return s.keeping(domains[0], domains[n-1], n, func() offer.Curve {
-			height := s.merger.Height()
-			a, b := s.together(domains[:n/2], aim), s.together(domains[n/2:], aim)
-			if s.lends() {
-				s.merger.Most, s.merger.Aim = s.limit(), aim
-				return s.merger.MergeDown(height, a, b)
-			}
-			return s.merge(a, b, s.limit(), aim)
-		})
+		return s.merge(s.together(domains[:n/2]), s.together(domains[n/2:]), s.limit())
 	}
+}
+
+// merge returns the curve of two domains together, as far as so many members.
+func (s *Search) merge(a, b offer.Curve, most offer.Slots) offer.Curve {
+	s.merger.Most = most
+	return s.aim.Useful(s.merger.Merge(a, b))
+}
+
+// chargeFor adds what the preferences for its layer cost to the curve of a domain.
+func (s *Search) chargeFor(d topology.ID, c offer.Curve) offer.Curve {
+	for i, p := range s.columns {
+		bound := s.boundIn(d)
+		switch number, by := s.weight(i); {
+		case p.Layer != s.tree.Layer(d):
+		case p.Charge != PerDomain:
+			c = c.Charge(s.steps[p.Layer], number, func(n offer.Slots) int64 { return by * p.Charge.of(bound, n) })
+		case bound == 0:
+			c = c.Raise(number, by)
+		}
+	}
+	return c
+}
+
+// alike says whether of what is below a layer only the lowest preference matters: nothing in
+// between costs anything or is rounded.
+func (s *Search) alike(layer int) bool {
+	above := 0 // the lowest preference but one
+	if n := len(s.columns); n > 1 {
+		above = s.columns[n-2].Layer
+	}
+	return s.charges == nil && s.perDomain && layer >= above && layer < s.lowest() && s.steps[layer+1] == s.steps[s.lowest()]
+}
+
+// largest lists the sizes of the domains of a layer below d, largest first, but for those
+// that are touched anyway, which are free.
+func (s *Search) largest(d topology.ID, layer int) (free offer.Slots, sizes []offer.Slots) {
+	s.sizes = s.sizes[:0]
+	for k := range s.below(d, layer) {
+		switch {
+		case s.boundIn(k) > 0:
+			free += s.size[k]
+		case s.size[k] > 0:
+			s.sizes = append(s.sizes, s.size[k])
+		}
+	}
+	slices.Sort(s.sizes)
+	slices.Reverse(s.sizes)
+	return free, s.sizes
 }
 
 func (s *Search) price(d topology.ID, n offer.Slots) (offer.Price, bool) { return s.at(d).Price(n) }
@@ -355,9 +317,8 @@ func (s *Search) takes(domains []topology.ID, n offer.Slots) []topology.ID {
 
 // rest leaves out the domains that take nobody: they are the last.
 func (s *Search) rest(domains []topology.ID, n offer.Slots) rest[offer.Slots] {
-	aim := s.aim(s.tree.Parent(domains[0]), n)
 	return curves{newTails(s.takes(domains, 1), offer.Free(0, s.width), func(after offer.Curve, d topology.ID) offer.Curve {
-		return s.merge(after, s.at(d), n, aim)
+		return s.merge(after, s.at(d), n)
 	})}
 }
 
@@ -380,12 +341,33 @@ func (s *Search) minus(n, share offer.Slots) offer.Slots { return n - share }
 
 func (s *Search) nobody(n offer.Slots) bool { return n == 0 }
 
+// put spreads members over the nodes of d where the largest domains come first in any case: nothing below is charged, or
+// only the children are, each as dear as any other.
 func (s *Search) put(d topology.ID, n offer.Slots) bool {
-	if !s.plain(d) && !s.tree.IsNode(d) {
-		return false
+	below := s.lowest() - s.tree.Layer(d) // how far the last preference is
+	plain := s.charges == nil && (below <= 0 || below == 1 && s.perDomain && s.boundIn(d) == 0)
+	if plain || s.tree.IsNode(d) {
+		s.spread(d, n)
+		return true
 	}
-	s.spread(d, n)
-	return true
+	return false
+}
+
+// spread fills the largest child first, until one is large enough for the rest; of those that are, the first of the
+// smallest.
+func (s *Search) spread(d topology.ID, n offer.Slots) {
+	if lo, _ := s.tree.Nodes(d); s.tree.IsNode(d) {
+		s.places = append(s.places, Place{Node: lo, Count: n})
+		return
+	}
+	kids := s.largestFirst(d)
+	for ; n > s.size[kids[0]]; kids = kids[1:] {
+		s.spread(kids[0], s.size[kids[0]])
+		n -= s.size[kids[0]]
+	}
+	enough := s.takes(kids, n)
+	least := s.size[enough[len(enough)-1]]
+	s.spread(enough[len(s.takes(enough, least+1))], n)
 }
 
 func (s *Search) refuse() *Refusal {

@@ -111,11 +111,6 @@ func TestStrange(t *testing.T) {
 		if q := s.Plan(n); !reflect.DeepEqual(p, q) {
 			t.Fatalf("%+v\n%s\nnot\n%s", r, show(w, p), show(w, q))
 		}
-		below := plan.NewSearch(w, r, 1, freeOfCharge(w.Free))
-		below.Below(1 + worlds.Even(t, 61, "bits"))
-		if q := below.Plan(n); !reflect.DeepEqual(p, q) {
-			t.Fatalf("%+v\n%s\nbelow others\n%s", r, show(w, p), show(w, q))
-		}
 		if step := slices.Max(r.Multiple); step <= 1 {
 			again := plan.NewSearch(w, r, 0, nil)
 			for _, other := range []offer.Slots{max(n/2, 1), n, max(n-1, 1)} {

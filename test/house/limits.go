@@ -15,7 +15,7 @@ type bounds struct{ Limit, Target int }
 
 var (
 	lines           = bounds{81264, 62000}
-	schedulingPath  = bounds{5016, 3500}
+	schedulingPath  = bounds{4505, 3500}
 	searches        = bounds{4, 2}
 	definitions     = bounds{3, 1}
 	remembered      = bounds{40, 15} // 40 were found by hand; the table does not list them all yet

@@ -9,7 +9,6 @@ const (
 	evQuotas    = "pkg/evict/quotas.go"
 	outline     = "pkg/plan/outline.go"
 	chosen      = "pkg/plan/choice.go"
-	charges     = "pkg/plan/charge.go"
 	shortage    = "pkg/plan/shortage.go"
 	tree        = "pkg/topology/topology.go"
 	change      = "pkg/topology/change.go"
@@ -18,6 +17,8 @@ const (
 	offers      = "pkg/offer/offer.go"
 	curve       = "pkg/offer/curve.go"
 	search      = "pkg/plan/search.go"
+	few         = "pkg/plan/few.go"
+	digits      = "pkg/plan/digits.go"
 	mixed       = "pkg/plan/mixed.go"
 	table       = "pkg/plan/table.go"
 	trial       = "pkg/plan/trial.go"
@@ -34,10 +35,7 @@ const (
 	consider    = "pkg/evict/consider.go"
 	merger      = "pkg/offer/merger.go"
 	aims        = "pkg/offer/aim.go"
-	coarse      = "pkg/plan/coarse.go"
-	runs        = "pkg/offer/runs.go"
 	rules       = "pkg/plan/rules.go"
-	plain       = "pkg/plan/plain.go"
 	counts      = "pkg/gang/counts.go"
 	pending     = "pkg/gang/pending.go"
 	gangFile    = "pkg/gang/gang.go"
@@ -140,13 +138,32 @@ func isDigit`, "TestCompareNames"},
 `, `		_ = steps
 `, "TestRoll TestPictures"},
 	{"rounding by the parent's step", offers, `steps[t.Layer(d)]`, `steps[t.Layer(t.Parent(d))]`, "TestRoll TestPictures"},
-	{"a merge keeps what was offered first", curve, `!t.known[sum] || lessSum(price, more, row)`, `!t.known[sum]`, "TestCurves"},
-	{"a merge forgets its limit", curve, `sum := min(n+m, t.most)`, `sum := (n + m) % (t.most + 1)`, "TestCurves"},
-	{"a run whose steps add less", runs, `c.adds(i-1, c, i-2) < 0`, `c.adds(i-1, c, i-2) < -1`, "TestLongCurves"},
-	{"a run of steps of two lengths", runs, `length != r.length || c.adds(`, `c.adds(`, "TestLongCurves"},
-	{"runs of two lengths follow one another", runs, `return r.length == o.length || r.length == 0`, `return r.length >= o.length || r.length == 0`, "TestLongCurves"},
-	{"the dearer step first", runs, `a.adds(i, b, j) <= 0`, `a.adds(i, b, j) >= 0`, "TestLongCurves"},
-	{"a run keeps what was offered first", runs, `!t.known[sum] || lessSum(p, q, row)`, `!t.known[sum]`, "TestLongCurves"},
+	{"runs of two lengths follow one another", merger, `return r.length == o.length || r.length == 0`, `return r.length >= o.length || r.length == 0`, "TestLongCurves"},
+	{"a run keeps what was offered first", merger, `!t.known[sum] || lessSum(p, q, row)`, `!t.known[sum]`, "TestLongCurves"},
+	{"a merge keeps what was offered first", merger, `!t.known[sum] || lessSum(p, q, row)`, `!t.known[sum]`, "TestCurves"},
+	{"a merge forgets its limit", merger, `sum := min(n+m, most)`, `sum := (n + m) % (most + 1)`, "TestCurves"},
+	{"a run whose steps add less", merger, `(length != r.length || adds < added) {`, `(length != r.length || false && adds < added) {`, "TestLongCurves"},
+	{"a run of steps of two lengths", merger, `(length != r.length || adds < added) {`, `adds < added {`, "TestLongCurves"},
+	{"the dearer step first", merger, `a.price[i+1]-a.price[i] <= b.price[j+1]-b.price[j]:`, `a.price[i+1]-a.price[i] >= b.price[j+1]-b.price[j]:`, "TestLongCurves"},
+	{"the dearest price of interest is too dear", merger, `		if price > m.Dearest {`, `		if price >= m.Dearest {`, "TestMerger"},
+	{"preferences from the bottom up", digits, `			d.columns = append(d.columns, p)
+`, `			d.columns = append([]Preference{p}, d.columns...)
+`, "TestChoose"},
+	{"digits run into one another", digits, `		used += size
+`, `		used += size - 1
+`, "TestChooseForNothing TestPreferences TestChoose"},
+	{"digits reach into what the world charges", digits, `d.width, d.lift = 1, used`, `d.width, d.lift = 1, 1`, "TestWithin"},
+	{"digits for fewer domains than there are", digits, `uint(max(s.limit(), 1))))`, `uint(max(s.limit(), 1)))) / 2`, "TestChooseForNothing"},
+	{"smallest first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[a], g.size[b]), cmp.Compare(a, b))`, "TestChoose TestChooseJob TestPictures"},
+	{"the last of equals first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(b, a))`, "TestChoose TestManyChildren"},
+	{"the last of the smallest takes the rest", search, `s.spread(enough[len(s.takes(enough, least+1))], n)`, `s.spread(enough[len(enough)-1+0*int(least)], n)`, "TestChooseForNothing TestManyFreeOfCharge"},
+	{"one domain fewer may be touched", aims, `left := a.Price>>a.Shift - c.price[i]>>a.Shift`, `left := a.Price>>a.Shift - c.price[i]>>a.Shift - 1`, "plan.TestPreferFewNodes"},
+	{"whoever touches many nodes has more beyond each", aims, `+a.Beyond.upTo[entry] >= a.Members {`, ` >= a.Members {`, "plan.TestPreferFewNodes"},
+	{"more nodes must be touched than must", few, `int64(max(0, n-most+each-1) / each)`, `int64(max(0, n-most+each-1)/each) + 1`, "TestPreferFewNodes"},
+	{"bound members' nodes are measured", few, `node := s.tree.Node(i); s.boundIn(node) > 0 {`, `node := s.tree.Node(i); false {`, "TestPreferFewNodes"},
+	{"what touches as many as the best is not looked at", few, `if nodes(domains[i]) > best {`, `if nodes(domains[i]) >= best {`, "TestPreferFewNodes"},
+	{"as few nodes as must be are always enough", few, `; ok && p[0] <= s.aim.Price {`, `; ok || p != nil {`, "TestPreferFewNodes"},
+	{"curves for fewer members are kept", search, `if n != s.members {`, `if s.members == 0 {`, "TestPreferFewNodes"},
 	{"a price is enough for one less", curve, `return c.upTo[i] >= n })`, `return c.upTo[i] > n })`, "TestCurves"},
 	{"nobody is charged, too", curve, `	out := Free(0, c.width)
 	out.grow(len(c.upTo))
@@ -173,9 +190,6 @@ func isDigit`, "TestCompareNames"},
 			out = append(out[:0], d)`, `		case o < 0:
 			out = append(out, d)`, "TestChooseJob"},
 	{"away from those already bound", rules, `p.Compare(least) != 0 || !g.holdsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose TestChooseJob TestPictures"},
-	{"preferences from the bottom up", charges, `			s.columns = append(s.columns, p)
-`, `			s.columns = append([]Preference{p}, s.columns...)
-`, "TestPreferences"},
 	{"preferences are not compared", rules, `		if len(out) == 0 || p.Compare(least) < 0 {
 			least, out = p, out[:0]
 		}
@@ -185,8 +199,8 @@ func isDigit`, "TestCompareNames"},
 		}
 		if true {
 			out`, "TestPreferences TestChooseJob TestPictures"},
-	{"no preference for the layer below", charges, `if p.Layer > s.Must {`, `if p.Layer > s.Must+1 {`, "TestChoose"},
-	{"bound members' domains are new", charges, `		case bound == 0:
+	{"no preference for the layer below", digits, `if p.Layer > s.Must {`, `if p.Layer > s.Must+1 {`, "TestChoose"},
+	{"bound members' domains are new", search, `		case bound == 0:
 `, `		default:
 `, "TestChoose TestPictures"},
 	{"repelled by friends", rules, `return -g.compareUpwards(g.attract, a, b)`, `return g.compareUpwards(g.attract, a, b)`, "TestChoose TestChooseJob TestPictures"},
@@ -207,7 +221,6 @@ func isDigit`, "TestCompareNames"},
 		g.room`, `	case false:
 		g.room`, "TestPictures"},
 	{"the last by name", rules, `return cmp.Compare(a, b) }`, `return cmp.Compare(b, a) }`, "TestChoose TestChooseJob TestPictures"},
-	{"smallest first", rules, `return cmp.Compare(g.size[b], g.size[a]) })`, `return cmp.Compare(g.size[a], g.size[b]) })`, "TestChoose TestChooseJob TestPictures"},
 	{"the largest is the last one, too", rules, `		if ok && g.size[d] == g.size[best] {
 			continue`, `		if ok {
 			continue`, "TestChoose TestChooseJob"},
@@ -234,7 +247,7 @@ func isDigit`, "TestCompareNames"},
 	{"higher ranks first", mixed, `			return inA
 `, `			return inB
 `, "TestChooseJob"},
-	{"a node takes each kind as if it were alone", mixed, `			if left > 0 && (v != 0 || m.Ways != nil) {`, `			if false {`, "TestChooseJob TestJobs"},
+	{"a node takes each kind as if it were alone", mixed, `			if left > 0 && v != 0 {`, `			if false {`, "TestChooseJob TestJobs"},
 	{"gangs of one kind share no slots", mixed, `add(i+1, v+m.tables.one(c, n), left-n)`, `add(i+1, v+m.tables.one(c, n), left)`, "TestChooseJob TestJobs"},
 	{"multiples are for nobody", mixed, `		if !m.multiples(d, v) || !m.gathers`, `		if !m.gathers`, "TestChooseJob TestJobs"},
 	{"gangs gather one layer up", mixed, `if set.Must != layer || layer`, `if set.Must-1 != layer || layer`, "TestChooseJob"},
@@ -425,65 +438,29 @@ func isDigit`, "TestCompareNames"},
 	case o > 0`, "TestConsider TestRules"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
-	{"digits reach into what the world charges", charges, `s.width, s.lift = 1, used`, `s.width, s.lift = 1, 1`, "TestBelow"},
-	{"one domain fewer may be touched", aims, `left := a.total - price>>a.shift`, `left := a.total - 1 - price>>a.shift`, "plan.TestChooseForNothing"},
-	{"all that may be touched is too many", aims, `a.upTo[first-1] > left {`, `a.upTo[first-1] >= left {`, "plan.TestChooseForNothing"},
-	{"others take what one domain fewer takes", aims, `n := a.n - a.others[entries-1]`, `n := a.n - a.others[max(entries-2, 0)]`, "plan.TestChooseForNothing"},
-	{"inside of a domain it is charged twice", aims, `in.total -= charge >> a.shift`, `in.total -= 2 * charge >> a.shift`, "plan.TestChooseForNothing"},
-	{"inside of a domain its own parts are no others", aims, `min(n+more, most) - least; sum`, `min(n+0*more, most) - least; sum`, "plan.TestPreferFewNodes"},
-	{"whoever touches many domains has more beyond each", aims, `n += a.each * Slots(`, `n += 2 * a.each * Slots(`, "plan.TestPreferFewNodes"},
-	{"domains with nobody beyond each are of no use", search, ` && !(aim.IsSharp() && aim.UsesNone(s.chargedFor(d))) {`, ` {`, "TestPreferFewNodes"},
-	{"more nodes must be touched than must", coarse, `int64(max(0, left+each-1) / each)`, `int64(max(0, left+each-1)/each) + 1`, "TestPreferFewNodes"},
-	{"bound members' nodes are measured", coarse, `if s.boundIn(node) > 0 {`, `if false {`, "TestPreferFewNodes"},
-	{"what touches as many as the best is not looked at", coarse, `s.atLeast(d, n).least <= best {`, `s.atLeast(d, n).least < best {`, "TestPreferFewNodes"},
-	{"as few nodes as must be are always enough", coarse, `; ok && found[0] <= price[0]+(b.least+more)<<s.shift() {`, `; ok || found != nil {`, "TestPreferFewNodes"},
-	{"curves for too few nodes are kept", coarse, `		s.forget(d)
+	{"curves for too few nodes are kept", few, `		s.forget(d)
 `, ``, "TestPreferFewNodes"},
-	{"curves for fewer members are kept", coarse, `if s.expected != n && s.aims != nil {`, `if false {`, "TestPreferFewNodes"},
-	{"what is just enough is of no use", merger, `return n+c.upTo[i+k] >= need })`, `return n+c.upTo[i+k] > need })`, "plan.TestChooseForNothing"},
-	{"nothing after a step of no use is of use", merger, `entries); need > sum {
-`, `entries); need > sum {
-				return
-`, "plan.TestChooseForNothing"},
-	{"the last offer is the lowest", merger, `= min(m.low[min(sum, most)], p)`, `= p`, "plan.TestChooseForNothing"},
 	{"what was offered for another curve", merger, `	for i := range m.low {
 		m.low[i] = math.MaxInt64
 	}
 `, ``, "plan.TestChooseForNothing"},
 	{"curves share the merger's memory", merger, `upTo: slices.Clone(m.upTo)`, `upTo: m.upTo`, "plan.TestChooseForNothing"},
-	{"domains with bound members are plain", plain, ` && s.boundIn(d) == 0)`, `)`, "TestChooseForNothing"},
-	{"two wished-for layers are plain", plain, `below == 1 &&`, `below <= 2 &&`, "TestChooseForNothing"},
-	{"preferences do not compare what is large enough", plain, `case l < s.lowest():`, `case false:`, "TestChooseForNothing"},
-	{"the last of those that are large enough", plain, `case s.compareDomains(d, out[0]) < 0:`, `case s.compareDomains(d, out[0]) > 0:`, "TestChooseForNothing TestChoose TestPictures"},
-	{"large enough without those bound", plain, ` || !s.holdsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
-	{"no more than the first layer that is large enough", plain, `s.size[d] < n || l < layer ||`, `s.size[d] < n || layer >= 0 && l > layer || l < layer ||`, "TestChooseForNothing TestChoose TestPictures"},
-	{"too small domains are candidates", plain, `if s.size[d] < n || l < layer`, `if s.size[d] == 0 || l < layer`, "TestChooseForNothing TestChoose"},
-	{"the last of equals is filled first", plain, `h.size[a] == h.size[b] && a < b`, `h.size[a] == h.size[b] && a > b`, "TestChooseForNothing TestManyFreeOfCharge"},
-	{"the smallest is filled first", plain, `return h.size[a] > h.size[b] ||`, `return h.size[a] < h.size[b] ||`, "TestChooseForNothing TestManyFreeOfCharge"},
-	{"after the first, any order", plain, `	h.domains = h.domains[:last]
-	h.sink(0)
-`, `	h.domains = h.domains[:last]
-`, "TestManyFreeOfCharge"},
-	{"half of the heap sinks", plain, `if k+1 < len(d) && h.before(d[k+1], d[k]) {`, `if false {`, "TestManyFreeOfCharge"},
-	{"the largest takes the rest", plain, `	return best
+	{"domains with bound members are plain", search, ` && s.boundIn(d) == 0)`, `)`, "TestChooseForNothing"},
+	{"two wished-for layers are plain", search, `below == 1 &&`, `below <= 2 &&`, "TestChooseForNothing"},
+	{"preferences do not compare what is large enough", search, `case l < s.lowest():`, `case false:`, "TestChooseForNothing"},
+	{"the last of those that are large enough", search, `case s.compareDomains(d, out[0]) < 0:`, `case s.compareDomains(d, out[0]) > 0:`, "TestChooseForNothing TestChoose TestPictures"},
+	{"large enough without those bound", search, ` || !s.holdsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
+	{"no more than the first layer that is large enough", search, `s.size[d] < n || l < layer ||`, `s.size[d] < n || layer >= 0 && l > layer || l < layer ||`, "TestChooseForNothing TestChoose TestPictures"},
+	{"too small domains are candidates", search, `if s.size[d] < n || l < layer`, `if s.size[d] == 0 || l < layer`, "TestChooseForNothing TestChoose"},
+	{"the largest takes the rest", few, `	return best
 `, `	return h.first()
 `, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
-	{"the smallest takes the rest, enough or not", plain, `if size >= n && (size`, `if size > 0 && (size`, "TestChooseForNothing TestManyFreeOfCharge TestChoose"},
-	{"the last of the smallest takes the rest", plain, `size == h.size[best] && d < best`, `size == h.size[best] && d > best`, "TestChooseForNothing TestManyFreeOfCharge"},
 	{"charges are asked between multiples", curve, `from := out.Most() + step; from <= n; from += step {`, `from := out.Most() + 1; from <= n; from++ {`, "TestCurves plan.TestChoose"},
-	{"charges by pairs add up as domains do", charges, `			if s.perDomain {
-				bits`, `			if true {
-				bits`, "TestChoose"},
-	{"the largest first, whatever they are charged", plain, `below == 1 && s.perDomain && `, `below == 1 && `, "TestChoose"},
-	{"digits run into one another", charges, `			used += bits
-`, `			used += bits / 2
-`, "TestPreferences"},
-	{"the last preference is the first digit", charges, `s.digits[i] = digit{s.width, used}`, `s.digits[len(s.columns)-1-i] = digit{s.width, used}`, "TestPreferences"},
-	{"digits for fewer domains than there are", charges, `bits.Len(min(most, domains[p.Layer]))`, `bits.Len(min(most, domains[p.Layer])) / 2`, "TestChooseForNothing"},
-	{"only the lowest of several preferences", charges, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
-	{"what is rounded in between is alike", charges, ` && s.steps[layer+1] == s.steps[s.lowest()]`, ``, "TestChooseForNothing"},
-	{"touched domains are touched again", charges, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
-	{"the smallest are touched first", charges, `	slices.Reverse(s.sizes)
+	{"the largest first, whatever they are charged", search, `below == 1 && s.perDomain && `, `below == 1 && `, "TestChoose"},
+	{"only the lowest of several preferences", search, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
+	{"what is rounded in between is alike", search, ` && s.steps[layer+1] == s.steps[s.lowest()]`, ``, "TestChooseForNothing"},
+	{"touched domains are touched again", search, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
+	{"the smallest are touched first", search, `	slices.Reverse(s.sizes)
 `, ``, "TestChooseForNothing TestPreferences"},
 	{"gated members exist", counts, `note(&c.exist, m.runs() || pending(m))`, `note(&c.exist, true)`, "TestWhatIsKeptIsWhatIsCounted"},
 	{"those who passed the barrier wait there", counts, `m.held && !m.allowed`, `m.held`, "TestWhatIsKeptIsWhatIsCounted"},

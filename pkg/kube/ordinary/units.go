@@ -16,7 +16,6 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// TestBelow: who is told how large prices are, keeps curves for others, or looks at no more domains than can decide, finds
-// the plan that it finds without.
-func TestBelow(t *testing.T) {
+// TestWithin: a search in the domains that can decide finds the plan that it finds in all, and preferences change nothing of
+// what the world charges.
+func TestWithin(t *testing.T) {
 	kinds := []string{
 		"several preferences", "some domains cannot decide", "none can", "dear", "with multiples",
 		"as many digits as domains need", "of them several",
@@ -26,24 +26,29 @@ func TestBelow(t *testing.T) {
 		if rapid.IntRange(0, 4).Draw(t, "more than there is") == 0 {
 			r.Want, r.Min = 1<<61-1, 0 // so that digits for so many do not fit beside what the world charges
 		}
-		charges, total := make([]offer.Curve, len(w.Free)), int64(0)
-		for i := range charges {
+		narrow, wide := make([]offer.Curve, len(w.Free)), make([]offer.Curve, len(w.Free))
+		makers := []*offer.Maker{{Width: 1}, {Width: 2}}
+		for i := range w.Free {
+			free := offer.Slots(rapid.IntRange(0, 2).Draw(t, "free"))
+			makers[0].Begin(free, int(w.Free[i]))
+			makers[1].Begin(free, int(w.Free[i]))
 			price := int64(0)
-			charges[i] = offer.Stairs(offer.Slots(rapid.IntRange(0, 2).Draw(t, "free")), 1, func(yield func(offer.Slots, offer.Price) bool) {
-				for n := range w.Free[i] {
-					if price += int64(rapid.IntRange(1, 3).Draw(t, "dearer")); !yield(n+1, offer.Price{price}) {
-						return
-					}
-				}
-			})
-			total += price
+			for n := range w.Free[i] {
+				price += int64(rapid.IntRange(1, 3).Draw(t, "dearer"))
+				makers[0].Add(n+1, func(to []int64) []int64 { return append(to, price) })
+				makers[1].Add(n+1, func(to []int64) []int64 { return append(to, price, 0) })
+			}
+			narrow[i], wide[i] = makers[0].End(), makers[1].End()
 		}
-		search := func() *plan.Search { return plan.NewSearch(w, r, 1, charges) }
-		s := search()
+		s := plan.NewSearch(w, r, 1, narrow)
 		need := max(r.Min, 1)
 		least, ok := s.Charge(need)
-		all := s.Cheapest(need, func(offer.Price) bool { return true })
-		some := s.Cheapest(need, func(p offer.Price) bool { return p.Compare(least) == 0 })
+		var all, some []topology.ID
+		s.EachCharge(need, func(d topology.ID, p offer.Price) {
+			if all = append(all, d); p.Compare(least) == 0 {
+				some = append(some, d)
+			}
+		})
 		if ok != (len(some) > 0) {
 			t.Fatalf("%v, but %v", ok, some)
 		}
@@ -53,20 +58,14 @@ func TestBelow(t *testing.T) {
 			return
 		}
 		want := s.Plan(n)
-		others := map[string]*plan.Search{"below": search(), "within": search(), "all of it": search(), "kept": search(), "kept before": search()}
-		bits := 1
-		for total>>bits > 0 {
-			bits++
-		}
-		others["below"].Below(bits)
+		others := map[string]*plan.Search{"within": plan.NewSearch(w, r, 1, narrow), "all of it": plan.NewSearch(w, r, 1, narrow), "wide": plan.NewSearch(w, r, 2, wide)}
 		others["within"].Within(some)
 		others["all of it"].Within([]topology.ID{topology.Root})
-		others["all of it"].Below(bits)
-		kept := plan.Kept{}
-		others["kept"].Keep(kept, nil)
-		others["kept"].Plan(n)
-		others["kept before"].Keep(kept, nil)
 		for how, o := range others {
+			least := least
+			if how == "wide" {
+				least = append(slices.Clone(least), 0)
+			}
 			if p, ok := o.Charge(need); !ok || p.Compare(least) != 0 {
 				t.Fatalf("%s: %v, not %v", how, p, least)
 			}
