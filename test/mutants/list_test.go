@@ -803,6 +803,6 @@ func isDigit`, "TestCompareNames"},
 	{"nothing is put back", evDomain, `	for again := true; again; {`, `	for again := false; again; {`, "TestCheapestOfAJob"},
 	{"not all sets of few bundles are tried", evDomain, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
 	{"gangs that may not be evicted are", evBundles, `if !b.gangs[g-1].Whole {`, `if false {`, "TestCheapest"},
-	{"shared budgets are never exceeded", evBundles, `sum.Violations += count.violations()`, `sum.Violations += 0`, "TestCheapest"},
+	{"shared budgets are never exceeded", evBundles, `sum.Violations += b.counts(picks, whole).violations()`, `sum.Violations += 0`, "TestCheapest"},
 	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.later = surplus, later`, `		_ = later`, "kube/preempt.TestWhoLeavesWithin"},
 }

@@ -64,7 +64,7 @@ func (r *Room) gained() map[string]*v1.Pod {
 		}
 		more, known := whats[w.what]
 		if !known {
-			search := b.Reclaim(w.ask, quota.Policy(r.args.Reclaim))
+			search := b.Reclaim(w.ask, r.policy())
 			_, helps := search.Shorts()
 			more = helps && search.AnySince(looked)
 			whats[w.what] = more

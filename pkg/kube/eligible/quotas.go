@@ -29,6 +29,8 @@ type Claim interface {
 	// group alone.
 	QuotaOf(member *v1.Pod) string
 	Uses(quota string, gone *v1.Pod) bool
+	// Own says whether a pod is of the quota that the members ask first.
+	Own(pod *v1.Pod) bool
 	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
 	OwnFirst() bool
 	// Several says whether members of several quotas ask.

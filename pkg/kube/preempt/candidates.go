@@ -3,6 +3,7 @@ package preempt
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -93,28 +94,19 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 	mayEvict := func(pod *v1.Pod) bool {
 		return mayLeave(c.claim, pod, convert.Priority(pod) < ceiling) && !convert.Protected(pod) && eligible.Takes(pod, now) <= grace && !barred[pod.UID]
 	}
-	gangs := c.listGangs(mayEvict)
+	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), mayEvict)
 	found, keepOff := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
 		here := &c.here[i]
 		for _, info := range n.GetPods() {
 			pod := info.GetPod()
-			name := source.Of(pod)
-			if part, ok := c.parts[pod.UID]; ok {
-				name = part
-			}
 			late[i] = late[i] || eligible.Takes(pod, now) > grace
-			switch g, known := gangs[name]; {
+			switch {
 			case pod.DeletionTimestamp != nil && eligible.Takes(pod, now) > grace:
 			case pod.DeletionTimestamp != nil, some[pod.UID]:
 				here.leaving = append(here.leaving, pod)
-			case !mayEvict(pod), !name.IsZero() && (!known || !c.placed(pod)):
 			default:
-				victim := c.victim(pod)
-				if !c.joins[pod.UID] {
-					victim.Gang = g
-				}
-				here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
+				c.enter(here, pod, gangs, mayEvict)
 			}
 		}
 		found[i] = len(here.victims)+len(here.leaving) > 0
@@ -124,6 +116,39 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 	return c
 }
 
+// enter lists a pod of a node as a victim if it may be evicted.
+func (c *candidates) enter(here *onNode, pod *v1.Pod, gangs map[gang.Ref]int, mayEvict func(*v1.Pod) bool) {
+	name := source.Of(pod)
+	if part, ok := c.parts[pod.UID]; ok {
+		name = part
+	}
+	g, known := gangs[name]
+	if !mayEvict(pod) || !name.IsZero() && (!known || !c.placed(pod)) {
+		return
+	}
+	victim := c.victim(pod)
+	if !c.joins[pod.UID] {
+		victim.Gang = g
+	}
+	here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
+}
+
+// onNodes lists the pods of the nodes.
+func (c *candidates) onNodes() iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		for _, n := range c.Nodes {
+			if n == nil {
+				continue
+			}
+			for _, info := range n.GetPods() {
+				if !yield(info.GetPod()) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // waiting are those who wait at Permit.
 func (p *Preemptor) waiting() map[types.UID]bool {
 	waits := map[types.UID]bool{}
@@ -131,28 +156,23 @@ func (p *Preemptor) waiting() map[types.UID]bool {
 	return waits
 }
 
-// listGangs lists the running gangs of which somebody may be evicted, with all of their
-// groups, and returns the numbers of those gangs, counted from 1.
-func (c *candidates) listGangs(mayEvict func(*v1.Pod) bool) map[gang.Ref]int {
+// listGangs lists the running gangs of some pods of which somebody may be evicted, with all of their
+// groups, and returns the numbers of those gangs, counted from 1. It leaves out the own gangs.
+func (c *candidates) listGangs(own []gang.Ref, pods iter.Seq[*v1.Pod], mayEvict func(*v1.Pod) bool) map[gang.Ref]int {
 	numbers := map[gang.Ref]int{{}: 0}
 	looked := map[gang.Ref]bool{{}: true}
-	for _, ref := range c.Group.Whole() {
+	for _, ref := range own {
 		looked[ref] = true
 	}
 	groups := 0
-	for _, n := range c.Nodes {
-		if n == nil {
-			continue
-		}
-		for _, info := range n.GetPods() {
-			if name := source.Of(info.GetPod()); !looked[name] {
-				groups++
-				together := c.cache.Together(name)
-				for _, of := range together {
-					looked[of] = true
-				}
-				c.listGroup(groups, together, mayEvict, numbers)
+	for pod := range pods {
+		if name := source.Of(pod); !looked[name] {
+			groups++
+			together := c.cache.Together(name)
+			for _, of := range together {
+				looked[of] = true
 			}
+			c.listGroup(groups, together, mayEvict, numbers)
 		}
 	}
 	return numbers

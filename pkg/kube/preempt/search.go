@@ -200,9 +200,7 @@ func (q quotaCheck) Short() bool { return q.claim.Short() }
 func (q quotaCheck) Frees(p evict.Pick) bool { return !q.claim.Short() || q.claim.Frees(q.pod(p)) }
 
 // Own implements evict.Quota.
-func (q quotaCheck) Own(p evict.Pick) bool {
-	return q.claim.QuotaOf(q.Group.Pods[q.Group.Pending[0].Pod]) == q.claim.QuotaOf(q.pod(p))
-}
+func (q quotaCheck) Own(p evict.Pick) bool { return q.claim.Own(q.pod(p)) }
 
 // Turns implements evict.Quota.
 func (q quotaCheck) Turns() evict.Turns {
