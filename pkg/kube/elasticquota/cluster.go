@@ -23,6 +23,8 @@ type Cluster interface {
 type Places interface {
 	// Place returns what a pod without a node has.
 	Place(pod *v1.Pod) Place
+	// Order returns the place of a pod in the queue.
+	Order(pod *v1.Pod) cache.Order
 	// Templates returns values that are equal for pods that are written alike.
 	Templates(pods []*v1.Pod) []cache.Template
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -22,13 +23,13 @@ type Revocation struct {
 	Why  string
 }
 
-// revocations is what is known of quotas that have too much, and of those who wait for that.
+// revocations is what is known of quotas that have too much, and of the gangs and pods that wait for that.
 type revocations struct {
-	looked time.Time
-	over   map[string]time.Time // quotas, and since when
-	waits  map[string]waiter    // by gang, who was tried, and has no place yet
-	spent  map[string]bool      // gangs for which others have left, and which have not started since: nobody else does
-	barred map[string]string    // gangs for which nobody leaves since budgets forbid it, and what was said of that
+	looked  time.Time
+	over    map[string]time.Time // quotas, and since when
+	waits   map[string]waiter    // by gang, what was tried, and has no place yet
+	granted map[string]*grant    // by gang
+	barred  map[string]string    // gangs for which nothing is evicted since budgets forbid it, and what was said of that
 }
 
 // waiter is what a gang has asked for.
@@ -39,6 +40,13 @@ type waiter struct {
 	grown uint64  // how often the tree was made then
 }
 
+// grant is what victims were evicted for. The quotas keep it for the gang or pod until that has a place, or could have had one for delayEvictTime.
+type grant struct {
+	uid  types.UID // of the pod that waits
+	free time.Time // since when all of it is free; zero if some is not
+	vain bool      // it was free for that long: no node takes the pod, and nothing more is evicted for it
+}
+
 // asks notes what somebody who is tried asks for, whoever refuses it: what is within what its quota is entitled to may not be there.
 func (v *revocations) asks(w waiter) {
 	if v.waits == nil {
@@ -47,36 +55,83 @@ func (v *revocations) asks(w waiter) {
 	v.waits[w.ask.Gang] = w
 }
 
-// started notes that a member of a gang has got a place: others that wait ask for something else now.
-func (v *revocations) started(gang string) {
-	delete(v.waits, gang)
-	delete(v.spent, gang)
-	delete(v.barred, gang)
-}
-
 // gone notes that nobody is known any more who has asked for a gang.
 func (v *revocations) gone(gang string) {
 	delete(v.waits, gang)
 	delete(v.barred, gang)
 }
 
-// Revoke returns who is to leave now, if the arguments have it that quotas are watched; nil is nobody. It is to be asked again and again.
+// started notes that a member of a gang has got a place: others that wait ask for something else now. r.mu is held.
+func (r *Room) started(gang string) {
+	r.revoke.gone(gang)
+	r.endGrant(gang)
+}
+
+// grantTo keeps for a gang or pod what victims leave. r.mu is held.
+func (r *Room) grantTo(w waiter) {
+	if r.revoke.granted == nil {
+		r.revoke.granted = map[string]*grant{}
+	}
+	r.revoke.granted[w.ask.Gang] = &grant{uid: w.pod.UID}
+	r.book.Claim(w.ask, true)
+}
+
+// endGrant gives up what is kept for a gang or pod. r.mu is held.
+func (r *Room) endGrant(gang string) {
+	if g := r.revoke.granted[gang]; g != nil {
+		delete(r.revoke.granted, gang)
+		r.book.Unclaim(gang)
+	}
+}
+
+// reviewGrants ends what is kept for gangs and pods that are gone, or could have had a place for delayEvictTime. It says whether any ended. r.mu is held.
+func (r *Room) reviewGrants(now time.Time) (ended bool) {
+	for _, gang := range sorted(r.revoke.granted) {
+		g, w := r.revoke.granted[gang], r.revoke.waits[gang]
+		switch {
+		case w.pod == nil || w.pod.UID != g.uid || r.pods[key(w.pod)] == nil || r.pods[key(w.pod)].UID != g.uid:
+			r.endGrant(gang)
+			ended = true
+		case g.vain:
+		case !r.isFree(w.ask):
+			g.free = time.Time{}
+		case g.free.IsZero():
+			g.free = now
+		case now.Sub(g.free) >= r.args.Delay:
+			g.vain, ended = true, true
+			r.book.Unclaim(gang)
+		}
+	}
+	return ended
+}
+
+// isFree says whether all that is asked for is free. r.mu is held.
+func (r *Room) isFree(a quota.Ask) bool {
+	return r.asked().Reclaim(a, quota.AnyPriority).Revokes(nil) == quota.Admitted
+}
+
+// Revoke returns the pods to evict now, if the arguments have it that quotas are watched; nil is none. It is to be asked again and again.
 //
-// Somebody leaves if a quota has had more than it is entitled to for delayEvictTime without a pause, and there is a gang of another quota,
-// which that is entitled to, that is admitted then: bundles of pods that borrow, the fewest pods. For one gang that happens once: if it cannot
-// start then for other reasons, those who have left may come back, and would leave again and again.
+// Pods are evicted if a quota has had more than it is entitled to for delayEvictTime without a pause, and there is a gang of another quota,
+// which that is entitled to, that is admitted then: bundles of pods that borrow, the fewest pods. The gang that is first in the queue comes first, and what
+// the victims leave is kept for it. If another one has that all the same, more may be evicted. If no node takes the gang, nothing more is: victims that come
+// back would be evicted again and again.
 func (r *Room) Revoke() *Revocation {
 	if !r.args.Revoke || !r.Active() || !r.cluster.Open() {
 		return nil
 	}
 	now := r.clock.Now()
 	r.lock()
-	var late map[string]bool
-	if now.Sub(r.revoke.looked) >= r.args.Every {
-		r.revoke.looked = now
-		late = r.late(now)
+	if now.Sub(r.revoke.looked) < r.args.Every {
+		r.mu.Unlock()
+		return nil
 	}
+	r.revoke.looked = now
+	ended, late := r.reviewGrants(now), r.late(now)
 	r.mu.Unlock()
+	if ended {
+		r.changed()
+	}
 	by, gone, budgets := r.chooseRevoked(late)
 	if len(gone) == 0 {
 		return nil
@@ -89,17 +144,24 @@ func (r *Room) Revoke() *Revocation {
 	return out
 }
 
-// RevokesLater says whether somebody is to leave if nothing changes until a quota has had too much for long enough, within an hour.
+// RevokesLater says whether pods are to be evicted, or what is kept for a gang is given up, if nothing changes until a quota has had too much for long
+// enough, within an hour.
 func (r *Room) RevokesLater() bool {
 	if !r.args.Revoke || !r.Active() || r.args.Delay > time.Hour {
 		return false
 	}
 	r.lock()
-	all, leaving := map[string]bool{}, r.leaving()
+	all, leaving, kept := map[string]bool{}, r.leaving(), false
 	for name := range r.revoke.over {
 		all[name] = !leaving[name]
 	}
+	for gang, g := range r.revoke.granted {
+		kept = kept || !g.vain && r.isFree(r.revoke.waits[gang].ask)
+	}
 	r.mu.Unlock()
+	if kept {
+		return true
+	}
 	_, gone, budgets := r.chooseRevoked(all)
 	return len(gone) > 0 && len(budgets) == 0
 }
@@ -112,10 +174,7 @@ func (r *Room) revoked(by waiter, gone []*v1.Pod, budgets []string, now time.Tim
 		r.noteBarred(from, by, fmt.Sprintf("%s: nobody leaves as long as PodDisruptionBudgets do not allow it: %s", out.Why, strings.Join(budgets, ", ")))
 		return nil
 	}
-	if r.revoke.spent == nil {
-		r.revoke.spent = map[string]bool{}
-	}
-	r.revoke.spent[by.ask.Gang] = true
+	r.grantTo(by)
 	for _, name := range from {
 		r.revoke.over[name] = now // once more as long, before others do
 		r.noteRevoked(name, out)
@@ -230,17 +289,23 @@ func (r *Room) chooseRevoked(from map[string]bool) (by waiter, gone []*v1.Pod, b
 	return by, gone, budgets
 }
 
-// waiters lists the gangs and pods for which others may be evicted, the most important first. r.mu is held.
+// waiters lists the gangs and pods for which others may be evicted, in the order of the queue. r.mu is held.
 func (r *Room) waiters() (waits []waiter) {
+	orders := map[string]cache.Order{}
 	for _, id := range sorted(r.revoke.waits) {
 		s := r.revoke.waits[id]
-		if is := r.pods[key(s.pod)]; is == nil || is.UID != s.pod.UID {
+		is, g := r.pods[key(s.pod)], r.revoke.granted[id]
+		switch {
+		case is == nil || is.UID != s.pod.UID:
 			r.revoke.gone(id)
-		} else if !r.revoke.spent[id] && convert.Priority(s.pod) < systemCritical {
-			waits = append(waits, s)
+		case convert.Priority(s.pod) < systemCritical && (g == nil || !g.vain || g.uid != s.pod.UID):
+			waits, orders[id] = append(waits, s), r.cluster.Order(s.pod)
 		}
 	}
-	slices.SortStableFunc(waits, func(a, b waiter) int { return cmp.Compare(b.ask.Priority, a.ask.Priority) })
+	slices.SortStableFunc(waits, func(a, b waiter) int {
+		x, y := orders[a.ask.Gang], orders[b.ask.Gang]
+		return cmp.Or(cmp.Compare(b.ask.Priority, a.ask.Priority), x.Compare(y))
+	})
 	return waits
 }
 

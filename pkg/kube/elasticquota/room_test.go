@@ -85,6 +85,10 @@ func (c cluster) Place(p *v1.Pod) Place {
 }
 func (c cluster) Leaves(p *v1.Pod) bool { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
 
+func (c cluster) Order(p *v1.Pod) cache.Order {
+	return cache.Order{Created: p.CreationTimestamp.Time, Member: gang.Member{Pod: key(p)}}
+}
+
 func (c cluster) Open() bool { return c.w.hooks.Open == nil || c.w.hooks.Open() }
 
 func (c cluster) Note(n cache.Note) { c.w.notes = append(c.w.notes, n.Reason+": "+n.Message) }

@@ -72,6 +72,9 @@ func (c *quotaCluster) Place(pod *v1.Pod) elasticquota.Place {
 	return elasticquota.Place{Assigned: c.Cache.HasNode(pod), Reserved: node != "" && !confirmed, Foreign: !c.Cache.Serves(pod)}
 }
 
+// Order implements elasticquota.Places.
+func (c *quotaCluster) Order(pod *v1.Pod) cache.Order { return c.Cache.Order(pod) }
+
 // Templates implements elasticquota.Places.
 func (c *quotaCluster) Templates(pods []*v1.Pod) []cache.Template { return c.Cache.Templates(pods) }
 
