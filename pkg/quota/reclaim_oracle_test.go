@@ -74,7 +74,7 @@ func (p *plain) rightIn(asker, leaf, victim, of string, begin *plain) string {
 		return ""
 	}
 	mine, others := p.apart(leaf, of)
-	if mine == "" || begin.guaranteed(others)[victim] {
+	if mine == "" || begin.classes(others)[victim] != quota.Borrows {
 		return ""
 	}
 	named, within, shared, over := false, true, true, false

@@ -702,14 +702,14 @@ func isDigit`, "TestCompareNames"},
 	{"what min covers is a share", quShare, `over := v.taken(i, r) - n.min[r]`, `over := v.taken(i, r)`, "TestBook TestPictures"},
 	{"older gangs are guaranteed last", quClasses, `cmp.Compare(x.gang.since, y.gang.since)`, `cmp.Compare(y.gang.since, x.gang.since)`, "TestBook TestPictures"},
 	{"who is guaranteed below is not first", quClasses, `first(x.sure, y.sure), `, ``, "TestBook"},
-	{"who is guaranteed may be evicted", quReclaim, `mine < 0 || r.book.class.at(others)[p.gang] != Borrows`, `mine < 0`, "TestBook TestPictures"},
-	{"within min is no right", quReclaim, `	case r.within(mine):
+	{"who is guaranteed may be evicted", quReclaim, `r.book.class.at(others)[p.gang] == Borrows, r.within(mine); {`, `true, r.within(mine); {`, "TestBook TestPictures"},
+	{"within min is no right", quReclaim, `	case within:
 `, `	case false:
 `, "TestBook TestPictures"},
 	{"fixed gangs are evicted", quReclaim, `!p.gang.fixed && !n.Spared`, `!n.Spared`, "TestBook"},
 	{"more is taken than is too much", quReclaim, `return r.shares(p.mine, p.others, v)`, `return true`, "TestBook TestPictures"},
 	{"in turn is as if nobody had left", quReclaim, `!t.reclaim.tooMuch(is, t.view)`, `!t.reclaim.tooMuch(is, t.reclaim.load.view)`, "TestBook"},
-	{"it is right that all leave who may alone", quReclaim, `return r.inTurn(shares, victims)`, `return true`, "TestBook"},
+	{"it is right that all leave who may alone", quReclaim, `return r.inTurn(shares, victims, nil) &&`, `return `, "TestBook"},
 	{"policies do not matter", quReclaim, `r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`, `false`, "TestPictures"},
 	{"the youngest of a name counts", quTree, `if s.Created < g.specs[j].Created {`, `if s.Created > g.specs[j].Created {`, "TestPictures"},
 	{"a quota below one that is broken is fine", quTree, `t.nodes[p].broken != "" && n.broken == ""`, `false`, "TestPictures"},

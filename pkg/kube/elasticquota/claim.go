@@ -29,6 +29,7 @@ type Claim struct {
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
 	revokes bool                   // what is asked for must be free, wherever it is
+	levels  int                    // how often BelowMin was called
 
 	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
@@ -273,6 +274,36 @@ func (c *Claim) OwnFirst() bool {
 	return true
 }
 
+// BelowMin has the search go on with gangs that leave a quota less than its min, those of the smallest shortfall first. It returns false if there are no
+// more. Without BelowMin each quota keeps its min.
+func (c *Claim) BelowMin() bool {
+	if !c.helps {
+		return false
+	}
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	all := append([]*quota.Reclaim{c.reclaim}, c.first...)
+	least, any := quota.Share(math.MaxUint64), false
+	for _, r := range all {
+		if next, ok := r.NextBelowMin(); ok {
+			least, any = min(least, next), true
+		}
+	}
+	if c.levels++; c.levels > mostLevels {
+		least = math.MaxUint64
+	}
+	if any {
+		for _, r := range all {
+			r.BelowMin(least)
+		}
+		c.rights, c.verdicts = map[string]quota.Right{}, nil
+	}
+	return any
+}
+
+// mostLevels bounds how many shortfalls are tried one after another.
+const mostLevels = 3
+
 // when is the search as it is when some pods have left. r.mu is held.
 func (c *Claim) when(gone []string) *quota.Reclaim {
 	return c.room.asked().Without(append(sorted(c.gone), gone...)...).Reclaim(c.ask, quota.Policy(c.room.args.Reclaim))
@@ -321,8 +352,17 @@ func (r *Room) Helps(group *cache.Group) bool {
 	}
 	return slices.ContainsFunc(choices, func(members []gang.Member) bool {
 		c := r.claim(r.ask(group, members, nil), forEver, r.policy())
-		return c.helps && c.reclaim.Any()
+		return c.anybody()
 	})
+}
+
+// anybody says whether any gang may be evicted, also one that leaves its quota less than its min. r.mu is held.
+func (c *Claim) anybody() bool {
+	if c.reclaim.Any() {
+		return c.helps
+	}
+	_, below := c.reclaim.NextBelowMin()
+	return c.helps && below
 }
 
 // policy says which gangs of other quotas may be evicted.

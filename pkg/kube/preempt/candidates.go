@@ -71,14 +71,14 @@ func (n onNode) without(out []int) []*v1.Pod {
 
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
 // than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
-// of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays.
-func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
-	return p.candidatesOf(ctx, a, grace, nil, p.claim(a.Group, grace))
+// of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays. Below is as for claim.
+func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, below int) *candidates {
+	return p.candidatesOf(ctx, a, grace, nil, p.claim(a.Group, grace, below))
 }
 
 // candidatesAfter is candidates as if some had been seen leaving.
 func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool) *candidates {
-	return p.candidatesOf(ctx, a, grace, some, p.claim(a.Group, grace))
+	return p.candidatesOf(ctx, a, grace, some, p.claim(a.Group, grace, 0))
 }
 
 func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool, claim Claim) *candidates {

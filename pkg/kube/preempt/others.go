@@ -55,7 +55,7 @@ func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) [
 // its quotas say: whoever does may need them no more before it is, and then nobody has them leave. Where priorities alone decide whoever may
 // take the others' places may evict their victims, too.
 func (p *Preemptor) uncertain(a *place.Attempt) map[types.UID]bool {
-	claim := p.claim(a.Group, eligible.ForEver)
+	claim := p.claim(a.Group, eligible.ForEver, allBelow)
 	if claim == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 		}
 		runs[key] = runs[key] || len(placed) > 0
 	}
-	claim, leave := p.claim(a.Group, eligible.ForEver), slices.Clone(s.gone)
+	claim, leave := p.claim(a.Group, eligible.ForEver, allBelow), slices.Clone(s.gone)
 	stays := func(pod *v1.Pod) bool {
 		return !mayLeave(claim, pod, convert.Priority(pod) < ceiling) || convert.Protected(pod) || barred[pod.UID]
 	}
