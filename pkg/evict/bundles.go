@@ -110,21 +110,36 @@ func (b *bundles) close(picks []Pick) (set victimSet, forbidden int, ok bool) {
 
 // cost is what it costs to evict the picks, of which some gangs are evicted whole.
 func (b *bundles) cost(picks []Pick, whole []int) (sum Cost) {
-	count := leaving{}
 	for _, g := range whole {
 		sum = sum.Add(b.gangs[g-1].Cost)
+	}
+	for _, p := range picks {
+		if v := b.victim(p); !isWhole(whole, v.Gang) {
+			sum = sum.Add(v.cost())
+		}
+	}
+	sum.Violations += b.counts(picks, whole).violations()
+	return sum
+}
+
+// counts says how many of the picks, of which some gangs are evicted whole, count towards each budget.
+func (b *bundles) counts(picks []Pick, whole []int) leaving {
+	count := leaving{}
+	for _, g := range whole {
 		count.add(b.gangs[g-1].Budgets)
 	}
 	for _, p := range picks {
-		v := b.victim(p)
-		if _, is := slices.BinarySearch(whole, v.Gang); is {
-			continue
+		if v := b.victim(p); !isWhole(whole, v.Gang) {
+			count.add(v.Budgets)
 		}
-		sum = sum.Add(v.cost())
-		count.add(v.Budgets)
 	}
-	sum.Violations += count.violations()
-	return sum
+	return count
+}
+
+// isWhole says whether a gang is among those that are evicted whole.
+func isWhole(whole []int, g int) bool {
+	_, is := slices.BinarySearch(whole, g)
+	return is
 }
 
 // units lists what of a set may be able to stay, the dearest first; of equal ones the oldest first: single pods, gangs that
@@ -133,7 +148,7 @@ func (b *bundles) units(set victimSet) (units []unit) {
 	of := map[int][]Pick{} // by gang that is evicted whole
 	for _, p := range set.picks {
 		g := b.victim(p).Gang
-		if _, whole := slices.BinarySearch(set.whole, g); whole {
+		if isWhole(set.whole, g) {
 			of[g] = append(of[g], p)
 			continue
 		}
@@ -176,7 +191,7 @@ func (b *bundles) units(set victimSet) (units []unit) {
 // leaders counts the picks on which the rest of their gangs depends, but for gangs that are evicted whole.
 func (b *bundles) leaders(picks []Pick, whole []int) (n int) {
 	for _, p := range picks {
-		if _, is := slices.BinarySearch(whole, b.victim(p).Gang); !is {
+		if !isWhole(whole, b.victim(p).Gang) {
 			n += btoi(b.victim(p).Leads)
 		}
 	}

@@ -2,6 +2,7 @@ package evict
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 )
@@ -66,36 +67,47 @@ func (d *domain) admit(set victimSet) (_ victimSet, ok bool) {
 // mostAdded bounds how many numbers of further bundles are tried one by one.
 const mostAdded = 64
 
-// add adds as many of the bundles, from the first on, as the quota check needs. Mostly more pass where fewer do; if they do
-// not, numbers are tried one by one.
+// add adds as many of the bundles, from the first on, as the quota check needs, or a single one of them if that costs less. Mostly more
+// pass where fewer do; if they do not, numbers are tried one by one.
 func (d *domain) add(set victimSet, bundles []victimSet) (victimSet, bool) {
 	turns := d.Quota.Turns()
 	turns.Evict(set.picks)
 	var order [][]Pick
-	for _, b := range bundles {
-		if turns.May(b.picks) {
+	count, left := d.counts(set.picks, set.whole), bundles
+	for _, spares := range []bool{true, false} { // first bundles that exceed no budget after those before them
+		left = slices.DeleteFunc(slices.Clone(left), func(b victimSet) bool {
+			more := maps.Clone(count)
+			for budget, n := range d.counts(b.picks, b.whole) {
+				more[budget] += n
+			}
+			if spares && more.violations() > count.violations() || !turns.May(b.picks) {
+				return false
+			}
 			turns.Evict(b.picks)
-			order = append(order, b.picks)
-		}
+			count, order = more, append(order, b.picks)
+			return true
+		})
 	}
-	passes := func(n int) (victimSet, bool) {
-		more, ok := d.closeWithin(slices.Concat(append([][]Pick{set.picks}, order[:n]...)...))
+	passes := func(some [][]Pick) (victimSet, bool) {
+		more, ok := d.closeWithin(slices.Concat(append([][]Pick{set.picks}, some...)...))
 		d.spend(len(more.picks))
 		return more, ok && d.Quota.Check(more.picks) == Admitted
 	}
-	least := 1 + sort.Search(len(order), func(i int) bool { _, ok := passes(i + 1); return ok })
+	best, found := set, false
+	least := 1 + sort.Search(len(order), func(i int) bool { _, ok := passes(order[:i+1]); return ok })
 	if least <= len(order) {
-		if more, ok := passes(least); ok {
-			return more, true
+		best, found = passes(order[:least])
+	}
+	for n := 1; n <= min(len(order), mostAdded) && !found && !d.tired; n++ {
+		best, found = passes(order[:n])
+	}
+	for n := 1; n < min(len(order), mostAdded) && found && least > 1 && !d.tired; n++ {
+		if one, ok := passes(order[n : n+1]); ok && one.cost.Compare(best.cost) < 0 {
+			return one, true
 		}
 	}
-	for n := 1; n <= min(len(order), mostAdded) && !d.tired; n++ {
-		if more, ok := passes(n); ok {
-			return more, true
-		}
-	}
-	d.skipped = d.skipped || len(order) > mostAdded
-	return set, false
+	d.skipped = d.skipped || !found && len(order) > mostAdded
+	return best, found
 }
 
 // mayInTurn says whether all units of a set may be evicted one after another, the small ones before the large ones. If not,
@@ -134,7 +146,7 @@ func (d *domain) unitsApart(set victimSet) (out [][]Pick) {
 	at := map[int]int{}
 	for _, p := range set.picks {
 		g := d.victim(p).Gang
-		if _, whole := slices.BinarySearch(set.whole, g); !whole {
+		if !isWhole(set.whole, g) {
 			out = append(out, []Pick{p})
 			continue
 		}

@@ -131,17 +131,8 @@ func (d *domain) sparing(picks []Pick, number int) (out []Pick) {
 
 // exceeded lists the budgets that allow some evictions, but not all of a set.
 func (d *domain) exceeded(set victimSet) map[Budget]bool {
-	count := leaving{}
-	for _, g := range set.whole {
-		count.add(d.gangs[g-1].Budgets)
-	}
-	for _, p := range set.picks {
-		if _, whole := slices.BinarySearch(set.whole, d.victim(p).Gang); !whole {
-			count.add(d.victim(p).Budgets)
-		}
-	}
 	out := map[Budget]bool{}
-	for b, n := range count {
+	for b, n := range d.counts(set.picks, set.whole) {
 		if n > b.Allowed {
 			out[b] = true
 		}

@@ -270,6 +270,16 @@ type request struct {
 	pods       int
 }
 
+// wanted are the resources that are asked for.
+func (r *request) wanted() (all []int) {
+	for d, n := range r.all {
+		if n > 0 {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
 func (l *load) clone() *load {
 	c := *l
 	c.at = make([]*request, len(l.at))

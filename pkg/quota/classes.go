@@ -13,7 +13,8 @@ type Class uint8
 const (
 	Absent     Class = iota // it has nothing there
 	Guaranteed              // it fits the quota's min
-	Borrows                 // it does not, or only in part
+	Straddles               // it does not, and without it the quota has less than its min, or a quota below has
+	Borrows                 // without it, and without all other gangs that borrow, the quota still has its min
 )
 
 // classes are what gangs are to the quotas of a tree, each worked out when it is asked for.
@@ -32,7 +33,8 @@ func (c *classes) forget(g *gang) {
 }
 
 // at sorts the gangs that have something below a quota. Those that are guaranteed in the quota next below on their
-// path come first, then by priority, then who runs longest; the first that fit its min are guaranteed, the others borrow.
+// path come first, then by priority, then the gang that runs longest. From the last one on, the gangs borrow that borrow below, too, and leave the
+// quota its min. Of the others those are guaranteed, from the first on, that fit its min.
 func (c *classes) at(i int) map[*gang]Class {
 	if known := c.of[i]; known != nil {
 		return known
@@ -40,14 +42,28 @@ func (c *classes) at(i int) map[*gang]Class {
 	n, out := &c.book.tree.nodes[i], map[*gang]Class{}
 	c.of[i] = out
 	order := c.order(i)
-	left := slices.Clone(n.min)
-	for _, g := range order {
-		if !fits(g.all, left, n.hasMin) {
-			out[g.gang] = Borrows
-			continue
+	above := make(vector, len(n.min))
+	for _, h := range order {
+		above.add(h.all)
+	}
+	above.sub(n.min)
+	limited := slices.Contains(n.hasMin, true)
+	for _, h := range slices.Backward(order) {
+		if !h.kept && !h.gang.fixed && (!limited || h.has(n.hasMin) && fits(h.all, above, n.hasMin)) {
+			out[h.gang] = Borrows
+			above.sub(h.all)
 		}
-		out[g.gang] = Guaranteed
-		left.sub(g.all)
+	}
+	left := slices.Clone(n.min)
+	for _, h := range order {
+		switch {
+		case out[h.gang] == Borrows:
+		case limited && fits(h.all, left, n.hasMin):
+			out[h.gang] = Guaranteed
+			left.sub(h.all)
+		default:
+			out[h.gang] = Straddles
+		}
 	}
 	return out
 }
@@ -57,32 +73,43 @@ type holder struct {
 	gang *gang
 	all  vector
 	sure bool // it is guaranteed in all quotas next below
+	kept bool // it does not borrow in one of them
+}
+
+// has says whether a gang has something of what is named.
+func (h *holder) has(named []bool) bool {
+	for r, n := range h.all {
+		if n > 0 && named[r] {
+			return true
+		}
+	}
+	return false
 }
 
 // order lists who has something below a quota, in the order in which they are guaranteed.
 func (c *classes) order(i int) (all []holder) {
 	known := map[*gang]int{}
-	add := func(p *part, sure bool) {
+	add := func(p *part, sure, kept bool) {
 		at, ok := known[p.gang]
 		if !ok {
 			at = len(all)
-			known[p.gang], all = at, append(all, holder{p.gang, make(vector, len(p.hold)), sure})
+			known[p.gang], all = at, append(all, holder{p.gang, make(vector, len(p.hold)), sure, false})
 		}
 		h := &all[at]
 		h.all.add(p.hold)
 		h.all.add(p.keeps)
-		h.sure = h.sure && sure
+		h.sure, h.kept = h.sure && sure, h.kept || kept
 	}
 	for _, p := range c.book.accounts[i].parts {
 		if p.pods[Holds]+p.pods[Keeps] > 0 {
-			add(p, false)
+			add(p, false, false)
 		}
 	}
 	for _, child := range c.book.tree.nodes[i].children {
 		for g, class := range c.at(child) {
 			for _, p := range g.parts {
 				if p.pods[Holds]+p.pods[Keeps] > 0 && c.book.tree.isBelow(p.node, child) {
-					add(p, class == Guaranteed)
+					add(p, class == Guaranteed, class != Borrows)
 				}
 			}
 		}
@@ -115,13 +142,10 @@ func (t *Tree) isBelow(i, above int) bool {
 	return i == above
 }
 
-// fits says whether amounts are no more than what is left, of what is named; where nothing is, nobody fits.
+// fits says whether amounts are no more than what is left, of what is named.
 func fits(amounts, left vector, named []bool) bool {
-	if !slices.Contains(named, true) {
-		return false
-	}
 	for r, n := range amounts {
-		if named[r] && n > left[r] {
+		if named[r] && n > 0 && n > left[r] {
 			return false
 		}
 	}

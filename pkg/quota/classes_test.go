@@ -29,5 +29,5 @@ func TestGangOfTwoQuotas(t *testing.T) {
 	require.Equal(t, quota.Guaranteed, b.Class("x", "a"))
 	require.Equal(t, quota.Borrows, b.Class("x", "b"))
 	require.Equal(t, quota.Guaranteed, b.Class("y", "p"))
-	require.Equal(t, quota.Borrows, b.Class("x", "p"))
+	require.Equal(t, quota.Straddles, b.Class("x", "p"), "without it a has less than its min")
 }

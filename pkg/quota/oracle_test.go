@@ -479,7 +479,18 @@ func (p *plain) sooner(a, b string) bool {
 
 // guaranteed lists the gangs that fit the min of a quota.
 func (p *plain) guaranteed(of string) map[string]bool {
-	out, sure := map[string]bool{}, map[string]bool{}
+	out := map[string]bool{}
+	for g, class := range p.classes(of) {
+		if class == quota.Guaranteed {
+			out[g] = true
+		}
+	}
+	return out
+}
+
+// classes are what the gangs are to a quota.
+func (p *plain) classes(of string) map[string]quota.Class {
+	out, sure, kept := map[string]quota.Class{}, map[string]bool{}, map[string]bool{}
 	var running []string
 	for _, g := range p.gangs() {
 		has := false
@@ -495,7 +506,8 @@ func (p *plain) guaranteed(of string) map[string]bool {
 			for _, pod := range p.pods {
 				below = below || pod.Gang == g && pod.State != quota.Waits && p.within(pod, c)
 			}
-			sure[g] = sure[g] && (!below || p.guaranteed(c)[g])
+			sure[g] = sure[g] && (!below || p.classes(c)[g] == quota.Guaranteed)
+			kept[g] = kept[g] || below && p.classes(c)[g] != quota.Borrows
 		}
 	}
 	slices.SortFunc(running, func(a, b string) int {
@@ -511,16 +523,40 @@ func (p *plain) guaranteed(of string) map[string]bool {
 		}
 		return strings.Compare(a, b)
 	})
+	rest := map[string]int64{}
+	for _, g := range running {
+		for r := range p.specs[of].Min {
+			rest[r] += p.demand(g, of, r, false, true)
+		}
+	}
+	for _, g := range slices.Backward(running) {
+		leaves, takes := true, len(p.specs[of].Min) == 0
+		for r := range p.specs[of].Min {
+			if n := p.demand(g, of, r, false, true); n > 0 {
+				leaves, takes = leaves && rest[r]-n >= p.least(of, r), true
+			}
+		}
+		if leaves && takes && !kept[g] && !p.gang(g).Fixed {
+			out[g] = quota.Borrows
+			for r := range p.specs[of].Min {
+				rest[r] -= p.demand(g, of, r, false, true)
+			}
+		}
+	}
 	has := map[string]int64{}
 	for _, g := range running {
-		fits := len(p.specs[of].Min) > 0
-		for r := range p.specs[of].Min {
-			fits = fits && has[r]+p.demand(g, of, r, false, true) <= p.least(of, r)
-		}
-		if !fits {
+		if out[g] == quota.Borrows {
 			continue
 		}
-		out[g] = true
+		fits := len(p.specs[of].Min) > 0
+		for r := range p.specs[of].Min {
+			n := p.demand(g, of, r, false, true)
+			fits = fits && (n == 0 || has[r]+n <= p.least(of, r))
+		}
+		if out[g] = quota.Straddles; !fits {
+			continue
+		}
+		out[g] = quota.Guaranteed
 		for r := range p.specs[of].Min {
 			has[r] += p.demand(g, of, r, false, true)
 		}

@@ -451,29 +451,17 @@ func (s *scene) over() string {
 	return strings.Join(all, " ") + "\n"
 }
 
-// fewest has gangs of lower priority, and of those the younger ones, come first.
+// fewest lists the gangs that are revoked for one, as package evict finds them.
 func (s *scene) fewest(name string) string {
-	all := s.sorted()
-	slices.SortStableFunc(all, func(a, b *crew) int {
-		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.since, a.since))
-	})
-	parties := make([]quota.Party, len(all))
-	for i, c := range all {
-		parties[i] = quota.Party{c.name: nil}
+	all := map[string][]quota.Pod{}
+	for _, c := range s.gangs {
 		for _, m := range c.members {
 			if m.State != quota.Waits {
-				parties[i][c.name] = append(parties[i][c.name], m.Name)
+				all[c.name] = append(all[c.name], m)
 			}
 		}
 	}
-	var leave []string
-	for _, i := range s.book.Reclaim(s.ask(name, 0), quota.AnyPriority).Fewest(parties) {
-		leave = append(leave, all[i].name)
-	}
-	if leave == nil {
-		leave = append(leave, "nobody")
-	}
-	return strings.Join(leave, " ") + "\n"
+	return cmp.Or(strings.Join(revoked(s.book.Reclaim(s.ask(name, 0), quota.AnyPriority), all), " "), "nobody") + "\n"
 }
 
 func (s *scene) sorted() (all []*crew) {

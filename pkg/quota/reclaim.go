@@ -34,6 +34,8 @@ type Reclaim struct {
 	policy Policy
 	load   *load
 	later  bool // another quota is served first: whoever waits for that alone has nobody leave
+	// below bounds the shortfall of a quota of which a gang may be evicted that leaves it less than its min; 0 is no such gang. See BelowMin.
+	below Share
 
 	after   *Reclaim // the search when afterOf have terminated; see afterOwn
 	afterOf []string
@@ -111,8 +113,9 @@ func (r *Reclaim) AnySince(moment uint64) bool {
 				if others == mine || accounts[others].more <= moment && accounts[mine].less <= moment || !within && !r.shares(mine, others, r.load.view) {
 					continue
 				}
+				lacks := r.below > 0 && within && r.aboveMin(others, r.load.view)
 				for g, class := range r.book.class.at(others) {
-					if class == Borrows && may(g) {
+					if (class == Borrows || lacks) && may(g) {
 						return true
 					}
 				}
@@ -153,10 +156,10 @@ func (r *Reclaim) More(than *Reclaim) bool {
 	return false
 }
 
-// title is the right to what a gang has of one quota. ByShares, it is against one quota for another.
+// title is the right to what a gang has of one quota. With pairs, it is against one quota for another, as long as the other one has too much.
 type title struct {
 	right Right
-	pairs []pair
+	pairs []pair // ByShares; ByMin, of gangs that do not borrow
 }
 
 // pair is a quota for which a gang leaves, and one of which it does; they are next below the lowest one above both.
@@ -196,9 +199,9 @@ func (r *Reclaim) best(p *part) (best title) {
 		}
 		switch is := r.between(at.leaf, p); {
 		case is.right == None:
-		case best.right == None || is.right < best.right:
+		case best.right == None || is.right < best.right || is.right == best.right && len(is.pairs) == 0:
 			best = is
-		case is.right == best.right:
+		case is.right == best.right && len(best.pairs) > 0:
 			best.pairs = append(best.pairs, is.pairs...)
 		}
 	}
@@ -217,16 +220,77 @@ func (r *Reclaim) between(leaf int, p *part) title {
 		return title{}
 	}
 	mine, others := r.book.tree.apart(leaf, p.node)
-	if mine < 0 || r.book.class.at(others)[p.gang] != Borrows {
+	if mine < 0 {
 		return title{}
 	}
-	switch {
-	case r.within(mine):
+	switch borrows, within := r.book.class.at(others)[p.gang] == Borrows, r.within(mine); {
+	case !borrows && (!within || r.below == 0 || !r.aboveMin(others, r.load.view) || r.shortfall(p, others) > r.below):
+		return title{}
+	case !borrows:
+		return title{right: ByMin, pairs: []pair{{mine, others}}}
+	case within:
 		return title{right: ByMin}
 	case r.shares(mine, others, r.load.view):
 		return title{right: ByShares, pairs: []pair{{mine, others}}}
 	}
 	return title{}
+}
+
+// NextBelowMin returns the least shortfall above the bound (see BelowMin) of a gang that leaves its quota less than its min, where the ask stays within
+// the min of its own quota; ok is false if there is no such gang.
+func (r *Reclaim) NextBelowMin() (least Share, ok bool) {
+	all := *r
+	all.below = math.MaxUint64
+	for name, g := range r.book.gangs {
+		if r.Right(name) != None || all.Right(name) == None {
+			continue
+		}
+		most := Share(0)
+		for _, p := range g.parts {
+			for _, leaf := range r.leaves() {
+				if _, others := r.book.tree.apart(leaf, p.node); others >= 0 && r.book.class.at(others)[g] != Borrows {
+					most = max(most, r.shortfall(p, others))
+				}
+			}
+		}
+		if !ok || most < least {
+			least, ok = most, true
+		}
+	}
+	return least, ok
+}
+
+// BelowMin has the search go on with gangs that leave a quota short of its min by at most so much, as a part of what there is. A quota keeps its min
+// otherwise: such gangs are for an ask within the min of its own quota for which there are no other victims. Gangs cannot be divided.
+func (r *Reclaim) BelowMin(most Share) { r.below = max(most, 1) }
+
+// aboveMin says whether a quota has more than its min of something that is asked for.
+func (r *Reclaim) aboveMin(node int, v *View) bool {
+	n := &r.book.tree.nodes[node]
+	top := r.load.top(n.top)
+	return slices.ContainsFunc(top.wanted(), func(d int) bool { return !n.hasMin[d] || v.taken(node, d) > n.min[d] })
+}
+
+// shortfall is how much a quota, or one below it, lacks of its min without a gang: of the resource of which that is the largest part of what there is.
+func (r *Reclaim) shortfall(p *part, above int) (most Share) {
+	b := r.book
+	for i := p.node; i >= above; i = b.tree.nodes[i].parent {
+		n := &b.tree.nodes[i]
+		gone := make(vector, len(n.min))
+		for _, of := range p.gang.parts {
+			if b.tree.isBelow(of.node, i) {
+				gone.add(of.hold)
+				gone.add(of.keeps)
+			}
+		}
+		for d, least := range n.min {
+			lacks, all := min(gone[d], least-r.load.view.taken(i, d)+gone[d]), b.accounts[n.top].entitled[d]
+			if n.hasMin[d] && lacks > 0 && all != math.MaxInt64 {
+				most = max(most, Share(mulDiv(uint64(lacks), whole, uint64(max(all, 1)))))
+			}
+		}
+	}
+	return max(most, 1)
 }
 
 // apart returns the quotas next below the lowest one that is above both; -1 if there is none, or one is above the other.
@@ -347,6 +411,7 @@ func (r *Reclaim) afterOwn(own []string) *Reclaim {
 	slices.Sort(own)
 	if r.after == nil || !slices.Equal(r.afterOf, own) {
 		r.after, r.afterOf = r.book.Without(own...).Reclaim(r.ask, r.policy), own
+		r.after.below = r.below
 	}
 	return r.after
 }
@@ -361,17 +426,23 @@ func (r *Reclaim) IsRight(victims map[string][]string) bool {
 	if r.later {
 		return false
 	}
-	shares := map[string][]title{}
+	shares, lacks := map[string][]title{}, map[string][]title{}
 	for _, name := range slices.Sorted(maps.Keys(victims)) {
 		titles := r.titles(name)
 		if len(titles) == 0 || slices.ContainsFunc(titles, func(t title) bool { return t.right == None }) {
 			return false
 		}
-		if titles = slices.DeleteFunc(titles, func(t title) bool { return t.right != ByShares }); len(titles) > 0 {
-			shares[name] = titles
+		for _, t := range titles {
+			switch {
+			case len(t.pairs) == 0:
+			case t.right == ByMin:
+				lacks[name] = append(lacks[name], t)
+			default:
+				shares[name] = append(shares[name], t)
+			}
 		}
 	}
-	return r.inTurn(shares, victims)
+	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // gangs that borrow go first
 }
 
 // Admits says whether the ask is admitted when these gangs have left, be it right or not.
@@ -437,9 +508,12 @@ func containsAll(set, of map[string]bool) bool {
 
 // inTurn says whether there is one order in which gangs leave so that, before each of them does, each quota of which it
 // does has too much. It is found from its end: who may be the last may stay the last whatever the order of the others
-// is, since fewer have left before them then.
-func (r *Reclaim) inTurn(titles map[string][]title, victims map[string][]string) bool {
+// is, since fewer have left before them then. Those of first have left before any of them.
+func (r *Reclaim) inTurn(titles map[string][]title, victims, first map[string][]string) bool {
 	v := r.book.View()
+	for _, pods := range first {
+		v.Leave(pods...)
+	}
 	for name := range titles {
 		v.Leave(victims[name]...)
 	}
@@ -461,9 +535,14 @@ func (r *Reclaim) inTurn(titles map[string][]title, victims map[string][]string)
 	return true
 }
 
-// tooMuch says whether a quota of which something may be taken by shares has too much of it.
+// tooMuch says whether a quota has too much of which something may be taken as long as it has.
 func (r *Reclaim) tooMuch(t title, v *View) bool {
-	return slices.ContainsFunc(t.pairs, func(p pair) bool { return r.shares(p.mine, p.others, v) })
+	return slices.ContainsFunc(t.pairs, func(p pair) bool {
+		if t.right == ByMin {
+			return r.aboveMin(p.others, v)
+		}
+		return r.shares(p.mine, p.others, v)
+	})
 }
 
 // Turns are gangs that leave one after another, each by right as it is when those before it have left.
@@ -484,7 +563,7 @@ func (t *Turns) May(gang string) bool {
 		t.titles[gang] = titles
 	}
 	return len(titles) > 0 && !slices.ContainsFunc(titles, func(is title) bool {
-		return is.right == None || is.right == ByShares && !t.reclaim.tooMuch(is, t.view)
+		return is.right == None || len(is.pairs) > 0 && !t.reclaim.tooMuch(is, t.view)
 	})
 }
 

@@ -74,7 +74,7 @@ func (p *plain) rightIn(asker, leaf, victim, of string, begin *plain) string {
 		return ""
 	}
 	mine, others := p.apart(leaf, of)
-	if mine == "" || begin.guaranteed(others)[victim] {
+	if mine == "" || begin.classes(others)[victim] != quota.Borrows {
 		return ""
 	}
 	named, within, shared, over := false, true, true, false
@@ -279,13 +279,15 @@ func (p *plain) roomFor(gang string, on map[string]bool) bool {
 
 // compareFewest compares who leaves for a gang of another quota with all sets of gangs.
 func compareFewest(t *rapid.T, p *plain, r *quota.Reclaim, ask quota.Ask, victims []string, y worlds.Tally) {
-	var parties []quota.Party
+	running := map[string][]quota.Pod{}
 	for _, g := range victims {
-		parties = append(parties, quota.Party{g: p.running(g)})
+		for _, name := range p.running(g) {
+			running[g] = append(running[g], p.pods[name])
+		}
 	}
-	got, gone, pods := r.Fewest(parties), []string(nil), 0
-	for _, i := range got {
-		gone, pods = append(gone, p.running(victims[i])...), pods+len(p.running(victims[i]))
+	got, gone, pods := revoked(r, running), []string(nil), 0
+	for _, g := range got {
+		gone, pods = append(gone, p.running(g)...), pods+len(p.running(g))
 	}
 	least, size, on := 1<<30, 0, p.paths(ask.Gang)
 	for set := range 1 << len(victims) {
@@ -306,11 +308,11 @@ func compareFewest(t *rapid.T, p *plain, r *quota.Reclaim, ask quota.Ask, victim
 	}
 	y.Count("somebody leaves for a quota", size > 0)
 	switch {
-	case size == 0 && len(got) > 0, size > 0 && size <= 2 && len(got) == 0:
+	case (size > 0) != (len(got) > 0):
 		t.Fatalf("%v leave for %s, and not %d pods", gone, ask.Gang, least)
 	case len(got) > 0 && (p.without(gone...).admit(ask.Gang) != "" || !p.without(gone...).roomFor(ask.Gang, on)):
 		t.Fatalf("%v leave for %s, which is not admitted then", gone, ask.Gang)
-	case size > 0 && size <= 2 && pods != least:
+	case size > 0 && pods != least:
 		t.Fatalf("%v leave for %s, and %d pods would be enough", gone, ask.Gang, least)
 	}
 }

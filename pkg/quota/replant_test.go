@@ -27,7 +27,13 @@ func TestSearchOutlivesTree(t *testing.T) {
 	b.Set(quota.Pod{Name: "a1", Gang: "A", Quota: "b", Asks: quota.List{"cpu": 1}})
 	ask := quota.Ask{Gang: "A", Need: []quota.Want{{Quota: "b", Asks: quota.List{"cpu": 1}, Count: 1}}}
 	r, view := b.Reclaim(ask, quota.AnyPriority), b.View()
-	require.True(t, r.Enough(map[string][]string{"B": {"b1"}}))
+	require.False(t, r.Enough(map[string][]string{"B": {"b1"}}), "c keeps its min")
+	least, ok := r.NextBelowMin()
+	require.True(t, ok)
+	r.BelowMin(least)
+	require.True(t, r.Enough(map[string][]string{"B": {"b1"}}), "b has its min in no other way")
+	_, ok = r.NextBelowMin()
+	require.False(t, ok)
 
 	b = b.Replant(grown("a"))
 	require.True(t, r.Enough(map[string][]string{"B": {"b1"}}))

@@ -7,101 +7,22 @@ import (
 	"slices"
 )
 
-// Party is who leaves together or not at all: pods that have a place, by gang.
-type Party map[string][]string
-
-func (p Party) pods() (n int) {
-	for _, pods := range p {
-		n += len(pods)
-	}
-	return n
-}
-
-// mostParties bounds of how many parties all pairs are tried.
-const mostParties = 32
-
-// Fewest picks the parties that leave for the ask: it is right that all of them do, the ask is admitted then and that much is free in
-// the tree, and they are the fewest pods; of as many, the first. None are returned if nobody helps, or need not: who is admitted within
-// what its quota is entitled to may wait all the same, since others have more than that.
-func (r *Reclaim) Fewest(parties []Party) (which []int) {
-	if r.frees(nil) {
-		return nil
-	}
-	var order []int
-	for i, p := range parties {
-		if r.mayAll(p) {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return parties[i].pods() - parties[j].pods() })
-	enough := func(some ...int) bool {
-		all := map[string][]string{}
-		for _, i := range some {
-			for g, pods := range parties[i] {
-				all[g] = append(all[g], pods...)
-			}
-		}
-		return r.frees(all)
-	}
-	least := math.MaxInt
-	for _, i := range order {
-		if enough(i) {
-			which, least = []int{i}, parties[i].pods()
-			break
-		}
-	}
-	few := order[:min(len(order), mostParties)]
-	for at, i := range few {
-		for _, j := range few[at+1:] {
-			if n := parties[i].pods() + parties[j].pods(); n < least && enough(i, j) {
-				which, least = []int{i, j}, n
-			}
-		}
-	}
-	if which != nil {
-		return which
-	}
-	for n := range order {
-		if some := slices.Clone(order[:n+1]); enough(some...) {
-			return r.needed(some, enough)
-		}
-	}
-	return nil
-}
-
-// frees says whether it is right that these gangs leave, and whether the ask is admitted then and free in the tree.
-func (r *Reclaim) frees(victims map[string][]string) bool {
-	if !r.Enough(victims) {
-		return false
+// Revokes is Check for victims of other quotas that are evicted wherever they are: Admitted says that what is asked for is free in the tree then, too.
+// A gang that is admitted within what its quota is entitled to may wait all the same, since other quotas have more than that.
+func (r *Reclaim) Revokes(victims map[string][]string) Verdict {
+	verdict := r.Check(victims)
+	if verdict != Admitted {
+		return verdict
 	}
 	after := *r.load
 	after.view = r.book.View()
 	for _, pods := range victims {
 		after.view.Leave(pods...)
 	}
-	return !slices.ContainsFunc(after.at, func(at *request) bool {
-		return r.book.tree.nodes[at.node].parent < 0 && after.tooFew(at) != nil
-	})
-}
-
-// needed leaves those out, the most pods first, without whom the others are enough.
-func (r *Reclaim) needed(some []int, enough func(...int) bool) []int {
-	for at := len(some) - 1; at >= 0; at-- {
-		if without := slices.Delete(slices.Clone(some), at, at+1); enough(without...) {
-			some = without
-		}
+	if slices.ContainsFunc(after.at, func(at *request) bool { return r.book.tree.nodes[at.node].parent < 0 && after.tooFew(at) != nil }) {
+		return Short
 	}
-	return some
-}
-
-// mayAll says whether all gangs of a party may be evicted for another quota.
-func (r *Reclaim) mayAll(p Party) bool {
-	for g := range p {
-		if right := r.Right(g); right != ByMin && right != ByShares {
-			return false
-		}
-	}
-	return len(p) > 0
+	return Admitted
 }
 
 // Over says whether a quota has more than it is entitled to of something that it names.

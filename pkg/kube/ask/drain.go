@@ -171,8 +171,8 @@ func (e *noDomainError) Error() string {
 	return "there is no domain and no node " + e.name + "; \"topology\" lists them"
 }
 
-// leavers are the pods that leave when a domain is emptied.
-type leavers struct {
+// emptied are the pods that are evicted when a domain is emptied.
+type emptied struct {
 	nodes  []string
 	pods   []*v1.Pod // by name
 	stops  []gang.Ref
@@ -180,9 +180,9 @@ type leavers struct {
 	stay   int
 }
 
-// leaving finds who leaves, as the cluster is now.
-func (v *View) leaving(tree *topology.Tree, d topology.ID) *leavers {
-	l := &leavers{inside: map[string]bool{}}
+// emptied returns the pods that are evicted, as the cluster is now.
+func (v *View) emptied(tree *topology.Tree, d topology.ID) *emptied {
+	l := &emptied{inside: map[string]bool{}}
 	for lo, hi := tree.Nodes(d); lo < hi; lo++ {
 		l.nodes = append(l.nodes, tree.NodeName(lo))
 		l.inside[tree.NodeName(lo)] = true
@@ -196,15 +196,7 @@ func (v *View) leaving(tree *topology.Tree, d topology.ID) *leavers {
 			l.pods = append(l.pods, pod)
 		}
 	}
-	l.stops = eligible.WholeGangs(v.cache(), l.pods)
-	for _, ref := range l.stops {
-		running, _ := v.cache().Running(ref)
-		for _, pod := range running {
-			if !l.inside[pod.Spec.NodeName] {
-				l.pods = append(l.pods, pod)
-			}
-		}
-	}
+	l.pods, l.stops = eligible.Closed(v.cache(), l.pods)
 	slices.SortFunc(l.pods, func(a, b *v1.Pod) int { return topology.CompareNames(convert.PodKey(a), convert.PodKey(b)) })
 	return l
 }
@@ -212,7 +204,7 @@ func (v *View) leaving(tree *topology.Tree, d topology.ID) *leavers {
 // drain empties a domain and lets the scheduler go on. Who is gone already was evicted before.
 func (v *View) drain(ctx context.Context, d topology.ID, gone []string) (*Drain, error) {
 	tree := v.cache().Topology().Tree
-	l := v.leaving(tree, d)
+	l := v.emptied(tree, d)
 	out := &Drain{Domain: tree.Path(d), Layer: tree.LayerNames()[tree.Layer(d)], Nodes: len(l.nodes), Pods: len(l.pods), Stay: l.stay}
 	var again []*v1.Pod
 	for _, pod := range l.pods {
@@ -240,7 +232,7 @@ func (v *View) drain(ctx context.Context, d topology.ID, gone []string) (*Drain,
 }
 
 // moves are the gangs of which members leave, by name.
-func (v *View) moves(l *leavers) (all []Move) {
+func (v *View) moves(l *emptied) (all []Move) {
 	at := map[gang.Ref]int{}
 	for _, pod := range l.pods {
 		ref := source.Of(pod)
@@ -262,7 +254,7 @@ func (v *View) moves(l *leavers) (all []Move) {
 }
 
 // settled reads off where everybody has gone.
-func (v *View) settled(ctx context.Context, out *Drain, l *leavers, gone []string) error {
+func (v *View) settled(ctx context.Context, out *Drain, l *emptied, gone []string) error {
 	now := map[string]simulate.Pod{}
 	for _, p := range v.Result().Pods {
 		if key := p.Namespace + "/" + p.Name; p.State != simulate.Evicted || now[key].Name == "" {

@@ -103,7 +103,7 @@ func candidates(ctx context.Context, o Options, set *simulate.Set, layer string)
 	}
 	for d := topology.Root; int(d) < tree.Len(); d++ {
 		if tree.Layer(d) == number && tree.Named(d) {
-			all = append(all, candidate{d, tree.Path(d), len(v.leaving(tree, d).pods)})
+			all = append(all, candidate{d, tree.Path(d), len(v.emptied(tree, d).pods)})
 		}
 	}
 	slices.SortFunc(all, func(a, b candidate) int {

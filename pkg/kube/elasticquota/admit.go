@@ -180,7 +180,7 @@ func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
 	if refusal.Cause == quota.NotNext { // nobody leaves for that, and its turn may come with those who leave already
 		return Words(refusal, "pod's"), nil
 	}
-	if c := r.claim(a, forEver); c.helps && c.reclaim.Any() {
+	if c := r.claim(a, forEver, r.policy()); c.anybody() {
 		view = c.reclaim.View()
 	}
 	return Words(refusal, "pod's"), view

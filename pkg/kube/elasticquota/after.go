@@ -37,9 +37,9 @@ func (r *Room) after(gone []string) *quota.Book {
 // reclaim begins a search for victims. Who leaves already counts as gone, as he does on his node: to wait for him beats evicting others. What
 // he leaves to whom he was evicted for counts as that one's all the same, who has it reserved. Whoever the API server was not asked for yet is
 // counted on by those alone who might evict him, too: who does may need him no more. r.mu is held.
-func (r *Room) reclaim(a quota.Ask, within time.Duration) (search *quota.Reclaim, gone map[string]bool) {
+func (r *Room) reclaim(a quota.Ask, within time.Duration, policy quota.Policy) (search *quota.Reclaim, gone map[string]bool) {
 	sure, others := r.leavers(within)
-	search, gone = r.after(sure).Reclaim(a, quota.Policy(r.args.Reclaim)), map[string]bool{}
+	search, gone = r.after(sure).Reclaim(a, policy), map[string]bool{}
 	for _, k := range sure {
 		gone[k] = false
 	}
@@ -50,7 +50,7 @@ func (r *Room) reclaim(a quota.Ask, within time.Duration) (search *quota.Reclaim
 		}
 	}
 	if len(all) > len(sure) {
-		search = r.after(all).Reclaim(a, quota.Policy(r.args.Reclaim))
+		search = r.after(all).Reclaim(a, policy)
 	}
 	return search, gone
 }

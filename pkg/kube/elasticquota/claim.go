@@ -28,6 +28,8 @@ type Claim struct {
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
+	revokes bool                   // what is asked for must be free, wherever it is
+	levels  int                    // how often BelowMin was called
 
 	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
@@ -40,7 +42,7 @@ func (r *Room) Claim(group *cache.Group, within time.Duration) *Claim {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return r.claim(r.ask(group, claimants(group), nil), within)
+	return r.claim(r.ask(group, claimants(group), nil), within, r.policy())
 }
 
 // claimants are the members of a group for whom others may leave: of those who are needed, those of the lowest ranks.
@@ -64,7 +66,7 @@ func (r *Room) ClaimPod(p *v1.Pod) *Claim {
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return r.claim(r.askOf(p), forEver)
+	return r.claim(r.askOf(p), forEver, r.policy())
 }
 
 // forEver is as long as anybody may take to leave.
@@ -73,9 +75,9 @@ const forEver = time.Duration(math.MaxInt64)
 // systemCritical is the least priority of system-cluster-critical and system-node-critical, which users cannot give.
 const systemCritical = 2_000_000_000
 
-func (r *Room) claim(a quota.Ask, within time.Duration) *Claim {
+func (r *Room) claim(a quota.Ask, within time.Duration, policy quota.Policy) *Claim {
 	c := &Claim{room: r, ask: a, rights: map[string]quota.Right{}}
-	c.reclaim, c.gone = r.reclaim(a, within)
+	c.reclaim, c.gone = r.reclaim(a, within, policy)
 	c.shorts, c.helps = c.reclaim.Shorts()
 	for _, w := range a.Need {
 		c.of += fmt.Sprintf(" %s: %d of %v", w.Quota, w.Count, w.Asks)
@@ -128,6 +130,9 @@ func (c *Claim) QuotaOf(member *v1.Pod) string {
 	of, _ := c.room.quotaOf(member)
 	return of
 }
+
+// Own says whether a pod is of the quota that the members ask first.
+func (c *Claim) Own(p *v1.Pod) bool { return c.QuotaOf(p) == c.ask.Need[0].Quota }
 
 // Uses says whether members of a quota may use what a pod leaves: who leaves by right of others in their group leaves for these.
 func (c *Claim) Uses(quotaName string, p *v1.Pod) bool {
@@ -182,7 +187,10 @@ func (c *Claim) Check(gone []*v1.Pod) quota.Verdict {
 	if known {
 		return verdict
 	}
-	if c.helps {
+	switch {
+	case c.revokes:
+		verdict = c.reclaim.Revokes(c.byGang(gone))
+	case c.helps:
 		verdict = c.reclaim.Check(c.byGang(gone))
 	}
 	if c.verdicts == nil || len(c.verdicts) >= mostVerdicts {
@@ -266,6 +274,36 @@ func (c *Claim) OwnFirst() bool {
 	return true
 }
 
+// BelowMin has the search go on with gangs that leave a quota less than its min, those of the smallest shortfall first. It returns false if there are no
+// more. Without BelowMin each quota keeps its min.
+func (c *Claim) BelowMin() bool {
+	if !c.helps {
+		return false
+	}
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	all := append([]*quota.Reclaim{c.reclaim}, c.first...)
+	least, any := quota.Share(math.MaxUint64), false
+	for _, r := range all {
+		if next, ok := r.NextBelowMin(); ok {
+			least, any = min(least, next), true
+		}
+	}
+	if c.levels++; c.levels > mostLevels {
+		least = math.MaxUint64
+	}
+	if any {
+		for _, r := range all {
+			r.BelowMin(least)
+		}
+		c.rights, c.verdicts = map[string]quota.Right{}, nil
+	}
+	return any
+}
+
+// mostLevels bounds how many shortfalls are tried one after another.
+const mostLevels = 3
+
 // when is the search as it is when some pods have left. r.mu is held.
 func (c *Claim) when(gone []string) *quota.Reclaim {
 	return c.room.asked().Without(append(sorted(c.gone), gone...)...).Reclaim(c.ask, quota.Policy(c.room.args.Reclaim))
@@ -313,7 +351,19 @@ func (r *Room) Helps(group *cache.Group) bool {
 		}
 	}
 	return slices.ContainsFunc(choices, func(members []gang.Member) bool {
-		c := r.claim(r.ask(group, members, nil), forEver)
-		return c.helps && c.reclaim.Any()
+		c := r.claim(r.ask(group, members, nil), forEver, r.policy())
+		return c.anybody()
 	})
 }
+
+// anybody says whether any gang may be evicted, also one that leaves its quota less than its min. r.mu is held.
+func (c *Claim) anybody() bool {
+	if c.reclaim.Any() {
+		return c.helps
+	}
+	_, below := c.reclaim.NextBelowMin()
+	return c.helps && below
+}
+
+// policy says which gangs of other quotas may be evicted.
+func (r *Room) policy() quota.Policy { return quota.Policy(r.args.Reclaim) }

@@ -162,7 +162,7 @@ func (r *Room) put(p *pod) {
 		return
 	}
 	if state != quota.Waits && p.state == quota.Waits {
-		r.revoke.started(gangOf(p.Pod))
+		r.started(gangOf(p.Pod))
 	}
 	switch {
 	case state == quota.Waits:

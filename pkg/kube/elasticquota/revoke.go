@@ -9,10 +9,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -23,13 +23,13 @@ type Revocation struct {
 	Why  string
 }
 
-// revocations is what is known of quotas that have too much, and of those who wait for that.
+// revocations is what is known of quotas that have too much, and of the gangs and pods that wait for that.
 type revocations struct {
-	looked time.Time
-	over   map[string]time.Time // quotas, and since when
-	waits  map[string]waiter    // by gang, who was tried, and has no place yet
-	spent  map[string]bool      // gangs for which others have left, and which have not started since: nobody else does
-	barred map[string]string    // gangs for which nobody leaves since budgets forbid it, and what was said of that
+	looked  time.Time
+	over    map[string]time.Time // quotas, and since when
+	waits   map[string]waiter    // by gang, what was tried, and has no place yet
+	granted map[string]*grant    // by gang
+	barred  map[string]string    // gangs for which nothing is evicted since budgets forbid it, and what was said of that
 }
 
 // waiter is what a gang has asked for.
@@ -40,6 +40,13 @@ type waiter struct {
 	grown uint64  // how often the tree was made then
 }
 
+// grant is what victims were evicted for. The quotas keep it for the gang or pod until that has a place, or could have had one for delayEvictTime.
+type grant struct {
+	uid  types.UID // of the pod that waits
+	free time.Time // since when all of it is free; zero if some is not
+	vain bool      // it was free for that long: no node takes the pod, and nothing more is evicted for it
+}
+
 // asks notes what somebody who is tried asks for, whoever refuses it: what is within what its quota is entitled to may not be there.
 func (v *revocations) asks(w waiter) {
 	if v.waits == nil {
@@ -48,73 +55,126 @@ func (v *revocations) asks(w waiter) {
 	v.waits[w.ask.Gang] = w
 }
 
-// started notes that a member of a gang has got a place: others that wait ask for something else now.
-func (v *revocations) started(gang string) {
-	delete(v.waits, gang)
-	delete(v.spent, gang)
-	delete(v.barred, gang)
-}
-
 // gone notes that nobody is known any more who has asked for a gang.
 func (v *revocations) gone(gang string) {
 	delete(v.waits, gang)
 	delete(v.barred, gang)
 }
 
-// Revoke returns who is to leave now, if the arguments have it that quotas are watched; nil is nobody. It is to be asked again and again.
+// started notes that a member of a gang has got a place: others that wait ask for something else now. r.mu is held.
+func (r *Room) started(gang string) {
+	r.revoke.gone(gang)
+	r.endGrant(gang)
+}
+
+// grantTo keeps for a gang or pod what victims leave. r.mu is held.
+func (r *Room) grantTo(w waiter) {
+	if r.revoke.granted == nil {
+		r.revoke.granted = map[string]*grant{}
+	}
+	r.revoke.granted[w.ask.Gang] = &grant{uid: w.pod.UID}
+	r.book.Claim(w.ask, true)
+}
+
+// endGrant gives up what is kept for a gang or pod. r.mu is held.
+func (r *Room) endGrant(gang string) {
+	if g := r.revoke.granted[gang]; g != nil {
+		delete(r.revoke.granted, gang)
+		r.book.Unclaim(gang)
+	}
+}
+
+// reviewGrants ends what is kept for gangs and pods that are gone, or could have had a place for delayEvictTime. It says whether any ended. r.mu is held.
+func (r *Room) reviewGrants(now time.Time) (ended bool) {
+	for _, gang := range sorted(r.revoke.granted) {
+		g, w := r.revoke.granted[gang], r.revoke.waits[gang]
+		switch {
+		case w.pod == nil || w.pod.UID != g.uid || r.pods[key(w.pod)] == nil || r.pods[key(w.pod)].UID != g.uid:
+			r.endGrant(gang)
+			ended = true
+		case g.vain:
+		case !r.isFree(w.ask):
+			g.free = time.Time{}
+		case g.free.IsZero():
+			g.free = now
+		case now.Sub(g.free) >= r.args.Delay:
+			g.vain, ended = true, true
+			r.book.Unclaim(gang)
+		}
+	}
+	return ended
+}
+
+// isFree says whether all that is asked for is free. r.mu is held.
+func (r *Room) isFree(a quota.Ask) bool {
+	return r.asked().Reclaim(a, quota.AnyPriority).Revokes(nil) == quota.Admitted
+}
+
+// Revoke returns the pods to evict now, if the arguments have it that quotas are watched; nil is none. It is to be asked again and again.
 //
-// Somebody leaves if a quota has had more than it is entitled to for delayEvictTime without a pause, and there is a gang of another quota,
-// which that is entitled to, that is admitted then: gangs that borrow, whole, the fewest pods. For one gang that happens once: if it cannot
-// start then for other reasons, those who have left may come back, and would leave again and again.
+// Pods are evicted if a quota has had more than it is entitled to for delayEvictTime without a pause, and there is a gang of another quota,
+// which that is entitled to, that is admitted then: bundles of pods that borrow, the fewest pods. The gang that is first in the queue comes first, and what
+// the victims leave is kept for it. If another one has that all the same, more may be evicted. If no node takes the gang, nothing more is: victims that come
+// back would be evicted again and again.
 func (r *Room) Revoke() *Revocation {
 	if !r.args.Revoke || !r.Active() || !r.cluster.Open() {
 		return nil
 	}
+	now := r.clock.Now()
 	r.lock()
-	out := r.revokeAt(r.clock.Now())
+	if now.Sub(r.revoke.looked) < r.args.Every {
+		r.mu.Unlock()
+		return nil
+	}
+	r.revoke.looked = now
+	ended, late := r.reviewGrants(now), r.late(now)
+	r.mu.Unlock()
+	if ended {
+		r.changed()
+	}
+	by, gone, budgets := r.chooseRevoked(late)
+	if len(gone) == 0 {
+		return nil
+	}
+	r.lock()
+	out := r.revoked(by, gone, budgets, now)
 	notes := r.takeNotes()
 	r.mu.Unlock()
 	r.say(notes)
 	return out
 }
 
-// RevokesLater says whether somebody is to leave if nothing changes until a quota has had too much for long enough, within an hour.
+// RevokesLater says whether pods are to be evicted, or what is kept for a gang is given up, if nothing changes until a quota has had too much for long
+// enough, within an hour.
 func (r *Room) RevokesLater() bool {
 	if !r.args.Revoke || !r.Active() || r.args.Delay > time.Hour {
 		return false
 	}
 	r.lock()
-	defer r.mu.Unlock()
-	all, leaving := map[string]bool{}, r.leaving()
+	all, leaving, kept := map[string]bool{}, r.leaving(), false
 	for name := range r.revoke.over {
 		all[name] = !leaving[name]
 	}
-	_, gone, _ := r.chooseRevoked(all, r.cluster.Violated)
-	return len(gone) > 0
+	for gang, g := range r.revoke.granted {
+		kept = kept || !g.vain && r.isFree(r.revoke.waits[gang].ask)
+	}
+	r.mu.Unlock()
+	if kept {
+		return true
+	}
+	_, gone, budgets := r.chooseRevoked(all)
+	return len(gone) > 0 && len(budgets) == 0
 }
 
-// revokeAt is Revoke with r.mu held.
-func (r *Room) revokeAt(now time.Time) *Revocation {
-	if now.Sub(r.revoke.looked) < r.args.Every {
-		return nil
-	}
-	r.revoke.looked = now
-	late := r.late(now)
-	if len(late) == 0 {
-		return nil
-	}
-	by, gone, forbidden := r.chooseRevoked(late, r.cluster.Violated)
-	if len(gone) == 0 {
-		r.noteBarred(late, forbidden)
-		return nil
-	}
-	if r.revoke.spent == nil {
-		r.revoke.spent = map[string]bool{}
-	}
-	r.revoke.spent[by.ask.Gang] = true
-	out := &Revocation{Gone: gone, For: by.pod}
+// revoked notes that pods are evicted for a gang or pod, or that budgets do not allow it. r.mu is held.
+func (r *Room) revoked(by waiter, gone []*v1.Pod, budgets []string, now time.Time) *Revocation {
 	from := r.quotasOf(gone)
-	out.Why = r.whyRevoked(from, by)
+	out := &Revocation{Gone: gone, For: by.pod, Why: r.whyRevoked(from, by)}
+	if len(budgets) > 0 {
+		r.noteBarred(from, by, fmt.Sprintf("%s: nobody leaves as long as PodDisruptionBudgets do not allow it: %s", out.Why, strings.Join(budgets, ", ")))
+		return nil
+	}
+	r.grantTo(by)
 	for _, name := range from {
 		r.revoke.over[name] = now // once more as long, before others do
 		r.noteRevoked(name, out)
@@ -127,17 +187,8 @@ func (r *Room) whyRevoked(from []string, by waiter) string {
 		strings.Join(from, ", "), r.args.Delay, plain([]string{by.ask.Gang})[0], strings.Join(r.quotasOf([]*v1.Pod{by.pod}), ", "))
 }
 
-// noteBarred has people told, once, that nobody leaves of quotas that are late, since disruption budgets forbid it.
-func (r *Room) noteBarred(late map[string]bool, forbidden []string) {
-	if len(forbidden) == 0 {
-		return
-	}
-	by, gone, _ := r.chooseRevoked(late, nil)
-	if len(gone) == 0 {
-		return
-	}
-	from := r.quotasOf(gone)
-	message := fmt.Sprintf("%s: nobody leaves as long as PodDisruptionBudgets do not allow it: %s", r.whyRevoked(from, by), strings.Join(forbidden, ", "))
+// noteBarred has people told, once, that nobody leaves of some quotas since disruption budgets forbid it.
+func (r *Room) noteBarred(from []string, by waiter, message string) {
 	if r.revoke.barred[by.ask.Gang] == message {
 		return
 	}
@@ -207,116 +258,55 @@ func (r *Room) leaves(p *v1.Pod) bool {
 	return p.DeletionTimestamp != nil || r.cluster.Leaves(p)
 }
 
-// chooseRevoked is who leaves of some quotas, and for whom: for the most important of those who wait. violated are the disruption budgets that do
-// not allow pods to leave; nil is none ever. forbidden are those that keep somebody.
-func (r *Room) chooseRevoked(from map[string]bool, violated func([]*v1.Pod) []string) (by waiter, gone []*v1.Pod, forbidden []string) {
+// chooseRevoked returns the pods to evict of some quotas, and the gang or pod that they are evicted for: the most important one that waits and for
+// which budgets allow it. If these allow it for none, it returns the first one, with the budgets.
+func (r *Room) chooseRevoked(from map[string]bool) (by waiter, gone []*v1.Pod, budgets []string) {
 	if len(from) == 0 {
 		return by, nil, nil
 	}
-	var waits []waiter
+	r.lock()
+	waits := r.waiters()
+	var pods []*v1.Pod
+	for _, k := range sorted(r.pods) {
+		if p := r.pods[k]; p.Spec.NodeName != "" && from[p.quota] && !r.leaves(p.Pod) {
+			pods = append(pods, p.Pod)
+		}
+	}
+	r.mu.Unlock()
+	for _, w := range waits {
+		r.lock()
+		claim := r.claim(w.ask, forEver, quota.AnyPriority)
+		r.mu.Unlock()
+		claim.revokes = true
+		switch some, barred := r.cluster.Revoked(claim, pods); {
+		case len(some) == 0:
+		case len(barred) == 0:
+			return w, some, nil
+		case len(gone) == 0:
+			by, gone, budgets = w, some, barred
+		}
+	}
+	return by, gone, budgets
+}
+
+// waiters lists the gangs and pods for which others may be evicted, in the order of the queue. r.mu is held.
+func (r *Room) waiters() (waits []waiter) {
+	orders := map[string]cache.Order{}
 	for _, id := range sorted(r.revoke.waits) {
 		s := r.revoke.waits[id]
-		if is := r.pods[key(s.pod)]; is == nil || is.UID != s.pod.UID {
+		is, g := r.pods[key(s.pod)], r.revoke.granted[id]
+		switch {
+		case is == nil || is.UID != s.pod.UID:
 			r.revoke.gone(id)
-		} else if !r.revoke.spent[id] && convert.Priority(s.pod) < systemCritical {
-			waits = append(waits, s)
+		case convert.Priority(s.pod) < systemCritical && (g == nil || !g.vain || g.uid != s.pod.UID):
+			waits, orders[id] = append(waits, s), r.cluster.Order(s.pod)
 		}
 	}
-	if len(waits) == 0 {
-		return by, nil, nil
-	}
-	slices.SortStableFunc(waits, func(a, b waiter) int { return cmp.Compare(b.ask.Priority, a.ask.Priority) })
-	pods, parties := r.parties(from)
-	sure, _ := r.leavers(forEver)
-	after := r.after(sure)
-	for _, s := range waits {
-		gone, kept := fewest(after.Reclaim(s.ask, quota.AnyPriority), pods, parties, violated)
-		if len(gone) > 0 {
-			return s, gone, nil
-		}
-		forbidden = append(forbidden, kept...)
-	}
-	slices.Sort(forbidden)
-	return by, nil, slices.Compact(forbidden)
-}
-
-// fewest are those parties that leave for somebody, as disruption budgets allow: one that may not leave with those before it stays. forbidden
-// are the budgets that keep them.
-func fewest(search *quota.Reclaim, pods [][]*v1.Pod, parties []quota.Party, violated func([]*v1.Pod) []string) (gone []*v1.Pod, forbidden []string) {
-	pods, parties = slices.Clone(pods), slices.Clone(parties)
-	for {
-		stays := -1
-		gone = nil
-		for _, i := range search.Fewest(parties) {
-			gone = append(gone, pods[i]...)
-			if violated == nil || stays >= 0 {
-				continue
-			}
-			if by := violated(gone); len(by) > 0 {
-				stays, forbidden = i, append(forbidden, by...)
-			}
-		}
-		if stays < 0 {
-			return gone, forbidden
-		}
-		pods, parties = slices.Delete(pods, stays, stays+1), slices.Delete(parties, stays, stays+1)
-	}
-}
-
-// parties are who may leave of some quotas: pods without a gang, and gangs with all that leave with them. Those of the lowest priority come
-// first, and of these the younger ones.
-func (r *Room) parties(from map[string]bool) (pods [][]*v1.Pod, parties []quota.Party) {
-	seen := map[string]bool{}
-	for _, k := range sorted(r.pods) {
-		p := r.pods[k]
-		if seen[k] || p.Spec.NodeName == "" || !from[p.quota] {
-			continue
-		}
-		all := []*v1.Pod{p.Pod}
-		if !source.Of(p.Pod).IsZero() {
-			all = r.cluster.Mates(p.Pod)
-		}
-		for _, mate := range all {
-			seen[key(mate)] = true
-		}
-		if len(all) > 0 && !slices.ContainsFunc(all, r.remains) {
-			pods = append(pods, all)
-		}
-	}
-	slices.SortStableFunc(pods, func(a, b []*v1.Pod) int {
-		return cmp.Or(cmp.Compare(highest(a), highest(b)), cmp.Compare(r.began(b), r.began(a)))
+	slices.SortStableFunc(waits, func(a, b waiter) int {
+		x, y := orders[a.ask.Gang], orders[b.ask.Gang]
+		return cmp.Or(cmp.Compare(b.ask.Priority, a.ask.Priority), x.Compare(y))
 	})
-	for _, all := range pods {
-		party := quota.Party{}
-		for _, p := range all {
-			party[gangOf(p)] = append(party[gangOf(p)], key(p))
-		}
-		parties = append(parties, party)
-	}
-	return pods, parties
-}
-
-// remains says whether a pod cannot leave: it has no node yet, leaves already, or is never evicted.
-func (r *Room) remains(p *v1.Pod) bool {
-	return p.Spec.NodeName == "" || r.leaves(p) || convert.Protected(p)
-}
-
-func highest(pods []*v1.Pod) int32 {
-	most := convert.Priority(pods[0])
-	for _, p := range pods {
-		most = max(most, convert.Priority(p))
-	}
-	return most
-}
-
-// began is when the last of some pods got its place.
-func (r *Room) began(pods []*v1.Pod) (last int64) {
-	for _, p := range pods {
-		if known := r.pods[key(p)]; known != nil {
-			last = max(last, known.since)
-		}
-	}
-	return last
+	return waits
 }
 
 // quotasOf are the quotas of some pods.

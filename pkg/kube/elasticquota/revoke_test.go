@@ -52,7 +52,73 @@ func TestRevoke(t *testing.T) {
 	require.Empty(t, at(120))
 	require.Equal(t, []string{"young"}, at(121), "two minutes after somebody waits")
 	require.Contains(t, w.notes, "QuotaRevoked: quota a has had more than it is entitled to for 2m0s, which default/w of quota b waits for: default/young with 1 pod leave")
-	require.Empty(t, at(300), "nobody else leaves for it")
+	w.dropPod(w.Room.pods["default/young"].Pod)
+	require.Empty(t, at(300), "it may start")
+}
+
+// TestRevokedQuotaGoesToTheFirst: what victims leave is kept for the pod that is first in the queue, until it has a place, is gone, or could have had
+// one for delayEvictTime.
+func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
+	w, at := watched(t)
+	admits := func(p *v1.Pod) string { why, _ := w.admitPod(p); return why }
+	second := w.pod("default/a-second", "b", "", "40")
+	second.CreationTimestamp = metav1.Unix(200, 0)
+	first := w.pod("default/first", "b", "", "40")
+	first.CreationTimestamp = metav1.Unix(100, 0)
+	for _, p := range []*v1.Pod{second, first} {
+		w.setPod(p)
+		require.Empty(t, admits(p))
+	}
+	require.Empty(t, at(1))
+	require.Equal(t, []string{"young"}, at(121))
+	require.Contains(t, w.notes[len(w.notes)-1], "which default/first of quota b waits for")
+	require.Contains(t, admits(second), "quota claimed by default/first")
+	w.dropPod(w.Room.pods["default/young"].Pod)
+	require.Empty(t, admits(first))
+	require.Contains(t, admits(second), "quota claimed by default/first")
+
+	// Its place is taken by a pod that no quota keeps out; then more is evicted for it.
+	w.setPod(w.pod("default/other", "a", "n1", "32"))
+	require.Empty(t, at(181))
+	require.Equal(t, []string{"old"}, at(301), "the pod that nobody knows the start of is the oldest")
+
+	// It has a place.
+	w.dropPod(w.Room.pods["default/old"].Pod)
+	started := first.DeepCopy()
+	started.Spec.NodeName = "n1"
+	w.setPod(started)
+	require.NotContains(t, admits(second), "claimed")
+	require.Empty(t, w.revoke.granted)
+}
+
+// TestRevokedQuotaIsNotKeptForEver: no node takes the pod that others were evicted for. After delayEvictTime others have what is free, and nothing more is
+// evicted for it; a new pod of its name is another one.
+func TestRevokedQuotaIsNotKeptForEver(t *testing.T) {
+	w, at := watched(t)
+	changed := 0
+	w.hooks.Changed = func() { changed++ }
+	first := w.pod("default/first", "b", "", "40")
+	w.admitPod(first)
+	require.Empty(t, at(1))
+	require.Equal(t, []string{"young"}, at(121))
+	w.dropPod(w.Room.pods["default/young"].Pod)
+	require.Empty(t, at(181))
+	before := changed
+	require.Empty(t, at(301))
+	require.Greater(t, changed, before, "others hear that it is free")
+	second := w.pod("default/second", "b", "", "40")
+	why, _ := w.admitPod(second)
+	require.Empty(t, why)
+	w.setPod(w.pod("default/young", "a", "n1", "32")) // it was made again
+	w.dropPod(second)
+	require.Empty(t, at(361))
+	require.Empty(t, at(601), "it would be evicted again and again")
+	w.dropPod(first)
+	again := first.DeepCopy()
+	again.UID = "another"
+	w.setPod(again)
+	w.admitPod(again)
+	require.Len(t, at(661), 1)
 }
 
 // A pause begins the time anew, and so does somebody who leaves.

@@ -3,6 +3,7 @@ package elasticquota
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -64,7 +65,8 @@ func (r *Room) gained() map[string]*v1.Pod {
 		}
 		more, known := whats[w.what]
 		if !known {
-			search := b.Reclaim(w.ask, quota.Policy(r.args.Reclaim))
+			search := b.Reclaim(w.ask, r.policy())
+			search.BelowMin(math.MaxUint64)
 			_, helps := search.Shorts()
 			more = helps && search.AnySince(looked)
 			whats[w.what] = more

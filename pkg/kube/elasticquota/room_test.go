@@ -1,10 +1,12 @@
 package elasticquota
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,8 +83,11 @@ type cluster struct{ w *world }
 func (c cluster) Place(p *v1.Pod) Place {
 	return Place{Assigned: c.w.hooks.Has != nil && c.w.hooks.Has(p)}
 }
-func (c cluster) Mates(p *v1.Pod) (all []*v1.Pod) { return []*v1.Pod{p} }
-func (c cluster) Leaves(p *v1.Pod) bool           { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
+func (c cluster) Leaves(p *v1.Pod) bool { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
+
+func (c cluster) Order(p *v1.Pod) cache.Order {
+	return cache.Order{Created: p.CreationTimestamp.Time, Member: gang.Member{Pod: key(p)}}
+}
 
 func (c cluster) Open() bool { return c.w.hooks.Open == nil || c.w.hooks.Open() }
 
@@ -106,11 +111,26 @@ func (c cluster) Unseen(within time.Duration) (accepted, others []*v1.Pod) {
 	return c.w.hooks.Unseen(within)
 }
 
-func (c cluster) Violated(pods []*v1.Pod) []string {
-	if c.w.hooks.Violated == nil {
-		return nil
+// Revoked implements Evictions for pods of which each may be evicted by itself: it tries the youngest first.
+func (c cluster) Revoked(claim *Claim, pods []*v1.Pod) (gone []*v1.Pod, budgets []string) {
+	if claim.Check(nil) == quota.Admitted {
+		return nil, nil
 	}
-	return c.w.hooks.Violated(pods)
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(convert.Started(b), convert.Started(a)) })
+	for _, p := range pods {
+		if convert.Protected(p) || !claim.May(p, false) || claim.Check([]*v1.Pod{p}) != quota.Admitted {
+			continue
+		}
+		var violated []string
+		if c.w.hooks.Violated != nil {
+			violated = c.w.hooks.Violated([]*v1.Pod{p})
+		}
+		if len(violated) == 0 {
+			return []*v1.Pod{p}, nil
+		}
+		gone, budgets = []*v1.Pod{p}, violated
+	}
+	return gone, budgets
 }
 
 func (c cluster) Hear(e Event) {

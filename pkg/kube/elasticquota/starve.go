@@ -38,7 +38,9 @@ func (r *Room) release(group gang.Ref) (any bool) {
 	name, any := r.claims[group]
 	if any {
 		delete(r.claims, group)
-		r.book.Unclaim(name)
+		if r.revoke.granted[name] == nil {
+			r.book.Unclaim(name)
+		}
 	}
 	return any
 }

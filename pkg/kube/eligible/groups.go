@@ -204,25 +204,33 @@ func note(evicted map[gang.Ref]map[types.UID]bool, ref gang.Ref, pod *v1.Pod) {
 	evicted[ref][pod.UID] = true
 }
 
-// WholeGangs returns the gangs of which every sub-group is evicted whole with some pods, by name.
-func WholeGangs(c *cache.Cache, pods []*v1.Pod) (refs []gang.Ref) {
+// Closed returns some pods with all running pods that are evicted with them, and the gangs of which every sub-group is evicted whole, by name.
+func Closed(c *cache.Cache, pods []*v1.Pod) (all []*v1.Pod, whole []gang.Ref) {
 	b := BundlesOf(c, pods)
+	all = slices.Clone(pods)
+	listed := UIDs([][]*v1.Pod{pods})
 	for _, ref := range SortedRefs(b.Gangs) {
-		whole := ref.Whole()
-		runs := func(g Gang) bool { _, evicted := b.Gangs[g.Ref]; return !evicted }
-		if ref == whole || !slices.Contains(refs, whole) && !slices.ContainsFunc(Gangs(c, []gang.Ref{whole}, c.Placed), runs) {
-			refs = append(refs, whole)
+		ref = ref.Whole()
+		if slices.Contains(whole, ref) {
+			continue
+		}
+		runs := false
+		for _, g := range Gangs(c, []gang.Ref{ref}, c.Placed) {
+			if _, evicted := b.Gangs[g.Ref]; !evicted {
+				runs = true
+				continue
+			}
+			for _, pod := range g.Pods {
+				if pod.Spec.NodeName != "" && !listed[pod.UID] {
+					listed[pod.UID], all = true, append(all, pod)
+				}
+			}
+		}
+		if !runs {
+			whole = append(whole, ref)
 		}
 	}
-	return refs
-}
-
-// GroupMembers returns the members of all gangs of a pod's gang group that run or have a node assignment.
-func GroupMembers(c *cache.Cache, pod *v1.Pod) (pods []*v1.Pod) {
-	for _, ref := range c.Together(source.Of(pod).Whole()) {
-		pods = append(pods, Whole(c, ref, c.Placed).Pods...)
-	}
-	return pods
+	return all, whole
 }
 
 // SortedRefs returns the keys of a map by name.

@@ -29,8 +29,12 @@ type Claim interface {
 	// group alone.
 	QuotaOf(member *v1.Pod) string
 	Uses(quota string, gone *v1.Pod) bool
+	// Own says whether a pod is of the quota that the members ask first.
+	Own(pod *v1.Pod) bool
 	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
 	OwnFirst() bool
+	// BelowMin has the claim count gangs that leave a quota less than its min, too, those of the smallest shortfall first. It returns false if there are no more.
+	BelowMin() bool
 	// Several says whether members of several quotas ask.
 	Several() bool
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.

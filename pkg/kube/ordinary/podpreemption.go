@@ -50,6 +50,7 @@ type PodPreemption struct {
 	parts  map[string]int         // parts of groups that leave whole, by node, if any do
 	barred map[types.UID]bool     // pods that may not be evicted, as the API server has said
 	claim  eligible.Claim         // what quotas say; nil if there are none
+	below  bool                   // the claim counts gangs that leave their quotas less than their min
 }
 
 // New puts itself between a profile's DefaultPreemption and its rules. It is
@@ -80,6 +81,11 @@ func (o *PodPreemption) Runs() bool { return o != nil && o.runs }
 func (o *PodPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	o.begin()
 	result, status := o.stock.PostFilter(ctx, state, pod, m)
+	for status.Code() == fwk.Unschedulable && o.claim != nil && o.claim.BelowMin() { // now with gangs that leave their quotas less than their min
+		o.below = true
+		result, status = o.stock.PostFilter(ctx, state, pod, m)
+	}
+	o.below = false
 	switch {
 	case status.IsSuccess() && result != nil && result.NominatingInfo != nil:
 		now, chosen := o.evictor.Clock.Now(), o.chosen[result.NominatedNodeName]
@@ -105,7 +111,7 @@ func (o *PodPreemption) begin() {
 // an attempt. Victims that nobody has seen leaving are waited for like those that are.
 func (o *PodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, nominated *fwk.Status) (bool, string) {
 	o.begin()
-	if quotas := o.evictor.Quotas; quotas != nil {
+	if quotas := o.evictor.Quotas; quotas != nil && !o.below {
 		o.claim = quotas.ClaimPod(pod)
 	}
 	o.partings.answer(pod.UID)

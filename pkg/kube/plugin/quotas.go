@@ -14,7 +14,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
-	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -73,8 +72,8 @@ func (c *quotaCluster) Place(pod *v1.Pod) elasticquota.Place {
 	return elasticquota.Place{Assigned: c.Cache.HasNode(pod), Reserved: node != "" && !confirmed, Foreign: !c.Cache.Serves(pod)}
 }
 
-// Mates implements elasticquota.Places: a member is evicted with its gang, and with all gangs of its group.
-func (c *quotaCluster) Mates(pod *v1.Pod) []*v1.Pod { return eligible.GroupMembers(c.Cache, pod) }
+// Order implements elasticquota.Places.
+func (c *quotaCluster) Order(pod *v1.Pod) cache.Order { return c.Cache.Order(pod) }
 
 // Templates implements elasticquota.Places.
 func (c *quotaCluster) Templates(pods []*v1.Pod) []cache.Template { return c.Cache.Templates(pods) }
@@ -92,12 +91,12 @@ func (c *quotaCluster) Unseen(within time.Duration) (accepted, others []*v1.Pod)
 	return c.victims.Unseen(c.options.Clock.Now(), within)
 }
 
-// Violated implements elasticquota.Evictions; all profiles see the same budgets.
-func (c *quotaCluster) Violated(pods []*v1.Pod) []string {
+// Revoked implements elasticquota.Evictions; all profiles see the same pods and budgets.
+func (c *quotaCluster) Revoked(claim *elasticquota.Claim, pods []*v1.Pod) (gone []*v1.Pod, budgets []string) {
 	for _, p := range c.profiles {
-		return p.Preemptor.Violated(pods)
+		return p.Preemptor.Revoked(claim, pods)
 	}
-	return nil
+	return nil, nil
 }
 
 // Open implements elasticquota.Events.

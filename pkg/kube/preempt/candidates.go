@@ -3,6 +3,7 @@ package preempt
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -72,14 +73,14 @@ func (n onNode) without(out []int) []*v1.Pod {
 
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
 // than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
-// of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays.
-func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration) *candidates {
-	return p.candidatesOf(ctx, a, grace, nil, p.claim(a.Group, grace))
+// of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays. Below is as for claim.
+func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, below int) *candidates {
+	return p.candidatesOf(ctx, a, grace, nil, p.claim(a.Group, grace, below))
 }
 
 // candidatesAfter is candidates as if some had been seen leaving.
 func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool) *candidates {
-	return p.candidatesOf(ctx, a, grace, some, p.claim(a.Group, grace))
+	return p.candidatesOf(ctx, a, grace, some, p.claim(a.Group, grace, 0))
 }
 
 func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool, claim Claim) *candidates {
@@ -93,29 +94,19 @@ func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace ti
 	late := make([]bool, len(a.Nodes))
 	rule := p.rule(a, claim)
 	mayEvict := func(pod *v1.Pod) bool { return eligible.Takes(pod, now) <= grace && rule.Allows(pod) }
-	gangs := c.listGangs(mayEvict)
+	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), mayEvict)
 	found, keepOff := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {
 		here := &c.here[i]
 		for _, info := range n.GetPods() {
 			pod := info.GetPod()
-			name := source.Of(pod)
-			if part, ok := c.parts[pod.UID]; ok {
-				name = part
-			}
 			late[i] = late[i] || eligible.Takes(pod, now) > grace
-			switch g, known := gangs[name]; {
+			switch {
 			case pod.DeletionTimestamp != nil && eligible.Takes(pod, now) > grace:
 			case pod.DeletionTimestamp != nil, some[pod.UID]:
 				here.leaving = append(here.leaving, pod)
-			case !mayEvict(pod), !name.IsZero() && (!known || !c.placed(pod)):
 			default:
-				victim := c.victim(pod)
-				if g > 0 && !c.joins[pod.UID] {
-					stand := c.stand[g-1]
-					victim.Gang, victim.Started, victim.Leads, victim.Rank = g, stand.Started, stand.Leads[pod.UID], eligible.Rank(pod)
-				}
-				here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
+				c.enter(here, pod, gangs, mayEvict)
 			}
 		}
 		found[i] = len(here.victims)+len(here.leaving) > 0
@@ -133,6 +124,40 @@ func (c *candidates) pending() (pods []*v1.Pod) {
 	return pods
 }
 
+// enter lists a pod of a node as a victim if it may be evicted.
+func (c *candidates) enter(here *onNode, pod *v1.Pod, gangs map[gang.Ref]int, mayEvict func(*v1.Pod) bool) {
+	name := source.Of(pod)
+	if part, ok := c.parts[pod.UID]; ok {
+		name = part
+	}
+	g, known := gangs[name]
+	if !mayEvict(pod) || !name.IsZero() && (!known || !c.placed(pod)) {
+		return
+	}
+	victim := c.victim(pod)
+	if g > 0 && !c.joins[pod.UID] {
+		stand := c.stand[g-1]
+		victim.Gang, victim.Started, victim.Leads, victim.Rank = g, stand.Started, stand.Leads[pod.UID], eligible.Rank(pod)
+	}
+	here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
+}
+
+// onNodes lists the pods of the nodes.
+func (c *candidates) onNodes() iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		for _, n := range c.Nodes {
+			if n == nil {
+				continue
+			}
+			for _, info := range n.GetPods() {
+				if !yield(info.GetPod()) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // waiting are those who wait at Permit.
 func (p *Preemptor) waiting() map[types.UID]bool {
 	waits := map[types.UID]bool{}
@@ -140,28 +165,23 @@ func (p *Preemptor) waiting() map[types.UID]bool {
 	return waits
 }
 
-// listGangs lists the running gangs of which somebody may be evicted, with all of their
-// groups, and returns the numbers of those gangs, counted from 1.
-func (c *candidates) listGangs(mayEvict func(*v1.Pod) bool) map[gang.Ref]int {
+// listGangs lists the running gangs of some pods of which somebody may be evicted, with all of their
+// groups, and returns the numbers of those gangs, counted from 1. It leaves out the own gangs.
+func (c *candidates) listGangs(own []gang.Ref, pods iter.Seq[*v1.Pod], mayEvict func(*v1.Pod) bool) map[gang.Ref]int {
 	numbers := map[gang.Ref]int{{}: 0}
 	looked := map[gang.Ref]bool{{}: true}
-	for _, ref := range c.Group.Whole() {
+	for _, ref := range own {
 		looked[ref] = true
 	}
 	groups := 0
-	for _, n := range c.Nodes {
-		if n == nil {
-			continue
-		}
-		for _, info := range n.GetPods() {
-			if name := source.Of(info.GetPod()); !looked[name] {
-				groups++
-				together := c.cache.Together(name)
-				for _, of := range together {
-					looked[of] = true
-				}
-				c.listGroup(groups, together, mayEvict, numbers)
+	for pod := range pods {
+		if name := source.Of(pod); !looked[name] {
+			groups++
+			together := c.cache.Together(name)
+			for _, of := range together {
+				looked[of] = true
 			}
+			c.listGroup(groups, together, mayEvict, numbers)
 		}
 	}
 	return numbers

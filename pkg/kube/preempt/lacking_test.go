@@ -252,7 +252,8 @@ func TestWholeGangs(t *testing.T) {
 			pods = append(pods, c.Get(name))
 		}
 		var got []string
-		for _, of := range eligible.WholeGangs(c.Plugin.Cache, pods) {
+		_, whole := eligible.Closed(c.Plugin.Cache, pods)
+		for _, of := range whole {
 			got = append(got, of.String())
 		}
 		require.Equal(t, want, strings.Join(got, " "), gone)

@@ -54,7 +54,7 @@ func (p *Preemptor) others(ctx context.Context, a *place.Attempt, s *solution) [
 // its quotas say: whoever does may need them no more before it is, and then nobody has them leave. Where priorities alone decide whoever may
 // take the others' places may evict their victims, too.
 func (p *Preemptor) uncertain(a *place.Attempt) map[types.UID]bool {
-	claim := p.claim(a.Group, eligible.ForEver)
+	claim := p.claim(a.Group, eligible.ForEver, allBelow)
 	if claim == nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (p *Preemptor) evictable(a *place.Attempt, s *solution, pods []*v1.Pod) [][
 		}
 		runs[key] = runs[key] || len(placed) > 0
 	}
-	claim, leave := p.claim(a.Group, eligible.ForEver), slices.Clone(s.gone)
+	claim, leave := p.claim(a.Group, eligible.ForEver, allBelow), slices.Clone(s.gone)
 	rule := p.rule(a, claim)
 	stays := func(pod *v1.Pod) bool { return !rule.Allows(pod) }
 	return slices.DeleteFunc(groups.Units(pods), func(unit []*v1.Pod) bool {

@@ -2,10 +2,13 @@ package preempt
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
@@ -15,7 +18,7 @@ import (
 // anyway, however long they take. nobody says that there is no such pod. It is what a search for victims begins
 // with; which of them it would choose is not said.
 func (p *Preemptor) Leavers(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, nobody bool) {
-	c := p.candidates(ctx, a, eligible.ForEver)
+	c := p.candidates(ctx, a, eligible.ForEver, allBelow)
 	return c.gone(c.everybody()), !c.any
 }
 
@@ -26,15 +29,34 @@ func (p *Preemptor) May(a *place.Attempt) Verdict { return p.may(a) }
 // MayLeave is what quotas say of who may be evicted for a group: of a pod, and whether its priority is lower. nil is that they
 // have no say.
 func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) bool {
-	if claim := p.claim(group, eligible.ForEver); claim != nil {
+	if claim := p.claim(group, eligible.ForEver, 0); claim != nil {
 		return claim.May
 	}
 	return nil
 }
 
-// Violated are the disruption budgets that do not allow all of some pods to leave.
-func (p *Preemptor) Violated(pods []*v1.Pod) (names []string) {
-	c, left := &candidates{limits: p.listBudgets()}, map[string]int{}
+// Revoked returns the cheapest of some pods, with all pods that are evicted with them, whose eviction gives a gang or pod what it claims of its quotas,
+// and the disruption budgets that do not allow all of it. It evicts nothing, and asks no node.
+func (p *Preemptor) Revoked(claim Claim, pods []*v1.Pod) (gone []*v1.Pod, budgets []string) {
+	c := &candidates{cache: p.Cache, claim: claim, here: make([]onNode, 1), limits: p.listBudgets(), waits: p.waiting(), joins: map[types.UID]bool{}}
+	vetoed, _ := p.Victims.Barred(p.Clock.Now())
+	rule := eligible.RuleOf(p.Cache, math.MinInt32, claim, vetoed) // quotas decide alone
+	terminating := eligible.UIDs([][]*v1.Pod{claim.Leaving()})
+	mayEvict := func(pod *v1.Pod) bool {
+		return pod.Spec.NodeName != "" && !terminating[pod.UID] && rule.Allows(pod)
+	}
+	gangs := c.listGangs(nil, slices.Values(pods), mayEvict)
+	for _, pod := range pods {
+		c.enter(&c.here[0], pod, gangs, mayEvict)
+	}
+	found := evict.Cheapest(evict.Anywhere(c.here[0].victims, c.gangs, quotaCheck{c}))
+	gone = c.victims(found.Victims)
+	return gone, c.violated(gone)
+}
+
+// violated returns the disruption budgets that do not allow the eviction of all of some pods.
+func (c *candidates) violated(pods []*v1.Pod) (names []string) {
+	left := map[string]int{}
 	for _, pod := range pods {
 		for _, b := range c.budgetsOf(pod) {
 			if _, known := left[b.Name]; !known {

@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -19,17 +20,23 @@ type (
 	Claim  = eligible.Claim
 )
 
-// claim asks the quotas about a group.
-func (p *Preemptor) claim(group *cache.Group, within time.Duration) Claim {
+// claim asks the quotas about a group. The claim counts gangs of so many shortfalls that leave their quotas less than their min.
+func (p *Preemptor) claim(group *cache.Group, within time.Duration, below int) Claim {
 	if p.Quotas == nil {
 		return nil
 	}
 	claim := p.Quotas.Claim(group, within)
-	if claim != nil {
-		claim.OwnFirst()
+	if claim == nil {
+		return nil
+	}
+	claim.OwnFirst()
+	for ; below > 0 && claim.BelowMin(); below-- {
 	}
 	return claim
 }
+
+// allBelow is more shortfalls than a claim tells apart: all gangs count that may be evicted at all.
+const allBelow = math.MaxInt
 
 // own has the attempt tell members of several quotas apart where they may not all use what those leave who may leave for any of them.
 func (c *candidates) own(ctx context.Context) (err error) {

@@ -52,7 +52,9 @@ func (l Lacking) QuotaOf(*v1.Pod) string                  { return "" }
 func (l Lacking) Uses(string, *v1.Pod) bool               { return true }
 func (l Lacking) Short() bool                             { return len(l.Pods) > 0 }
 func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]]+l.Pods["*"] > 0 }
+func (l Lacking) Own(*v1.Pod) bool                        { return true }
 func (l Lacking) OwnFirst() bool                          { return false }
+func (l Lacking) BelowMin() bool                          { return false }
 func (l Lacking) Several() bool                           { return false }
 func (l Lacking) Untried() bool                           { return false }
 func (l Lacking) Of() string                              { return "" }

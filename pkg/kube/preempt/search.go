@@ -28,18 +28,29 @@ func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 
 // shortGraceFirst looks for the cheapest victim set that makes room for the members of an attempt. Without one the verdict says why.
 // The candidates are returned as well.
 //
-// Nodes whose victims would take longer than maxGrace to terminate are the last choice: first these victims stay.
+// Nodes whose victims would take longer than maxGrace to terminate are the last choice: first these victims stay. Before that, each quota keeps its min:
+// gangs that leave it less are victims only if there is no other set.
 func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	for _, n := range a.Nodes {
 		if n != nil {
 			p.searched.Add(1)
 		}
 	}
-	c := p.candidates(ctx, a, p.Limits().MaxGrace)
+	for below := 0; ; below++ {
+		found, verdict, c := p.chooseBelow(ctx, a, below)
+		if found != nil || verdict == LeftOut || verdict == Untried || c.claim == nil || !c.claim.BelowMin() {
+			return found, verdict, c
+		}
+	}
+}
+
+// chooseBelow is shortGraceFirst with gangs of so many shortfalls that leave their quotas less than their min.
+func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, below int) (*solution, Verdict, *candidates) {
+	c := p.candidates(ctx, a, p.Limits().MaxGrace, below)
 	found, verdict := p.cheapest(ctx, c)
 	if found == nil && c.late && verdict != LeftOut {
 		lacking := c.lacking
-		c = p.candidates(ctx, a, eligible.ForEver)
+		c = p.candidates(ctx, a, eligible.ForEver, below)
 		found, verdict = p.cheapest(ctx, c)
 		c.lacking = c.lacking || lacking
 	}
@@ -202,9 +213,7 @@ func (q quotaCheck) Short() bool { return q.claim.Short() }
 func (q quotaCheck) Frees(p evict.Pick) bool { return !q.claim.Short() || q.claim.Frees(q.pod(p)) }
 
 // Own implements evict.Quota.
-func (q quotaCheck) Own(p evict.Pick) bool {
-	return q.claim.QuotaOf(q.Group.Pods[q.Group.Pending[0].Pod]) == q.claim.QuotaOf(q.pod(p))
-}
+func (q quotaCheck) Own(p evict.Pick) bool { return q.claim.Own(q.pod(p)) }
 
 // Turns implements evict.Quota.
 func (q quotaCheck) Turns() evict.Turns {

@@ -89,7 +89,7 @@ type domainNow struct {
 func (p *Preemptor) unlessKnownVain(ctx context.Context, a *place.Attempt) (*solution, Verdict) {
 	asks := a.Asks()
 	before := p.told()
-	claim := p.claim(a.Group, eligible.ForEver)
+	claim := p.claim(a.Group, eligible.ForEver, allBelow)
 	if asks == "" || claim != nil && (claim.Short() || claim.Several()) { // what is remembered of a pod is whether he may leave, and not for which members
 		found, verdict, _ := p.shortGraceFirst(ctx, a)
 		return found, verdict
@@ -160,7 +160,7 @@ func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
 		return nil
 	}
 	claims := []Claim{claim}
-	if soon := p.claim(a.Group, p.Limits().MaxGrace); soon != nil && len(claim.Leaving())+len(soon.Leaving()) > 0 {
+	if soon := p.claim(a.Group, p.Limits().MaxGrace, allBelow); soon != nil && len(claim.Leaving())+len(soon.Leaving()) > 0 {
 		claims = append(claims, soon) // others count as gone there
 	}
 	ceiling := p.Cache.Priority(a.Lowest())

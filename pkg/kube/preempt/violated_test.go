@@ -72,11 +72,11 @@ func TestViolated(t *testing.T) {
 			pod.Labels = map[string]string{"app": map[byte]string{'w': "web", 'd': "db"}[name[0]]}
 			some = append(some, pod)
 		}
-		require.Equal(t, want, strings.Join(p.Violated(some), " "), leave)
+		require.Equal(t, want, strings.Join((&candidates{limits: p.listBudgets()}).violated(some), " "), leave)
 	}
 	elsewhere := at("n0", "d0")
 	elsewhere.Namespace, elsewhere.Labels = "other", map[string]string{"app": "db"}
-	require.Empty(t, p.Violated([]*v1.Pod{elsewhere}))
+	require.Empty(t, (&candidates{limits: p.listBudgets()}).violated([]*v1.Pod{elsewhere}))
 }
 
 // TestOldestVainIsForgotten: of what nobody was found for as much is kept as there is room for; what was not asked for longest goes.

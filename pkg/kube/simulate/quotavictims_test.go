@@ -19,9 +19,9 @@ import (
 
 // TestQuotaVictims has the scheduler look for room and quota at once, for one gang in small clusters that others fill, and compares
 // whom it evicts with every set of gangs that there is: it evicts nobody if none will do, and otherwise those that cost least; those who may leave only
-// after others of the own quota if no others will do.
+// after others of the own quota if no others will do, and those who leave a quota less than its min if there are no others at all.
 func TestQuotaVictims(t *testing.T) {
-	kinds := []string{"nobody helps", "fits", "for room", "for quota", "for both", "own first"}
+	kinds := []string{"nobody helps", "fits", "for room", "for quota", "for both", "own first", "below min"}
 	worlds.Check(t, 150, kinds, func(t *rapid.T, tally worlds.Tally) {
 		w := drawMarket(t)
 		best, first := w.best(false), false
@@ -29,6 +29,15 @@ func TestQuotaVictims(t *testing.T) {
 		if best == nil {
 			if best, first = w.best(true), true; best != nil {
 				kind = "own first"
+			}
+		}
+		for lacks := int64(1); best == nil && lacks <= w.total(); lacks++ {
+			w.below = quota.Share(lacks * 1_000_000 / w.total())
+			for _, first = range []bool{false, true} {
+				if best = w.best(first); best != nil {
+					kind = "below min"
+					break
+				}
 			}
 		}
 		tally[kind]++
@@ -48,6 +57,7 @@ type quotaMarket struct {
 	quotas []quota.Spec
 	gangs  []marketGang
 	must   bool
+	below  quota.Share // as for Reclaim.BelowMin; 0 is that each quota keeps its min
 }
 
 type marketGang struct {
@@ -345,6 +355,9 @@ func (w *quotaMarket) admitted(set uint, first bool) bool {
 		if r = b.Without(own...).Reclaim(ask, quota.AnyPriority); len(own) == 0 || len(victims) == 0 {
 			return false
 		}
+	}
+	if w.below > 0 {
+		r.BelowMin(w.below)
 	}
 	for v := range victims {
 		var i int
