@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
 
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
@@ -135,19 +136,25 @@ func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 	return err
 }
 
-// Siblings writes to the other pending members why they wait. Only a gang for which
-// victims leave costs a write for each member: they get a nominated node anyway.
+// Siblings writes to the other pending members why they wait: to all of a gang for which victims are evicted, which get a nominated node
+// anyway, and afterwards to those whose status still tells of that attempt. Other gangs do not cost a write for each member.
 func (t *Teller) Siblings(speaker *v1.Pod, why Said, came Preemption) {
 	group, refusal := t.cache.Group(speaker)
-	if refusal.Is() || len(group.Places) == 0 {
+	if refusal.Is() {
 		return
 	}
 	says := came.Says(group.Held, len(group.Pending))
 	for _, m := range group.Pending {
-		if m.Pod != convert.PodKey(speaker) {
+		if m.Pod != convert.PodKey(speaker) && (len(group.Places) > 0 || toldOfAttempt(group.Pods[m.Pod])) {
 			t.Pod(m.Pod, Waiting{Message: Sibling(m.Gang, speaker, why, says, group.Held)})
 		}
 	}
+}
+
+// toldOfAttempt returns whether the status of a pod tells of an eviction that was attempted by another member.
+func toldOfAttempt(pod *v1.Pod) bool {
+	_, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
+	return condition != nil && strings.Contains(condition.Message, attemptedBy)
 }
 
 // Refused returns what to say of a group that is refused: its words stay for a while. If

@@ -374,6 +374,15 @@ func TestSiblings(t *testing.T) {
 		w.teller.Pod("ns/g-1", status.Waiting{Node: new(string)})
 		w.pass(time.Second)
 		require.Empty(t, w.written(), "its place is what it was, whoever says otherwise")
+
+		w.cache.Handle(gang.Kept{Group: g, Why: "the victims stay"})
+		w.pass(time.Second)
+		w.written()
+		w.teller.Siblings(speaker, status.Said{Text: "no room"}, status.PreemptionNobody)
+		w.pass(time.Second)
+		require.Contains(t, w.scheduled("g-1"), "ns/g-0 with message no potential victims", "what was said of an attempt that is over does not stay")
+		w.written()
+
 		w.teller.Pod("ns/gone", status.Waiting{Message: "nobody"})
 		w.pass(time.Second)
 		require.Empty(t, w.written())

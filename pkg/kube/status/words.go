@@ -166,13 +166,16 @@ func (s Said) ForSpeaker(came Preemption, held, pending int) string {
 	return s.Within(Limit - len("0/1000000 nodes are available: "))
 }
 
+// attemptedBy is stable: people and tools match on it.
+const attemptedBy = "preemption already attempted by "
+
 // Sibling is what a member is told of which another one was tried for the whole gang.
 // preemption is what was said of that; "" leaves it out.
 func Sibling(of gang.Ref, speaker *v1.Pod, said Said, preemption string, held int) string {
 	key := convert.PodKey(speaker)
 	tail := fmt.Sprintf("\", alreadyWaitForBound: %d.", held)
 	if preemption != "" {
-		tail += fmt.Sprintf(" %spreemption already attempted by %s with message %s.", preemptPrefix, key, preemption)
+		tail += fmt.Sprintf(" %s%s%s with message %s.", preemptPrefix, attemptedBy, key, preemption)
 	}
 	head := fmt.Sprintf("GangGroup %q gets rejected due to member Pod %q is unschedulable with reason \"", of.String(), key)
 	room := Limit - len(head) - len(tail)
