@@ -534,7 +534,7 @@ func isDigit`, "TestCompareNames"},
 	{"what is planned goes on while the group leaves", evicted, `			out = append(out, b.forget(key, "the gang is being evicted")...)
 `, ``, "TestNobodyJoinsAGangThatIsEvicted TestHistories"},
 	{"nobody is tried when all are spared", evicted, `!done[key] && !b.leaves(key)`, `!done[key] && b.leaves(key)`, "TestNobodyJoinsAGangThatIsEvicted"},
-	{"a gang that was evicted goes on", evicted, `		g.satisfied = false
+	{"a gang that was evicted goes on", "pkg/gang/started.go", `		g.satisfied = false
 `, ``, "TestNobodyJoinsAGangThatIsEvicted"},
 	{"who is to leave is not counted", counts, `	note(&c.evicted, m.evicted && m.runs())
 `, ``, "TestWhatIsKeptIsWhatIsCounted"},

@@ -626,12 +626,11 @@ func (w *world) judgeStatus() error {
 		if w.hasTheirs(pg.Name) {
 			continue
 		}
-		n := 0
-		for _, p := range w.pods {
-			done := p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
-			if w.members[p.Name] == pg.Name && p.Spec.NodeName != "" && (done || !convert.Finished(p)) {
-				n++
-			}
+		pending, bound := w.membersOf(pg.Name)
+		free := slices.ContainsFunc(pending, func(p *v1.Pod) bool { return !convert.Gated(p) })
+		n := len(bound)
+		if len(w.finishedOf(pg.Name)) > 0 || len(bound) == 0 && !free { // else those that have finished are of a run before
+			n += len(w.doneOf(pg.Name))
 		}
 		if int(pg.Status.Scheduled) != n {
 			return wrong("status", "PodGroup %s says %d are scheduled, %d are", pg.Name, pg.Status.Scheduled, n)

@@ -14,8 +14,23 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// finishedOf are the members of a gang that have run on a node to their end.
-func (w *world) finishedOf(name string) (out []*v1.Pod) {
+// finishedOf are the members of a gang that have run on a node to their end, and count for it. When all that had a node have finished and
+// others wait, the gang is a new run: those that have succeeded count, unless they are as many as the gang needs.
+func (w *world) finishedOf(name string) []*v1.Pod {
+	all := w.doneOf(name)
+	pending, bound := w.membersOf(name)
+	if g := w.gangs[name]; g == nil || len(bound) > 0 || len(pending) == 0 {
+		return all
+	}
+	succeeded := slices.DeleteFunc(slices.Clone(all), func(p *v1.Pod) bool { return p.Status.Phase != v1.PodSucceeded })
+	if len(succeeded) == len(all) && len(all) >= w.gangs[name].min {
+		return nil
+	}
+	return succeeded
+}
+
+// doneOf are the members of a gang that have run on a node to their end.
+func (w *world) doneOf(name string) (out []*v1.Pod) {
 	for _, p := range w.sorted() {
 		if w.members[p.Name] == name && done(p) && p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
 			out = append(out, p)
@@ -35,16 +50,11 @@ func (w *world) noteReached() {
 	}
 }
 
-// forgetReached drops what no object says any more: the last member that had a node is gone.
+// forgetReached drops what no object says any more: the last member that had a node is gone, or all have finished and others come.
 func (w *world) forgetReached() {
-	left := map[string]bool{}
-	for _, p := range w.pods {
-		if p.DeletionTimestamp == nil && p.Spec.NodeName != "" {
-			left[w.members[p.Name]] = true
-		}
-	}
 	for name := range w.reached {
-		if !left[name] {
+		pending, bound := w.membersOf(name)
+		if len(bound) == 0 && (len(pending) > 0 || len(w.doneOf(name)) == 0) {
 			delete(w.reached, name)
 		}
 	}

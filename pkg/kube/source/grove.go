@@ -105,10 +105,15 @@ func packWords(c workloads.TopologyConstraint, required, preferred string) map[s
 
 // keepMinima keeps the last minimum of podgroups whose minimum is 0 now: Grove releases it once
 // they are placed, so that it may replace them, and not because fewer would do. After a
-// restart it is not known. A podgroup that lists no pods was scaled to zero, and needs none.
+// restart it is not known. A podgroup that lists no pods where others list theirs was scaled to zero, and needs
+// none.
 func keepMinima(was, is *Owned) {
+	listed := false
+	for _, part := range is.Parts {
+		listed = listed || part.Listed > 0
+	}
 	for name, part := range is.Parts {
-		if part.Size == 0 && part.Listed > 0 {
+		if part.Size == 0 && (part.Listed > 0 || !listed) {
 			part.Size, part.Released = was.Parts[name].Size, true
 			is.Parts[name] = part
 		}

@@ -226,29 +226,37 @@ func TestBadPodGangs(t *testing.T) {
 	}
 }
 
-// released is groups with one more whose minimum is 0, and that lists a pod.
-func released(name string, all ...string) string {
-	return strings.Replace(groups(all...), "[", "[{name: "+name+", minReplicas: 0, podReferences: [{namespace: default, name: p}]}, ", 1)
+// listing has the podgroups of some names list a pod each.
+func listing(text string, names ...string) string {
+	for _, name := range names {
+		before, after, _ := strings.Cut(text, "name: "+name+",")
+		text = before + "name: " + name + "," + strings.Replace(after, "podReferences: []", "podReferences: [{namespace: default, name: p}]", 1)
+	}
+	return text
 }
 
 // TestReleasedMinima is S004-16: a podgroup whose minimum is 0 now keeps the one that it had, as
-// long as it is the same PodGang; else its pods start one by one, and nobody waits for them.
+// long as it is the same PodGang; else its pods start one by one, and nobody waits for them. One that lists no pods, where others do, was
+// scaled to zero.
 func TestReleasedMinima(t *testing.T) {
-	was, is := podGang(t, groups("a 3", "b 1")), podGang(t, released("a", "b 1"))
+	was, is := podGang(t, groups("a 3", "b 1")), podGang(t, groups("a 0", "b 1"))
 	is.Follows(was)
 	require.Equal(t, 3, groveDeclared(t, is, "a").Min)
-	again := podGang(t, released("a", "b 2"))
+	again := podGang(t, groups("a 0", "b 2"))
 	again.Follows(is)
 	require.Equal(t, 3, groveDeclared(t, again, "a").Min)
 	require.Equal(t, 2, groveDeclared(t, again, "b").Min, "a number is a number")
 	require.Len(t, groveDeclared(t, again, "b").Group, 2)
 
-	none := podGang(t, groups("a 0", "b 1"))
-	none.Follows(again)
+	listed := podGang(t, listing(groups("a 0", "b 2"), "a", "b"))
+	listed.Follows(again)
+	require.Equal(t, 3, groveDeclared(t, listed, "a").Min)
+	none := podGang(t, listing(groups("a 0", "b 1"), "b"))
+	none.Follows(listed)
 	require.Equal(t, 1, groveDeclared(t, none, "a").Min, "it was scaled to zero")
 	require.Empty(t, groveDeclared(t, none, "b").Group, "nobody waits for it")
 
-	other := podGang(t, released("a", "b 1", "c 1"))
+	other := podGang(t, groups("a 0", "b 1", "c 1"))
 	other.Object.UID = "u2"
 	other.Follows(again)
 	require.Equal(t, 1, groveDeclared(t, other, "a").Min)
