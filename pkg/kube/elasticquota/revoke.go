@@ -272,6 +272,7 @@ func (r *Room) chooseRevoked(from map[string]bool) (by waiter, gone []*v1.Pod, b
 			pods = append(pods, p.Pod)
 		}
 	}
+	slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(r.pods[key(a)].since, r.pods[key(b)].since) })
 	r.mu.Unlock()
 	for _, w := range waits {
 		r.lock()

@@ -35,7 +35,7 @@ func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) b
 	return nil
 }
 
-// Revoked returns the cheapest of some pods, with all pods that are evicted with them, whose eviction gives a gang or pod what it claims of its quotas,
+// Revoked returns the cheapest of some pods, which are listed in the order in which they got their nodes, with all pods that are evicted with them, whose eviction gives a gang or pod what it claims of its quotas,
 // and the disruption budgets that do not allow all of it. It evicts nothing, and asks no node.
 func (p *Preemptor) Revoked(claim Claim, pods []*v1.Pod) (gone []*v1.Pod, budgets []string) {
 	c := &candidates{cache: p.Cache, claim: claim, here: make([]onNode, 1), limits: p.listBudgets(), waits: p.waiting(), joins: map[types.UID]bool{}}
@@ -49,9 +49,28 @@ func (p *Preemptor) Revoked(claim Claim, pods []*v1.Pod) (gone []*v1.Pod, budget
 	for _, pod := range pods {
 		c.enter(&c.here[0], pod, gangs, mayEvict)
 	}
+	c.rankInOrder()
 	found := evict.Cheapest(evict.Anywhere(c.here[0].victims, c.gangs, quotaCheck{c}))
 	gone = c.victims(found.Victims)
 	return gone, c.violated(gone)
+}
+
+// rankInOrder has victims and gangs that started in the same second stand in the order in which they are listed: the later ones are evicted first.
+// Within a gang the ranks of its members count.
+func (c *candidates) rankInOrder() {
+	const ranks = 1 << 20
+	last := map[int]int{} // by gang, where its last victim is listed
+	victims := c.here[0].victims
+	for i := range victims {
+		last[victims[i].Gang] = i
+	}
+	for i := range victims {
+		at := i
+		if g := victims[i].Gang; g > 0 {
+			at = last[g]
+		}
+		victims[i].Rank = at*ranks + min(victims[i].Rank, ranks-1)
+	}
 }
 
 // violated returns the disruption budgets that do not allow the eviction of all of some pods.
