@@ -35,8 +35,8 @@ func (p *Preemptor) MayLeave(group *cache.Group) func(pod *v1.Pod, lower bool) b
 	return nil
 }
 
-// Revoked returns the cheapest of some pods, which are listed in the order in which they got their nodes, with all pods that are evicted with them, whose eviction gives a gang or pod what it claims of its quotas,
-// and the disruption budgets that do not allow all of it. It evicts nothing, and asks no node.
+// Revoked returns the cheapest of some pods, with all pods that are evicted with them, whose eviction gives a gang or pod what it claims of its quotas,
+// and the disruption budgets that do not allow all of it. The pods are listed in the order in which they got their nodes. It evicts nothing, and asks no node.
 func (p *Preemptor) Revoked(claim Claim, pods []*v1.Pod) (gone []*v1.Pod, budgets []string) {
 	c := &candidates{cache: p.Cache, claim: claim, here: make([]onNode, 1), limits: p.listBudgets(), waits: p.waiting(), joins: map[types.UID]bool{}}
 	vetoed, _ := p.Victims.Barred(p.Clock.Now())
