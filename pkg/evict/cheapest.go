@@ -175,7 +175,7 @@ func (s *search) possible() bool {
 	}
 	w := s.World
 	w.Free = slices.Clone(w.Room)
-	for _, i := range s.nodesOfUnevictable() {
+	for _, i := range nodesOf(slices.Collect(maps.Keys(s.unevictable))) {
 		var gone []int
 		for v := range s.victims[i] {
 			if !s.unevictable[Pick{i, v}] {
@@ -185,11 +185,6 @@ func (s *search) possible() bool {
 		w.Free[i] = s.Nodes[i].Slots(gone)
 	}
 	return s.need > 0 && plan.NewSearch(w, s.Request, 0, nil).Possible()
-}
-
-// nodesOfUnevictable lists the nodes of the victims that no closed set holds.
-func (s *search) nodesOfUnevictable() []int {
-	return nodesOf(slices.Collect(maps.Keys(s.unevictable)))
 }
 
 // placementPossible asks the placement check of a set of all victims. It returns true also if that says too little: if a

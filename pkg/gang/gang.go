@@ -40,7 +40,7 @@ type Spec struct {
 	UID   string // of the object that declares it; "" if its members do
 	Group []Ref  // the gangs that it lists as those that start together with it
 	Min   int
-	// Completed is how many members have succeeded that Min leaves out, since nobody makes others for them.
+	// Completed is how many members have succeeded that Min leaves out, since no others are made for them.
 	Completed int
 	// Counted says that Min is how many run, since nobody says how many the gang needs: that so many do
 	// does not say that it is whole.
@@ -75,7 +75,7 @@ type Member struct {
 	Priority int32
 	// Done says that it has finished on its node, well or not: it was there. Succeeded says that it ended well.
 	Done, Succeeded bool
-	Owner           string // who makes members anew; "" if nobody does
+	Owner           string // makes members anew; "" if nothing does
 	// Created and Ended are when it was created and has finished, in Unix seconds; 0 if that is not known.
 	Created, Ended int64
 }

@@ -8,7 +8,7 @@ package gang
 // made again counts once. Members that come after all others have finished are a new run:
 //
 //	another owner made them                  they do not count
-//	as many as it needs, all have succeeded  they do not count: nobody need be made again
+//	as many as it needs, all have succeeded  they do not count: none need be made again
 //	others                                   those that have succeeded count, since the rest is made again
 
 // owned counts the members that one owner makes.

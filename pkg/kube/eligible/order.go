@@ -42,14 +42,24 @@ func (s Sizes) Of(pod *v1.Pod) (size int64) {
 
 // Standing says which members of a running gang are evicted rather than others.
 type Standing struct {
-	Started int64 // Unix nanoseconds; of all members, so that start times do not decide among them
-	Leads   map[types.UID]bool
+	Leads map[types.UID]int // 1 for members on which the others depend
+
+	started int64 // Unix nanoseconds; of all members, so that start times do not decide where ranks do
+	alone   bool  // each member counts as old as it is: the gang can spare members, and they have no ranks
+}
+
+// StartedOf returns when a member started as far as that decides, in Unix nanoseconds.
+func (s Standing) StartedOf(pod *v1.Pod) int64 {
+	if s.alone {
+		return convert.Started(pod)
+	}
+	return s.started
 }
 
 // StandingOf returns the standing of the members of a gang. A gang that can spare members counts as young as its youngest member,
 // another one as old as its oldest.
 func StandingOf(g Gang) Standing {
-	s := Standing{Leads: map[types.UID]bool{}}
+	s := Standing{Leads: map[types.UID]int{}, alone: g.Spare > 0}
 	owners := map[types.UID]bool{}
 	for _, pod := range g.Pods {
 		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
@@ -58,11 +68,12 @@ func StandingOf(g Gang) Standing {
 	}
 	for i, pod := range g.Pods {
 		started := convert.Started(pod)
-		if i == 0 || (started > s.Started) == (g.Spare > 0) {
-			s.Started = started
+		if i == 0 || (started > s.started) == (g.Spare > 0) {
+			s.started = started
 		}
+		s.alone = s.alone && Rank(pod) == 0
 		if owners[pod.UID] || convert.Leads(pod) {
-			s.Leads[pod.UID] = true
+			s.Leads[pod.UID] = 1
 		}
 	}
 	return s
@@ -70,13 +81,7 @@ func StandingOf(g Gang) Standing {
 
 // CompareMembers puts the member of a gang first that is evicted rather than another one of the same priority.
 func (s Standing) CompareMembers(x, y *v1.Pod) int {
-	leads := func(p *v1.Pod) int {
-		if s.Leads[p.UID] {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(leads(x), leads(y)), cmp.Compare(Rank(y), Rank(x)))
+	return cmp.Or(cmp.Compare(s.Leads[x.UID], s.Leads[y.UID]), cmp.Compare(Rank(y), Rank(x)))
 }
 
 // Rank returns the rank of a pod in its gang; 0 if it has none.

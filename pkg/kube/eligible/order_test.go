@@ -53,11 +53,13 @@ func TestStanding(t *testing.T) {
 		member("rank-7", "job", 4, map[string]string{"batch.kubernetes.io/job-completion-index": "7"}),
 	}
 	whole := StandingOf(Gang{Pods: pods})
-	require.Equal(t, int64(86400*1e9), whole.Started, "as old as its oldest member")
-	require.Equal(t, map[types.UID]bool{"driver": true, "launcher": true, "rank-0": true}, whole.Leads)
+	require.Equal(t, int64(86400*1e9), whole.StartedOf(pods[0]), "as old as its oldest member")
+	require.Equal(t, map[types.UID]int{"driver": 1, "launcher": 1, "rank-0": 1}, whole.Leads)
 
 	elastic := StandingOf(Gang{Pods: pods, Gang: bundle.Gang{Spare: 1}})
-	require.Equal(t, int64(5*86400*1e9), elastic.Started, "as young as its youngest member")
+	require.Equal(t, int64(5*86400*1e9), elastic.StartedOf(pods[0]), "as young as its youngest member")
+	unranked := StandingOf(Gang{Pods: pods[:2], Gang: bundle.Gang{Spare: 1}})
+	require.Greater(t, unranked.StartedOf(pods[0]), unranked.StartedOf(pods[1]), "without ranks each member is as old as it is")
 	require.Negative(t, elastic.CompareMembers(pods[4], pods[0]), "the higher rank is evicted first")
 	require.Negative(t, elastic.CompareMembers(pods[0], pods[3]), "rank 0 is evicted last")
 	require.Negative(t, elastic.CompareMembers(pods[0], pods[1]), "the owner of others is evicted last")

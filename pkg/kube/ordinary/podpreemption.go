@@ -144,6 +144,9 @@ func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 			}
 		case o.stays(pod):
 		case name.IsZero(), o.gang(name).joins[pod.UID]:
+			if v.Priority() != o.evictor.Cache.Priority(pod) {
+				v = o.victimOf(v.Pods()[0])
+			}
 			out.single = append(out.single, v)
 		default:
 			members[name] = append(members[name], v)
@@ -151,15 +154,14 @@ func (o *PodPreemption) sort(all []*preemption.DomainVictim) possible {
 	}
 	slices.SortStableFunc(out.single, byName)
 	for name, here := range members {
-		slices.SortStableFunc(here, byName)
 		slices.SortStableFunc(here, func(x, y *preemption.DomainVictim) int {
 			switch {
-			case o.stock.MoreImportantVictim(x, y):
+			case o.moreImportantVictim(x, y):
 				return -1
-			case o.stock.MoreImportantVictim(y, x):
+			case o.moreImportantVictim(y, x):
 				return 1
 			}
-			return 0
+			return byName(x, y)
 		})
 		for _, v := range here {
 			out.gangs[name] = append(out.gangs[name], v.Pods()...)

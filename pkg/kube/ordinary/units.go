@@ -198,7 +198,7 @@ func (o *PodPreemption) spared(all possible) []*preemption.DomainVictim {
 	out := slices.Clone(all.single)
 	for _, name := range eligible.SortedRefs(all.gangs) {
 		if g := o.gang(name); g.spare > 0 {
-			out = append(out, each(g.of(all.gangs[name]))...)
+			out = append(out, o.each(g.of(all.gangs[name]))...)
 		}
 	}
 	return out
@@ -221,7 +221,7 @@ func (o *PodPreemption) units(all possible, c *choice) []*preemption.DomainVicti
 		} else {
 			u = o.alone(g)
 		}
-		out = append(out, each(here[len(here)-spare:])...)
+		out = append(out, o.each(here[len(here)-spare:])...)
 		if rest := here[:len(here)-spare]; len(rest) > 0 && (leaves || !c.kept[name]) {
 			if whole[u] == nil {
 				order = append(order, u)
@@ -245,11 +245,17 @@ func (o *PodPreemption) units(all possible, c *choice) []*preemption.DomainVicti
 }
 
 // each makes each pod a victim of its own.
-func each(pods []fwk.PodInfo) (out []*preemption.DomainVictim) {
+func (o *PodPreemption) each(pods []fwk.PodInfo) (out []*preemption.DomainVictim) {
 	for _, p := range pods {
-		out = append(out, &preemption.DomainVictim{Victim: preemption.NewPodVictim(p, nil, nil)})
+		out = append(out, o.victimOf(p))
 	}
 	return out
+}
+
+// victimOf returns a pod as a victim that is evicted alone, with the priority that its PodGroup gives it.
+func (o *PodPreemption) victimOf(pod fwk.PodInfo) *preemption.DomainVictim {
+	v, _ := preemption.NewVictim([]fwk.PodInfo{pod}, o.evictor.Cache.Priority(pod.GetPod()), fwk.PodKeyType) // an error needs no pod
+	return &preemption.DomainVictim{Victim: v}
 }
 
 // asksExtenders says whether extenders have a say: they know only victims that are on the

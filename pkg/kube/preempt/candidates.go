@@ -74,21 +74,13 @@ func (n onNode) without(out []int) []*v1.Pod {
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
 // than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
 // of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays. Below is as for claim.
-func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, below int) *candidates {
-	return p.candidatesOf(ctx, a, grace, nil, p.claim(a.Group, grace, below))
-}
-
-// candidatesAfter is candidates as if some had been seen leaving.
-func (p *Preemptor) candidatesAfter(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool) *candidates {
-	return p.candidatesOf(ctx, a, grace, some, p.claim(a.Group, grace, 0))
-}
-
-func (p *Preemptor) candidatesOf(ctx context.Context, a *place.Attempt, grace time.Duration, some map[types.UID]bool, claim Claim) *candidates {
+// Some pods count as if they had been seen terminating; nil is none.
+func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, below int, some map[types.UID]bool) *candidates {
+	claim := p.claim(a.Group, grace, below)
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: p.vain.takeHere(len(a.Nodes)), limits: p.listBudgets(),
-		waits: p.waiting(), claim: claim,
+		waits: p.waiting(), claim: claim, joins: map[types.UID]bool{},
 	}
-	c.joins = map[types.UID]bool{}
 	c.sizes = eligible.SizesFor(c.pending())
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
@@ -137,7 +129,7 @@ func (c *candidates) enter(here *onNode, pod *v1.Pod, gangs map[gang.Ref]int, ma
 	victim := c.victim(pod)
 	if g > 0 && !c.joins[pod.UID] {
 		stand := c.stand[g-1]
-		victim.Gang, victim.Started, victim.Leads, victim.Rank = g, stand.Started, stand.Leads[pod.UID], eligible.Rank(pod)
+		victim.Gang, victim.Started, victim.Leads, victim.Rank = g, stand.StartedOf(pod), stand.Leads[pod.UID] > 0, eligible.Rank(pod)
 	}
 	here.victims, here.pods = append(here.victims, victim), append(here.pods, pod)
 }

@@ -128,7 +128,7 @@ func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solu
 	if len(ending) == 0 {
 		return nil
 	}
-	soon, _ := p.cheapest(ctx, p.candidatesAfter(ctx, a, p.Limits().MaxGrace, ending))
+	soon, _ := p.cheapest(ctx, p.candidates(ctx, a, p.Limits().MaxGrace, 0, ending))
 	if soon == nil || !soon.before(found) {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 // anyway, however long they take. nobody says that there is no such pod. It is what a search for victims begins
 // with; which of them it would choose is not said.
 func (p *Preemptor) Leavers(ctx context.Context, a *place.Attempt) (gone [][]*v1.Pod, nobody bool) {
-	c := p.candidates(ctx, a, eligible.ForEver, allBelow)
+	c := p.candidates(ctx, a, eligible.ForEver, allBelow, nil)
 	return c.gone(c.everybody()), !c.any
 }
 

@@ -46,11 +46,11 @@ func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*sol
 
 // chooseBelow is shortGraceFirst with gangs of so many shortfalls that leave their quotas less than their min.
 func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, below int) (*solution, Verdict, *candidates) {
-	c := p.candidates(ctx, a, p.Limits().MaxGrace, below)
+	c := p.candidates(ctx, a, p.Limits().MaxGrace, below, nil)
 	found, verdict := p.cheapest(ctx, c)
 	if found == nil && c.late && verdict != LeftOut {
 		lacking := c.lacking
-		c = p.candidates(ctx, a, eligible.ForEver, below)
+		c = p.candidates(ctx, a, eligible.ForEver, below, nil)
 		found, verdict = p.cheapest(ctx, c)
 		c.lacking = c.lacking || lacking
 	}
