@@ -87,6 +87,17 @@ func (c *Cluster) Within(long time.Duration, is func() bool) bool {
 	return is()
 }
 
+// WaitQuiet waits until a count is more than 0 and stays the same for longer than a pod waits before it is tried again, one second, and returns it.
+func (c *Cluster) WaitQuiet(count func() int) int {
+	c.t.Helper()
+	before := 0
+	for c.Within(1500*time.Millisecond, func() bool { return count() > before }) {
+		before = count()
+	}
+	require.Positive(c.t, before, c.Describe())
+	return before
+}
+
 // Said lists the events that contain a text.
 func (c *Cluster) Said(text string) (found []string) {
 	c.mu.Lock()
