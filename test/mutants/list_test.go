@@ -60,7 +60,7 @@ const (
 	rehearsal   = "pkg/kube/ledger/rehearsal.go"
 	leavingNow  = "pkg/kube/departure/leaving.go"
 	vainly      = "pkg/kube/preempt/vain.go"
-	preempts    = "pkg/kube/preempt/preempt.go"
+	preempts    = "pkg/kube/preempt/evict.go"
 	pluChoices  = "pkg/kube/plugin/quotas.go"
 	pluEvents   = "pkg/kube/plugin/events.go"
 	roomChoose  = "pkg/kube/elasticquota/choices.go"

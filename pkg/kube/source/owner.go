@@ -3,11 +3,9 @@ package source
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,16 +36,6 @@ type Owner struct {
 	// Scored says that status.placementScore is for a scheduler to write: how near the pods of its gangs are
 	// to one another. Nothing else of these objects is.
 	Scored bool
-}
-
-// IsFamily says whether the gangs of one owner of this kind are declared together.
-func IsFamily(kind string) bool {
-	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Family })
-}
-
-// Releases says whether parts of an owner of this kind keep a minimum that is said no more: they need none without members.
-func Releases(kind string) bool {
-	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Kind == kind && o.Keep != nil })
 }
 
 // OwnerKey names an object that may own a gang.
@@ -100,27 +88,6 @@ func (o *Owned) Owns(ref gang.Ref) bool {
 	return o != nil && (ref.UID == "" || o.Object == nil || o.Object.UID == "" || string(o.Object.UID) == ref.UID)
 }
 
-// Follows notes what the same object said before; nil if it is new.
-func (o *Owned) Follows(was *Owned) {
-	if was == nil || was.Object == nil || o.Object == nil || was.Object.UID != o.Object.UID {
-		return
-	}
-	for _, kind := range Owners {
-		if kind.Kind == o.Key.Kind && kind.Keep != nil {
-			kind.Keep(was, o)
-		}
-	}
-}
-
-// Scored is the resource whose status.placementScore is to say how near an object's pods are; ok is false
-// if that is not for us to say.
-func (o *Owned) Scored() (r schema.GroupVersionResource, ok bool) {
-	if kind := kindOf(o.Key.Kind); kind != nil && kind.Scored {
-		return kind.Resource, o.Object != nil
-	}
-	return r, false
-}
-
 // Part is one of several templates of an owner.
 type Part struct {
 	Jobs, Size int  // so many, of so many pods each
@@ -141,20 +108,6 @@ type Branch struct {
 
 func (o *Owned) says(key string) (string, bool) {
 	return said(o.Words, key)
-}
-
-const kubeflowRole = "rbac/sources/kubeflow.yaml"
-
-// Owners are the kinds whose objects say something of gangs that their pods or PodGroups do not.
-var Owners = []*Owner{
-	leaderWorkerSets, jobSets, jobs, podGangs, compositePodGroups, workloadOwners,
-	// Makers of scheduling.x-k8s.io PodGroups: only annotations are read.
-	{Resource: schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}, Role: kubeflowRole, Kind: "TrainJob"},
-	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs"}, Role: kubeflowRole, Kind: "MPIJob"},
-	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "pytorchjobs"}, Role: kubeflowRole, Kind: "PyTorchJob"},
-	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "tfjobs"}, Role: kubeflowRole, Kind: "TFJob"},
-	{Resource: schema.GroupVersionResource{Group: "kubeflow.org", Version: "v1", Resource: "jaxjobs"}, Role: kubeflowRole, Kind: "JAXJob"},
-	{Resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}, Role: "rbac/sources/kuberay.yaml", Kind: "RayCluster"},
 }
 
 // ReadOwner reads an object of a kind. One that cannot be read has that for a problem.
@@ -183,66 +136,6 @@ func (o *Owned) add(key, value string) {
 	maps.Copy(words, o.Words) // which are the object's own
 	words[key] = value
 	o.Words = words
-}
-
-// ownerIn finds the owner that a list of references names, if it is of a kind that says
-// something of gangs.
-func ownerIn(namespace string, refs []metav1.OwnerReference) (OwnerKey, bool) {
-	for _, ref := range refs {
-		gv, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err != nil {
-			continue
-		}
-		for _, o := range Owners {
-			if o.Kind == ref.Kind && o.Resource.Group == gv.Group {
-				return OwnerKey{o.Kind, namespace, ref.Name}, true
-			}
-		}
-	}
-	return OwnerKey{}, false
-}
-
-// OwnerOf names the object that may say something of a gang: the owner of the object that
-// declares it, else the one that its members name. There need not be such an object.
-func OwnerOf(g Gang) (OwnerKey, bool) {
-	if g.Object != nil && g.More.Owner != (OwnerKey{}) {
-		return g.More.Owner, true
-	}
-	if g.Object != nil {
-		return ownerIn(g.Object.Namespace, g.Object.OwnerReferences)
-	}
-	s := of(g.Ref.Source)
-	if s == nil || s.Owner == nil {
-		return OwnerKey{}, false
-	}
-	for _, pods := range []map[string]*v1.Pod{g.Pods, g.Done} {
-		for _, pod := range pods {
-			if name := s.OwnerName(pod); name != "" {
-				return OwnerKey{s.Owner.Kind, pod.Namespace, name}, true
-			}
-		}
-	}
-	return OwnerKey{}, false
-}
-
-// kindOf is the kind of owners of that name; nil if there is none.
-func kindOf(name string) *Owner {
-	for _, o := range Owners {
-		if o.Kind == name {
-			return o
-		}
-	}
-	return nil
-}
-
-// of is the source whose members make up the gangs of a space.
-func of(space string) *Source {
-	for i := range All {
-		if All[i].Space == space {
-			return &All[i]
-		}
-	}
-	return nil
 }
 
 // tierWords adds what a networkTopology says, under fields, to some words.

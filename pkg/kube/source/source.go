@@ -1,13 +1,11 @@
-// Package source says which API makes which pods a gang, and what its objects say of the
-// gang. Each API is one file and one entry in All; nothing else need know of it. Its
-// functions are pure: no client, no cache, no lock.
+// Package source says which API makes which pods a gang, and what the objects of that API say about the gang.
+// Each API is one file and one entry of All (integrations.go); nothing else needs to know the API. The functions
+// are pure: no client, no cache, no lock.
 package source
 
 import (
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -102,96 +100,6 @@ type More struct {
 	PriorityClass string
 }
 
-// All are the sources, in the order in which a pod is asked: the first that names a gang
-// wins. Those of somebody's own come last (Register).
-var All = []Source{native, workload, podGroup, podGroupX, annotation, podGang, volcano, leaderWorkerSet, jobSet, job, labels}
-
-// Register adds a source of somebody's own: a kind of object that declares gangs, or pods that describe theirs themselves. It is to be
-// called when the program begins, before anything is read. It panics if a source cannot be like that.
-func Register(s Source) {
-	switch {
-	case s.Way == "" || s.NameOf == nil:
-		panic("a source needs a way in which pods name their gang")
-	case s.Space == "" || strings.ContainsAny(s.Space, " /") || of(s.Space) != nil:
-		panic(fmt.Sprintf("source %s: space %q is not legal; legal: one of its own, in one word", s.Way, s.Space))
-	case s.Fill != nil || s.Family != nil || s.Owner != nil:
-		panic(fmt.Sprintf("source %s: what owners say is for Muster's own sources", s.Way))
-	case (s.Object == nil) != s.Itself:
-		panic(fmt.Sprintf("source %s: either objects declare its gangs, or its pods do themselves", s.Way))
-	}
-	if s.Object != nil { // of another project, whose status is not ours
-		o := *s.Object
-		o.Optional, o.ReadOnly, s.Object = true, true, &o
-	}
-	All = append(All, s)
-}
-
-// Of names the gang that a pod is a member of; the zero Ref if it is of none.
-func Of(pod *v1.Pod) gang.Ref {
-	for i := range All {
-		if name := All[i].NameOf(pod); name != "" {
-			return All[i].refOf(pod, name)
-		}
-	}
-	return gang.Ref{}
-}
-
-// Leads says whether a pod is the one for which the other members of its gang are made. An object of the gang's name may have
-// been made for the gang that its controller means; one of another name may be about several of these.
-func Leads(pod *v1.Pod) bool {
-	named := ""
-	for i := range All {
-		s := &All[i]
-		name := s.NameOf(pod)
-		switch {
-		case name == "":
-		case named != "" && name != named:
-			return false
-		case s.Leads != nil:
-			return s.Leads(pod)
-		case s.Object == nil:
-			return false
-		default:
-			named = name
-		}
-	}
-	return false
-}
-
-// WayOf is the way in which a pod names its gang (Source.Way); "" if it names none.
-func WayOf(pod *v1.Pod) string {
-	for i := range All {
-		if All[i].NameOf(pod) != "" {
-			return All[i].Way
-		}
-	}
-	return ""
-}
-
-// Rivals says which ways of a pod name another gang than the one that it is a member of; "" if
-// none does.
-func Rivals(pod *v1.Pod) string {
-	counts, ref, rivals := "", gang.Ref{}, []string(nil)
-	for i := range All {
-		s := &All[i]
-		name := s.NameOf(pod)
-		if name == "" || s.Implied && counts != "" {
-			continue
-		}
-		said := fmt.Sprintf("%s: %q", s.Way, name)
-		switch of := s.refOf(pod, name); {
-		case counts == "":
-			counts, ref = said, of
-		case of != ref:
-			rivals = append(rivals, said)
-		}
-	}
-	if len(rivals) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s: not the gang that %s names; legal: one gang a pod; %s is used", strings.Join(rivals, ", "), counts, counts)
-}
-
 // refOf is the gang of a name that a pod gives.
 func (s *Source) refOf(pod *v1.Pod, name string) gang.Ref {
 	ref := gang.Ref{Source: s.Space, Namespace: pod.Namespace, Name: name}
@@ -199,66 +107,6 @@ func (s *Source) refOf(pod *v1.Pod, name string) gang.Ref {
 		ref.UID = s.UIDOf(pod)
 	}
 	return ref
-}
-
-// Implied returns the gang that a controller means a pod for, and what names another one
-// instead: the pod is a member of that. The zero Ref if there is no such difference.
-func Implied(pod *v1.Pod) (ref gang.Ref, named string) {
-	for i := range All {
-		s := &All[i]
-		name := s.NameOf(pod)
-		switch {
-		case name == "":
-		case s.Implied:
-			if named == "" {
-				return gang.Ref{}, ""
-			}
-			return s.refOf(pod, name), named
-		case named == "":
-			named = fmt.Sprintf("%s: %q", s.Way, name)
-		}
-	}
-	return gang.Ref{}, ""
-}
-
-// MeantBy names the owner whose controller means a pod for a gang, whatever the pod names.
-func MeantBy(pod *v1.Pod) (OwnerKey, bool) {
-	for i := range All {
-		if s := &All[i]; s.Implied && s.NameOf(pod) != "" {
-			return OwnerKey{s.Owner.Kind, pod.Namespace, s.OwnerName(pod)}, true
-		}
-	}
-	return OwnerKey{}, false
-}
-
-// Reads says whether what is declared of a gang depends on objects of a resource: those that
-// declare it, or those that own it.
-func Reads(g Gang, owner OwnerKey, r schema.GroupVersionResource) bool {
-	if o := ObjectOf(g.Ref.Source); o != nil && o.Resource == r {
-		return true
-	}
-	kind := kindOf(owner.Kind)
-	return kind != nil && kind.Resource == r
-}
-
-// Describes says whether a pod describes its gang itself, which then needs no object.
-func Describes(pod *v1.Pod) bool {
-	for i := range All {
-		if All[i].NameOf(pod) != "" {
-			return All[i].Itself
-		}
-	}
-	return false
-}
-
-// ObjectOf is the kind of object that declares gangs of a space; nil if there is none.
-func ObjectOf(space string) *Object {
-	for i := range All {
-		if All[i].Space == space && All[i].Object != nil {
-			return All[i].Object
-		}
-	}
-	return nil
 }
 
 // ReadObject reads an object that declares a gang, in the shape of a PodGroup. One that cannot be read has
@@ -287,47 +135,6 @@ func (s *Source) Ref(object *unstructured.Unstructured) gang.Ref {
 	return gang.Ref{Source: s.Space, Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// Permission is something that the scheduler must be allowed to do.
-type Permission struct {
-	Group, Version, Resource string
-	Verbs                    string // separated by spaces
-	Optional                 bool   // clusters need not serve it
-}
-
-// Permissions lists what the objects of all sources need.
-func Permissions() (out []Permission) {
-	for i := range All {
-		if o := All[i].Object; o != nil {
-			out = append(out, permission(o.Resource, "list watch", o.ReadOnly))
-			if !o.ReadOnly || o.Condition != nil {
-				status := o.Resource
-				status.Resource += "/status"
-				out = append(out, permission(status, "patch", o.ReadOnly))
-			}
-		}
-	}
-	for _, o := range Owners {
-		out = append(out, permission(o.Resource, "list watch", true))
-		if o.Scored {
-			status := o.Resource
-			status.Resource += "/status"
-			out = append(out, permission(status, "patch", true))
-		}
-	}
-	return out
-}
-
-// Foreign says whether a resource is another project's: clusters need not serve it, nor permit
-// the scheduler to read it.
-func Foreign(r schema.GroupVersionResource) bool {
-	for i := range All {
-		if o := All[i].Object; o != nil && slices.Contains(o.Versions(), r) {
-			return o.ReadOnly
-		}
-	}
-	return slices.ContainsFunc(Owners, func(o *Owner) bool { return o.Resource == r })
-}
-
 // Versions are the resources that hold its objects, of which one is read: the first that is
 // served.
 func (o *Object) Versions() []schema.GroupVersionResource {
@@ -336,10 +143,6 @@ func (o *Object) Versions() []schema.GroupVersionResource {
 		all = append(all, o.Resource.GroupResource().WithVersion(version))
 	}
 	return all
-}
-
-func permission(r schema.GroupVersionResource, verbs string, optional bool) Permission {
-	return Permission{r.Group, r.Version, r.Resource, verbs, optional}
 }
 
 // Gang is all that the cluster says of one gang.

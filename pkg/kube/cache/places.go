@@ -1,0 +1,160 @@
+package cache
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// AnyPlaces says whether any place is held for somebody whom the scheduler does not
+// count yet.
+func (c *Cache) AnyPlaces() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.AnyPlaces()
+}
+
+// Reserves says whether a pod's group has a place on a node.
+func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	self := convert.PodKey(pod)
+	return slices.ContainsFunc(c.book.PlacesOn(node), func(key string) bool { return key == self || c.book.SameGroup(key, self) })
+}
+
+// PlacesIn is PlacesOn for all nodes of a tree, by index; nodes without such members are
+// left out.
+func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
+	if !c.AnyPlaces() {
+		return nil
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := map[int][]*v1.Pod{}
+	for i := range tree.NumNodes() {
+		if others := c.placesOn(tree.NodeName(i), pod); len(others) > 0 {
+			out[i] = others
+		}
+	}
+	return out
+}
+
+// PlacesOn returns the members of other groups that have a place on the node which
+// pod must respect: those of equal or higher priority, but for those who were to come beside it.
+func (c *Cache) PlacesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.placesOn(node, pod)
+}
+
+// placesOn is PlacesOn with c.mu held.
+func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
+	self := convert.PodKey(pod)
+	for _, key := range c.book.PlacesOn(node) {
+		if key == self || c.book.SameGroup(key, self) {
+			continue
+		}
+		if p := c.placed(key); p != nil && c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// ComesBeside says whether a pod has a place where others have yet to leave, which was chosen beside that of
+// another one as important as it: that one goes first.
+func (c *Cache) ComesBeside(pod, other *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.comesBeside(pod, other)
+}
+
+// comesBeside is ComesBeside with c.mu held.
+func (c *Cache) comesBeside(pod, other *v1.Pod) bool {
+	return c.Priority(pod) == c.Priority(other) && c.book.ReservedAfter(convert.PodKey(pod), convert.PodKey(other))
+}
+
+// Siblings says whether two pods are members of one group.
+func (c *Cache) Siblings(pod, other *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return pod.UID != other.UID && c.book.SameGroup(convert.PodKey(pod), convert.PodKey(other))
+}
+
+// SiblingsOn returns the members of a pod's own group that have a place on the node and are not counted
+// there yet, the pod itself among them, in the order in which they are tried.
+func (c *Cache) SiblingsOn(node string, pod *v1.Pod) []*v1.Pod {
+	self := convert.PodKey(pod)
+	all := []*v1.Pod{pod}
+	c.mu.RLock()
+	for _, key := range c.book.PlacesOn(node) {
+		if key == self || !c.book.SameGroup(key, self) {
+			continue
+		}
+		if p := c.placed(key); p != nil {
+			all = append(all, p)
+		}
+	}
+	c.mu.RUnlock()
+	if len(all) > 1 {
+		slices.SortStableFunc(all, func(a, b *v1.Pod) int { return c.Order(a).Compare(c.Order(b)) })
+	}
+	return all
+}
+
+// ReservedIn returns, by node index, the members of other groups for whose places victims have
+// left or are leaving. A pod that its own gang can do without must respect them whatever their
+// priority.
+func (c *Cache) ReservedIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := map[int][]*v1.Pod{}
+	self := convert.PodKey(pod)
+	for key, node := range c.book.ReservedPlaces() {
+		i, ok := tree.NodeIndex(node)
+		if p := c.pods[key]; ok && p != nil && key != self && !c.book.SameGroup(key, self) {
+			out[i] = append(out[i], p)
+		}
+	}
+	return out
+}
+
+// Kept is a place that a reservation keeps for a member.
+type Kept struct {
+	Pod  *v1.Pod
+	Gang gang.Ref
+	Node string
+}
+
+// KeptAfar returns the places that reservations of other groups keep, for members of the same or higher priority that may keep the pod off
+// other nodes than their own; or, if the pod's group may keep others off so, for all such members.
+func (c *Cache) KeptAfar(pod *v1.Pod, own bool) (out []Kept) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if !own && c.afar == 0 || !c.book.AnyPlaces() {
+		return nil
+	}
+	self := convert.PodKey(pod)
+	for key, node := range c.book.ReservedPlaces() {
+		p := c.placed(key)
+		if p == nil || !own && !convert.KeepsOffAfar(p) || key == self || c.book.SameGroup(key, self) {
+			continue
+		}
+		if c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
+			out = append(out, Kept{p, source.Of(p), node})
+		}
+	}
+	return out
+}
+
+// SameGroup says whether two pods belong to one group.
+func (c *Cache) SameGroup(a, b *v1.Pod) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.book.SameGroup(convert.PodKey(a), convert.PodKey(b))
+}

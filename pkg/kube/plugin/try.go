@@ -1,0 +1,32 @@
+package plugin
+
+import (
+	"context"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+)
+
+// Try makes an attempt to place a group on nodes as the group's own cycle would, and nothing comes
+// of it.
+func (p *Plugin) Try(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo) Trial {
+	return p.TryOn(ctx, group, nodes, func(string) bool { return true })
+}
+
+// TryOn is Try as if the group might go to no other nodes than these.
+func (p *Plugin) TryOn(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo, may func(node string) bool) Trial {
+	avoid := p.avoid(group)
+	a := p.planner.NewAttempt(group, nodes, func(n fwk.NodeInfo) bool { return !may(n.Node().Name) || avoid != nil && avoid(n) })
+	t := Trial{Plugin: p, Attempt: a}
+	t.Found, t.Refusal, _ = a.Plan(ctx)
+	return t
+}
+
+// tried tells who watches.
+func (p *Plugin) tried(ctx context.Context, t Trial) {
+	if p.options.Tried != nil {
+		t.Plugin = p
+		p.options.Tried(ctx, t)
+	}
+}
