@@ -76,22 +76,22 @@ var arrows = map[string][]string{
 		"pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/allot":       {"pkg/apis/scheduling"},
-	"pkg/kube/fit":         {"pkg/offer"},
+	"pkg/kube/fit":         {"pkg/kube/memo", "pkg/offer"},
 	"pkg/kube/ledger":      {"pkg/kube/convert", "pkg/kube/fit"},
-	"pkg/kube/deviceshare": {"pkg/apis/config", "pkg/device", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit"},
+	"pkg/kube/deviceshare": {"pkg/apis/config", "pkg/device", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/memo"},
 	"pkg/kube/elasticquota": {
 		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/source", "pkg/quota",
 	},
 	"pkg/kube/pace": {"pkg/apis/config"},
 	"pkg/kube/plugin": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/fit",
-		"pkg/kube/ordinary", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
+		"pkg/kube/memo", "pkg/kube/ordinary", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
 	"pkg/kube/reload": {"pkg/apis/config"},
 	"pkg/kube/simulate": {
 		"manifests", "pkg/apis/config", "pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads",
-		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/family", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/preempt",
+		"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/convert", "pkg/kube/elasticquota", "pkg/kube/family", "pkg/kube/memo", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/preempt",
 		"pkg/kube/source", "pkg/kube/status", "pkg/kube/workload", "pkg/topology",
 	},
 	"pkg/kube/status": {
@@ -99,8 +99,8 @@ var arrows = map[string][]string{
 		"pkg/kube/cache", "pkg/kube/convert", "pkg/kube/place", "pkg/kube/source", "pkg/plan", "pkg/topology",
 	},
 
-	"pkg/kube/connect":  {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source"},
-	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/kube/connect":  {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/memo", "pkg/kube/source"},
+	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/memo", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
@@ -110,7 +110,7 @@ var arrows = map[string][]string{
 		"pkg/bundle", "pkg/gang", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/source", "pkg/kube/status", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/preempt": {
-		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/place",
+		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo", "pkg/kube/place",
 		"pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/source": {
@@ -123,6 +123,7 @@ var arrows = map[string][]string{
 	},
 	"pkg/kube/survey":   {"pkg/gang", "pkg/kube/cache", "pkg/kube/connect", "pkg/kube/source"},
 	"pkg/kube/backend":  {"pkg/apis/document", "pkg/apis/scheduling", "pkg/apis/workloads", "pkg/podgang"},
+	"pkg/kube/memo":     {},
 	"pkg/kube/wake":     {"pkg/gang", "pkg/topology"},
 	"pkg/kube/workload": {"pkg/apis/workloads"},
 	"pkg/localcluster":  {},
@@ -139,7 +140,7 @@ var arrows = map[string][]string{
 	},
 
 	"pkg/kube/admit":      {"pkg/kube/backend", "pkg/podgang"},
-	"pkg/kube/controller": {"pkg/apis/workloads", "pkg/kube/backend", "pkg/podgang"},
+	"pkg/kube/controller": {"pkg/apis/workloads", "pkg/kube/backend", "pkg/kube/memo", "pkg/podgang"},
 	"pkg/kube/translate":  {"pkg/kube/admit", "pkg/kube/backend", "pkg/kube/controller", "pkg/podgang", "pkg/version"},
 
 	"pkg/kube/command": {"pkg/apis/config", "pkg/apis/scheduling", "pkg/kube/connect", "pkg/kube/family", "pkg/kube/pace", "pkg/kube/plugin", "pkg/kube/reload", "pkg/version"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
@@ -42,7 +42,7 @@ func WorkloadRefs(ctx context.Context, client dynamic.Interface, served func(sch
 	if !is && err == nil {
 		return nil, nil
 	}
-	w := &workloadRefs{ctx: ctx, pods: client.Resource(v1.SchemeGroupVersion.WithResource("pods")), of: map[types.UID]string{}}
+	w := &workloadRefs{ctx: ctx, pods: client.Resource(v1.SchemeGroupVersion.WithResource("pods"))}
 	if err := w.watch(client); err != nil {
 		return nil, err
 	}
@@ -61,8 +61,7 @@ type workloadRefs struct {
 	ctx  context.Context
 	pods dynamic.NamespaceableResourceInterface
 
-	mu sync.Mutex
-	of map[types.UID]string // by pod, what it says in one name; "" if it says nothing
+	of memo.Map[types.UID, string] // by pod, what it says in one name; "" if it says nothing
 }
 
 const (
@@ -114,14 +113,8 @@ func onlyRef(object any) (any, error) {
 
 func (w *workloadRefs) note(object any) {
 	if pod, ok := object.(*metav1.PartialObjectMetadata); ok {
-		w.set(pod.UID, pod.Annotations[refField])
+		w.of.Add(pod.UID, pod.Annotations[refField])
 	}
-}
-
-func (w *workloadRefs) set(pod types.UID, says string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.of[pod] = says
 }
 
 func (w *workloadRefs) gone(object any) {
@@ -137,11 +130,7 @@ func (w *workloadRefs) gone(object any) {
 
 // forget forgets a pod that is gone, after a while.
 func (w *workloadRefs) forget(pod types.UID) {
-	time.AfterFunc(keepGone, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.of, pod)
-	})
+	time.AfterFunc(keepGone, func() { w.of.Drop(pod) })
 }
 
 // fill writes what a pod says in workloadRef where source.Of reads it. It leaves out who wrote which field
@@ -165,7 +154,7 @@ func (w *workloadRefs) fill(object any) (any, error) {
 // ahead of the other, mostly by less than a millisecond.
 func (w *workloadRefs) says(pod *v1.Pod) string {
 	for look := firstLook; ; look = min(2*look, lastLook) {
-		if says, ok := w.known(pod.UID); ok {
+		if says, ok := w.of.Get(pod.UID); ok {
 			return says
 		}
 		if look == lastLook && w.ask(pod) {
@@ -179,20 +168,13 @@ func (w *workloadRefs) says(pod *v1.Pod) string {
 	}
 }
 
-func (w *workloadRefs) known(pod types.UID) (says string, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	says, ok = w.of[pod]
-	return says, ok
-}
-
 // ask asks the API server for a pod, and says whether it has answered. Of one that is gone nobody need know
 // what it said.
 func (w *workloadRefs) ask(pod *v1.Pod) bool {
 	u, err := w.pods.Namespace(pod.Namespace).Get(w.ctx, pod.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && u.GetUID() != pod.UID:
-		w.set(pod.UID, "")
+		w.of.Add(pod.UID, "")
 		w.forget(pod.UID)
 	case err != nil:
 		klog.FromContext(w.ctx).Error(err, "cannot find out what a pod says in "+refField, "pod", klog.KObj(pod))

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/muster-scheduler/muster/pkg/kube/backend"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
@@ -34,29 +34,22 @@ import (
 // settled are pods that need no second look, by the object of whose gangs they are: they have all they need, have a
 // node, or lack what nobody can give them any more.
 type settled struct {
-	lock sync.Mutex
-	pods map[types.UID]map[types.UID]bool
+	pods memo.Map[types.UID, map[types.UID]bool]
 }
 
 func (s *settled) has(owner, pod types.UID) bool {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.pods[owner][pod]
+	pods, _ := s.pods.Get(owner)
+	return pods[pod]
 }
 
 // keep is called with all that are settled by now; none is what an object that has gone has. Nobody else has the map that
 // is kept: of two passes over one object each replaces all of it.
 func (s *settled) keep(owner types.UID, pods map[types.UID]bool) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
 	if len(pods) == 0 {
-		delete(s.pods, owner)
+		s.pods.Drop(owner)
 		return
 	}
-	if s.pods == nil {
-		s.pods = map[types.UID]map[types.UID]bool{}
-	}
-	s.pods[owner] = maps.Clone(pods)
+	s.pods.Add(owner, maps.Clone(pods))
 }
 
 // changedMeanwhile is how soon pods are looked at again that somebody changed at the same time.

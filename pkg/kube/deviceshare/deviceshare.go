@@ -17,12 +17,14 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/device"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.
@@ -38,9 +40,9 @@ type Room struct {
 	Changed  func()
 	devices  devices
 	holdings holdings
-	views    views
-	wants    wants
-	waiting  waiting
+	views    memo.Memo[string, stamp, *view]        // by node
+	wants    memo.Memo[types.UID, *v1.Pod, *wanted] // by pod
+	waiting  memo.Map[string, *v1.Pod]              // pods that were tried and have no node yet, by name
 	solvers  sync.Pool
 
 	mu     sync.Mutex // of what follows
@@ -64,7 +66,7 @@ func (r *Room) Resource() cache.Beside {
 		Set:      func(u object) { changed(r.devices.set(u)) },
 		Drop: func(u object) {
 			changed(r.devices.drop(u.GetName()))
-			r.views.drop(u.GetName())
+			r.views.Drop(u.GetName())
 		},
 	}
 }
@@ -72,8 +74,8 @@ func (r *Room) Resource() cache.Beside {
 // gone forgets a pod that has been deleted.
 func (r *Room) gone(pod *v1.Pod) {
 	r.holdings.drop(pod.UID)
-	r.wants.drop(pod.UID)
-	r.waiting.drop(pod)
+	r.wants.Drop(pod.UID)
+	r.waiting.Drop(convert.PodKey(pod))
 }
 
 // solve lends a solver to somebody who asks once.

@@ -3,9 +3,7 @@ package deviceshare
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -116,37 +114,14 @@ func (p *Plugin) mayFit(pod *v1.Pod) (fwk.QueueingHint, error) {
 	return fwk.Queue, nil
 }
 
-// waiting are pods that were tried and have no node yet.
-type waiting struct {
-	mu   sync.Mutex
-	pods map[string]*v1.Pod
-}
-
-func (w *waiting) add(pod *v1.Pod) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pods == nil {
-		w.pods = map[string]*v1.Pod{}
-	}
-	w.pods[convert.PodKey(pod)] = pod
-}
-
-func (w *waiting) drop(pod *v1.Pod) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.pods, convert.PodKey(pod))
-}
-
 // Hopeless says that a pod asks for devices in a way that cannot be meant.
 func (r *Room) Hopeless(pod *v1.Pod) bool {
-	w := r.wants.of(pod)
+	w := r.wanted(pod)
 	return w != nil && w.bad != nil
 }
 
 // Waiting are the pods with devices that were tried and have no node yet; they are to be tried again when Changed is
 // called.
 func (r *Room) Waiting() map[string]*v1.Pod {
-	r.waiting.mu.Lock()
-	defer r.waiting.mu.Unlock()
-	return maps.Clone(r.waiting.pods)
+	return r.waiting.All()
 }

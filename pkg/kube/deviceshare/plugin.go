@@ -96,7 +96,7 @@ func (p *Plugin) wanted(pod *v1.Pod) *wanted {
 	if p.devices.never() && !convert.NamesKoordinator(pod) {
 		return nil
 	}
-	return p.wants.of(pod)
+	return p.wanted(pod)
 }
 
 // PreFilter reads what the pod wants. What cannot be meant only another pod cures.
@@ -108,7 +108,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.bad.Error())
 	case w.request != nil:
 		if !fit.Asking(ctx) {
-			p.waiting.add(pod)
+			p.waiting.Add(convert.PodKey(pod), pod)
 		}
 		state.Write(stateKey, ask{w})
 		return nil, nil

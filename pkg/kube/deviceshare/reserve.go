@@ -18,7 +18,7 @@ import (
 // have none yet, in the order of the plan; the pod keeps its own. The next one finds the same choice for itself, since
 // what the others were to get is still free, and if it is not, another one without what is taken.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	p.waiting.drop(pod)
+	p.waiting.Drop(convert.PodKey(pod))
 	w := p.wanted(pod)
 	if w == nil || w.request == nil {
 		return nil
@@ -84,7 +84,7 @@ func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string
 
 // with adds what a pod wants, if it wants something and has not got it.
 func (r *Room) with(all []*device.Request, pod *v1.Pod, v *view) []*device.Request {
-	if w := r.wants.of(pod); w != nil && w.request != nil && !v.pods[pod.UID] {
+	if w := r.wanted(pod); w != nil && w.request != nil && !v.pods[pod.UID] {
 		return append(all, w.request)
 	}
 	return all

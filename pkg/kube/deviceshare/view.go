@@ -1,8 +1,6 @@
 package deviceshare
 
 import (
-	"sync"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -21,24 +19,18 @@ type view struct {
 	pods  map[types.UID]bool
 }
 
-// views are the last that were asked for, by node. The scheduler gives each state of each node a number of its own.
-type views struct {
-	mu    sync.Mutex
-	known map[string]known
-}
-
-type known struct {
+// stamp is all that the view of a node depends on. The scheduler gives each state of each node a number of its own.
+type stamp struct {
 	generation, devices, holdings int64
 	node                          *device.Node
-	view                          *view
 }
 
 // view is how pods leave a node.
 func (r *Room) view(node fwk.NodeInfo) *view {
 	name := node.Node().Name
 	has, number, bad := r.devices.of(node.Node())
-	now := known{generation: node.GetGeneration(), devices: number, holdings: r.holdings.on(name), node: has}
-	if v := r.views.get(name, now); v != nil {
+	now := stamp{generation: node.GetGeneration(), devices: number, holdings: r.holdings.on(name), node: has}
+	if v, ok := r.views.Get(name, now); ok && now.generation != 0 {
 		return v
 	}
 	v := &view{bad: bad, pods: map[types.UID]bool{}}
@@ -53,14 +45,13 @@ func (r *Room) view(node fwk.NodeInfo) *view {
 			v.lost = true
 		}
 	}
-	now.view = v
-	r.views.put(name, now)
+	r.views.Put(name, now, v)
 	return v
 }
 
 // look counts one pod of a node.
 func (r *Room) look(v *view, pod *v1.Pod, node string) {
-	w := r.wants.of(pod)
+	w := r.wanted(pod)
 	if w == nil {
 		return
 	}
@@ -97,35 +88,8 @@ func (r *Room) never(w *wanted, v *view, node fwk.NodeInfo) *device.Refusal {
 	return nil
 }
 
-func (v *views) get(node string, now known) *view {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	is := v.known[node]
-	now.view = is.view
-	if is != now || now.generation == 0 {
-		return nil
-	}
-	return is.view
-}
-
-func (v *views) put(node string, now known) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.known == nil {
-		v.known = map[string]known{}
-	}
-	v.known[node] = now
-}
-
-func (v *views) drop(node string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.known, node)
-}
-
 // wanted is what is written in a pod.
 type wanted struct {
-	pod     *v1.Pod
 	request *device.Request   // nil if it wants none, or what cannot be meant
 	bad     error             // which is that
 	least   *device.Request   // what it takes in any case where it is: the request, or that without what cannot be meant of it
@@ -133,25 +97,16 @@ type wanted struct {
 	holds   device.Allocation
 }
 
-// wants are what is written in pods with devices, so that it is read once.
-type wants struct {
-	mu    sync.Mutex
-	known map[types.UID]*wanted
-}
-
-// of reads a pod; nil if it has nothing to do with devices.
-func (w *wants) of(pod *v1.Pod) *wanted {
+// wanted reads what is written in a pod, once; nil if the pod has nothing to do with devices.
+func (r *Room) wanted(pod *v1.Pod) *wanted {
 	_, holds := pod.Annotations[convert.DeviceAllocated]
 	if !holds && !convert.WantsDevices(pod) {
 		return nil
 	}
-	w.mu.Lock()
-	is := w.known[pod.UID]
-	w.mu.Unlock()
-	if is != nil && is.pod == pod {
+	if is, ok := r.wants.Get(pod.UID, pod); ok {
 		return is
 	}
-	is = &wanted{pod: pod}
+	is := &wanted{}
 	is.names = convert.DeviceNames(pod)
 	is.request, is.bad = convert.DeviceRequest(pod)
 	if is.least = is.request; is.bad != nil {
@@ -163,17 +118,6 @@ func (w *wants) of(pod *v1.Pod) *wanted {
 			klog.Background().Error(err, "Cannot read which devices a pod has: some that it might want are kept for it", "pod", klog.KObj(pod))
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.known == nil {
-		w.known = map[types.UID]*wanted{}
-	}
-	w.known[pod.UID] = is
+	r.wants.Put(pod.UID, pod, is)
 	return is
-}
-
-func (w *wants) drop(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.known, uid)
 }

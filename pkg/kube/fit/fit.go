@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
@@ -174,30 +174,17 @@ func (c *Counter) Local() bool { return c.reads.key != "" && len(c.pages) == 0 }
 func (c *Counter) Everywhere() bool { return c.refused != nil }
 
 // refusers are names of plugins.
-type refusers struct {
-	mu    sync.Mutex
-	names map[string]bool
-}
+type refusers struct{ names memo.Map[string, bool] }
 
 func (r *refusers) add(names ...string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for _, name := range names {
-		if name == "" || r.names[name] {
-			continue
+		if name != "" {
+			r.names.Add(name, true)
 		}
-		if r.names == nil {
-			r.names = map[string]bool{}
-		}
-		r.names[name] = true
 	}
 }
 
-func (r *refusers) list() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Sorted(maps.Keys(r.names))
-}
+func (r *refusers) list() []string { return slices.Sorted(maps.Keys(r.names.All())) }
 
 // Pods counts as present, or as gone, besides what the scheduler's snapshot holds.
 type Pods []fwk.PodInfo

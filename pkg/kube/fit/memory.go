@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/offer"
 )
 
@@ -302,10 +303,7 @@ func (p Pods) Key() string {
 }
 
 // reasons holds one object for equal reasons.
-type reasons struct {
-	mu    sync.Mutex
-	known map[string]*Reasons
-}
+type reasons struct{ known memo.Map[string, *Reasons] }
 
 // mostReasons bounds them: some Filters name the node in what they say.
 const mostReasons = 4096
@@ -315,16 +313,5 @@ func (r *reasons) intern(list []string) *Reasons {
 		return nil
 	}
 	list = slices.Compact(slices.Sorted(slices.Values(list)))
-	key := strings.Join(list, "\n")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known == nil || len(r.known) >= mostReasons {
-		r.known = map[string]*Reasons{}
-	}
-	known := r.known[key]
-	if known == nil {
-		known = &Reasons{list}
-		r.known[key] = known
-	}
-	return known
+	return r.known.Share(strings.Join(list, "\n"), &Reasons{list}, mostReasons)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -29,7 +30,7 @@ type bare struct {
 	objects []*v1.Node     // which they show, or one that is the same to Filters
 	changes int            // counts states of all of that
 	memory  *fit.Memory
-	known   map[string]never // by Attempt.Asks
+	known   memo.Memo[string, int, never] // by Attempt.Asks, until changes
 }
 
 // mostNevers bounds what is kept: a few bytes each.
@@ -37,7 +38,6 @@ const mostNevers = 4096
 
 // never is what came of an attempt on bare nodes.
 type never struct {
-	changes int
 	refusal *plan.Refusal  // nil if there is a plan
 	lacks   map[string]int // nodes that take nobody, by what they lack
 	plugins []string       // that have refused members, sorted
@@ -105,25 +105,6 @@ func sameToFilters(a, b *v1.Node) bool {
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
-func (b *bare) get(asks string, changes int) (never, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	is, ok := b.known[asks]
-	return is, ok && asks != "" && is.changes == changes
-}
-
-func (b *bare) put(asks string, is never) {
-	if asks == "" {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.known == nil || len(b.known) >= mostNevers {
-		b.known = map[string]never{}
-	}
-	b.known[asks] = is
-}
-
 // onBare is a counted attempt in a cluster in which no pod is; nil where nobody can know. What ledgers
 // would say there is not asked: what pods hold of them may outlast the pods.
 func (a *Attempt) onBare(ctx context.Context) (*Attempt, int) {
@@ -168,11 +149,11 @@ func (a *Attempt) bareFor(ctx context.Context, kinds []kind) (*Attempt, int) {
 // is no plan then, it waits for other nodes, or other rules, and nobody who leaves helps. bare is the
 // attempt on bare nodes, which may take fewer than it says.
 func (a *Attempt) never(ctx context.Context, bare *Attempt, changes int) never {
-	asks := a.Asks()
-	if is, ok := a.planner.bare.get(asks, changes); ok {
+	asks := a.Asks() // "" is what other attempts do not ask
+	if is, ok := a.planner.bare.known.Get(asks, changes); ok && asks != "" {
 		return is
 	}
-	is := never{changes: changes}
+	is := never{}
 	_, refusal, err := bare.Choose(ctx, nil)
 	if err == nil && refusal != nil && !refusal.Cut {
 		is.refusal, is.lacks = refusal, diagnose(bare.Nodes, bare.counts).Lacks
@@ -180,6 +161,8 @@ func (a *Attempt) never(ctx context.Context, bare *Attempt, changes int) never {
 		then, _ := bare.refusedBy()
 		is.plugins = slices.Compact(slices.Sorted(slices.Values(slices.Concat(now, then))))
 	}
-	a.planner.bare.put(asks, is)
+	if asks != "" {
+		a.planner.bare.known.Put(asks, changes, is)
+	}
 	return is
 }

@@ -39,6 +39,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -63,7 +64,7 @@ type Planner struct {
 
 // NewPlanner returns the planner of a profile. The ledgers are asked beside its Filters.
 func NewPlanner(profile framework.Framework, c *cache.Cache, ledgers ...fit.Ledger) *Planner {
-	return &Planner{profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers, bare: bare{memory: fit.NewMemory(profile)}}
+	return &Planner{profile: profile, cache: c, memory: fit.NewMemory(profile), ledgers: ledgers, bare: bare{memory: fit.NewMemory(profile), known: memo.Memo[string, int, never]{Most: mostNevers}}}
 }
 
 // Avoid says whether a gang must not go to a node.

@@ -30,7 +30,7 @@ func (s *Shared) putAside(profile framework.Framework, pod *v1.Pod, node string)
 // putBack has them count again, where they still have their places. It is called when the member has its node or was
 // refused, and at last when the next cycle begins: one may end without a word.
 func (s *Shared) putBack(ctx context.Context) {
-	for pod, node := range s.aside.Take() {
+	for pod, node := range s.aside.TakeAll() {
 		known := s.Cache.Pod(convert.PodKey(pod))
 		if known == nil || known.UID != pod.UID {
 			continue

@@ -62,7 +62,7 @@ func (s *Shared) do(effects []gang.Effect) {
 			s.quotas.Look(e.Pod)
 		case gang.Freed:
 			s.try(s.refused.Leaders())
-			s.letIn("pods without a gang", s.keptOff.Take())
+			s.letIn("pods without a gang", s.keptOff.TakeAll())
 		case cache.MemberChanged:
 			s.callSpeaker(e.Gang)
 		case cache.TopologyChanged:
@@ -94,7 +94,7 @@ func (s *Shared) goOnEvicting() {
 // process began, if nothing keeps them any longer.
 func (s *Shared) goOn() {
 	if !s.Cache.Resuming() {
-		s.letIn("delayed pods", s.resumes.Take())
+		s.letIn("delayed pods", s.resumes.TakeAll())
 	}
 }
 

@@ -41,6 +41,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/deviceshare"
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/kube/ordinary"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
@@ -115,13 +116,13 @@ type Shared struct {
 	quotas    *elasticquota.Room
 	// Pods without a gang that wait for something that no event tells of: that the gangs are tried that were partially bound at the start,
 	// and that a place is given back which is held.
-	resumes, keptOff wake.Kept[string, *v1.Pod]
+	resumes, keptOff memo.Map[string, *v1.Pod]
 	// Groups that are to be tried again only to say newer words.
-	renewals wake.Kept[gang.Ref, struct{}]
+	renewals memo.Map[gang.Ref, struct{}]
 	// Groups whose places are free, and whose quotas wait for somebody to leave, with the pod that was tried for them.
-	awaited wake.Kept[gang.Ref, string]
+	awaited memo.Map[gang.Ref, string]
 	// Nominations that do not count in the cycle that goes on, with their nodes.
-	aside wake.Kept[*v1.Pod, string]
+	aside memo.Map[*v1.Pod, string]
 	// resume are called once, when everything was seen: with all profiles made.
 	resume  []func()
 	resumed sync.Once

@@ -3,7 +3,6 @@ package preempt
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -80,42 +79,15 @@ func free(a *place.Attempt, soon *solution) []gang.Place {
 	})
 }
 
-// again is who speaks for groups that are to be tried once more in a moment. However often one is refused until then, that is one try.
-type again struct {
-	mu sync.Mutex
-	of map[gang.Ref]*v1.Pod
-}
-
-// set notes who is to be tried for a group, and says whether nobody was to be before.
-func (w *again) set(group gang.Ref, speaker *v1.Pod) (first bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of == nil {
-		w.of = map[gang.Ref]*v1.Pod{}
-	}
-	first = w.of[group] == nil
-	w.of[group] = speaker
-	return first
-}
-
-// take returns who is to be tried for a group, and forgets it.
-func (w *again) take(group gang.Ref) (speaker *v1.Pod) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	speaker = w.of[group]
-	delete(w.of, group)
-	return speaker
-}
-
 // tryAgain has a group tried once more in a moment. If it is being tried just then, the queue sees to it that it is tried after that.
 func (p *Preemptor) tryAgain(ctx context.Context, group gang.Ref, speaker *v1.Pod) {
-	if !p.again.set(group, speaker) {
+	if !p.again.Add(group, speaker) {
 		return
 	}
 	go func() {
 		select {
 		case <-p.Clock.After(cache.EndsWithin):
-			pod := p.again.take(group)
+			pod, _ := p.again.Take(group)
 			p.Profile.Activate(klog.FromContext(ctx), map[string]*v1.Pod{convert.PodKey(pod): pod})
 		case <-p.Ended:
 		}

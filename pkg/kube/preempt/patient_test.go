@@ -19,13 +19,3 @@ func TestPatient(t *testing.T) {
 	require.True(t, may(14999))
 	require.False(t, may(15000))
 }
-
-// TestAgain: however often a group is refused, it is tried once more a moment later, whoever speaks for it by then, and not once for each refusal.
-func TestAgain(t *testing.T) {
-	var w again
-	require.True(t, w.set(gangG, at("n0", "first")))
-	require.False(t, w.set(gangG, at("n0", "second")))
-	require.True(t, w.set(gangH, at("n0", "other")))
-	require.Equal(t, "second", w.take(gangG).Name)
-	require.True(t, w.set(gangG, at("n0", "third")))
-}

@@ -20,10 +20,13 @@ package preempt
 import (
 	"sync/atomic"
 
+	v1 "k8s.io/api/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/departure"
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
@@ -40,9 +43,9 @@ type Preemptor struct {
 	there    toolscache.Store // pods by namespace/name
 	vain     vain
 	patient  patient
-	again    again
-	searched atomic.Int64 // nodes on which victims were looked for
-	among    int64        // mostAmongNodes
+	again    memo.Map[gang.Ref, *v1.Pod] // the pods to try once more in a moment, one for each gang
+	searched atomic.Int64                // nodes on which victims were looked for
+	among    int64                       // mostAmongNodes
 }
 
 // New returns the Preemptor of a profile.

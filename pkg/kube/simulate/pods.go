@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/muster-scheduler/muster/pkg/kube/memo"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -48,26 +48,15 @@ const mostSpecs = 1024
 // differ in little but their node and hostname. Several goroutines may ask at a time.
 //
 // Invariant: what is behind a pointer, in a slice or in a map of a shared spec does not change.
-type specs struct {
-	mu  sync.Mutex
-	all map[string]*v1.PodSpec
-}
+type specs struct{ all memo.Map[string, *v1.PodSpec] }
 
 // share replaces the spec of a pod by an equal one that was given before, but for node and hostname.
 func (s *specs) share(pod *v1.Pod) {
 	node, hostname := pod.Spec.NodeName, pod.Spec.Hostname
 	pod.Spec.NodeName, pod.Spec.Hostname = "", ""
 	if text, err := pod.Spec.Marshal(); err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.all == nil || len(s.all) == mostSpecs {
-			s.all = map[string]*v1.PodSpec{}
-		}
-		if s.all[string(text)] == nil {
-			spec := pod.Spec
-			s.all[string(text)] = &spec
-		}
-		pod.Spec = *s.all[string(text)]
+		spec := pod.Spec
+		pod.Spec = *s.all.Share(string(text), &spec, mostSpecs)
 	}
 	pod.Spec.NodeName, pod.Spec.Hostname = cmp.Or(node, pod.Spec.NodeName), cmp.Or(hostname, pod.Spec.Hostname)
 }

@@ -40,5 +40,5 @@ func TestPodsShare(t *testing.T) {
 	}
 	require.Same(t, &read[0].Spec.Tolerations[0], &read[1].Spec.Tolerations[0])
 	require.NotSame(t, &read[0].Status.Conditions[0], &read[1].Status.Conditions[0])
-	require.Len(t, set.specs.all, 1)
+	require.Len(t, set.specs.all.All(), 1)
 }
