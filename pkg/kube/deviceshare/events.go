@@ -116,7 +116,7 @@ func (p *Plugin) mayFit(pod *v1.Pod) (fwk.QueueingHint, error) {
 
 // Hopeless says that a pod asks for devices in a way that cannot be meant.
 func (r *Room) Hopeless(pod *v1.Pod) bool {
-	w := r.wanted(pod)
+	w := r.readPod(pod)
 	return w != nil && w.bad != nil
 }
 

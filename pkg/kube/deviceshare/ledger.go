@@ -51,7 +51,7 @@ func (l *ledger) runs() bool {
 
 // asks is what a pod wants, nil if nothing, or nothing that can be meant.
 func (r *Room) asks(pod *v1.Pod) *wanted {
-	if w := r.wanted(pod); w != nil && w.request != nil {
+	if w := r.readPod(pod); w != nil && w.request != nil {
 		return w
 	}
 	return nil

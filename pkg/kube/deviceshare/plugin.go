@@ -96,7 +96,7 @@ func (p *Plugin) wanted(pod *v1.Pod) *wanted {
 	if p.devices.never() && !convert.NamesKoordinator(pod) {
 		return nil
 	}
-	return p.wanted(pod)
+	return p.readPod(pod)
 }
 
 // PreFilter reads what the pod wants. What cannot be meant only another pod cures.

@@ -84,7 +84,7 @@ func (r *Room) choose(pod *v1.Pod, request *device.Request, v *view, node string
 
 // with adds what a pod wants, if it wants something and has not got it.
 func (r *Room) with(all []*device.Request, pod *v1.Pod, v *view) []*device.Request {
-	if w := r.wanted(pod); w != nil && w.request != nil && !v.pods[pod.UID] {
+	if w := r.readPod(pod); w != nil && w.request != nil && !v.pods[pod.UID] {
 		return append(all, w.request)
 	}
 	return all

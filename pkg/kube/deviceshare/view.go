@@ -51,7 +51,7 @@ func (r *Room) view(node fwk.NodeInfo) *view {
 
 // look counts one pod of a node.
 func (r *Room) look(v *view, pod *v1.Pod, node string) {
-	w := r.wanted(pod)
+	w := r.readPod(pod)
 	if w == nil {
 		return
 	}
@@ -97,8 +97,8 @@ type wanted struct {
 	holds   device.Allocation
 }
 
-// wanted reads what is written in a pod, once; nil if the pod has nothing to do with devices.
-func (r *Room) wanted(pod *v1.Pod) *wanted {
+// readPod reads what is written in a pod, once; nil if the pod has nothing to do with devices.
+func (r *Room) readPod(pod *v1.Pod) *wanted {
 	_, holds := pod.Annotations[convert.DeviceAllocated]
 	if !holds && !convert.WantsDevices(pod) {
 		return nil
