@@ -159,7 +159,7 @@ func (r *Reclaim) More(than *Reclaim) bool {
 type title struct {
 	right Right
 	node  int    // the quota of which the gang has it
-	pairs []pair // ByShares; ByMin, of gangs that do not borrow
+	pairs []pair // ByShares; ByMin, if not only gangs that borrow may be evicted
 }
 
 // pair is a quota for which a gang leaves, and one of which it does; they are next below the lowest one above both.
@@ -227,7 +227,7 @@ func (r *Reclaim) between(leaf int, p *part) title {
 	switch borrows, within := r.book.class.at(others)[p.gang] == Borrows, r.within(mine); {
 	case !borrows && (!within || r.below == 0 || !r.aboveMin(others, r.load.view)):
 		return title{}
-	case !borrows:
+	case within && r.below > 0:
 		return title{right: ByMin, pairs: []pair{{mine, others}}}
 	case within:
 		return title{right: ByMin}
@@ -452,7 +452,7 @@ func (r *Reclaim) IsRight(victims map[string][]string) bool {
 			}
 		}
 	}
-	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // gangs that borrow go first
+	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // the others go first
 }
 
 // Admits says whether the ask is admitted when these gangs have left, be it right or not.
