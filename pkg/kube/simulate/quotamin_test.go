@@ -18,7 +18,7 @@ import (
 // are evicted with all sets of pods: no quota is left less than its min if some set leaves each its min, and otherwise as little less as any set does.
 func TestQuotaLosesMinWithoutNeed(t *testing.T) {
 	kinds := []string{"fits", "nobody helps", "each keeps its min", "each keeps its min by a spare member", "below min"}
-	worlds.Check(t, 2000, kinds, func(t *rapid.T, tally worlds.Tally) {
+	worlds.Check(t, 600, kinds, func(t *rapid.T, tally worlds.Tally) {
 		w := drawMinima(t)
 		least, found := 1<<30, false
 		for set := range uint(1) << len(w.pods) {
