@@ -33,9 +33,8 @@ type Reclaim struct {
 	ask    Ask
 	policy Policy
 	load   *load
-	later  bool // another quota is served first: whoever waits for that alone has nobody leave
-	// below bounds the shortfall of a quota of which a gang may be evicted that leaves it less than its min; 0 is no such gang. See BelowMin.
-	below Share
+	later  bool  // another quota is served first: whoever waits for that alone has nobody leave
+	below  Share // see BelowMin
 
 	after   *Reclaim // the search when afterOf have terminated; see afterOwn
 	afterOf []string
@@ -159,7 +158,8 @@ func (r *Reclaim) More(than *Reclaim) bool {
 // title is the right to what a gang has of one quota. With pairs, it is against one quota for another, as long as the other one has too much.
 type title struct {
 	right Right
-	pairs []pair // ByShares; ByMin, of gangs that do not borrow
+	node  int    // the quota of which the gang has it
+	pairs []pair // ByShares; ByMin, if not only gangs that borrow may be evicted
 }
 
 // pair is a quota for which a gang leaves, and one of which it does; they are next below the lowest one above both.
@@ -180,6 +180,7 @@ func (r *Reclaim) titles(name string) (all []title) {
 		if r.mayGive(p) {
 			best = r.best(p)
 		}
+		best.node = p.node
 		all = append(all, best)
 	}
 	return all
@@ -224,9 +225,9 @@ func (r *Reclaim) between(leaf int, p *part) title {
 		return title{}
 	}
 	switch borrows, within := r.book.class.at(others)[p.gang] == Borrows, r.within(mine); {
-	case !borrows && (!within || r.below == 0 || !r.aboveMin(others, r.load.view) || r.shortfall(p, others) > r.below):
+	case !borrows && (!within || r.below == 0 || !r.aboveMin(others, r.load.view)):
 		return title{}
-	case !borrows:
+	case within && r.below > 0:
 		return title{right: ByMin, pairs: []pair{{mine, others}}}
 	case within:
 		return title{right: ByMin}
@@ -236,33 +237,34 @@ func (r *Reclaim) between(leaf int, p *part) title {
 	return title{}
 }
 
-// NextBelowMin returns the least shortfall above the bound (see BelowMin) of a gang that leaves its quota less than its min, where the ask stays within
-// the min of its own quota; ok is false if there is no such gang.
-func (r *Reclaim) NextBelowMin() (least Share, ok bool) {
-	all := *r
-	all.below = math.MaxUint64
-	for name, g := range r.book.gangs {
-		if r.Right(name) != None || all.Right(name) == None {
-			continue
-		}
-		most := Share(0)
-		for _, p := range g.parts {
-			for _, leaf := range r.leaves() {
-				if _, others := r.book.tree.apart(leaf, p.node); others >= 0 && r.book.class.at(others)[g] != Borrows {
-					most = max(most, r.shortfall(p, others))
-				}
+// BelowMin has the search go on with pods of gangs that do not borrow as a whole, as long as the quotas of which they are lack less than a part of what
+// there is of their mins when all victims have terminated: with 1 each keeps its min. It is for an ask within the min of its own quota for which
+// there are no other victims.
+func (r *Reclaim) BelowMin(lacks Share) { r.below, r.after = lacks, nil }
+
+// Shortfall returns how much the quota lacks of its min that lacks most when the victims of Check have terminated, as a part of what there is; 0 if each
+// keeps its min.
+func (r *Reclaim) Shortfall(victims map[string][]string) (most Share) {
+	after, rest, _ := r.inOrder(victims)
+	v := after.when(rest)
+	for gang := range rest {
+		for _, t := range after.titles(gang) {
+			if t.right == ByMin && len(t.pairs) > 0 {
+				most = max(most, after.shortfall(t, v))
 			}
 		}
-		if !ok || most < least {
-			least, ok = most, true
-		}
 	}
-	return least, ok
+	return most
 }
 
-// BelowMin has the search go on with gangs that leave a quota short of its min by at most so much, as a part of what there is. A quota keeps its min
-// otherwise: such gangs are for an ask within the min of its own quota for which there are no other victims. Gangs cannot be divided.
-func (r *Reclaim) BelowMin(most Share) { r.below = max(most, 1) }
+// when returns the view in which all victims have terminated.
+func (r *Reclaim) when(victims map[string][]string) *View {
+	v := r.book.View()
+	for _, pods := range victims {
+		v.Leave(pods...)
+	}
+	return v
+}
 
 // aboveMin says whether a quota has more than its min of something that is asked for.
 func (r *Reclaim) aboveMin(node int, v *View) bool {
@@ -271,26 +273,24 @@ func (r *Reclaim) aboveMin(node int, v *View) bool {
 	return slices.ContainsFunc(top.wanted(), func(d int) bool { return !n.hasMin[d] || v.taken(node, d) > n.min[d] })
 }
 
-// shortfall is how much a quota, or one below it, lacks of its min without a gang: of the resource of which that is the largest part of what there is.
-func (r *Reclaim) shortfall(p *part, above int) (most Share) {
+// shortfall is how much a victim's quota, or one above it up to that of the title, lacks of its min in a view: of the resource of which that is the
+// largest part of what there is, and no more than has terminated.
+func (r *Reclaim) shortfall(t title, v *View) (least Share) {
 	b := r.book
-	for i := p.node; i >= above; i = b.tree.nodes[i].parent {
-		n := &b.tree.nodes[i]
-		gone := make(vector, len(n.min))
-		for _, of := range p.gang.parts {
-			if b.tree.isBelow(of.node, i) {
-				gone.add(of.hold)
-				gone.add(of.keeps)
+	least = math.MaxUint64
+	for _, p := range t.pairs {
+		most := Share(0)
+		for i := t.node; i >= p.others; i = b.tree.nodes[i].parent {
+			n := &b.tree.nodes[i]
+			for d, is := range n.min {
+				if lacks := min(r.load.view.taken(i, d), is) - v.taken(i, d); n.hasMin[d] && lacks > 0 {
+					most = max(most, 1, Share(mulDiv(uint64(lacks), whole, uint64(max(b.accounts[n.top].entitled[d], 1)))))
+				}
 			}
 		}
-		for d, least := range n.min {
-			lacks, all := min(gone[d], least-r.load.view.taken(i, d)+gone[d]), b.accounts[n.top].entitled[d]
-			if n.hasMin[d] && lacks > 0 && all != math.MaxInt64 {
-				most = max(most, Share(mulDiv(uint64(lacks), whole, uint64(max(all, 1)))))
-			}
-		}
+		least = min(least, most)
 	}
-	return max(most, 1)
+	return least
 }
 
 // apart returns the quotas next below the lowest one that is above both; -1 if there is none, or one is above the other.
@@ -381,28 +381,35 @@ func (r *Reclaim) Check(victims map[string][]string) Verdict {
 	if r.later {
 		return Exceeds
 	}
-	after, rest := r, victims
-	if !r.IsRight(victims) {
-		var own []string
-		rest = map[string][]string{}
-		for gang, pods := range victims {
-			if r.Right(gang) == Own {
-				own = append(own, pods...)
-			} else {
-				rest[gang] = pods
-			}
-		}
-		if len(own) == 0 || r.several() {
-			return Exceeds
-		}
-		if after = r.afterOwn(own); !after.IsRight(rest) {
-			return Exceeds
-		}
-	}
-	if after.Admits(rest) && after.eachByRight(rest) {
+	switch after, rest, ok := r.inOrder(victims); {
+	case !ok:
+		return Exceeds
+	case after.Admits(rest) && after.eachByRight(rest):
 		return Admitted
 	}
 	return Short
+}
+
+// inOrder returns the search in which all victims may be evicted, and those that are left then: where not all may be as things are, the search as it is when
+// those of the own quota have terminated. ok is false if they may not be evicted then either.
+func (r *Reclaim) inOrder(victims map[string][]string) (after *Reclaim, rest map[string][]string, ok bool) {
+	if r.IsRight(victims) {
+		return r, victims, true
+	}
+	var own []string
+	rest = map[string][]string{}
+	for gang, pods := range victims {
+		if r.Right(gang) == Own {
+			own = append(own, pods...)
+		} else {
+			rest[gang] = pods
+		}
+	}
+	if len(own) == 0 || r.several() {
+		return r, victims, false
+	}
+	after = r.afterOwn(own)
+	return after, rest, after.IsRight(rest)
 }
 
 // afterOwn returns the search as it is when these pods of the own quota have terminated. The last one is kept: sets that are checked one after
@@ -427,6 +434,7 @@ func (r *Reclaim) IsRight(victims map[string][]string) bool {
 		return false
 	}
 	shares, lacks := map[string][]title{}, map[string][]title{}
+	v := r.when(victims)
 	for _, name := range slices.Sorted(maps.Keys(victims)) {
 		titles := r.titles(name)
 		if len(titles) == 0 || slices.ContainsFunc(titles, func(t title) bool { return t.right == None }) {
@@ -435,6 +443,8 @@ func (r *Reclaim) IsRight(victims map[string][]string) bool {
 		for _, t := range titles {
 			switch {
 			case len(t.pairs) == 0:
+			case t.right == ByMin && r.shortfall(t, v) >= r.below:
+				return false
 			case t.right == ByMin:
 				lacks[name] = append(lacks[name], t)
 			default:
@@ -442,16 +452,12 @@ func (r *Reclaim) IsRight(victims map[string][]string) bool {
 			}
 		}
 	}
-	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // gangs that borrow go first
+	return r.inTurn(shares, victims, nil) && r.inTurn(lacks, victims, victims) // the others go first
 }
 
 // Admits says whether the ask is admitted when these gangs have left, be it right or not.
 func (r *Reclaim) Admits(victims map[string][]string) bool {
-	v := r.book.View()
-	for _, pods := range victims {
-		v.Leave(pods...)
-	}
-	_, refusal := v.Admit(Ask{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
+	_, refusal := r.when(victims).Admit(Ask{Gang: r.ask.Gang, Priority: r.ask.Priority, Need: r.ask.Need})
 	return refusal == nil
 }
 
@@ -510,10 +516,7 @@ func containsAll(set, of map[string]bool) bool {
 // does has too much. It is found from its end: who may be the last may stay the last whatever the order of the others
 // is, since fewer have left before them then. Those of first have left before any of them.
 func (r *Reclaim) inTurn(titles map[string][]title, victims, first map[string][]string) bool {
-	v := r.book.View()
-	for _, pods := range first {
-		v.Leave(pods...)
-	}
+	v := r.when(first)
 	for name := range titles {
 		v.Leave(victims[name]...)
 	}
@@ -555,15 +558,27 @@ type Turns struct {
 // Turns begins with nobody who has left.
 func (r *Reclaim) Turns() *Turns { return &Turns{r, r.load.view.Clone(), map[string][]title{}} }
 
-// May says whether a gang may leave now.
-func (t *Turns) May(gang string) bool {
+// May says whether a gang may leave now, with some pods of it and of others.
+func (t *Turns) May(gang string, with map[string][]string) bool {
 	titles, known := t.titles[gang]
 	if !known {
 		titles = t.reclaim.titles(gang)
 		t.titles[gang] = titles
 	}
-	return len(titles) > 0 && !slices.ContainsFunc(titles, func(is title) bool {
+	if len(titles) == 0 || slices.ContainsFunc(titles, func(is title) bool {
 		return is.right == None || len(is.pairs) > 0 && !t.reclaim.tooMuch(is, t.view)
+	}) {
+		return false
+	}
+	v := t.view
+	if t.reclaim.below > 0 {
+		v = v.Clone()
+		for _, pods := range with {
+			v.Leave(pods...)
+		}
+	}
+	return !slices.ContainsFunc(titles, func(is title) bool {
+		return is.right == ByMin && len(is.pairs) > 0 && t.reclaim.shortfall(is, v) >= t.reclaim.below
 	})
 }
 

@@ -186,7 +186,7 @@ func compareTurns(t *rapid.T, p *plain, r *quota.Reclaim, asker string, gangs []
 	turns, now := r.Turns(), p.without()
 	for _, g := range gangs {
 		want := now.right(asker, g, p) != ""
-		if got := turns.May(g); got != want {
+		if got := turns.May(g, nil); got != want {
 			t.Fatalf("%s may evict %s of %v in turn: %v, and not %v", asker, g, gangs, got, want)
 		}
 		if want {

@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,12 +29,15 @@ func TestSearchOutlivesTree(t *testing.T) {
 	ask := quota.Ask{Gang: "A", Need: []quota.Want{{Quota: "b", Asks: quota.List{"cpu": 1}, Count: 1}}}
 	r, view := b.Reclaim(ask, quota.AnyPriority), b.View()
 	require.False(t, r.Enough(map[string][]string{"B": {"b1"}}), "c keeps its min")
-	least, ok := r.NextBelowMin()
-	require.True(t, ok)
-	r.BelowMin(least)
+	r.BelowMin(1)
+	require.False(t, r.Enough(map[string][]string{"B": {"b1"}}), "c keeps its min")
+	r.BelowMin(math.MaxUint64)
 	require.True(t, r.Enough(map[string][]string{"B": {"b1"}}), "b has its min in no other way")
-	_, ok = r.NextBelowMin()
-	require.False(t, ok)
+	lacks := r.Shortfall(map[string][]string{"B": {"b1"}})
+	require.EqualValues(t, 1_000_000/8, lacks)
+	r.BelowMin(lacks)
+	require.False(t, r.Enough(map[string][]string{"B": {"b1"}}), "c lacks as much")
+	r.BelowMin(math.MaxUint64)
 
 	b = b.Replant(grown("a"))
 	require.True(t, r.Enough(map[string][]string{"B": {"b1"}}))

@@ -64,8 +64,9 @@ type turns struct {
 }
 
 func (t turns) May(picks []evict.Pick) bool {
-	for gang := range t.byGang(picks) {
-		if !t.Turns.May(gang) {
+	by := t.byGang(picks)
+	for gang := range by {
+		if !t.Turns.May(gang, by) {
 			return false
 		}
 	}

@@ -29,7 +29,7 @@ type Claim struct {
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
 	revokes bool                   // what is asked for must be free, wherever it is
-	levels  int                    // how often BelowMin was called
+	single  []*quota.Turns         // in which nobody has left
 
 	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
@@ -119,8 +119,16 @@ func (c *Claim) May(p *v1.Pod, lower bool) bool {
 	if c.gone[key(p)] {
 		return true
 	}
-	right := c.right(p)
-	return right == quota.Own && lower || right == quota.ByMin || right == quota.ByShares
+	switch c.right(p) {
+	case quota.None:
+		return false
+	case quota.Own:
+		return lower
+	}
+	if c.single == nil {
+		c.single = c.turns()
+	}
+	return c.isFree(p) || mayAll(c.single, c.byGang([]*v1.Pod{p}))
 }
 
 // QuotaOf is the quota of a member.
@@ -226,16 +234,11 @@ func (c *Claim) isFree(p *v1.Pod) bool {
 func (c *Claim) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
 	c.room.lock()
 	defer c.room.mu.Unlock()
-	var turns []*quota.Turns
-	for _, r := range append([]*quota.Reclaim{c.reclaim}, c.first...) {
-		turns = append(turns, r.Turns())
-	}
+	turns := c.turns()
 	may = func(pods []*v1.Pod) bool {
 		c.room.lock()
 		defer c.room.mu.Unlock()
-		return !slices.ContainsFunc(pods, func(p *v1.Pod) bool {
-			return !c.isFree(p) && !slices.ContainsFunc(turns, func(t *quota.Turns) bool { return t.May(gangOf(p)) })
-		})
+		return mayAll(turns, c.byGang(pods))
 	}
 	leave = func(pods []*v1.Pod) {
 		c.room.lock()
@@ -247,6 +250,24 @@ func (c *Claim) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
 		}
 	}
 	return may, leave
+}
+
+// turns begins with nobody who has left. r.mu is held.
+func (c *Claim) turns() (all []*quota.Turns) {
+	for _, r := range c.searches() {
+		all = append(all, r.Turns())
+	}
+	return all
+}
+
+// mayAll returns whether pods of some gangs may be evicted together, each gang in one of the turns.
+func mayAll(turns []*quota.Turns, pods map[string][]string) bool {
+	for gang := range pods {
+		if !slices.ContainsFunc(turns, func(t *quota.Turns) bool { return t.May(gang, pods) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // OwnFirst has the search go on with those, too, who may leave when others of the own quotas of lower priority have: a quota that stays within its
@@ -274,35 +295,34 @@ func (c *Claim) OwnFirst() bool {
 	return true
 }
 
-// BelowMin has the search go on with gangs that leave a quota less than its min, those of the smallest shortfall first. It returns false if there are no
-// more. Without BelowMin each quota keeps its min.
-func (c *Claim) BelowMin() bool {
+// BelowMin has the search go on with members of gangs that do not borrow as a whole, as long as no quota lacks a part of what there is of its min then: with
+// 1 each quota keeps its min, as it does without BelowMin. It returns whether more pods may be evicted then.
+func (c *Claim) BelowMin(lacks quota.Share) bool {
 	if !c.helps {
 		return false
 	}
 	c.room.lock()
 	defer c.room.mu.Unlock()
-	all := append([]*quota.Reclaim{c.reclaim}, c.first...)
-	least, any := quota.Share(math.MaxUint64), false
-	for _, r := range all {
-		if next, ok := r.NextBelowMin(); ok {
-			least, any = min(least, next), true
-		}
+	more := false
+	for _, r := range c.searches() {
+		r.BelowMin(lacks)
+		borrow := *r
+		borrow.BelowMin(0)
+		more = more || r.More(&borrow)
 	}
-	if c.levels++; c.levels > mostLevels {
-		least = math.MaxUint64
-	}
-	if any {
-		for _, r := range all {
-			r.BelowMin(least)
-		}
-		c.rights, c.verdicts = map[string]quota.Right{}, nil
-	}
-	return any
+	c.rights, c.verdicts, c.single = map[string]quota.Right{}, nil, nil
+	return more
 }
 
-// mostLevels bounds how many shortfalls are tried one after another.
-const mostLevels = 3
+// searches lists the searches by which victims may be evicted: as things are, and when victims of the own quotas have terminated.
+func (c *Claim) searches() []*quota.Reclaim { return append([]*quota.Reclaim{c.reclaim}, c.first...) }
+
+// Shortfall returns how much the quota lacks of its min that lacks most when these pods have terminated, as a part of what there is.
+func (c *Claim) Shortfall(gone []*v1.Pod) quota.Share {
+	c.room.lock()
+	defer c.room.mu.Unlock()
+	return c.reclaim.Shortfall(c.byGang(gone))
+}
 
 // when is the search as it is when some pods have left. r.mu is held.
 func (c *Claim) when(gone []string) *quota.Reclaim {
@@ -358,11 +378,8 @@ func (r *Room) Helps(group *cache.Group) bool {
 
 // anybody says whether any gang may be evicted, also one that leaves its quota less than its min. r.mu is held.
 func (c *Claim) anybody() bool {
-	if c.reclaim.Any() {
-		return c.helps
-	}
-	_, below := c.reclaim.NextBelowMin()
-	return c.helps && below
+	c.reclaim.BelowMin(math.MaxUint64)
+	return c.helps && c.reclaim.Any()
 }
 
 // policy says which gangs of other quotas may be evicted.

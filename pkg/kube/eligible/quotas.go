@@ -33,8 +33,10 @@ type Claim interface {
 	Own(pod *v1.Pod) bool
 	// OwnFirst has the claim count those, too, who may leave when others of the own quotas have; it says whether there are any.
 	OwnFirst() bool
-	// BelowMin has the claim count gangs that leave a quota less than its min, too, those of the smallest shortfall first. It returns false if there are no more.
-	BelowMin() bool
+	// BelowMin has the claim count members of gangs that do not borrow as a whole, as long as no quota lacks a part of what there is of its min then: with
+	// 1 each keeps its min. It returns whether more pods count then. Shortfall returns what the quota lacks that lacks most when pods have terminated.
+	BelowMin(lacks quota.Share) bool
+	Shortfall(gone []*v1.Pod) quota.Share
 	// Several says whether members of several quotas ask.
 	Several() bool
 	// Short says whether something must be freed in a quota, and Frees whether a pod's leaving does that.

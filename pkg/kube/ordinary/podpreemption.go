@@ -50,7 +50,7 @@ type PodPreemption struct {
 	parts  map[string]int         // parts of groups that leave whole, by node, if any do
 	barred map[types.UID]bool     // pods that may not be evicted, as the API server has said
 	claim  eligible.Claim         // what quotas say; nil if there are none
-	below  bool                   // the claim counts gangs that leave their quotas less than their min
+	below  bool                   // the claim counts more than gangs that borrow
 }
 
 // New puts itself between a profile's DefaultPreemption and its rules. It is
@@ -81,9 +81,11 @@ func (o *PodPreemption) Runs() bool { return o != nil && o.runs }
 func (o *PodPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, m fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	o.begin()
 	result, status := o.stock.PostFilter(ctx, state, pod, m)
-	for status.Code() == fwk.Unschedulable && o.claim != nil && o.claim.BelowMin() { // now with gangs that leave their quotas less than their min
-		o.below = true
-		result, status = o.stock.PostFilter(ctx, state, pod, m)
+	for _, lacks := range []quota.Share{1, math.MaxUint64} { // now with members of gangs that do not borrow as a whole, then below the min of their quotas
+		if status.Code() == fwk.Unschedulable && o.claim != nil && o.claim.BelowMin(lacks) {
+			o.below = true
+			result, status = o.stock.PostFilter(ctx, state, pod, m)
+		}
 	}
 	o.below = false
 	switch {
@@ -291,7 +293,14 @@ func (o *PodPreemption) OrderedScoreFuncs(_ context.Context, victims map[string]
 	for i, node := range slices.SortedFunc(maps.Keys(victims), topology.CompareNames) {
 		rank[node] = i
 	}
+	short := func(node string) int64 {
+		if !o.below {
+			return 0
+		}
+		return -int64(min(o.claim.Shortfall(victims[node].Pods), math.MaxInt64))
+	}
 	return []func(string) int64{
+		short,
 		func(node string) int64 { return -victims[node].NumPDBViolations },
 		func(node string) int64 { return -int64(o.evictor.Cache.Priority(victims[node].Pods[0])) },
 		func(node string) int64 { return -int64(parts[node]) },

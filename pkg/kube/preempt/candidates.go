@@ -23,6 +23,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // candidates are the pods that may be evicted for an attempt.
@@ -73,10 +74,10 @@ func (n onNode) without(out []int) []*v1.Pod {
 
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
 // than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
-// of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays. Below is as for claim.
+// of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays. Lacks is as for claim.
 // Some pods count as if they had been seen terminating; nil is none.
-func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, below int, some map[types.UID]bool) *candidates {
-	claim := p.claim(a.Group, grace, below)
+func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, lacks quota.Share, some map[types.UID]bool) *candidates {
+	claim := p.claim(a.Group, grace, lacks)
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: p.vain.takeHere(len(a.Nodes)), limits: p.listBudgets(),
 		waits: p.waiting(), claim: claim, joins: map[types.UID]bool{},
@@ -193,7 +194,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 		}
 		maps.Copy(c.joins, is.Joining)
 		back := slices.ContainsFunc(is.Pods, func(p *v1.Pod) bool { return is.Joining[p.UID] && mayEvict(p) })
-		g := evict.Gang{Gang: is.Gang, Whole: !slices.ContainsFunc(is.Pods, func(p *v1.Pod) bool { return !mayEvict(p) })}
+		g := evict.Gang{Gang: is.Gang, Whole: !slices.ContainsFunc(is.Pods, func(p *v1.Pod) bool { return !mayEvict(p) }) && c.mayAll(is.Pods)}
 		g.Group = group
 		whole, some = whole && g.Whole, some || g.Spare > 0 || back || g.Whole && len(g.Above) > 0
 		gangs, names, runs, joined = append(gangs, g), append(names, is.Ref), append(runs, is.Pods), append(joined, back)
@@ -215,6 +216,15 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 			numbers[names[i]] = len(c.gangs)
 		}
 	}
+}
+
+// mayAll returns whether quotas allow the eviction of all of some pods together, each of which they allow.
+func (c *candidates) mayAll(pods []*v1.Pod) bool {
+	if c.claim == nil {
+		return true
+	}
+	may, _ := c.claim.Turns()
+	return may(pods)
 }
 
 // split notes that some members of a gang are victims by themselves.

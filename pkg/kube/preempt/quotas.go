@@ -12,6 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Quotas and Claim are eligible's.
@@ -20,8 +21,8 @@ type (
 	Claim  = eligible.Claim
 )
 
-// claim asks the quotas about a group. The claim counts gangs of so many shortfalls that leave their quotas less than their min.
-func (p *Preemptor) claim(group *cache.Group, within time.Duration, below int) Claim {
+// claim asks the quotas about a group. Lacks is as for BelowMin; 0 is gangs that borrow alone.
+func (p *Preemptor) claim(group *cache.Group, within time.Duration, lacks quota.Share) Claim {
 	if p.Quotas == nil {
 		return nil
 	}
@@ -30,13 +31,17 @@ func (p *Preemptor) claim(group *cache.Group, within time.Duration, below int) C
 		return nil
 	}
 	claim.OwnFirst()
-	for ; below > 0 && claim.BelowMin(); below-- {
+	if lacks > 0 {
+		claim.BelowMin(lacks)
 	}
 	return claim
 }
 
-// allBelow is more shortfalls than a claim tells apart: all gangs count that may be evicted at all.
-const allBelow = math.MaxInt
+// The shortfalls of a claim: each quota keeps its min; and all gangs count that may be evicted at all.
+const (
+	noneBelow quota.Share = 1
+	allBelow  quota.Share = math.MaxUint64
+)
 
 // own has the attempt tell members of several quotas apart where they may not all use what those leave who may leave for any of them.
 func (c *candidates) own(ctx context.Context) (err error) {

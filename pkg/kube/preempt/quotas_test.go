@@ -54,7 +54,8 @@ func (l Lacking) Short() bool                             { return len(l.Pods) >
 func (l Lacking) Frees(pod *v1.Pod) bool                  { return l.Pods[pod.Labels["quota"]]+l.Pods["*"] > 0 }
 func (l Lacking) Own(*v1.Pod) bool                        { return true }
 func (l Lacking) OwnFirst() bool                          { return false }
-func (l Lacking) BelowMin() bool                          { return false }
+func (l Lacking) BelowMin(quota.Share) bool               { return false }
+func (l Lacking) Shortfall([]*v1.Pod) quota.Share         { return 0 }
 func (l Lacking) Several() bool                           { return false }
 func (l Lacking) Untried() bool                           { return false }
 func (l Lacking) Of() string                              { return "" }

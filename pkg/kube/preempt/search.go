@@ -28,29 +28,44 @@ func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 
 // shortGraceFirst looks for the cheapest victim set that makes room for the members of an attempt. Without one the verdict says why.
 // The candidates are returned as well.
 //
-// Nodes whose victims would take longer than maxGrace to terminate are the last choice: first these victims stay. Before that, each quota keeps its min:
-// gangs that leave it less are victims only if there is no other set.
+// Nodes whose victims would take longer than maxGrace to terminate are the last choice: first these victims stay. Before that, gangs that borrow are victims,
+// then members of others that leave each quota its min. Quotas lose some of their mins only if there is no other set, and then as little as possible.
 func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	for _, n := range a.Nodes {
 		if n != nil {
 			p.searched.Add(1)
 		}
 	}
-	for below := 0; ; below++ {
-		found, verdict, c := p.chooseBelow(ctx, a, below)
-		if found != nil || verdict == LeftOut || verdict == Untried || c.claim == nil || !c.claim.BelowMin() {
-			return found, verdict, c
+	found, verdict, c := p.chooseBelow(ctx, a, 0)
+	for _, lacks := range []quota.Share{noneBelow, allBelow} {
+		if found == nil && verdict != LeftOut && verdict != Untried && c.claim != nil && c.claim.BelowMin(lacks) {
+			found, verdict, c = p.chooseBelow(ctx, a, lacks)
 		}
 	}
+	for tries := mostSmaller; tries > 0 && found != nil && c.claim != nil; tries-- {
+		lacks := c.claim.Shortfall(found.gone)
+		if lacks == 0 {
+			break
+		}
+		less, _, of := p.chooseBelow(ctx, a, lacks)
+		if less == nil {
+			break
+		}
+		found, c = less, of
+	}
+	return found, verdict, c
 }
 
-// chooseBelow is shortGraceFirst with gangs of so many shortfalls that leave their quotas less than their min.
-func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, below int) (*solution, Verdict, *candidates) {
-	c := p.candidates(ctx, a, p.Limits().MaxGrace, below, nil)
+// mostSmaller bounds how often a set is looked for that leaves quotas less short of their mins.
+const mostSmaller = 8
+
+// chooseBelow is shortGraceFirst with victims that leave no quota so much short of its min; 0 is gangs that borrow alone.
+func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, lacks quota.Share) (*solution, Verdict, *candidates) {
+	c := p.candidates(ctx, a, p.Limits().MaxGrace, lacks, nil)
 	found, verdict := p.cheapest(ctx, c)
 	if found == nil && c.late && verdict != LeftOut {
 		lacking := c.lacking
-		c = p.candidates(ctx, a, eligible.ForEver, below, nil)
+		c = p.candidates(ctx, a, eligible.ForEver, lacks, nil)
 		found, verdict = p.cheapest(ctx, c)
 		c.lacking = c.lacking || lacking
 	}

@@ -31,8 +31,8 @@ func TestQuotaVictims(t *testing.T) {
 				kind = "own first"
 			}
 		}
-		for lacks := int64(1); best == nil && lacks <= w.total(); lacks++ {
-			w.below = quota.Share(lacks * 1_000_000 / w.total())
+		for lacks := int64(0); best == nil && lacks <= w.total(); lacks++ {
+			w.below = quota.Share(lacks*1_000_000/w.total()) + 1
 			for _, first = range []bool{false, true} {
 				if best = w.best(first); best != nil {
 					kind = "below min"
