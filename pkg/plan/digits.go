@@ -10,8 +10,8 @@ import (
 
 // digits says how a price counts what the world and preferences charge.
 type digits struct {
-	columns   []Preference // that decide, from the top down, and last the one of soft preferences, if they do
-	soft      bool         // they do: their column is below the nodes
+	columns   []Preference // that decide, from the top down; the last is that of soft preferences, if any charges
+	soft      bool         // soft preferences charge: the layer of their column is below the nodes
 	softBits  int          // of the last number of a price
 	perDomain bool         // that is all that preferences charge for
 	charged   int          // how many numbers of a price the world charges

@@ -359,7 +359,7 @@ func (m *mixed) softest(domains []topology.ID, v vec) []topology.ID {
 	})
 }
 
-// penalty is what soft preferences charge for a member of a kind on a node.
+// penalty returns what soft preferences charge for one member of a kind on a node.
 func (m *mixed) penalty(kind, node int) int64 {
 	if kind >= len(m.Penalties) || m.Penalties[kind] == nil {
 		return 0
@@ -367,7 +367,7 @@ func (m *mixed) penalty(kind, node int) int64 {
 	return m.Penalties[kind][node]
 }
 
-// penaltyIn is what they charge for members on a node.
+// penaltyIn returns what soft preferences charge for so many members of each class on a node.
 func (m *mixed) penaltyIn(d topology.ID, v vec) (n int64) {
 	node, _ := m.tree.Nodes(d)
 	for c, class := range m.Classes {
@@ -376,7 +376,7 @@ func (m *mixed) penaltyIn(d topology.ID, v vec) (n int64) {
 	return n
 }
 
-// penalised says whether they charge for any member on a node.
+// penalised says whether soft preferences charge for any kind of member on a node.
 func (m *mixed) penalised(d topology.ID) bool {
 	node, _ := m.tree.Nodes(d)
 	return slices.ContainsFunc(m.Penalties, func(of []int64) bool { return of != nil && of[node] > 0 })

@@ -282,8 +282,8 @@ func (g *ground) holdsBound(d topology.ID) bool { return g.boundIn(d) == g.bound
 type chooser[N any] interface {
 	// charge is what the world takes for n in d; ok is false if d cannot take them.
 	charge(d topology.ID, n N) (p offer.Price, ok bool)
-	// fewest returns the domains in which preferences charge n the least (rule 5), and softest, of domains that are equal by
-	// that, those in which soft preferences do, too.
+	// fewest returns the domains in which preferences charge n the least: rule 5.
+	// softest returns the domains in which soft preferences charge n the least. By rule 5 the domains must be equal.
 	fewest(domains []topology.ID, n N) []topology.ID
 	softest(domains []topology.ID, n N) []topology.ID
 }

@@ -156,8 +156,8 @@ func (s *trials) domains(target []int) (out []topology.ID) {
 	return out
 }
 
-// guessPenalties returns, by domain, what soft preferences charge at the least for so many members of each kind, as if each
-// kind was there alone; nil if they charge nobody.
+// guessPenalties returns, by domain, the least that soft preferences charge for so many members of each kind, if each kind is
+// there alone; nil if soft preferences charge no member.
 func (s *trials) guessPenalties(domains []topology.ID, want []offer.Slots) map[topology.ID]int64 {
 	if !s.soft {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// soften finds out what soft preferences charge members of each kind. Pods count as they run now, also those that are to be
-// evicted. The members that wait, and those who have places, do not count.
+// soften sets the penalties of each kind for soft preferences. All pods of the snapshot count, also pods that the plan evicts.
+// Pending members and reservations do not count.
 func (a *Attempt) soften(ctx context.Context) error {
 	nodes, err := a.profile.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
 	if err != nil {
@@ -26,13 +26,13 @@ func (a *Attempt) soften(ctx context.Context) error {
 			continue
 		}
 		for i, n := range penalty {
-			a.World.Penalty[i] += n // as if each member needed what all kinds do: it only guides the search for victims
+			a.World.Penalty[i] += n // this sum only guides the search for victims; plans use the penalties of each kind
 		}
 	}
 	return nil
 }
 
-// penalties returns what soft preferences charge, by kind; nil if they charge nobody.
+// penalties returns plan.JobWorld.Penalties; nil if no member is charged.
 func (a *Attempt) penalties() [][]int64 {
 	if a.World.Penalty == nil {
 		return nil
