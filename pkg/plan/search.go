@@ -158,7 +158,7 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 // the deepest of them, and where no preference compares those, the
 // one that comes first by the rules that look at domains.
 func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
-	layer := -1
+	layer, lowest := -1, s.lowest()
 	for _, root := range s.roots {
 		for d := root; d < s.tree.End(root); d++ {
 			l := s.tree.Layer(d)
@@ -168,7 +168,7 @@ func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 			switch {
 			case l > layer:
 				layer, out = l, append(out[:0], d)
-			case l < s.lowest():
+			case l < lowest:
 				out = append(out, d)
 			case s.compareDomains(d, out[0]) < 0:
 				out[0] = d
