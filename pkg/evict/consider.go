@@ -57,6 +57,7 @@ const (
 	ByDepth       = plan.ByDepth
 	ByPreferences = plan.ByPreferences
 	ByAttraction  = plan.ByAttraction
+	BySoft        = plan.BySoft
 	ByBinpack     = plan.ByBinpack
 	ByNames       = plan.ByNames
 )

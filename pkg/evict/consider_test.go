@@ -107,7 +107,8 @@ func (w world) rule(a, b twin) evict.Rule {
 		rules = append(rules, evict.ByPreferences)
 	}
 	upwards := -a.row[1] + 1
-	rules = slices.Concat(rules, slices.Repeat([]evict.Rule{evict.ByAttraction}, upwards), slices.Repeat([]evict.Rule{evict.ByBinpack}, upwards))
+	rules = slices.Concat(rules, slices.Repeat([]evict.Rule{evict.ByAttraction}, upwards),
+		[]evict.Rule{evict.BySoft}, slices.Repeat([]evict.Rule{evict.ByBinpack}, upwards))
 	for i, r := range rules {
 		if a.row[i] != b.row[i] {
 			return r
@@ -170,10 +171,15 @@ func (w world) checkChoice(t *rapid.T, y worlds.Tally, e *evict.Eviction, got ev
 // TestConsiderTies: the same where many evictions cost the same, so that the last rules
 // have something to say.
 func TestConsiderTies(t *testing.T) {
-	worlds.Check(t, 2000, []string{"highestPriority", "depth", "attraction", "binpack", "names"}, func(t *rapid.T, y worlds.Tally) {
+	worlds.Check(t, 2000, []string{"highestPriority", "depth", "attraction", "softPreferences", "binpack", "names"}, func(t *rapid.T, y worlds.Tally) {
 		w := world{World: plan.World{Tree: worlds.Wide(t).Build()}, unit: 1}
 		w.hosts = make([]host, w.Tree.NumNodes())
 		w.Bound, w.Attract = make([]offer.Slots, len(w.hosts)), make([]offer.Slots, len(w.hosts))
+		if worlds.Chance(t, 4, "soft preferences") {
+			for range w.hosts {
+				w.Penalty = append(w.Penalty, int64(worlds.Even(t, 2, "penalty")))
+			}
+		}
 		uniform, half := worlds.Chance(t, 2, "one priority"), len(w.hosts)/2
 		mirrored := len(w.hosts)%2 == 0 && worlds.Chance(t, 4, "mirrored")
 		for i := range w.hosts {

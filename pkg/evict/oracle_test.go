@@ -158,6 +158,13 @@ func (w world) rank(after plan.World, p *plan.Plan) (row []int) {
 	for l := w.Tree.Layer(p.Domain); l >= 0; l-- {
 		row = append(row, -int(worlds.Total(w.Tree, w.Attract, w.Tree.Ancestor(p.Domain, l))))
 	}
+	penalty := 0
+	for _, at := range p.Places {
+		if w.Penalty != nil {
+			penalty += int(at.Count) * int(w.Penalty[at.Node])
+		}
+	}
+	row = append(row, penalty)
 	for l := w.Tree.Layer(p.Domain); l >= 0; l-- {
 		row = append(row, int(worlds.Total(w.Tree, after.Room, w.Tree.Ancestor(p.Domain, l))))
 	}
@@ -173,6 +180,11 @@ func drawWorld(t *rapid.T, net worlds.Network) world {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "attract") == 0 {
 		w.Attract[rapid.IntRange(0, n-1).Draw(t, "node")] = 1
+	}
+	if worlds.Chance(t, 3, "soft preferences") {
+		for range n {
+			w.Penalty = append(w.Penalty, []int64{0, 0, 1, 2, 300}[worlds.Even(t, 5, "penalty")])
+		}
 	}
 	w.hosts = make([]host, n)
 	priorities := rapid.SampledFrom([][]int32{{1000}, {1, 500, 1000}, {-7, 0, 3, 9}, {1, 2, 9, 9}}).Draw(t, "priorities")

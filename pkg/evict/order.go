@@ -86,6 +86,7 @@ func (s *search) arranged(id topology.ID) (w plan.World, at []int) {
 		at[k] = of[rank]
 	}
 	w.Room, w.Bound, w.Attract = pick(s.World.Room, at), pick(s.World.Bound, at), pick(s.World.Attract, at)
+	w.Penalty = pick(s.World.Penalty, at)
 	return w, at
 }
 

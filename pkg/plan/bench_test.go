@@ -174,3 +174,44 @@ func BenchmarkChooseSome(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkChooseSoft is BenchmarkChoose's world with soft preferences: one node in 50 has a taint, or each node has a score of its own.
+func BenchmarkChooseSoft(b *testing.B) {
+	var nodes []topology.Node
+	for i := range 10_000 {
+		nodes = append(nodes, topology.Node{Name: fmt.Sprint("node-", i), Path: []string{
+			fmt.Sprint("hall-", i/2000), fmt.Sprint("spine-", i/200), fmt.Sprint("block-", i/20),
+		}})
+	}
+	w := plan.World{Tree: topology.Build([]string{"Hall", "Spine", "Block"}, nodes)}
+	taints, scores := make([]int64, len(nodes)), make([]int64, len(nodes))
+	for i := range nodes {
+		w.Free = append(w.Free, offer.Slots(i*2654435761%1009%9))
+		if i%50 == 7 {
+			taints[i] = 300
+		}
+		scores[i] = int64(i * 40503 % 701)
+	}
+	for _, c := range []struct {
+		name string
+		r    plan.Request
+	}{
+		{"nothing preferred", plan.Request{}},
+		{"all layers", plan.Request{Prefer: plan.PreferGather(1, 2, 3)}},
+		{"nodes, too", plan.Request{Prefer: plan.PreferGather(1, 2, 3, 4)}},
+		{"must and multiples", plan.Request{Must: 1, Prefer: plan.PreferGather(2, 3), Multiple: offer.Multiples{0, 0, 8, 0, 2}}},
+	} {
+		c.r.Want, c.r.Min = 1024, 1024
+		for i, penalty := range [][]int64{nil, taints, scores} {
+			w.Penalty = penalty
+			b.Run(c.name+"/"+[]string{"none", "taints", "scores"}[i], func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if p, refusal := plan.Choose(w, c.r); refusal != nil || p.Count() != 1024 {
+						b.Fatal(refusal)
+					}
+				}
+			})
+		}
+	}
+}

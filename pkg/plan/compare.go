@@ -12,6 +12,7 @@ import (
 type Judge struct {
 	ground
 	request Request
+	penalty []int64
 	// Last is the last rule that counts; "" is all of them.
 	Last Rule
 }
@@ -19,7 +20,7 @@ type Judge struct {
 // NewJudge prepares to compare.
 func NewJudge(w World, r Request) *Judge {
 	w.Free = w.Room
-	return &Judge{ground: newGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must, nil), request: r}
+	return &Judge{ground: newGround(w, r.Multiple.Steps(w.Tree.Depth()+1), r.Must, nil), request: r, penalty: w.Penalty}
 }
 
 // Decide says which of two plans comes first, and by which rule; "" if they are equal.
@@ -35,7 +36,7 @@ func (j *Judge) draft(p *Plan) *draft {
 		}
 		return sums
 	}
-	d := &draft{domain: p.Domain, members: int(p.Count()), spread: members}
+	d := &draft{domain: p.Domain, members: int(p.Count()), spread: members, penalty: func() int64 { return j.penaltyOf(p) }}
 	for _, p := range inOrder(j.request.Prefer) {
 		d.charged = append(d.charged, func() int64 { return j.chargedBy(members(), p) })
 	}
@@ -43,11 +44,29 @@ func (j *Judge) draft(p *Plan) *draft {
 }
 
 func (m *mixed) draft(p *JobPlan) *draft {
-	d := &draft{domain: p.Domain, members: len(p.Puts)}
+	d := &draft{domain: p.Domain, members: len(p.Puts), penalty: func() int64 { return m.penaltyOf(p) }}
 	for _, c := range m.columns {
 		d.charged = append(d.charged, func() int64 { return m.chargedBy(p, c) })
 	}
 	return d
+}
+
+// penaltyOf returns what soft preferences charge for a plan.
+func (j *Judge) penaltyOf(p *Plan) (n int64) {
+	if j.penalty == nil {
+		return 0
+	}
+	for _, at := range p.Places {
+		n += int64(at.Count) * j.penalty[at.Node]
+	}
+	return n
+}
+
+func (m *mixed) penaltyOf(p *JobPlan) (n int64) {
+	for _, put := range p.Puts {
+		n += m.penalty(m.Classes[put.Class].Kind, put.Node)
+	}
+	return n
 }
 
 // members counts by ID who goes where.

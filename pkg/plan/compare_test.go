@@ -38,7 +38,7 @@ func TestCompare(t *testing.T) {
 			}
 			y.Count("in one domain", !same && other.Domain == best.Domain && other.Count() == best.Count())
 			y.Count("in several domains", other.Domain != best.Domain)
-			if job := plan.CompareJob(plan.JobWorld{World: w}, jobOf(w, r), puts(best), puts(other)); job != 0 && job != c {
+			if job := plan.CompareJob(plan.JobWorld{World: w, Penalties: [][]int64{w.Penalty}}, jobOf(w, r), puts(best), puts(other)); job != 0 && job != c {
 				t.Fatalf("%s comes before\n%s? %d for a job, %d for like members", show(w, best), show(w, other), job, c)
 			}
 			y.Count("by CompareJob", c != 0)

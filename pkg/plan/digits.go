@@ -4,13 +4,16 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // digits says how a price counts what the world and preferences charge.
 type digits struct {
-	columns   []Preference // that decide, from the top down
-	perDomain bool         // that is all that they charge for
+	columns   []Preference // that decide, from the top down; the last is that of soft preferences, if any charges
+	soft      bool         // soft preferences charge: the layer of their column is below the nodes
+	softBits  int          // of the last number of a price
+	perDomain bool         // that is all that preferences charge for
 	charged   int          // how many numbers of a price the world charges
 	lift      int          // it is moved so many bits to the left, where preferences charge in the same number
 	digit     []digit      // by column, where prices count it
@@ -35,6 +38,10 @@ func (s *Search) newDigits(charged int) digits {
 			d.perDomain = d.perDomain && p.Charge == PerDomain
 		}
 	}
+	highest := s.findPenalties()
+	if d.soft = highest > 0; d.soft {
+		d.columns = append(d.columns, Preference{Layer: s.tree.Depth() + 1})
+	}
 	if len(d.columns) == 0 {
 		return d
 	}
@@ -46,7 +53,11 @@ func (s *Search) newDigits(charged int) digits {
 	number, used := 0, 0
 	for i, p := range slices.Backward(d.columns) {
 		size := wholeNumber
-		if d.perDomain {
+		switch {
+		case d.soft && i == len(d.columns)-1:
+			size = min(bits.Len64(uint64(highest)*uint64(max(s.limit(), 1))), wholeNumber)
+			d.softBits = size
+		case d.perDomain:
 			size = bits.Len(min(most[p.Layer], uint(max(s.limit(), 1))))
 		}
 		if used > 0 && used+size > wholeNumber {
@@ -82,10 +93,45 @@ func (d *digits) weight(column int) (number int, by int64) {
 	return d.digit[column].number, 1 << d.digit[column].shift
 }
 
-// lowest is the deepest layer with a preference; 0 if there is none.
-func (d *digits) lowest() int {
-	if len(d.columns) == 0 {
+// lowest is the deepest layer with a preference; 0 if there is none, and below the nodes if soft preferences decide.
+func (d *digits) lowest() int { return lowest(d.columns) }
+
+func lowest(columns []Preference) int {
+	if len(columns) == 0 {
 		return 0
 	}
-	return d.columns[len(d.columns)-1].Layer
+	return columns[len(columns)-1].Layer
+}
+
+// withoutSoft returns a price without what soft preferences charge: the last digit.
+func (d *digits) withoutSoft(p offer.Price) offer.Price {
+	if !d.soft {
+		return p
+	}
+	p = slices.Clone(p)
+	p[d.width-1] &^= 1<<d.softBits - 1
+	return p
+}
+
+// columnsIn returns the columns that may charge for what is in a domain.
+func (s *Search) columnsIn(d topology.ID) []Preference {
+	if s.soft && s.penalised[d] == 0 {
+		return s.columns[:len(s.columns)-1]
+	}
+	return s.columns
+}
+
+// findPenalties notes in which domains members are charged for soft preferences, and returns the most that one is.
+func (s *Search) findPenalties() (highest int64) {
+	if s.Penalty == nil {
+		return 0
+	}
+	charged := make([]offer.Slots, s.tree.NumNodes())
+	for i, p := range s.Penalty {
+		if p > 0 && s.Free[i] > 0 {
+			charged[i], highest = 1, max(highest, p)
+		}
+	}
+	s.penalised = offer.Sum(s.tree, charged)
+	return highest
 }

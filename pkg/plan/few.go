@@ -26,7 +26,7 @@ func (s *Search) withoutLast() *Search {
 	last := len(s.columns) - 1
 	if s.upper == nil && last > 0 && s.charges == nil {
 		s.upper = &Search{World: s.World, Request: s.Request, ground: s.ground, steps: s.steps, digits: s.digits}
-		s.upper.columns = s.columns[:last]
+		s.upper.columns, s.upper.soft = s.columns[:last], false
 	}
 	return s.upper
 }
@@ -38,6 +38,9 @@ func (s *Search) fewest(domains []topology.ID, n offer.Slots) []topology.ID {
 		if domains = c.fewest(domains, n); len(domains) == 1 {
 			return domains
 		}
+	}
+	if s.soft && s.charges == nil {
+		return domains // the search without the last column has decided
 	}
 	if s.nodesLast(domains[0]) {
 		nodes := func(d topology.ID) int64 { return s.leastNodes(d, n).nodes }
@@ -51,7 +54,14 @@ func (s *Search) fewest(domains []topology.ID, n offer.Slots) []topology.ID {
 		}
 		slices.Sort(domains)
 	}
-	return fewest(s, domains, n)
+	return cheapest(domains, func(d topology.ID) offer.Price { return s.withoutSoft(s.touched(d, n)) })
+}
+
+func (s *Search) softest(domains []topology.ID, n offer.Slots) []topology.ID {
+	if !s.soft {
+		return domains
+	}
+	return cheapest(domains, func(d topology.ID) offer.Price { return s.touched(d, n) })
 }
 
 // nodesLast says whether the last preference is for few nodes, and another one is for domains below d.
@@ -83,8 +93,16 @@ func (s *Search) lookInto(d topology.ID, n offer.Slots) look {
 			l = s.aimed(d, n, l)
 		}
 		if l.price == nil {
-			s.aim = nil
-			l.price, _ = s.inside(d).Price(n)
+			if s.aim = nil; s.soft && s.upper != nil && s.upper.looks[d].aim != nil {
+				aim := *s.upper.looks[d].aim
+				aim.Price = l.dearest
+				l.aim, s.aim = &aim, &aim
+			}
+			curve := s.inside(d)
+			if s.tree.IsNode(d) {
+				curve = s.at(d) // soft preferences charge on the node itself
+			}
+			l.price, _ = curve.Price(n)
 		}
 		if s.looks == nil {
 			s.looks = map[topology.ID]look{}

@@ -64,6 +64,8 @@ type JobWorld struct {
 	// Take says how many members of a kind a node takes beside a load, by kind, of
 	// others that are not there yet.
 	Take func(node int, load []offer.Slots, kind int) offer.Slots
+	// Penalties is World.Penalty by kind; nil if no member is charged. World's own is not read.
+	Penalties [][]int64
 	// Trial is for members that depend on one another across nodes; nil if none do.
 	Trial Trial
 	// Work is shared by searches that follow one another; nil if there is only one.

@@ -277,6 +277,16 @@ func (o *jobTwin) touched(at way) (out []int) {
 	return out
 }
 
+// penalty adds up what soft preferences charge for each member.
+func (o *jobTwin) penalty(at way) (n int64) {
+	for i, node := range at {
+		if node < o.Tree.NumNodes() && o.Penalties != nil && o.Penalties[o.who[i].kind] != nil {
+			n += o.Penalties[o.who[i].kind][node]
+		}
+	}
+	return n
+}
+
 func (o *jobTwin) upwards(have []offer.Slots, d topology.ID) []offer.Slots {
 	return oracle{World: o.World}.upwards(have, d)
 }
@@ -296,6 +306,7 @@ func (o *jobTwin) tied(ways []way) []way {
 	ways = least(ways, func(a, b way) int {
 		return -slices.Compare(o.upwards(o.Attract, o.domain(a)), o.upwards(o.Attract, o.domain(b)))
 	})
+	ways = least(ways, func(a, b way) int { return cmp.Compare(o.penalty(a), o.penalty(b)) })
 	return least(ways, func(a, b way) int {
 		return slices.Compare(o.upwards(o.Room, o.domain(a)), o.upwards(o.Room, o.domain(b)))
 	})
@@ -378,6 +389,9 @@ func (o *jobTwin) compareWithLike(t *rapid.T, y worlds.Tally, p *plan.JobPlan) {
 	}
 	w, want := o.World, offer.Slots(len(o.who))
 	w.Bound = o.Gangs[0].Bound
+	if o.Penalties != nil {
+		w.Penalty = o.Penalties[0]
+	}
 	like, _ := plan.Choose(w, plan.Request{
 		Want: want, Min: o.Gangs[0].Need, Must: o.All.Must, Prefer: o.All.Prefer, Multiple: o.All.Multiple,
 	})
@@ -566,6 +580,7 @@ func (o *jobTwin) count(y worlds.Tally, p *plan.JobPlan, ways, first []way) {
 		}
 	}))
 	y.Count("decided by attraction", differs(func(x *jobTwin) { x.Attract = make([]offer.Slots, len(x.Free)) }))
+	y.Count("decided by soft preferences", differs(func(x *jobTwin) { x.Penalties = nil }))
 	y.Count("decided by room", differs(func(x *jobTwin) { x.Room = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by names", slices.ContainsFunc(o.tied(ways), func(at way) bool { return o.domain(at) != p.Domain }))
 	y.Count("decided inside", len(first) > 1)
@@ -781,6 +796,11 @@ func drawJobWorld(t *rapid.T, tree *topology.Tree, kinds int) (shop, plan.JobWor
 		w.Room = slices.Clone(w.Free)
 		w.Room[rapid.IntRange(0, tree.NumNodes()-1).Draw(t, "node")] += 2
 	}
+	if worlds.Chance(t, 3, "some prefer nodes") {
+		for range kinds {
+			w.Penalties = append(w.Penalties, drawPenalty(t, tree.NumNodes()))
+		}
+	}
 	return s, w
 }
 
@@ -791,7 +811,7 @@ func TestChooseJob(t *testing.T) {
 		"refused", "on one node", "in a domain", "across the cluster", "on eight nodes", "unlike members", "three kinds", "several gangs", "three gangs",
 		"each gang gathers", "in part", "some gangs only", "six members", "with bound members", "with multiples",
 		"with multiples and bound members", "decided by ranks", "decided by preferences of all", "decided by preferences of each",
-		"decided by attraction", "decided by room", "decided by names", "decided inside", "like members",
+		"decided by attraction", "decided by soft preferences", "decided by room", "decided by names", "decided inside", "like members",
 	}
 	worlds.Check(t, 12000, kinds, func(t *rapid.T, y worlds.Tally) {
 		tree := worlds.Draw(t, []int{2, 4, 6, 8, 8}[worlds.Even(t, 5, "most")]).Build()
@@ -856,7 +876,7 @@ func TestJobPreferences(t *testing.T) {
 			w.Free = append(w.Free, offer.Slots(1+worlds.Even(t, 3, "slots")))
 			s.has = append(s.has, [2]offer.Slots{w.Free[i], 0})
 		}
-		w.Tree, w.Take = topology.Build([]string{"BlockLayer"}, nodes), s.take
+		w.Tree, w.Take, w.Penalties = topology.Build([]string{"BlockLayer"}, nodes), s.take, [][]int64{drawPenalty(t, 5)}
 		j := plan.Job{Gangs: make([]plan.Gang, 3), All: plan.Gather{Prefer: plan.PreferGather(1)}}
 		for g := range j.Gangs {
 			j.Classes = append(j.Classes, plan.Class{Gang: g, Ranks: []int{2 * g, 2*g + 1}})
@@ -952,6 +972,10 @@ func TestOrderOfJobs(t *testing.T) {
 				old[slices.Index(kind, k)] = n
 			}
 			return w.Take(node, old, slices.Index(kind, k))
+		}
+		other.Penalties = slices.Clone(w.Penalties)
+		for k := range w.Penalties {
+			other.Penalties[kind[k]] = w.Penalties[k]
 		}
 		to := plan.Job{
 			Classes: make([]plan.Class, len(j.Classes)), Gangs: make([]plan.Gang, len(j.Gangs)),

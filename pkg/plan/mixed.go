@@ -99,7 +99,11 @@ func (m *mixed) makeTables() {
 		}
 	}
 	if codec, ok := newCodec(want); ok {
-		m.tables = m.Work.shareTables(newTables(codec, len(m.columns), setsOf))
+		width := len(m.columns)
+		if m.soft {
+			width++ // the last number is what soft preferences charge
+		}
+		m.tables = m.Work.shareTables(newTables(codec, width, setsOf))
 	}
 }
 
@@ -250,11 +254,11 @@ func (m *mixed) leaf(node int) *table {
 }
 
 // rule leaves out what rules 1 and 2 forbid at the layer of d, and adds to prices what
-// rule 5 counts there. For all domains of a layer in which nobody is bound it is the
-// same.
+// rule 5 counts there, and soft preferences. For all domains of a layer in which nobody is bound it is the
+// same, but for nodes on which soft preferences charge.
 func (m *mixed) rule(d topology.ID, t *table) *table {
 	same := ruled{t, m.tree.Layer(d)}
-	if m.boundIn(d) > 0 {
+	if m.boundIn(d) > 0 || m.tree.IsNode(d) && m.penalised(d) {
 		return m.ruleHere(d, t)
 	}
 	if m.ruled[same] == nil {
@@ -273,7 +277,10 @@ func (m *mixed) ruleHere(d topology.ID, t *table) *table {
 		vecs = append(vecs, v)
 		price = append(price, t.row(i)...)
 		for c, column := range m.columns {
-			price[len(price)-len(m.columns)+c] += m.touches(d, v, column)
+			price[len(price)-t.width+c] += m.touches(d, v, column)
+		}
+		if m.soft && m.tree.IsNode(d) {
+			price[len(price)-1] += m.penaltyIn(d, v)
 		}
 	}
 	return m.tables.intern(vecs, price)
@@ -338,12 +345,42 @@ func (m *mixed) charge(d topology.ID, v vec) (offer.Price, bool) {
 	return nil, ok
 }
 
-func (m *mixed) touched(d topology.ID, v vec) offer.Price {
-	p, _ := m.price(d, v)
-	return p
+func (m *mixed) fewest(domains []topology.ID, v vec) []topology.ID {
+	return cheapest(domains, func(d topology.ID) offer.Price {
+		p, _ := m.price(d, v)
+		return p[:len(m.columns)]
+	})
 }
 
-func (m *mixed) fewest(domains []topology.ID, v vec) []topology.ID { return fewest(m, domains, v) }
+func (m *mixed) softest(domains []topology.ID, v vec) []topology.ID {
+	return cheapest(domains, func(d topology.ID) offer.Price {
+		p, _ := m.price(d, v)
+		return p
+	})
+}
+
+// penalty returns what soft preferences charge for one member of a kind on a node.
+func (m *mixed) penalty(kind, node int) int64 {
+	if kind >= len(m.Penalties) || m.Penalties[kind] == nil {
+		return 0
+	}
+	return m.Penalties[kind][node]
+}
+
+// penaltyIn returns what soft preferences charge for so many members of each class on a node.
+func (m *mixed) penaltyIn(d topology.ID, v vec) (n int64) {
+	node, _ := m.tree.Nodes(d)
+	for c, class := range m.Classes {
+		n += int64(m.tables.count(v, c)) * m.penalty(class.Kind, node)
+	}
+	return n
+}
+
+// penalised says whether soft preferences charge for any kind of member on a node.
+func (m *mixed) penalised(d topology.ID) bool {
+	node, _ := m.tree.Nodes(d)
+	return slices.ContainsFunc(m.Penalties, func(of []int64) bool { return of != nil && of[node] > 0 })
+}
 
 func (m *mixed) price(d topology.ID, v vec) (offer.Price, bool) {
 	return priceIn(m.at(d), m.tables.index(v))

@@ -93,6 +93,18 @@ func (o oracle) touched(c counts) (out []int) {
 	return out
 }
 
+// penalty adds up what soft preferences charge for each member.
+func (o oracle) penalty(c counts) (n int64) {
+	for i := range c {
+		for range c[i] {
+			if o.Penalty != nil {
+				n += o.Penalty[i]
+			}
+		}
+	}
+	return n
+}
+
 // pairs counts how many two of a domain there are, of whom one is new.
 func (o oracle) pairs(c counts, layer int) (n int) {
 	for d := topology.Root; int(d) < o.Tree.Len(); d++ {
@@ -137,6 +149,7 @@ func (o oracle) tied(ways []counts) []counts {
 	ways = least(ways, func(a, b counts) int {
 		return -slices.Compare(o.upwards(o.Attract, o.domain(a)), o.upwards(o.Attract, o.domain(b)))
 	})
+	ways = least(ways, func(a, b counts) int { return cmp.Compare(o.penalty(a), o.penalty(b)) })
 	return least(ways, func(a, b counts) int {
 		return slices.Compare(o.upwards(o.Room, o.domain(a)), o.upwards(o.Room, o.domain(b)))
 	})
@@ -200,6 +213,7 @@ func (o oracle) fill(d topology.ID, ways []counts) []plan.Place {
 
 // greedy is rule 8 without the others.
 func (o oracle) greedy(d topology.ID, n offer.Slots) (out []plan.Place) {
+	o.Penalty = nil
 	p, _ := plan.Choose(o.World, plan.Request{Want: n, Min: n, Must: o.Must, Multiple: o.Multiple})
 	if p == nil || p.Domain != d {
 		return nil
@@ -224,7 +238,20 @@ func drawWorld(t *rapid.T, net worlds.Network) plan.World {
 		w.Room = slices.Clone(w.Free)
 		w.Room[rapid.IntRange(0, n-1).Draw(t, "node")] += 2
 	}
+	w.Penalty = drawPenalty(t, n)
 	return w
+}
+
+// drawPenalty draws what soft preferences charge by node: mostly nothing.
+func drawPenalty(t *rapid.T, nodes int) []int64 {
+	if !worlds.Chance(t, 3, "soft preferences") {
+		return nil
+	}
+	out := make([]int64, nodes)
+	for i := range out {
+		out[i] = []int64{0, 0, 1, 2, 300}[worlds.Even(t, 5, "penalty")]
+	}
+	return out
 }
 
 func drawRequest(t *rapid.T, w plan.World) plan.Request {
@@ -264,8 +291,9 @@ func drawPairs(t *rapid.T, prefer []plan.Preference) {
 func TestChoose(t *testing.T) {
 	kinds := []string{
 		"refused", "on one node", "in a domain", "across the cluster", "in part", "with multiples", "with bound members",
-		"decided by preferences", "decided by the second preference", "decided by attraction", "decided by room", "decided by names",
-		"not the largest first", "with multiples beyond any count", "charged by pairs",
+		"decided by preferences", "decided by the second preference", "decided by attraction",
+		"decided by soft preferences", "decided by soft preferences between domains", "soft preferences with others",
+		"decided by room", "decided by names", "not the largest first", "with multiples beyond any count", "charged by pairs",
 	}
 	worlds.Check(t, 6000, kinds, func(t *rapid.T, y worlds.Tally) {
 		w := drawWorld(t, worlds.Draw(t, rapid.SampledFrom([]int{1, 4, 8, 12}).Draw(t, "most")))
@@ -283,6 +311,7 @@ func TestPreferences(t *testing.T) {
 		for range n {
 			w.Free = append(w.Free, offer.Slots(rapid.IntRange(1, 3).Draw(t, "slots")))
 		}
+		w.Penalty = drawPenalty(t, n)
 		want := offer.Slots(rapid.IntRange(4, 6).Draw(t, "want"))
 		prefer := rapid.SampledFrom([][]int{{2}, {1, 2}, {3}, {2, 3}}).Draw(t, "prefer")
 		newOracle(w, plan.Request{Want: want, Min: want, Prefer: plan.PreferGather(prefer...), Multiple: make(offer.Multiples, 4)}).compare(t, y)
@@ -367,6 +396,12 @@ func (o oracle) count(y worlds.Tally, p *plan.Plan, ways []counts) {
 		x.Prefer = x.Prefer[:min(1, len(x.Prefer))]
 	}))
 	y.Count("decided by attraction", differs(func(x *oracle) { x.Attract = make([]offer.Slots, len(x.Free)) }))
+	y.Count("decided by soft preferences", differs(func(x *oracle) { x.Penalty = nil }))
+	y.Count("soft preferences with others", len(o.Prefer) > 1 && differs(func(x *oracle) { x.Penalty = nil }))
+	without := o
+	without.Penalty = nil
+	other, _ := without.first(ways)
+	y.Count("decided by soft preferences between domains", other != p.Domain)
 	y.Count("decided by room", differs(func(x *oracle) { x.Room = make([]offer.Slots, len(x.Free)) }))
 	y.Count("decided by names", slices.ContainsFunc(o.tied(ways), func(c counts) bool { return o.domain(c) != p.Domain }))
 	greedy := o.greedy(p.Domain, p.Count())

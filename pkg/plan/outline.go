@@ -118,6 +118,7 @@ type mixed struct {
 	ground
 	slots    [][]offer.Slots // by kind and node index, what nodes take of one kind alone
 	columns  []column        // of a price
+	soft     bool            // soft preferences charge for some member somewhere
 	gangs    [][]offer.Slots // by gang and ID, who is bound; nil where nobody is
 	setsOf   [][]int         // by gang
 	inSet    [][]int         // classes, by set
@@ -161,6 +162,7 @@ const maxVecsSeen = 1 << 27
 // newOutline prepares what does not depend on how many members nodes take of which kind.
 func newOutline(w JobWorld, j Job) *mixed {
 	m := &mixed{JobWorld: w, Job: j}
+	m.soft = slices.ContainsFunc(w.Penalties, func(of []int64) bool { return slices.ContainsFunc(of, func(n int64) bool { return n > 0 }) })
 	m.World.Bound = make([]offer.Slots, w.Tree.NumNodes())
 	m.gangs = make([][]offer.Slots, len(j.Gangs))
 	for g, gang := range j.Gangs {

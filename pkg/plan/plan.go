@@ -7,8 +7,8 @@
 // A plan holds if every MustGather rule does, counting the members that are already bound
 // (rule 1), and every count obeys its layer's podCountMultiple (rule 2). Of those that hold
 // the first is by the list in rules.go: most members (3), deepest domain (4), preferences
-// (5), attraction (6), binpack (7), how the domain is filled (8) and names (9). Where
-// members cost something (package evict charges the pods that must leave for them), the
+// (5), attraction (6), soft preferences and then binpack (7), how the domain is filled (8)
+// and names (9). Where members cost something (package evict charges the pods that must leave for them), the
 // lowest price comes before all of it.
 package plan
 
@@ -30,6 +30,8 @@ type World struct {
 	Bound []offer.Slots
 	// Attract is how many pods of the same network-topology-selector it runs.
 	Attract []offer.Slots
+	// Penalty is what each member on the node is charged for the soft preferences that it violates there, at least 0.
+	Penalty []int64
 }
 
 // Request is what a gang asks for.

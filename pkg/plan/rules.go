@@ -14,12 +14,13 @@ type Rule string
 
 // The rules, in the order in which they are asked.
 const (
-	ByMembers     Rule = "members"     // most members placed
-	ByDepth       Rule = "depth"       // deepest domain that holds them all, those already bound included
-	ByPreferences Rule = "preferences" // least charged by the preferences, from the top down
-	ByAttraction  Rule = "attraction"  // most attracting pods in the domain, then in its parents
-	ByBinpack     Rule = "binpack"     // least room in the domain, then in its parents
-	ByFill        Rule = "fill"        // inside the domain, layer by layer, largest first, and last the smallest that suffices
+	ByMembers     Rule = "members"         // most members placed
+	ByDepth       Rule = "depth"           // deepest domain that holds them all, those already bound included
+	ByPreferences Rule = "preferences"     // least charged by the preferences, from the top down
+	ByAttraction  Rule = "attraction"      // most attracting pods in the domain, then in its parents
+	BySoft        Rule = "softPreferences" // least charged for soft preferences
+	ByBinpack     Rule = "binpack"         // least room in the domain, then in its parents
+	ByFill        Rule = "fill"            // inside the domain, layer by layer, largest first, and last the smallest that suffices
 	ByNames       Rule = "names"
 )
 
@@ -35,6 +36,7 @@ var rules = []rule{
 		domains: func(g *ground, a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) },
 		never:   func(g *ground) bool { return g.attract == nil },
 	},
+	{name: BySoft, plans: func(_ *ground, a, b *draft) int { return cmp.Compare(a.penalty(), b.penalty()) }},
 	{name: ByBinpack, domains: func(g *ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
 	{name: ByFill, plans: func(g *ground, a, b *draft) int { return g.compareSpread(a, b) }},
 	{name: ByNames, domains: func(_ *ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
@@ -64,6 +66,7 @@ type draft struct {
 	domain  topology.ID
 	members int
 	charged []func() int64       // by preference
+	penalty func() int64         // for soft preferences
 	spread  func() []offer.Slots // by ID, who goes where; nil if that is not compared
 }
 
@@ -124,6 +127,8 @@ func narrow[N any](g *ground, c chooser[N], domains []topology.ID, n N) topology
 			domains = least(domains, func(a, b topology.ID) int { return r.domains(g, a, b) })
 		case r.name == ByPreferences:
 			domains = c.fewest(domains, n)
+		case r.name == BySoft:
+			domains = c.softest(domains, n)
 		}
 	}
 	return domains[0]
@@ -277,10 +282,10 @@ func (g *ground) holdsBound(d topology.ID) bool { return g.boundIn(d) == g.bound
 type chooser[N any] interface {
 	// charge is what the world takes for n in d; ok is false if d cannot take them.
 	charge(d topology.ID, n N) (p offer.Price, ok bool)
-	// touched is the price of n in d with what preferences charge; nil where none decides.
-	touched(d topology.ID, n N) offer.Price
-	// fewest is rule 5, see fewest.
+	// fewest returns the domains in which preferences charge n the least: rule 5.
+	// softest returns the domains in which soft preferences charge n the least. By rule 5 the domains must be equal.
 	fewest(domains []topology.ID, n N) []topology.ID
+	softest(domains []topology.ID, n N) []topology.ID
 }
 
 // first is the domain for n that comes first, of those that take it for the least that the
@@ -304,11 +309,11 @@ func candidates[N any](g *ground, c chooser[N], n N, least offer.Price) (out []t
 	return out
 }
 
-// fewest is rule 5: those of the candidates in which n touch the fewest domains.
-func fewest[N any](c chooser[N], candidates []topology.ID, n N) (out []topology.ID) {
+// cheapest returns the candidates with the lowest price.
+func cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (out []topology.ID) {
 	var least offer.Price
 	for _, d := range candidates {
-		p := c.touched(d, n)
+		p := price(d)
 		if len(out) == 0 || p.Compare(least) < 0 {
 			least, out = p, out[:0]
 		}

@@ -32,23 +32,27 @@ func TestRules(t *testing.T) {
 		p.Domain, _ = tree.Enclosing(slices.Values(nodes))
 		return p
 	}
+	penalty := []int64{0, 0, 0, 0, 1, 1, 0, 0}
 	attract := []offer.Slots{1, 0, 0, 0, 0, 0, 0, 0}
 	for _, c := range []struct {
 		rule        plan.Rule
 		first, last *plan.Plan
 		attract     []offer.Slots
+		penalty     []int64
 		room        []offer.Slots
 	}{
 		{rule: plan.ByMembers, first: on(0, 4, 6, 7), last: on(0, 1)},
 		{rule: plan.ByDepth, first: on(0, 1), last: on(4, 6)},
 		{rule: plan.ByPreferences, first: on(0, 1, 2), last: on(4, 6, 7)},
 		{rule: plan.ByAttraction, first: on(0, 1), last: on(4, 5), attract: attract},
+		{rule: plan.BySoft, first: on(0, 1), last: on(4, 5), penalty: penalty},
 		{rule: plan.ByBinpack, first: on(4, 5), last: on(0, 1)},
 		{rule: plan.ByFill, first: on(0, 1, 2), last: on(0, 2, 3)},
 		{rule: plan.ByNames, first: on(2, 3), last: on(4, 5), room: make([]offer.Slots, 8)},
 		{rule: "", first: on(0, 1), last: on(1, 0)},
 	} {
 		w := w
+		w.Penalty = c.penalty
 		if w.Attract = c.attract; c.room != nil {
 			w.Room = c.room
 		}

@@ -23,13 +23,14 @@ type Search struct {
 	Request
 	ground
 	digits
-	steps   []offer.Slots               // by layer
-	charges []offer.Curve               // by node index, what members cost; nil if nothing
-	curve   map[topology.ID]offer.Curve // made when asked for
-	places  []Place                     // of the plan that is being made
-	sizes   []offer.Slots               // those that were listed last
-	merger  offer.Merger                // whose Dearest bounds what curves are asked for
-	members offer.Slots                 // for which it does
+	steps     []offer.Slots               // by layer
+	charges   []offer.Curve               // by node index, what members cost; nil if nothing
+	curve     map[topology.ID]offer.Curve // made when asked for
+	places    []Place                     // of the plan that is being made
+	penalised []offer.Slots               // by ID, nodes on which soft preferences charge; nil if none does
+	sizes     []offer.Slots               // those that were listed last
+	merger    offer.Merger                // whose Dearest bounds what curves are asked for
+	members   offer.Slots                 // for which it does
 	// For members that cost nothing, see few.go:
 	upper *Search // without the last preference
 	looks map[topology.ID]look
@@ -139,7 +140,7 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 	var d topology.ID
 	if s.charges == nil {
 		d = narrow(&s.ground, s, s.largeEnough(n), n)
-		if s.nodesLast(d) {
+		if s.soft || s.nodesLast(d) {
 			s.lookInto(d, n)
 		} else {
 			s.merger.Dearest, s.aim = s.dearest(d, n), nil
@@ -157,7 +158,7 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 // the deepest of them, and where no preference compares those, the
 // one that comes first by the rules that look at domains.
 func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
-	layer := -1
+	layer, lowest := -1, s.lowest()
 	for _, root := range s.roots {
 		for d := root; d < s.tree.End(root); d++ {
 			l := s.tree.Layer(d)
@@ -167,7 +168,7 @@ func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 			switch {
 			case l > layer:
 				layer, out = l, append(out[:0], d)
-			case l < s.lowest():
+			case l < lowest:
 				out = append(out, d)
 			case s.compareDomains(d, out[0]) < 0:
 				out[0] = d
@@ -229,13 +230,13 @@ func (s *Search) newCurve(d topology.ID) offer.Curve {
 
 // inside returns the curve of what is in a domain, before anything is charged for the domain.
 func (s *Search) inside(d topology.ID) offer.Curve {
-	layer := s.tree.Layer(d)
+	columns := s.columnsIn(d)
 	switch lo, _ := s.tree.Nodes(d); {
-	case s.charges == nil && layer >= s.lowest():
+	case s.charges == nil && (s.tree.IsNode(d) || s.tree.Layer(d) >= lowest(columns)):
 		return offer.Free(min(s.size[d], s.limit()), s.width)
-	case s.alike(layer):
-		number, by := s.weight(len(s.columns) - 1)
-		free, sizes := s.largest(d, s.lowest())
+	case s.alike(s.tree.Layer(d), columns):
+		number, by := s.weight(len(columns) - 1)
+		free, sizes := s.largest(d, lowest(columns))
 		return offer.Free(free, s.width).Each(sizes, number, by).Cap(s.limit())
 	case !s.tree.IsNode(d):
 		return s.together(s.children(d))
@@ -272,6 +273,8 @@ func (s *Search) chargeFor(d topology.ID, c offer.Curve) offer.Curve {
 	for i, p := range s.columns {
 		bound := s.boundIn(d)
 		switch number, by := s.weight(i); {
+		case p.Layer > s.tree.Depth():
+			c = s.chargePenalty(d, c, number)
 		case p.Layer != s.tree.Layer(d):
 		case p.Charge != PerDomain:
 			c = c.Charge(s.steps[p.Layer], number, func(n offer.Slots) int64 { return by * p.Charge.of(bound, n) })
@@ -282,14 +285,23 @@ func (s *Search) chargeFor(d topology.ID, c offer.Curve) offer.Curve {
 	return c
 }
 
-// alike says whether of what is below a layer only the lowest preference matters: nothing in
-// between costs anything or is rounded.
-func (s *Search) alike(layer int) bool {
-	above := 0 // the lowest preference but one
-	if n := len(s.columns); n > 1 {
-		above = s.columns[n-2].Layer
+// chargePenalty adds what soft preferences charge on a node.
+func (s *Search) chargePenalty(d topology.ID, c offer.Curve, number int) offer.Curve {
+	node, _ := s.tree.Nodes(d)
+	if !s.tree.IsNode(d) || s.Penalty[node] == 0 {
+		return c
 	}
-	return s.charges == nil && s.perDomain && layer >= above && layer < s.lowest() && s.steps[layer+1] == s.steps[s.lowest()]
+	return c.Charge(s.steps[s.tree.Depth()], number, func(n offer.Slots) int64 { return s.Penalty[node] * int64(n) })
+}
+
+// alike says whether of what is below a layer only the lowest of some columns matters: nothing in
+// between costs anything or is rounded.
+func (s *Search) alike(layer int, columns []Preference) bool {
+	above, last := 0, lowest(columns) // the lowest preference but one, and the lowest
+	if n := len(columns); n > 1 {
+		above = columns[n-2].Layer
+	}
+	return s.charges == nil && s.perDomain && last <= s.tree.Depth() && layer >= above && layer < last && s.steps[layer+1] == s.steps[last]
 }
 
 // largest lists the sizes of the domains of a layer below d, largest first, but for those
@@ -344,7 +356,7 @@ func (s *Search) nobody(n offer.Slots) bool { return n == 0 }
 // put spreads members over the nodes of d where the largest domains come first in any case: nothing below is charged, or
 // only the children are, each as dear as any other.
 func (s *Search) put(d topology.ID, n offer.Slots) bool {
-	below := s.lowest() - s.tree.Layer(d) // how far the last preference is
+	below := lowest(s.columnsIn(d)) - s.tree.Layer(d) // how far the last preference is
 	plain := s.charges == nil && (below <= 0 || below == 1 && s.perDomain && s.boundIn(d) == 0)
 	if plain || s.tree.IsNode(d) {
 		s.spread(d, n)

@@ -23,7 +23,7 @@ func (s *trials) fewerTries(all int) int {
 }
 
 // trials looks for a plan of a job by putting its members in a trial one after the
-// other, in the domains that rules 4, 6, 7 and 9 put first, and taking them back where
+// other, in the domains that rules 4, 6, 7 and 9 put first, and on the nodes with the lowest penalties, and taking them back where
 // that leads nowhere. It is for what tables cannot say: members that depend on one
 // another across nodes, or too many classes. Where there is little to look at it looks
 // at everything, and else as long as it has tries.
@@ -38,8 +38,9 @@ type trials struct {
 	scarce    []int         // classes, those with the fewest slots first
 
 	// The search in one domain:
-	nodes    []int         // in the order in which rule 8 fills them when all are free
+	nodes    []int         // those with lower penalties first, else in the order in which rule 8 fills them when all are free
 	place    []int         // by node index, where it stands in nodes
+	filled   []int         // by node index, where it would stand without penalties: ranks are in this order
 	turns    []int         // nodes, one of each domain in turn
 	turn     []int         // by node index, where it stands in turns
 	left     []int         // by class, those without a place
@@ -145,13 +146,53 @@ func (s *trials) domains(target []int) (out []topology.ID) {
 			}
 		}
 	}
+	penalty := s.guessPenalties(out, want)
 	slices.SortStableFunc(out, func(a, b topology.ID) int {
 		if x, y := s.tree.Layer(a), s.tree.Layer(b); x != y {
 			return cmp.Compare(y, x)
 		}
-		return s.compareDomains(a, b)
+		return cmp.Or(-s.compareUpwards(s.attract, a, b), cmp.Compare(penalty[a], penalty[b]), s.compareDomains(a, b))
 	})
 	return out
+}
+
+// guessPenalties returns, by domain, the least that soft preferences charge for so many members of each kind, if each kind is
+// there alone; nil if soft preferences charge no member.
+func (s *trials) guessPenalties(domains []topology.ID, want []offer.Slots) map[topology.ID]int64 {
+	if !s.soft {
+		return nil
+	}
+	out := map[topology.ID]int64{}
+	for _, d := range domains {
+		lo, hi := s.tree.Nodes(d)
+		nodes := make([]int, hi-lo)
+		for k, left := range want {
+			for i := range nodes {
+				nodes[i] = lo + i
+			}
+			slices.SortFunc(nodes, func(a, b int) int { return cmp.Compare(s.penalty(k, a), s.penalty(k, b)) })
+			for i := 0; i < len(nodes) && left > 0; i++ {
+				n := min(left, s.slots[k][nodes[i]])
+				left -= n
+				out[d] += int64(n) * s.penalty(k, nodes[i])
+			}
+		}
+	}
+	return out
+}
+
+// mildestFirst sorts nodes by what soft preferences charge there for one member of each kind.
+func (s *trials) mildestFirst(nodes []int) {
+	if s.soft {
+		slices.SortStableFunc(nodes, func(a, b int) int { return cmp.Compare(s.ofAllKinds(a), s.ofAllKinds(b)) })
+	}
+}
+
+func (s *trials) ofAllKinds(node int) (n int64) {
+	for k := range s.Penalties {
+		n += s.penalty(k, node)
+	}
+	return n
 }
 
 // search tries to place so many members of each class in a domain. If it can, they
@@ -171,9 +212,12 @@ func (s *trials) search(d topology.ID, target []int) bool {
 func (s *trials) begin(d topology.ID, target []int) {
 	s.nodes, s.left, s.puts = s.nodes[:0], slices.Clone(target), nil
 	s.listNodes(d)
+	s.filled = places(s.filled, s.nodes, s.Tree.NumNodes())
+	s.mildestFirst(s.nodes)
 	s.place = places(s.place, s.nodes, s.Tree.NumNodes())
 	if s.dependent {
 		s.turns = s.inTurn(d)
+		s.mildestFirst(s.turns)
 		s.turn = places(s.turn, s.turns, s.Tree.NumNodes())
 	}
 	s.set, s.failed = 0, map[set]bool{}
@@ -302,6 +346,9 @@ func (s *trials) candidates(class int) func(yield func(int) bool) {
 	near := s.nodes
 	if last, ok := s.last(class); ok {
 		near, next = s.nodes[s.place[last]:], s.turn[last]+1
+		if len(near) > 1 && s.ofAllKinds(near[1]) > s.ofAllKinds(last) {
+			near = near[:1]
+		}
 	} else {
 		begin = 0
 	}
@@ -472,7 +519,7 @@ func (s *trials) plan() *JobPlan {
 	})
 	if !s.dependent {
 		slices.SortStableFunc(p.Puts, func(a, b Put) int {
-			return cmp.Or(cmp.Compare(s.place[a.Node], s.place[b.Node]), cmp.Compare(a.Class, b.Class))
+			return cmp.Or(cmp.Compare(s.filled[a.Node], s.filled[b.Node]), cmp.Compare(a.Class, b.Class))
 		})
 	}
 	return p

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ import (
 //	place want=… […] [keep]     a plan; keep leaves the members where they are
 //	evict want=… […] [keep]     an eviction and its plan
 //
-// A gang asks in the words of picture.ParseRequest.
+// A gang asks in the words of picture.ParseRequest. With penalty=n1:2,n2:1 soft preferences charge each member on these nodes.
 func Run(t *testing.T, folder string) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil || len(paths) == 0 {
@@ -50,6 +51,14 @@ func Run(t *testing.T, folder string) {
 
 type scene struct {
 	*picture.Cluster
+	penalty []int64 // of the command
+}
+
+// World is the cluster's, with the penalties of the command.
+func (s *scene) World() plan.World {
+	w := s.Cluster.World()
+	w.Penalty = s.penalty
+	return w
 }
 
 func (s *scene) do(d *datadriven.TestData) (string, error) {
@@ -68,6 +77,10 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		return "", fmt.Errorf("%s needs a cluster before it and no input", d.Cmd)
 	}
 	words, keep := argWords(d.CmdArgs)
+	words, err := s.penalties(words)
+	if err != nil {
+		return "", err
+	}
 	r, err := picture.ParseRequest(s.Tree, words)
 	if err != nil {
 		return "", err
@@ -95,6 +108,27 @@ func argWords(args []datadriven.CmdArg) (words []string, keep bool) {
 		words = append(words, a.Key+"="+strings.Join(a.Vals, ","))
 	}
 	return words, keep
+}
+
+// penalties reads what soft preferences charge, and returns the other words.
+func (s *scene) penalties(words []string) (others []string, err error) {
+	s.penalty = nil
+	for _, w := range words {
+		nodes, is := strings.CutPrefix(w, "penalty=")
+		if !is {
+			others = append(others, w)
+			continue
+		}
+		s.penalty = make([]int64, s.Tree.NumNodes())
+		for one := range strings.SplitSeq(nodes, ",") {
+			name, n, _ := strings.Cut(one, ":")
+			node, known := s.Tree.NodeIndex(name)
+			if s.penalty[node], err = strconv.ParseInt(n, 10, 64); err != nil || !known {
+				return nil, fmt.Errorf("%s: no node or no number", one)
+			}
+		}
+	}
+	return others, nil
 }
 
 func (s *scene) offers(r plan.Request) string {

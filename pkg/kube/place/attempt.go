@@ -106,6 +106,9 @@ func (a *Attempt) count(ctx context.Context) ([]fit.Counts, error) {
 	}
 	a.near()
 	a.preferred()
+	if err := a.soften(ctx); err != nil {
+		return nil, err
+	}
 	counts := make([]fit.Counts, len(a.kinds))
 	for k := range a.kinds {
 		counts[k] = a.memory.Count(ctx, a.kinds[k].counter, a.Nodes, a.beside)

@@ -22,7 +22,7 @@ import (
 // chooseJob plans for members that differ, or depend on one another.
 func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Pod) (found Outcome, refusal *plan.Refusal, err error) {
 	job, classes := a.Job()
-	w := plan.JobWorld{World: a.World, Take: a.taker(ctx, gone), Work: a.work}
+	w := plan.JobWorld{World: a.World, Take: a.taker(ctx, gone), Work: a.work, Penalties: a.penalties()}
 	if gone != nil {
 		w.Free = a.FreeWithout(ctx, gone)
 	}

@@ -19,6 +19,7 @@
 //	bare.go        what nodes take with nobody on them, and whether the group ever fits
 //	shortage.go    what a refusal comes to in one sentence
 //	pin.go         who runs where there is no room for the rest
+//	soft.go        what soft preferences charge
 //	class.go       which groups ask for the same
 //	layout.go      where the nodes of a snapshot stand in the tree
 //	extend.go      ledgers and preferences of somebody's own
@@ -74,8 +75,8 @@ type Avoid func(fwk.NodeInfo) bool
 // that it must avoid; nil is none.
 func (p *Planner) NewAttempt(group *cache.Group, nodes []fwk.NodeInfo, avoid Avoid) *Attempt {
 	group = withAhead(group)
-	l := p.layouts.of(p.cache, nodes)
-	a := &Attempt{Group: group, Net: l.net, Nodes: l.nodes, all: l.nodes, planner: p, profile: p.profile, memory: p.memory}
+	l, suspects := p.layouts.of(p.cache, nodes)
+	a := &Attempt{Group: group, Net: l.net, Nodes: l.nodes, all: l.nodes, planner: p, profile: p.profile, memory: p.memory, suspects: suspects}
 	if avoid != nil {
 		a.leaveOut(avoid)
 	}
@@ -111,6 +112,7 @@ type Attempt struct {
 	memory    *fit.Memory
 	all       []fwk.NodeInfo // with those to avoid
 	leftOut   bool           // some are
+	suspects  bool           // some node has a PreferNoSchedule taint
 	kinds     []kind
 	kindOf    map[string]int // by member
 	pages     fit.Pages      // what ledgers say of the members
@@ -134,6 +136,7 @@ type kind struct {
 	pod     *v1.Pod // the first of them
 	counter *fit.Counter
 	slots   []offer.Slots // by node index
+	penalty []int64       // by node index, see plan.World; nil if it is 0
 	owner   string
 }
 

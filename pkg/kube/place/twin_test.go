@@ -2,6 +2,7 @@ package place_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -30,10 +31,11 @@ type small struct {
 	free   []int // by node
 	sizes  []int // by pending member
 	least  int
-	layer  int  // of the MustGather rule: 0 is none, 1 the spine, 2 the block
-	bound  int  // the node of a member that runs; -1 if none does
-	avoid  int  // a node; -1 is none
-	alike  bool // all members are of one size
+	layer  int    // of the MustGather rule: 0 is none, 1 the spine, 2 the block
+	bound  int    // the node of a member that runs; -1 if none does
+	avoid  int    // a node; -1 is none
+	alike  bool   // all members are of one size
+	taints []bool // by node, whether it has a PreferNoSchedule taint
 }
 
 func drawSmall(rt *rapid.T) *small {
@@ -44,6 +46,7 @@ func drawSmall(rt *rapid.T) *small {
 	}
 	for range s.blocks {
 		s.free = append(s.free, rapid.IntRange(0, 5).Draw(rt, "free"))
+		s.taints = append(s.taints, worlds.Chance(rt, 3, "taint"))
 	}
 	if s.alike {
 		for i := range s.sizes {
@@ -115,6 +118,9 @@ func (s *small) inCluster(w *world) (group *cache.Group, remove func()) {
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{"spine": fmt.Sprint("s", block/2), "block": fmt.Sprint("b", block)}},
 			Status:     v1.NodeStatus{Capacity: list, Allocatable: list},
 		})
+		if s.taints[i] {
+			nodes[i].Spec.Taints = []v1.Taint{{Key: "suspect", Effect: v1.TaintEffectPreferNoSchedule}}
+		}
 		w.scheduler.AddNode(klog.Background(), nodes[i])
 	}
 	var running []*v1.Pod
@@ -164,7 +170,7 @@ func sized(name string, cpus int) *v1.Pod {
 // remembers what it can from one to the next.
 func TestTwin(t *testing.T) {
 	w := newWorld(t, "")
-	kinds := []string{"placed", "refused", "some of them", "unlike", "beside one that runs", "but for a node"}
+	kinds := []string{"placed", "refused", "some of them", "unlike", "beside one that runs", "but for a node", "beside tainted nodes", "on tainted nodes"}
 	worlds.Check(t, 3000, kinds, func(rt *rapid.T, tally worlds.Tally) {
 		s := drawSmall(rt)
 		group, remove := s.inCluster(w)
@@ -185,6 +191,10 @@ func TestTwin(t *testing.T) {
 				require.Equal(rt, fmt.Sprint("default/g-", i), at.Pod, "lowest ranks first: %+v", s)
 			}
 		}
+		on := s.tainted(places(found.Places))
+		require.Equal(rt, s.fewestTainted(places(found.Places)), on, "members on tainted nodes: %v: %+v", found.Places, s)
+		tally.Count("beside tainted nodes", on == 0 && slices.Contains(s.taints, true))
+		tally.Count("on tainted nodes", on > 0)
 		tally.Count("placed", true)
 		tally.Count("some of them", len(found.Places) < len(s.sizes))
 		tally.Count("unlike", !s.alike)
@@ -208,4 +218,75 @@ func (s *small) check(rt *rapid.T, places []gang.Place) {
 		require.True(rt, s.allows(node) && free[node] >= 0, "%s: %+v", at, s)
 	}
 	require.Len(rt, domains, 1, "%v: %+v", places, s)
+}
+
+// places are the nodes of members, by member.
+func places(found []gang.Place) map[int]int {
+	out := map[int]int{}
+	for _, at := range found {
+		var node, member int
+		_, _ = fmt.Sscanf(at.Node+" "+strings.TrimPrefix(at.Pod, "default/"), "n%d g-%d", &node, &member)
+		out[member] = node
+	}
+	return out
+}
+
+// tainted counts the members on tainted nodes.
+func (s *small) tainted(at map[int]int) (n int) {
+	for _, node := range at {
+		if s.taints[node] {
+			n++
+		}
+	}
+	return n
+}
+
+// fewestTainted is how many of the same members must be on tainted nodes, tried one by one, in the deepest domains that hold them all.
+func (s *small) fewestTainted(at map[int]int) int {
+	members := slices.Sorted(maps.Keys(at))
+	deepest, best := -1, 0
+	free := slices.Clone(s.free)
+	other := map[int]int{}
+	var try func(i int)
+	try = func(i int) {
+		if i == len(members) {
+			depth, n := s.depth(other), s.tainted(other)
+			if depth > deepest || depth == deepest && n < best {
+				deepest, best = depth, n
+			}
+			return
+		}
+		for node := range free {
+			if size := s.sizes[members[i]]; s.allows(node) && free[node] >= size {
+				free[node] -= size
+				other[members[i]] = node
+				if s.layer == 0 || s.domain(node) == s.domain(other[members[0]]) {
+					try(i + 1)
+				}
+				free[node] += size
+			}
+		}
+	}
+	try(0)
+	return best
+}
+
+// depth is the layer of the deepest domain that holds members and the one that runs.
+func (s *small) depth(at map[int]int) int {
+	nodes := slices.Collect(maps.Values(at))
+	if s.bound >= 0 {
+		nodes = append(nodes, s.bound)
+	}
+	same := func(of func(node int) int) bool {
+		return !slices.ContainsFunc(nodes, func(n int) bool { return of(n) != of(nodes[0]) })
+	}
+	switch {
+	case same(func(n int) int { return n }):
+		return 3
+	case same(func(n int) int { return s.blocks[n] }):
+		return 2
+	case same(func(n int) int { return s.blocks[n] / 2 }):
+		return 1
+	}
+	return 0
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -141,8 +142,8 @@ func (w *world) start() {
 	w.planner = place.NewPlanner(w.profile, w.cache)
 }
 
-// newProfile is kube-scheduler's default one, with those of its Filters that need no cluster.
-func newProfile(t testing.TB, snapshot *internalcache.Snapshot, nominated fwk.PodNominator) framework.Framework {
+// newProfile is kube-scheduler's default one, with those of its Filters that need no cluster, and more plugins.
+func newProfile(t testing.TB, snapshot *internalcache.Snapshot, nominated fwk.PodNominator, more ...fwk.Plugin) framework.Framework {
 	cfg, err := latest.Default()
 	require.NoError(t, err)
 	p := cfg.Profiles[0]
@@ -156,8 +157,13 @@ func newProfile(t testing.TB, snapshot *internalcache.Snapshot, nominated fwk.Po
 		}
 	}
 	p.Plugins.MultiPoint.Enabled = kept
+	registry := plugins.NewInTreeRegistry()
+	for _, pl := range more {
+		p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled, config.Plugin{Name: pl.Name()})
+		require.NoError(t, registry.Register(pl.Name(), func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return pl, nil }))
+	}
 	client := fake.NewClientset()
-	f, err := frameworkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &p,
+	f, err := frameworkruntime.NewFramework(t.Context(), registry, &p,
 		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(informers.NewSharedInformerFactory(client, 0)),
 		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithMutableSnapshotLister(snapshot),
 		frameworkruntime.WithPodNominator(nominated),

@@ -240,8 +240,12 @@ const gpu = "example.com/gpu"
 func (n *nodeSpec) object() string {
 	capacity := room{n.cpu, n.gpu}.resources()
 	capacity["memory"] = "64Gi"
+	spec := map[string]any{"unschedulable": n.cordoned}
+	if n.name[len(n.name)-1]%3 == 0 { // a third of the nodes are suspect: members avoid them where nothing else decides
+		spec["taints"] = []any{map[string]any{"key": "suspect", "effect": "PreferNoSchedule"}}
+	}
 	return written("Node", "v1", n.name, map[string]any{"labels": labelled("spine", n.spine, "block", n.block)},
-		map[string]any{"spec": map[string]any{"unschedulable": n.cordoned}, "status": map[string]any{"capacity": capacity}})
+		map[string]any{"spec": spec, "status": map[string]any{"capacity": capacity}})
 }
 
 // annotations are what a PodGroup and members of a gang without one have in common.

@@ -52,6 +52,7 @@ var rules = map[evict.Rule]string{
 	evict.ByDepth:       "deepest domain that holds all members",
 	evict.ByPreferences: "fewest domains of the PreferGather layers",
 	evict.ByAttraction:  "most pods of the same network-topology-selector",
+	evict.BySoft:        "fewest soft preferences violated",
 	evict.ByBinpack:     "binpack, fewest slots as if all possible victims had gone",
 	evict.ByNames:       "first by name, all else being equal",
 	evict.ByOrder:       "the better plan",

@@ -1,0 +1,96 @@
+package fit
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// Soft says which soft preferences there may be in a snapshot, whatever the member asks for.
+type Soft struct {
+	Taints bool // some node has a PreferNoSchedule taint
+	Pods   bool // some running pod has a preferred term of pod affinity or anti-affinity
+}
+
+// Suspect says whether a node has a PreferNoSchedule taint.
+func Suspect(node *v1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule })
+}
+
+// Preferring says whether a pod on one of some nodes has a preferred term of pod affinity or anti-affinity.
+func Preferring(nodes []fwk.NodeInfo) bool {
+	return slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool {
+		return slices.ContainsFunc(n.GetPodsWithAffinity(), prefersPods)
+	})
+}
+
+func prefersPods(p fwk.PodInfo) bool {
+	return len(p.GetPreferredAffinityTerms())+len(p.GetPreferredAntiAffinityTerms()) > 0
+}
+
+// scorers returns the Score plugins that know a soft preference of the member, of the nodes, or of running pods. A default
+// constraint of topology spread is none: nobody has written it in the pod.
+func (c *Counter) scorers(soft Soft) sets.Set[string] {
+	pod, found := c.member.GetPod(), sets.New[string]()
+	if soft.Taints {
+		found.Insert(names.TaintToleration)
+	}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+		found.Insert(names.NodeAffinity)
+	}
+	if soft.Pods || prefersPods(c.member) {
+		found.Insert(names.InterPodAffinity)
+	}
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(t v1.TopologySpreadConstraint) bool { return t.WhenUnsatisfiable == v1.ScheduleAnyway }) {
+		found.Insert(names.PodTopologySpread)
+	}
+	return found
+}
+
+// Penalty returns, by node index, by how much the profile's Score plugins for soft preferences put a node below the best one;
+// nil if they make no difference. A nil node has 0. The scores are those that a pod without a gang gets now. The error is a plugin's.
+func (c *Counter) Penalty(ctx context.Context, nodes []fwk.NodeInfo, soft Soft) ([]int64, error) {
+	wanted := c.scorers(soft)
+	if wanted.Len() == 0 || c.refused != nil {
+		return nil, nil
+	}
+	skip := sets.New[string]()
+	for _, p := range c.plugins.Score.Enabled {
+		if !wanted.Has(p.Name) {
+			skip.Insert(p.Name)
+		}
+	}
+	if skip.Len() == len(c.plugins.Score.Enabled) {
+		return nil, nil
+	}
+	there := slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return n == nil })
+	state := c.state.Clone()
+	ctx = context.WithValue(ctx, asking{}, true)
+	if s := c.profile.RunPreScorePlugins(ctx, state, c.asked, there); !s.IsSuccess() {
+		return nil, s.AsError()
+	}
+	state.SetSkipScorePlugins(skip.Union(state.GetSkipScorePlugins()))
+	scores, s := c.profile.RunScorePlugins(ctx, state, c.asked, there)
+	if !s.IsSuccess() {
+		return nil, s.AsError()
+	}
+	byScore := func(a, b fwk.NodePluginScores) int { return int(a.TotalScore - b.TotalScore) }
+	if len(scores) == 0 || ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	best := slices.MaxFunc(scores, byScore).TotalScore
+	if best == slices.MinFunc(scores, byScore).TotalScore {
+		return nil, nil
+	}
+	penalty, k := make([]int64, len(nodes)), 0
+	for i, n := range nodes {
+		if n != nil {
+			penalty[i], k = best-scores[k].TotalScore, k+1
+		}
+	}
+	return penalty, nil
+}
