@@ -3,6 +3,7 @@ package cache
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -128,13 +129,16 @@ func (c *Cache) allNotes() (notes []Note) {
 }
 
 // tell says in one event what is to be said of an object for one reason: of several the
-// API server's clients keep the first.
+// API server's clients keep the first. What several gangs of one owner have in common is said once.
 func (c *Cache) tell(notes []Note) {
 	for i := 0; i < len(notes); {
-		n := notes[i]
-		for i++; i < len(notes) && notes[i].About == n.About && notes[i].Reason == n.Reason; i++ {
-			n.Message += "; " + notes[i].Message
+		n, messages := notes[i], []string{}
+		for ; i < len(notes) && notes[i].About == n.About && notes[i].Reason == n.Reason; i++ {
+			if !slices.Contains(messages, notes[i].Message) {
+				messages = append(messages, notes[i].Message)
+			}
 		}
+		n.Message = strings.Join(messages, "; ")
 		c.Note(n)
 	}
 }

@@ -75,6 +75,7 @@ type Room struct {
 	notes   []cache.Note          // to be said
 	stale   bool                  // how much there is is to be found out anew
 	wild    bool                  // the tree is to be made anew
+	wrong   map[string]string     // what is wrong with quotas by the last tree, by objectKey; nil if it was said
 	grown   uint64                // how often it was made
 	ended   bool                  // the last quota has gone, and those who were refused are yet to hear of it
 	touched bool                  // what quotas have is to be written

@@ -140,17 +140,11 @@ func (r *Room) grow() {
 	})
 	specs, of := r.specs(all)
 	tree, problems := quota.Grow(specs)
-	words := map[*object]string{}
+	r.wrong = map[string]string{}
 	for _, p := range problems {
-		if o := of[p.Spec]; o != nil && words[o] == "" {
-			words[o] = p.Words
-		}
-	}
-	for _, o := range all {
-		if w := words[o]; w != o.said {
-			if o.said = w; w != "" {
-				r.notes = append(r.notes, cache.Note{About: o.about, Warning: true, Reason: cache.QuotaNotUsable, Message: w})
-			}
+		if o := of[p.Spec]; o != nil {
+			k := objectKey(o.about, o.x)
+			r.wrong[k] = cmp.Or(r.wrong[k], p.Words)
 		}
 	}
 	if r.book == nil {

@@ -70,10 +70,20 @@ func (r *Room) lost(p *pod, bad string) {
 	}
 }
 
-// takeNotes returns what is to be said; nothing as long as nobody hears it.
+// takeNotes returns what is to be said; nothing as long as nobody hears it: the parent of a quota may be listed after the quota.
 func (r *Room) takeNotes() (notes []cache.Note) {
 	if !r.cluster.Open() {
 		return nil
+	}
+	if wrong := r.wrong; wrong != nil {
+		r.wrong = nil
+		for _, k := range sorted(r.objects) {
+			o := r.objects[k]
+			if w := wrong[k]; w != o.said && w != "" {
+				r.notes = append(r.notes, cache.Note{About: o.about, Warning: true, Reason: cache.QuotaNotUsable, Message: w})
+			}
+			o.said = wrong[k]
+		}
 	}
 	notes, r.notes = r.notes, nil
 	return notes

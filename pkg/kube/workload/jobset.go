@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
@@ -240,16 +241,19 @@ func (s *jobSet) keys(i, index int) (labels, annotations map[string]string) {
 	return labels, annotations
 }
 
-// exclusive does what JobSet's webhook does to a pod: that of index 0 gets a domain for its
-// Job, and the others follow it there once it has a node.
+// exclusive changes a pod as JobSet's webhook does. Every pod gets the label that the anti-affinity of other Jobs selects. With exclusive
+// topology the pod of index 0 gets a domain for its Job, and the others follow it there once it has a node.
 func (m *maker) exclusive(o Object, first string, isFirst bool) Object {
 	pod := o.Object.(*v1.Pod)
 	key := pod.Annotations[workloads.JobSetExclusive]
-	if key == "" || pod.Annotations[workloads.JobSetSelects] != "" {
+	if pod.Annotations[workloads.JobSetSelects] != "" {
 		return o
 	}
-	priority := ptr.Deref(pod.Spec.Priority, m.api.Priority(pod.Spec.PriorityClassName))
-	pod.Labels[jobSetPriority] = strconv.Itoa(int(priority))
+	priority := strconv.Itoa(int(ptr.Deref(pod.Spec.Priority, m.api.Priority(pod.Spec.PriorityClassName))))
+	pod.Labels[jobSetPriority] = strings.Replace(priority, "-", "n", 1)
+	if key == "" {
+		return o
+	}
 	if !isFirst {
 		o.After, o.Near = append([]string{first}, o.After...), key
 		return o
