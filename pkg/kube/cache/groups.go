@@ -117,7 +117,9 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
 	if why := out.gathers(records); why.Is() {
 		return nil, why
 	}
+	net := c.current.Load()
 	for _, ref := range out.Whole() {
+		out.splitSlices(c.gangs[ref], net)
 		if why := out.split(c.gangs[ref]); why.Is() {
 			return nil, why
 		}

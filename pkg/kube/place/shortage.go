@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
@@ -40,7 +42,7 @@ type Shortage struct {
 	// Pin is who runs where there is no room for those who must join them; nil if that is not what
 	// stands in the way, or nobody knows.
 	Pin *Pin
-	// Fresh says that no member runs: those that wait make up all multiples.
+	// Fresh says that no member runs, and none has left a smaller slice: those that wait make up all multiples.
 	Fresh bool
 	// Short is what members need more of than is free in the best domain, which no node shows.
 	Short []fit.Shortage
@@ -64,7 +66,8 @@ func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
 // members. It costs no more than the attempt did: what is not read off the refusal is kept until nodes
 // change.
 func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortage {
-	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Fresh: len(a.Group.Bound) == 0, Plugins: r.Plugins}
+	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins}
+	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, func(g gang.Gang) bool { return g.Ref.PartName() == cache.LastSlice })
 	if r.Plan.Split {
 		return s
 	}
