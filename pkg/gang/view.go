@@ -210,8 +210,8 @@ type Group struct {
 type Gang struct {
 	Spec
 	Need int // how many pending members must be placed for the gang to be whole
-	// Started is how many members have a node, or have finished on one.
-	Started int
+	// Started is how many members have a node, or have finished on one. Finished of them stand for members that do not exist.
+	Started, Finished int
 }
 
 // Whole lists the gangs that were declared, each once, whatever parts of them there are.
@@ -346,7 +346,7 @@ func (b *Book) GroupOf(key Ref) (*Group, bool) {
 		if g.stays() {
 			need = 0
 		}
-		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need, Started: g.started()})
+		v.Gangs = append(v.Gangs, Gang{Spec: *g.spec, Need: need, Started: g.started(), Finished: g.standIns()})
 	}
 	for _, m := range b.sorted(v.Key, func(m *member) bool { return m.runs() || pending(m) }) {
 		if m.Node != "" {

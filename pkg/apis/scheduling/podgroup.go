@@ -15,8 +15,9 @@ type PodGroupSpec struct {
 	// +optional
 	MinMember int32 `json:"minMember,omitempty"`
 
-	// minResources is what minMember members need in all. It is accepted for
-	// compatibility and has no effect: Muster asks the nodes themselves. Default: none.
+	// minResources is what the members need in all, those included that are created
+	// later. The gang starts where as much is free, and capacity beyond the pods
+	// that exist is held until the rest comes, at most for the time to wait. Default: none.
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule=`!self.exists(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))`,messageExpression=`self.filter(k, type(self[k]) == int ? self[k] < 0 : self[k].startsWith('-'))[0] + ' is below 0; legal: quantities ≥ 0'`
 	// +optional

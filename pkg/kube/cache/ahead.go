@@ -26,15 +26,15 @@ const standsIn = "~"
 // standIns are the members of a gang that are still to be made; none if it is not known that there
 // will be any.
 func (r *record) standIns() (members []gang.Member, pods []*v1.Pod) {
-	if r.declared == nil || r.declared.Total == 0 {
-		return nil, nil
-	}
-	exist := len(r.Pods) + len(r.done)
-	if exist >= r.declared.Total || len(r.Pods) == 0 {
+	if r.declared == nil || len(r.Pods) == 0 || r.declared.Total+len(r.declared.Resources) == 0 {
 		return nil, nil
 	}
 	leader := r.Pods[slices.MinFunc(slices.Collect(maps.Keys(r.Pods)), topology.CompareNames)]
-	for i := exist + 1; i <= r.declared.Total; i++ {
+	exist, total := len(r.Pods)+len(r.done), r.declared.Total
+	if total == 0 {
+		exist, total = r.covered(leader)
+	}
+	for i := exist + 1; i <= total; i++ {
 		pod := r.standIn(leader, strconv.Itoa(i))
 		pods = append(pods, pod)
 		members = append(members, gang.Member{
@@ -51,6 +51,10 @@ func (r *record) standIn(leader *v1.Pod, number string) *v1.Pod {
 	pod := *leader
 	pod.Name, pod.UID = leader.Name+standsIn+number, leader.UID+types.UID(standsIn+number)
 	pod.DeletionTimestamp, pod.Status = nil, v1.PodStatus{}
+	if r.declared.Total == 0 {
+		pod.Spec = *pod.Spec.DeepCopy()
+		r.rest(leader).request(&pod.Spec, number)
+	}
 	own := func(v v1.Volume) bool { return v.Ephemeral != nil || v.PersistentVolumeClaim != nil }
 	if f := r.declared.Follower; f != nil {
 		pod.Spec = *f.Spec.DeepCopy()

@@ -88,6 +88,7 @@ type Cache struct {
 	owners    map[source.OwnerKey]*source.Owned
 	owned     map[source.OwnerKey]map[gang.Ref]bool        // gangs, by whom they name as their owner
 	below     map[source.OwnerKey]map[source.OwnerKey]bool // owners, by whom they name as their parent
+	jobs      map[source.OwnerKey]map[gang.Ref]bool        // gangs of another API with members that are pods of a Job, by this Job
 	named     map[string]map[gang.Ref]bool                 // gangs, by namespace/name
 	elsewhere map[gang.Ref]map[string]string               // what names another gang, by the gang that a controller meant and by pod
 	denied    map[schema.GroupVersionResource]bool         // what may not be read
@@ -166,6 +167,7 @@ func New(o Options) *Cache {
 		owners:    map[source.OwnerKey]*source.Owned{},
 		owned:     map[source.OwnerKey]map[gang.Ref]bool{},
 		below:     map[source.OwnerKey]map[source.OwnerKey]bool{},
+		jobs:      map[source.OwnerKey]map[gang.Ref]bool{},
 		named:     map[string]map[gang.Ref]bool{},
 		elsewhere: map[gang.Ref]map[string]string{},
 		denied:    map[schema.GroupVersionResource]bool{},

@@ -31,9 +31,10 @@ type record struct {
 	leader   *v1.Pod            // for which the others are made, which may be gone; nil if none was seen
 	others   map[types.UID]bool // members that were there before the leader came: made for one before
 	foreign  bool               // the last member that was seen is another scheduler's
-	owner    source.OwnerKey    // who may say something of it; zero if nobody
-	told     map[string]bool    // notes that people were told
-	lost     time.Time          // when a member that had a node has gone or finished last; zero if none has
+	jobs     map[source.OwnerKey]bool
+	owner    source.OwnerKey // who may say something of it; zero if nobody
+	told     map[string]bool // notes that people were told
+	lost     time.Time       // when a member that had a node has gone or finished last; zero if none has
 }
 
 // record returns a gang's record, which it starts if need be. c.mu is held.
@@ -55,6 +56,7 @@ func (c *Cache) tidy(r *record) (effects []gang.Effect) {
 	if len(r.Pods)+len(r.done) == 0 && r.Object == nil {
 		owner := r.owner
 		c.disown(r)
+		c.leaveJobs(r)
 		delete(c.gangs, r.Ref)
 		if delete(c.named[r.Ref.String()], r.Ref); len(c.named[r.Ref.String()]) == 0 {
 			delete(c.named, r.Ref.String())
@@ -204,7 +206,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	}
 	if old != nil && r.declared != nil && r.declared.Counts && (c.held(old) != c.held(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
 		old == nil || !maps.Equal(old.Annotations, pod.Annotations) || !maps.Equal(old.Labels, pod.Labels) {
-		if r.declared.MayChangeWith(pod) {
+		if key, ok := source.MayOwn(pod); r.declared.MayChangeWith(pod) || ok && r.declared != nil && r.jobs != nil && !r.jobs[key] {
 			effects = append(effects, c.redeclare(r)...)
 		}
 		notes = append(notes, c.takeNotes(r)...)
@@ -421,7 +423,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	of := r.Gang
 	of.Done, of.Expected, of.Denied, of.Pointer, of.Held = r.done, c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind), c.denied, c.pointer, c.held
 	of.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
-	of.Siblings, of.Above = c.siblings(r.owner), c.above(r.Owner)
+	of.Siblings, of.Above, of.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, of)
 	d, ok := source.Declare(of, source.Defaults{
 		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.known(), Check: c.network.check,
 	})

@@ -22,18 +22,45 @@ type Group struct {
 	Ahead  []gang.Member // who is still to be made, and planned with the others; Pods has who stands in
 	// Led are the gangs whose first member must go where all of them find room.
 	Led []gang.Ref
+	// Beyond says of gangs how much capacity minResources asks for beyond the pods that exist, for messages.
+	Beyond []string
+	// never says of gangs whether their objects say that no pod is evicted for their members.
+	never map[gang.Ref]bool
 }
+
+// NeverPreempts says whether no pod may be evicted for a member: its gang's object says so, or if that says nothing, the member.
+func (g *Group) NeverPreempts(m gang.Member) bool {
+	if never, says := g.never[m.Gang.Whole()]; says {
+		return never
+	}
+	return convert.NeverPreempts(g.Pods[m.Pod])
+}
+
+// RoleOf names the role of a member, for messages; "" if it has none.
+func (g *Group) RoleOf(m gang.Member) string { return source.PartOf(g.Pods[m.Pod]) }
 
 // add adds those members of a gang that are still to be made.
 func (g *Group) add(r *record) {
-	if r.declared != nil && r.declared.Total > 0 {
-		g.Led = append(g.Led, r.Ref)
+	if r.declared != nil && r.declared.Never != nil {
+		if g.never == nil {
+			g.never = map[gang.Ref]bool{}
+		}
+		g.never[r.Ref] = *r.declared.Never
 	}
 	members, pods := r.standIns()
 	for i, m := range members {
 		g.Pods[m.Pod] = pods[i]
 	}
 	g.Ahead = append(g.Ahead, members...)
+	switch {
+	case r.declared == nil:
+	case r.declared.Total > 0:
+		g.Led = append(g.Led, r.Ref)
+	case len(members) > 0:
+		g.Led, g.Beyond = append(g.Led, r.Ref), append(g.Beyond, r.beyond(len(members)))
+	case r.exact():
+		g.Led = append(g.Led, r.Ref)
+	}
 }
 
 // View is what a scheduling cycle of a member reads of its gang, all at one moment.
@@ -117,7 +144,9 @@ func (c *Cache) group(key gang.Ref) (*Group, gang.Refusal) {
 	if why := out.gathers(records); why.Is() {
 		return nil, why
 	}
+	net := c.current.Load()
 	for _, ref := range out.Whole() {
+		out.splitSlices(c.gangs[ref], net)
 		if why := out.split(c.gangs[ref]); why.Is() {
 			return nil, why
 		}

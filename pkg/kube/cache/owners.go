@@ -30,6 +30,9 @@ func (c *Cache) findOwner(r *record) {
 	}
 	c.owned[key][r.Ref] = true
 	c.want(key.Kind)
+	if child := source.ChildKind(key.Kind); child != "" {
+		c.want(child)
+	}
 }
 
 // disown forgets who owns a gang. c.mu is held.
@@ -136,6 +139,37 @@ func (c *Cache) above(o *source.Owned) (all []*source.Owned) {
 	return all
 }
 
+// children are the objects through which a gang's owner makes pods, or the Jobs of its members, which are noted and read from now on. c.mu is held.
+func (c *Cache) children(r *record, g source.Gang) (all []*source.Owned) {
+	if source.ChildKind(r.owner.Kind) != "" {
+		for key := range c.below[r.owner] {
+			all = append(all, c.owners[key])
+		}
+		return all
+	}
+	c.leaveJobs(r)
+	r.jobs = source.JobsOf(g)
+	for key := range r.jobs {
+		if c.want(key.Kind); c.jobs[key] == nil {
+			c.jobs[key] = map[gang.Ref]bool{}
+		}
+		if c.jobs[key][r.Ref] = true; c.owners[key] != nil {
+			all = append(all, c.owners[key])
+		}
+	}
+	return all
+}
+
+// leaveJobs forgets which Jobs have pods in a gang. c.mu is held.
+func (c *Cache) leaveJobs(r *record) {
+	for key := range r.jobs {
+		if delete(c.jobs[key], r.Ref); len(c.jobs[key]) == 0 {
+			delete(c.jobs, key)
+		}
+	}
+	r.jobs = nil
+}
+
 // family are the gangs of an owner, and where owners have parents, of all that have its root.
 // c.mu is held.
 func (c *Cache) family(key source.OwnerKey) map[gang.Ref]bool {
@@ -160,6 +194,7 @@ func (c *Cache) family(key source.OwnerKey) map[gang.Ref]bool {
 		}
 	}
 	add(root)
+	maps.Copy(all, c.jobs[key])
 	add(key) // in a circle, or below more levels than are legal, that is not below the root
 	return all
 }

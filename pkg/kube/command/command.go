@@ -55,7 +55,10 @@ func New(o Options) *cobra.Command {
 		Connect: connect.Cluster, TopologyManager: &manage, Leading: leader.leads, Busy: lane.Busy, Unanswered: pace.Unanswered,
 		Started: func(s *plugin.Shared) { shared = s },
 	}})
-	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) {
+	made := func(ctx context.Context, opts *options.Options, cfg *schedulerserverconfig.CompletedConfig, sched *scheduler.Scheduler) error {
+		if err := family.CheckConfig(cfg.ComponentConfig.Profiles, ours); err != nil {
+			return fmt.Errorf("--config=%s: %w", opts.ConfigFile, err)
+		}
 		leader.settled = true
 		if e := cfg.LeaderElection; e != nil {
 			e.Lock = &lock{Interface: e.Lock, deposed: end}
@@ -64,6 +67,7 @@ func New(o Options) *cobra.Command {
 			shared.Complete(sched)
 		}
 		watchConfiguration(ctx, opts.ConfigFile, cfg, sched, shared)
+		return nil
 	}
 	var plugins []app.Option
 	for name, factory := range ours {

@@ -28,8 +28,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/version"
 )
 
-// whenMade is called with a scheduler before it starts.
-type whenMade func(context.Context, *options.Options, *schedulerserverconfig.CompletedConfig, *scheduler.Scheduler)
+// whenMade is called with a scheduler before it starts. With an error it does not start.
+type whenMade func(context.Context, *options.Options, *schedulerserverconfig.CompletedConfig, *scheduler.Scheduler) error
 
 // newSchedulerCommand is kube-scheduler's command but for one step: between the making of
 // the scheduler and its start, what it writes is paced. See docs/decisions/0013-pace.md.
@@ -88,7 +88,9 @@ func runScheduler(cmd *cobra.Command, opts *options.Options, lane *pace.Lane, ma
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	lane.Pace(ctx, sched)
-	made(ctx, opts, cfg, sched)
+	if err := made(ctx, opts, cfg, sched); err != nil {
+		return err
+	}
 	return app.Run(ctx, cfg, sched)
 }
 

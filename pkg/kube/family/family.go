@@ -15,9 +15,12 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
@@ -46,6 +49,20 @@ func Factories(o Options) frameworkruntime.Registry {
 		plugin.Name: f.newPlugin, plugin.GateName: f.newGate, deviceshare.Name: f.rooms.Devices.New, elasticquota.Name: f.rooms.Quotas.New,
 	})
 	return all
+}
+
+// CheckConfig says which pluginConfig names no plugin of a scheduler with these factories: its arguments would have no effect.
+func CheckConfig(profiles []schedulerconfig.KubeSchedulerProfile, factories frameworkruntime.Registry) error {
+	known := slices.Sorted(maps.Keys(plugins.NewInTreeRegistry()))
+	known = append(slices.Sorted(maps.Keys(factories)), known...)
+	for i, profile := range profiles {
+		for j, c := range profile.PluginConfig {
+			if !slices.Contains(known, c.Name) {
+				return field.NotSupported(field.NewPath("profiles").Index(i).Child("pluginConfig").Index(j).Child("name"), c.Name, known)
+			}
+		}
+	}
+	return nil
 }
 
 // family is the plugins of all profiles.

@@ -41,6 +41,7 @@ type never struct {
 	refusal *plan.Refusal  // nil if there is a plan
 	lacks   map[string]int // nodes that take nobody, by what they lack
 	plugins []string       // that have refused members, sorted
+	roles   []Role
 }
 
 // show brings the nodes up to date with a snapshot. What it returns is not to be changed.
@@ -156,6 +157,7 @@ func (a *Attempt) never(ctx context.Context, bare *Attempt, changes int) never {
 	is := never{}
 	_, refusal, err := bare.Choose(ctx, nil)
 	if err == nil && refusal != nil && !refusal.Cut {
+		is.roles = bare.withoutNode()
 		is.refusal, is.lacks = refusal, diagnose(bare.Nodes, bare.counts).Lacks
 		now, _ := a.refusedBy()
 		then, _ := bare.refusedBy()

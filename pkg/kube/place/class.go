@@ -115,5 +115,5 @@ func (a *Attempt) ask(b *strings.Builder) {
 
 // asks is what makes a difference of one member.
 func (a *Attempt) asks(gangs map[gang.Ref]int, m gang.Member) (of, kind int, neverPreempts bool) {
-	return gangs[m.Gang], a.kindOf[m.Pod], convert.NeverPreempts(a.Group.Pods[m.Pod])
+	return gangs[m.Gang], a.kindOf[m.Pod], a.Group.NeverPreempts(m)
 }

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
@@ -35,12 +38,16 @@ type Shortage struct {
 	Priority int32 // of Least
 	// Never is what stands in the way when every pod has gone; nil if nothing does, or nobody knows.
 	Never *plan.Refusal
+	// Roles are the roles with too few members that any node has capacity for, when every pod has gone.
+	Roles []Role
+	// Beyond says what minResources of gangs asks for beyond their pods.
+	Beyond []string
 	// AtMost says that domains may take even fewer than Never has: members need more than room on nodes.
 	AtMost bool
 	// Pin is who runs where there is no room for those who must join them; nil if that is not what
 	// stands in the way, or nobody knows.
 	Pin *Pin
-	// Fresh says that no member runs: those that wait make up all multiples.
+	// Fresh says that no member runs, and none has left a smaller slice: those that wait make up all multiples.
 	Fresh bool
 	// Short is what members need more of than is free in the best domain, which no node shows.
 	Short []fit.Shortage
@@ -64,7 +71,8 @@ func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
 // members. It costs no more than the attempt did: what is not read off the refusal is kept until nodes
 // change.
 func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortage {
-	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Fresh: len(a.Group.Bound) == 0, Plugins: r.Plugins}
+	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins, Beyond: a.Group.Beyond}
+	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, func(g gang.Gang) bool { return g.Ref.PartName() == cache.LastSlice })
 	if r.Plan.Split {
 		return s
 	}
@@ -83,7 +91,7 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	}
 	switch {
 	case is.refusal != nil:
-		s.Never, s.AtMost, s.Lacks, s.Plugins = is.refusal, bare == nil, is.lacks, is.plugins
+		s.Never, s.AtMost, s.Lacks, s.Plugins, s.Roles = is.refusal, bare == nil, is.lacks, is.plugins, is.roles
 	default:
 		var held []int
 		s.Held, held = a.held(ctx)
@@ -97,6 +105,40 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 		}
 	}
 	return s
+}
+
+// Role is members of a gang for which no node has capacity.
+type Role struct {
+	Name string // for messages
+	Need int    // so many of them must be placed
+}
+
+// withoutNode lists the roles that need members for which no node has capacity: tasks, sub-groups and gangs of the group, and where these
+// are not told apart, members that need the same.
+func (a *Attempt) withoutNode() (out []Role) {
+	takes := func(m gang.Member) bool {
+		return slices.ContainsFunc(a.kinds[a.kindOf[m.Pod]].slots, func(n offer.Slots) bool { return n > 0 })
+	}
+	if len(a.kinds) == 1 || a.Group.Choice.Any() {
+		return nil // it is said of all, or no gang is needed for sure
+	}
+	for _, g := range a.Group.Gangs {
+		need, named := g.Need, map[string]int{}
+		for _, m := range a.Group.Pending {
+			if m.Gang == g.Ref && takes(m) {
+				need--
+			} else if m.Gang == g.Ref {
+				named[a.Group.RoleOf(m)]++
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			if n := min(need, named[name]); n > 0 {
+				out = append(out, Role{Name: cmp.Or(name, "gang "+nameOf(g.Ref)), Need: n})
+				need -= n
+			}
+		}
+	}
+	return out
 }
 
 // apart returns why members cannot be together, if there are too few domains for as many. What is free there does not count.

@@ -130,7 +130,7 @@ func (p *Preemptor) may(a *place.Attempt) Verdict {
 		return Off
 	}
 	for _, m := range a.Group.Pending {
-		if convert.NeverPreempts(a.Group.Pods[m.Pod]) {
+		if a.Group.NeverPreempts(m) {
 			return Never
 		}
 	}

@@ -139,7 +139,7 @@ func (c *cluster) put(o object) error {
 			return err
 		}
 	}
-	if u, ok := is.(*unstructured.Unstructured); ok && o.kind.resource.GroupResource() == nativeGroups {
+	if u, ok := is.(*unstructured.Unstructured); ok && slices.Contains(nativeGroups, o.kind.resource.GroupResource()) {
 		c.prioritizeGroup(u)
 	}
 	lives := m.GetUID() != "" // an API server has given it one
@@ -305,10 +305,12 @@ func (c *cluster) namespace(name string) error {
 	return err
 }
 
-// nativeGroups are Kubernetes' own PodGroups.
-var nativeGroups = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "podgroups"}
+// nativeGroups are Kubernetes' own PodGroups and CompositePodGroups.
+var nativeGroups = []schema.GroupResource{
+	{Group: schedulingv1.GroupName, Resource: "podgroups"}, {Group: schedulingv1.GroupName, Resource: "compositepodgroups"},
+}
 
-// prioritizeGroup does what the admission plugin Priority does to a PodGroup that names a class, if the class is known.
+// prioritizeGroup does what the admission plugin Priority does to a PodGroup or CompositePodGroup that names a class, if the class is known.
 func (c *cluster) prioritizeGroup(u *unstructured.Unstructured) {
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "priorityClassName")
 	if _, known, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "priority"); name == "" || known {

@@ -56,7 +56,9 @@ var kinds = sync.OnceValue(func() map[schema.GroupKind]*kind { return kindTable(
 
 // allKinds lists the kinds in their order.
 func allKinds() []namedKind {
-	return slices.Concat(gangOwners(), ownKinds, gangObjects(), []namedKind{
+	return slices.Concat([]namedKind{
+		{"PriorityClass", kind{resource: schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")}},
+	}, gangOwners(), ownKinds, gangObjects(), []namedKind{
 		{"Pod", kind{resource: pods, namespaced: true}},
 	})
 }
@@ -64,7 +66,6 @@ func allKinds() []namedKind {
 // ownKinds are those that no source has brought.
 var ownKinds = []namedKind{
 	{"Namespace", kind{resource: corev1.SchemeGroupVersion.WithResource("namespaces")}},
-	{"PriorityClass", kind{resource: schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")}},
 	{"StorageClass", kind{resource: storagev1.SchemeGroupVersion.WithResource("storageclasses")}},
 	{"CSIDriver", kind{resource: storagev1.SchemeGroupVersion.WithResource("csidrivers")}},
 	{"DeviceClass", kind{resource: resourcev1.SchemeGroupVersion.WithResource("deviceclasses")}},

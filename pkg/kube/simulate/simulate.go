@@ -223,6 +223,9 @@ func (s *simulation) build(ctx context.Context, cfg *schedulerconfig.KubeSchedul
 		// Asked before a gang's status is read: not while it changes.
 		Busy: func() bool { _ = s.gate.pass(ctx, "status"); return false }, Unanswered: pace.Unanswered,
 	}})
+	if err := family.CheckConfig(cfg.Profiles, registry); err != nil {
+		return &ConfigError{err}
+	}
 	recorder := func(string) events.EventRecorderLogger { return &s.recorder }
 	sched, err := scheduler.New(ctx, typed, s.informers, nil, recorder,
 		scheduler.WithComponentConfigVersion(cfg.APIVersion),

@@ -196,6 +196,7 @@ func TestConfigErrors(t *testing.T) {
 		head + "extenders: [{urlPrefix: \"http://x\", filterVerb: f, weight: 1}]":                                   "a simulation asks nobody outside",
 		head + "profiles: [{schedulerName: a, plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]":          "no profile runs the plugin Coscheduling",
 		head + "profiles: [{schedulerName: a, pluginConfig: [{name: Coscheduling, args: {defaultTimeout: soon}}]}]": "CoschedulingArgs",
+		head + "profiles: [{schedulerName: a, pluginConfig: [{name: ElasticQuotas}]}]":                              `profiles[0].pluginConfig[0].name: Unsupported value: "ElasticQuotas": supported values: "Coscheduling", "CoschedulingGate", "DeviceShare", "ElasticQuota"`,
 	} {
 		_, err := Run(t.Context(), Options{Config: []byte(config)}, load(t, node("m1", 2)))
 		var wrong *ConfigError

@@ -85,9 +85,23 @@ func Declare(g Gang, d Defaults) (*Declaration, bool) {
 	case !out.fromPods(g):
 		return denied(g, s, out)
 	}
+	if s == nil || s.Fill == nil {
+		out.shrink(g)
+	}
 	out.read(d)
 	out.unread()
 	return out, true
+}
+
+// shrink lowers the minimum to what the Jobs of the members still make, and members that are of none.
+func (d *Declaration) shrink(g Gang) {
+	size, left := 0, 0
+	for _, job := range g.Children {
+		size, left = size+job.Size, left+job.Left
+	}
+	if least := max(1, left+max(0, d.Min-size)); len(g.Children) > 0 && least < d.Min {
+		d.Min, d.Completed = least, d.Min-least
+	}
 }
 
 // speaker is somebody who says something of the gang, after those who have spoken.
@@ -125,7 +139,7 @@ func (d *Declaration) fromObject(g Gang) {
 	if s := of(g.Ref.Source); s != nil && s.Family != nil && g.More.Owner != (OwnerKey{}) {
 		g.More = d.withFamily(g, s.Family)
 	}
-	d.Group, d.Whole, d.Above, d.Priority = g.More.Group, g.More.Whole, g.More.Above, g.More.Priority
+	d.Group, d.Whole, d.Above, d.Priority, d.Never = g.More.Group, g.More.Whole, g.More.Above, g.More.Priority, g.More.Never
 	d.speaker("PodGroup "+convert.Key(pg.Namespace, pg.Name), func(key string) (string, bool) {
 		if value, ok := g.More.Words[key]; ok {
 			return value, ok
@@ -139,6 +153,7 @@ func (d *Declaration) fromObject(g Gang) {
 		}
 	}
 	d.tasks(g)
+	d.Resources = pg.Spec.MinResources
 	g.Done = nil
 	if pod := d.speakerPod(g); pod != nil {
 		d.By = convert.PodKey(pod)
@@ -460,7 +475,7 @@ func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 		out = append(out, fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod's, %q, counts; legal: the same on both", class, g.Ref, pod.Spec.PriorityClassName))
 	}
 	if d.Priority != nil && pod.Spec.PriorityClassName != "" && *d.Priority != convert.Priority(pod) {
-		out = append(out, fmt.Sprintf("spec.priorityClassName: %q has no effect: the priority of PodGroup %s, %d, counts; legal: the same on both", pod.Spec.PriorityClassName, g.Ref, *d.Priority))
+		out = append(out, fmt.Sprintf("spec.priorityClassName: %q has no effect: the priority of gang %s, %d, counts; legal: the same on both", pod.Spec.PriorityClassName, g.Ref, *d.Priority))
 	}
 	return append(out, d.others(g, pod)...)
 }

@@ -8,11 +8,13 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
+	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
 var jobs = &Owner{
@@ -41,6 +43,10 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	err := workloads.Read(u, "spec", &spec)
 	_ = workloads.Read(u, "status", &status)
 	out.Size, out.Left, out.Succeeded = int(spec.Pods()), int(spec.Left(&status)), int(spec.Succeeded(&status))
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: out.Words}} // labelled alike
+	if name := jobSetGang(pod); name != "" {
+		out.Parent, out.Makes = OwnerKey{workloads.JobSetKind.Kind, u.GetNamespace(), pod.Labels[workloads.JobSetName]}, gang.Ref{Source: jobSetSpace, Namespace: pod.Namespace, Name: name, UID: pod.Labels[workloads.JobSetUID]}
+	}
 	template := &spec.Template
 	if keys := meant(out.Words); len(keys) > 0 && !gathers(template.Metadata.Annotations) {
 		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)

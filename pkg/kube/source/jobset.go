@@ -18,13 +18,16 @@ var jobSets = &Owner{
 	Kind:     workloads.JobSetKind.Kind,
 	Role:     "rbac/sources/jobset.yaml",
 	Read:     readJobSet,
+	Children: jobs,
 }
+
+const jobSetSpace = "jobset"
 
 // jobSet is a ReplicatedJob of a JobSet. Those that may start together are a group: one plan for
 // the whole JobSet. A restart is another gang. With exclusive topology each Job is one.
 var jobSet = Source{
 	Way:       "labels " + workloads.JobSetName + ", " + workloads.JobSetReplicated,
-	Space:     "jobset",
+	Space:     jobSetSpace,
 	Implied:   true,
 	NameOf:    jobSetGang,
 	UIDOf:     func(pod *v1.Pod) string { return pod.Labels[workloads.JobSetUID] },
@@ -120,20 +123,38 @@ func fillJobSet(d *Declaration, g Gang) {
 		d.problem(fmt.Errorf("%s: %q on %s/%s names no ReplicatedJob of %s", workloads.JobSetReplicated, part, pod.Namespace, pod.Name, g.Owner.Key))
 	}
 	if topology, exclusive := pod.Annotations[workloads.JobSetExclusive]; exclusive {
-		d.Min = max(1, is.Size)
-		if _, atOnce := pod.Annotations[workloads.JobSetSelects]; !atOnce && is.Size > 1 {
-			d.leads(is.Size)
+		size, succeeded := g.progress(Part{Jobs: 1, Size: is.Size}, attemptOf(pod))
+		d.Min, d.Completed = max(1, size), succeeded
+		if _, atOnce := pod.Annotations[workloads.JobSetSelects]; !atOnce && size > 1 {
+			d.leads(size)
 			d.note(LeaderFirst, fmt.Sprintf("gang minMember is 1 because followers are created only after the leader of their Job is scheduled (%s: %s); the leader goes where all %d pods find room",
-				workloads.JobSetExclusive, topology, is.Size))
+				workloads.JobSetExclusive, topology, size))
 		}
 		return
 	}
-	d.Completed = g.Owner.succeeded(is, attemptOf(pod)) * is.Size
-	d.Min = max(1, is.Jobs*is.Size-d.Completed)
+	left, succeeded := g.progress(is, attemptOf(pod))
+	d.Min, d.Completed = max(1, left), succeeded
 	if !g.Owner.InTurn {
 		d.Group = g.Owner.together(g.Ref, attemptOf(pod))
 		d.elsewhere(g)
 	}
+}
+
+// progress is how many pods the Jobs of a part keep running from now on, and how many have succeeded. A Job that is not known may be one of
+// those that the JobSet has counted as succeeded.
+func (g *Gang) progress(part Part, attempt string) (left, succeeded int) {
+	unknown, ended := part.Jobs, g.Owner.succeeded(part, attempt)
+	for _, job := range g.Children {
+		if job.Makes != g.Ref {
+			continue
+		}
+		left, succeeded, unknown = left+job.Left, succeeded+job.Succeeded, unknown-1
+		if job.Left == 0 {
+			ended--
+		}
+	}
+	gone := max(0, min(unknown, ended))
+	return left + max(0, unknown-gone)*part.Size, succeeded + gone*part.Size
 }
 
 // elsewhere says that parts which must start with this one have pods that name another gang:

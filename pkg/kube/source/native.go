@@ -88,10 +88,14 @@ type groupSpec struct {
 			Key any `json:"key"`
 		} `json:"topology"`
 	} `json:"schedulingConstraints"`
-	DisruptionMode    any    `json:"disruptionMode"`
-	Parent            string `json:"parentCompositePodGroupName"`
-	PriorityClassName string `json:"priorityClassName"`
-	Priority          *int32 `json:"priority"`
+	DisruptionMode    any     `json:"disruptionMode"`
+	Parent            string  `json:"parentCompositePodGroupName"`
+	PriorityClassName string  `json:"priorityClassName"`
+	Priority          *int32  `json:"priority"`
+	PreemptionPolicy  *string `json:"preemptionPolicy"`
+	ResourceClaims    []struct {
+		Name string `json:"name"`
+	} `json:"resourceClaims"`
 }
 
 // policy says that a gang starts together (gang), or that it does not (basic).
@@ -128,19 +132,25 @@ type group struct {
 	whole       bool
 	parent      string
 	class       string
-	priority    *int32
+	priority    *int32 // nil also if admission wrote it, since the user named no class
+	never       *bool
+	claims      error // the group has claims
 }
 
 // readGroup reads what can be read, and returns the first error.
 func readGroup(u *unstructured.Unstructured) (out group, err error) {
 	var spec groupSpec
 	bad := workloads.Read(u, "spec", &spec)
-	out.parent, out.class, out.priority = spec.Parent, spec.PriorityClassName, spec.Priority
+	out.parent, out.class = spec.Parent, spec.PriorityClassName
+	if p := spec.Priority; p != nil && (out.class != "" || *p != 0) {
+		out.priority = p
+	}
+	never, badPreemption := spec.neverPreempts()
 	least, badPolicy := spec.SchedulingPolicy.least("spec.schedulingPolicy", u.GetKind() == compositePodGroup)
 	key, badKey := spec.topologyKey()
 	whole, badMode := spec.wholeOnly()
-	out.least, out.topologyKey, out.whole = least, key, whole
-	return out, cmp.Or(bad, badPolicy, badKey, badMode)
+	out.least, out.topologyKey, out.whole, out.never, out.claims = least, key, whole, never, spec.claims()
+	return out, cmp.Or(bad, badPolicy, badKey, badMode, badPreemption, out.claims)
 }
 
 // readNative gives a PodGroup the shape of the others. What is wrong with it is in its More.
@@ -191,18 +201,39 @@ func (s *groupSpec) wholeOnly() (bool, error) {
 	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", workloads.Quoted(s.DisruptionMode))
 }
 
+// claims says that claims of the group, which its pods share, are not allocated: pods would be counted with a claim each, and never start.
+func (s *groupSpec) claims() error {
+	if len(s.ResourceClaims) == 0 {
+		return nil
+	}
+	return fmt.Errorf("spec.resourceClaims: %q: Muster does not allocate claims of a PodGroup, so its pods do not start; name a ResourceClaim (resourceClaimName) in the pods instead, and leave the field out",
+		s.ResourceClaims[0].Name)
+}
+
+// neverPreempts says whether pods are never evicted for the group; nil if its pods say that.
+func (s *groupSpec) neverPreempts() (*bool, error) {
+	switch p := s.PreemptionPolicy; {
+	case p == nil:
+		return nil, nil
+	case *p == string(v1.PreemptNever) || *p == string(v1.PreemptLowerPriority):
+		return new(*p == string(v1.PreemptNever)), nil
+	default:
+		return nil, fmt.Errorf(`spec.preemptionPolicy: Unsupported value: %q: supported values: "Never", "PreemptLowerPriority"`, *p)
+	}
+}
+
 // moreOfNative is what no other PodGroup says. Its priority, which admission finds by its class, is that of its pods.
 func moreOfNative(u *unstructured.Unstructured) (out More) {
 	is, err := readGroup(u)
-	out.Problem, out.Whole = err, is.whole
+	out.Problem, out.Whole, out.Priority, out.Never = err, is.whole, is.priority, is.never
 	if is.topologyKey != "" {
 		out.Words = map[string]string{FieldTopologyKey: is.topologyKey}
 	}
-	switch {
-	case is.priority == nil:
+	if is.claims != nil {
+		out.Notes = append(out.Notes, Note{InvalidAnnotation, is.claims.Error()})
+	}
+	if is.priority == nil {
 		out.PriorityClass = is.class
-	case is.class != "" || *is.priority != 0: // else admission wrote it, since the user named no class
-		out.Priority = is.priority
 	}
 	if is.parent != "" {
 		out.Owner = OwnerKey{compositePodGroups.Kind, u.GetNamespace(), is.parent}
@@ -220,6 +251,6 @@ func readComposite(u *unstructured.Unstructured, out *Owned) error {
 	if err != nil {
 		out.Problem = fmt.Errorf("%s: %w", out.Key, err)
 	}
-	out.Size, out.TopologyKey = is.least, is.topologyKey
+	out.Size, out.TopologyKey, out.Priority, out.Never = is.least, is.topologyKey, is.priority, is.never
 	return nil
 }

@@ -33,9 +33,19 @@ type Owner struct {
 	Keep func(was, is *Owned)
 	// Family says that the gangs of one such object are declared together: each by what all say.
 	Family bool
+	// Children is the kind of the objects through which its controller makes pods, and which say how many it still makes; nil if there is none.
+	Children *Owner
 	// Scored says that status.placementScore is for a scheduler to write: how near the pods of its gangs are
 	// to one another. Nothing else of these objects is.
 	Scored bool
+}
+
+// ChildKind is the kind of the objects through which owners of a kind make pods; "" if there is none.
+func ChildKind(kind string) string {
+	if o := kindOf(kind); o != nil && o.Children != nil {
+		return o.Children.Kind
+	}
+	return ""
 }
 
 // OwnerKey names an object that may own a gang.
@@ -57,6 +67,8 @@ type Owned struct {
 	Size int
 	// Left is how many pods the controller of a Job still keeps running, and Succeeded how many it has counted as completed.
 	Left, Succeeded int
+	// Makes is the gang of whose pods a Job of a JobSet makes some; zero for other objects.
+	Makes gang.Ref
 	// LeaderFirst says why the first pod must not wait for the others; "" if it may.
 	LeaderFirst string
 	// Follower is what the other pods need; nil if it is what the first does, or not known.
@@ -71,6 +83,9 @@ type Owned struct {
 	Attempt string
 	// TopologyKey is the label key in whose domain all of its gangs must be; "" if none is named.
 	TopologyKey string
+	// Priority and Never are what a CompositePodGroup says of the priority and the preemption of all pods below it; nil if it says nothing.
+	Priority *int32
+	Never    *bool
 	// Parent is the object that this one is a part of; zero if it is the root of its tree.
 	Parent OwnerKey
 	// Problem is why none of its gangs can be planned, and Notes what people should know of it.

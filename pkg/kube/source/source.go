@@ -98,6 +98,7 @@ type More struct {
 	// Priority is that of all members, whatever these say; nil if they say it. PriorityClass is one that has no effect.
 	Priority      *int32
 	PriorityClass string
+	Never         *bool // whether no pod is evicted for its members, whatever these say; nil if they say it
 }
 
 // refOf is the gang of a name that a pod gives.
@@ -164,6 +165,8 @@ type Gang struct {
 	// Above are the parents of the owner, from the next one up, as far as they are known; no more than
 	// MaxLevels, which is what a circle has.
 	Above []*Owned
+	// Children are the objects through which the owner makes pods, or the Jobs of its members, as far as they are known.
+	Children []*Owned
 	// Siblings are the gangs whose owners have one root, itself among them, sorted: those that objects
 	// declare, if the owner's kind is a family.
 	Siblings []Gang
@@ -238,6 +241,8 @@ type Declaration struct {
 	// what the others need; nil if it is what the first does.
 	Total    int
 	Follower *v1.PodTemplateSpec
+	// Resources are what the members need in all (minResources): capacity for members that do not exist yet is held; nil if that is not said.
+	Resources v1.ResourceList
 	// SubGroups are the policies by which members form sub-groups; none where all are one.
 	SubGroups []SubGroups
 	// Tasks are how many members of each of several tasks must start; nil where none are told apart.
@@ -253,8 +258,9 @@ type Declaration struct {
 	Counts bool
 	// Whole says that its members leave together, however many more they are than Min.
 	Whole bool
-	// Priority is that of all members, whatever these say; nil if they say it.
+	// Priority is that of all members, whatever these say, and Never says whether no pod is evicted for them; nil if they say it.
 	Priority *int32
+	Never    *bool
 
 	speakers []speaker
 	branches []branch

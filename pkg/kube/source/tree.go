@@ -28,6 +28,16 @@ func nativeFamily(g Gang) More {
 		}
 		out.Words[FieldParentTopologyKey] = top.TopologyKey
 	}
+	if p := top.Priority; p != nil {
+		if out.Priority != nil && *out.Priority != *p {
+			out.Notes = append(slices.Clone(out.Notes), Note{InvalidAnnotation, fmt.Sprintf(
+				"spec.priority: %d of PodGroup %s has no effect: the priority of %s, %d, counts; legal: the same on both", *out.Priority, g.Ref, top.Key, *p)})
+		}
+		out.Priority = p
+	}
+	if top.Never != nil {
+		out.Never = top.Never
+	}
 	if out.Problem == nil {
 		out.Problem = t.problem()
 	}

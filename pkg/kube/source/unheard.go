@@ -73,6 +73,22 @@ func MayOwn(pod *v1.Pod) (OwnerKey, bool) {
 	return OwnerKey{jobs.Kind, pod.Namespace, name}, name != ""
 }
 
+// JobsOf names the Jobs whose pods are members of a gang that says its size otherwise.
+func JobsOf(g Gang) map[OwnerKey]bool {
+	if s := of(g.Ref.Source); s != nil && s.Fill != nil {
+		return nil
+	}
+	out := map[OwnerKey]bool{}
+	for _, pods := range []map[string]*v1.Pod{g.Pods, g.Done} {
+		for _, pod := range pods {
+			if key, ok := MayOwn(pod); ok {
+				out[key] = true
+			}
+		}
+	}
+	return out
+}
+
 // unread notes what the speakers say under keys that have no effect on a gang.
 func (d *Declaration) unread() {
 	for _, s := range d.speakers {

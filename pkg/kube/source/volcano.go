@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	lws "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
@@ -48,7 +49,7 @@ func readVolcano(u *unstructured.Unstructured) (*sigs.PodGroup, error) {
 	if pg.Spec.MinMember = least.MinMember; least.MinMember >= 0 {
 		var spec workloads.VolcanoSpec
 		_ = workloads.Read(u, "spec", &spec) // moreOfVolcano says what is wrong
-		pg.Spec.MinMember = max(least.MinMember, spec.TaskMembers())
+		pg.Spec.MinMember, pg.Spec.MinResources = max(least.MinMember, spec.TaskMembers()), spec.MinResources
 	}
 	return pg, nil
 }
@@ -106,6 +107,22 @@ func (d *Declaration) tasks(g Gang) {
 	if len(g.More.SubGroups) == 0 {
 		d.Tasks, d.Multiples = g.More.Tasks, true // none is to be without its members when the gang starts
 	}
+}
+
+// PartOf names the role of a member in its gang, for messages: its task, ReplicatedJob, or whether it leads; "" if it has none.
+func PartOf(pod *v1.Pod) string {
+	task, job, index := taskOf(pod), pod.Labels[workloads.JobSetReplicated], pod.Labels[lws.WorkerIndexLabelKey]
+	switch {
+	case task != "":
+		return "task " + task
+	case job != "":
+		return "replicated job " + job
+	case index == "0":
+		return "role leader"
+	case index != "":
+		return "role worker"
+	}
+	return ""
 }
 
 // taskOf names the task of a member, by its label or by its annotation.

@@ -39,6 +39,12 @@ func Sentence(s place.Shortage) string {
 		could += " at most"
 	}
 	switch {
+	case len(s.Roles) > 0:
+		for i, role := range s.Roles {
+			if i < mostDomains {
+				fmt.Fprintf(&out, "; %s needs %d, and no node has capacity for one, even with every pod gone", role.Name, role.Need)
+			}
+		}
 	case len(r.Domains) == 0:
 		out.WriteString("; no node is in one")
 	case s.Never != nil && r.Domains[0].Slots == 0 && len(r.Multiple) > 0: // fewer may have room
@@ -72,6 +78,9 @@ func Sentence(s place.Shortage) string {
 			continue
 		}
 		fmt.Fprintf(&out, "; %d × %s are needed, %d are free", s.Need, s.What, s.Free)
+	}
+	for _, what := range s.Beyond {
+		out.WriteString("; " + what)
 	}
 	for _, m := range s.Odd(r) {
 		fmt.Fprintf(&out, "; %d is no multiple of %d", r.Want, m.Count)
