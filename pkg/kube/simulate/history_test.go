@@ -74,6 +74,7 @@ type nodeSpec struct {
 	name, spine, block string // "" without a label
 	cpu, gpu           int
 	cordoned           bool
+	suspect            bool // it has a PreferNoSchedule taint
 }
 
 // room is what a node has or a pod needs.
@@ -165,7 +166,7 @@ func (r room) String() string {
 }
 
 func (n *nodeSpec) String() string {
-	return fmt.Sprintf("%s in %q/%q %s%s", n.name, n.spine, n.block, room{n.cpu, n.gpu}, flags(map[string]bool{"cordoned": n.cordoned}))
+	return fmt.Sprintf("%s in %q/%q %s%s", n.name, n.spine, n.block, room{n.cpu, n.gpu}, flags(map[string]bool{"cordoned": n.cordoned, "suspect": n.suspect}))
 }
 
 func (p *podSpec) String() string {
@@ -237,11 +238,21 @@ func (r room) resources() map[string]any {
 
 const gpu = "example.com/gpu"
 
+// withSuspects has a third of the nodes be suspect: members avoid them where nothing else decides.
+func withSuspects(h history) history {
+	for _, e := range h {
+		if e.node != nil && e.node.name[len(e.node.name)-1]%3 == 0 {
+			e.node.suspect = true
+		}
+	}
+	return h
+}
+
 func (n *nodeSpec) object() string {
 	capacity := room{n.cpu, n.gpu}.resources()
 	capacity["memory"] = "64Gi"
 	spec := map[string]any{"unschedulable": n.cordoned}
-	if n.name[len(n.name)-1]%3 == 0 { // a third of the nodes are suspect: members avoid them where nothing else decides
+	if n.suspect {
 		spec["taints"] = []any{map[string]any{"key": "suspect", "effect": "PreferNoSchedule"}}
 	}
 	return written("Node", "v1", n.name, map[string]any{"labels": labelled("spine", n.spine, "block", n.block)},
