@@ -254,7 +254,7 @@ func (m *mixed) leaf(node int) *table {
 }
 
 // rule leaves out what rules 1 and 2 forbid at the layer of d, and adds to prices what
-// rule 5 counts there, and soft preferences. For all domains of a layer in which nobody is bound it is the
+// rule 5 counts there, and soft preferences. For all domains of a layer without bound members it is the
 // same, but for nodes on which soft preferences charge.
 func (m *mixed) rule(d topology.ID, t *table) *table {
 	same := ruled{t, m.tree.Layer(d)}

@@ -33,7 +33,7 @@ type Reclaim struct {
 	ask    Ask
 	policy Policy
 	load   *load
-	later  bool  // another quota is served first: whoever waits for that alone has nobody leave
+	later  bool  // another quota is served first: a preemptor that waits for that alone evicts no pod
 	below  Share // see BelowMin
 
 	after   *Reclaim // the search when afterOf have terminated; see afterOwn

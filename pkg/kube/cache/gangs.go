@@ -32,7 +32,7 @@ type record struct {
 	others   map[types.UID]bool // members that were there before the leader came: made for one before
 	foreign  bool               // the last member that was seen is another scheduler's
 	jobs     map[source.OwnerKey]bool
-	owner    source.OwnerKey // who may say something of it; zero if nobody
+	owner    source.OwnerKey // the object that may declare something about the gang; zero if there is none
 	told     map[string]bool // notes that people were told
 	lost     time.Time       // when a member that had a node has gone or finished last; zero if none has
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// A PodGroup's minResources are what its members need in all. Capacity beyond the pods that exist is held for stand-ins (ahead.go). Nobody says
+// minResources of a PodGroup is the sum of what all its members request. Capacity beyond the pods that exist is held for stand-ins (ahead.go). No object says
 // how many pods are to come, nor what each requests: each stand-in requests about as much as the first pod does.
 
-// rest is what minResources asks for beyond the first pod, in equal shares: those of whole devices differ by one.
+// rest is minResources less the requests of the first pod, in equal shares, one for each stand-in. Shares of whole devices differ by one at most.
 type rest struct {
 	amounts map[v1.ResourceName]int64
 	shares  int64
@@ -66,7 +66,7 @@ func (s rest) request(spec *v1.PodSpec, number string) {
 	spec.Containers = []v1.Container{{Name: "rest", Resources: v1.ResourceRequirements{Requests: requests}}}
 }
 
-// covered says how many of the shares the other pods cover, and how many shares there are.
+// covered returns how many shares the requests of the other pods sum up to, and how many shares there are.
 func (r *record) covered(first *v1.Pod) (n, of int) {
 	s, others := r.rest(first), map[v1.ResourceName]int64{}
 	for _, pod := range r.Pods {

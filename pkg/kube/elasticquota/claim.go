@@ -29,7 +29,7 @@ type Claim struct {
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
 	revokes bool                   // what is asked for must be free, wherever it is
-	single  []*quota.Turns         // in which nobody has left
+	single  []*quota.Turns         // in which no victim was evicted
 
 	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
@@ -252,7 +252,7 @@ func (c *Claim) Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod)) {
 	return may, leave
 }
 
-// turns begins with nobody who has left. r.mu is held.
+// turns returns the turns in which no victim was evicted yet. r.mu is held.
 func (c *Claim) turns() (all []*quota.Turns) {
 	for _, r := range c.searches() {
 		all = append(all, r.Turns())

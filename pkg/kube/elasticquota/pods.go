@@ -70,7 +70,7 @@ func (r *Room) lost(p *pod, bad string) {
 	}
 }
 
-// takeNotes returns what is to be said; nothing as long as nobody hears it: the parent of a quota may be listed after the quota.
+// takeNotes returns the notes to report. It returns none before all quotas are listed: the parent of a quota may be listed after the quota.
 func (r *Room) takeNotes() (notes []cache.Note) {
 	if !r.cluster.Open() {
 		return nil

@@ -33,7 +33,7 @@ func prefersPods(p fwk.PodInfo) bool {
 }
 
 // scorers returns the Score plugins that know a soft preference of the member, of the nodes, or of running pods. A default
-// constraint of topology spread is none: nobody has written it in the pod.
+// constraint of topology spread is none: the pod does not contain it.
 func (c *Counter) scorers(soft Soft) sets.Set[string] {
 	pod, found := c.member.GetPod(), sets.New[string]()
 	if soft.Taints {

@@ -74,7 +74,7 @@ func (n onNode) without(out []int) []*v1.Pod {
 
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
 // than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
-// of its group, or of the gang if the group may run on without, or is one that it can spare. Who would take longer than grace to leave stays. Lacks is as for claim.
+// of its group, or of the gang if the group may run on without, or is one that it can spare. A pod with a longer grace period than grace is no victim. Lacks is as for claim.
 // Some pods count as if they had been seen terminating; nil is none.
 func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, lacks quota.Share, some map[types.UID]bool) *candidates {
 	claim := p.claim(a.Group, grace, lacks)
