@@ -658,7 +658,7 @@ func keysOf[V any](m map[string]V) func(yield func(string) bool) {
 
 // TestBook: after any history a Book answers as its twin, which adds up everything anew.
 func TestBook(t *testing.T) {
-	kinds := []string{"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough", "somebody leaves for a quota", "leaving"}
+	kinds := []string{"admitted", "max", "min", "runtime", "not next", "guaranteed", "borrows", "own", "by min", "by shares", "enough", "not enough", "leaving"}
 	worlds.Check(t, 10000, kinds, func(t *rapid.T, y worlds.Tally) {
 		p, b := drawWorld(t)
 		var leaves []string

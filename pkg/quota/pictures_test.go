@@ -1,7 +1,6 @@
 package quota_test
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -128,8 +127,6 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 		return s.over(), nil
 	case "above":
 		return fmt.Sprintln(strings.Join(s.book.Above(), " ")), nil
-	case "fewest":
-		return s.fewest(words[0]), nil
 	case "draw":
 		return s.draw(), nil
 	}
@@ -449,19 +446,6 @@ func (s *scene) over() string {
 		all = append(all, "none")
 	}
 	return strings.Join(all, " ") + "\n"
-}
-
-// fewest lists the gangs that are revoked for one, as package evict finds them.
-func (s *scene) fewest(name string) string {
-	all := map[string][]quota.Pod{}
-	for _, c := range s.gangs {
-		for _, m := range c.members {
-			if m.State != quota.Waits {
-				all[c.name] = append(all[c.name], m)
-			}
-		}
-	}
-	return cmp.Or(strings.Join(revoked(s.book.Reclaim(s.ask(name, 0), quota.AnyPriority), all), " "), "nobody") + "\n"
 }
 
 func (s *scene) sorted() (all []*crew) {

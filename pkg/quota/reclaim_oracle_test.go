@@ -219,7 +219,6 @@ func compareReclaim(t *rapid.T, p *plain, b *quota.Book, ask quota.Ask, y worlds
 			}
 		}
 	}
-	compareFewest(t, p, r, ask, victims, y)
 	shorts, helps := r.Shorts()
 	for set := range 1 << len(victims) {
 		leave, gangs, pods := map[string][]string{}, []string(nil), []string(nil)
@@ -267,52 +266,4 @@ func (p *plain) lent(begin *plain, gang string) bool {
 		}
 	}
 	return false
-}
-
-// roomFor says whether the tree has what a gang asks for.
-func (p *plain) roomFor(gang string, on map[string]bool) bool {
-	return !slices.ContainsFunc(resources, func(r string) bool {
-		w := p.demand(gang, root, r, true, true)
-		return w > 0 && p.free(on, r) < w
-	})
-}
-
-// compareFewest compares who leaves for a gang of another quota with all sets of gangs.
-func compareFewest(t *rapid.T, p *plain, r *quota.Reclaim, ask quota.Ask, victims []string, y worlds.Tally) {
-	running := map[string][]quota.Pod{}
-	for _, g := range victims {
-		for _, name := range p.running(g) {
-			running[g] = append(running[g], p.pods[name])
-		}
-	}
-	got, gone, pods := revoked(r, running), []string(nil), 0
-	for _, g := range got {
-		gone, pods = append(gone, p.running(g)...), pods+len(p.running(g))
-	}
-	least, size, on := 1<<30, 0, p.paths(ask.Gang)
-	for set := range 1 << len(victims) {
-		if now := p.admit(ask.Gang); now == "" && p.roomFor(ask.Gang, on) || now == quota.NotNext {
-			break // nobody need leave
-		}
-		var gangs, leave []string
-		others := true
-		for i, g := range victims {
-			if set&(1<<i) != 0 {
-				is := p.right(ask.Gang, g, p)
-				gangs, leave, others = append(gangs, g), append(leave, p.running(g)...), others && is != "" && is != "own"
-			}
-		}
-		if others && len(gangs) > 0 && len(leave) < least && p.mayLeave(ask.Gang, gangs, p) && p.without(leave...).admit(ask.Gang) == "" && p.eachByRight(ask.Gang, leave) && p.without(leave...).roomFor(ask.Gang, on) {
-			least, size = len(leave), len(gangs)
-		}
-	}
-	y.Count("somebody leaves for a quota", size > 0)
-	switch {
-	case (size > 0) != (len(got) > 0):
-		t.Fatalf("%v leave for %s, and not %d pods", gone, ask.Gang, least)
-	case len(got) > 0 && (p.without(gone...).admit(ask.Gang) != "" || !p.without(gone...).roomFor(ask.Gang, on)):
-		t.Fatalf("%v leave for %s, which is not admitted then", gone, ask.Gang)
-	case size > 0 && pods != least:
-		t.Fatalf("%v leave for %s, and %d pods would be enough", gone, ask.Gang, least)
-	}
 }

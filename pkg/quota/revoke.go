@@ -7,24 +7,6 @@ import (
 	"slices"
 )
 
-// Revokes is Check for victims of other quotas that are evicted wherever they are: Admitted says that what is asked for is free in the tree then, too.
-// A gang that is admitted within what its quota is entitled to may wait all the same, since other quotas have more than that.
-func (r *Reclaim) Revokes(victims map[string][]string) Verdict {
-	verdict := r.Check(victims)
-	if verdict != Admitted {
-		return verdict
-	}
-	after := *r.load
-	after.view = r.book.View()
-	for _, pods := range victims {
-		after.view.Leave(pods...)
-	}
-	if slices.ContainsFunc(after.at, func(at *request) bool { return r.book.tree.nodes[at.node].parent < 0 && after.tooFew(at) != nil }) {
-		return Short
-	}
-	return Admitted
-}
-
 // Over says whether a quota has more than it is entitled to of something that it names.
 func (b *Book) Over(quota string) bool {
 	i, ok := b.tree.byName[quota]

@@ -15,7 +15,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/kube/departure"
@@ -83,20 +82,9 @@ func (c *Cluster) delete(action clienttesting.Action) (bool, runtime.Object, err
 	return true, nil, c.Client.Tracker().Update(Pods, p, "default")
 }
 
-// GangEviction is what evicts for gangs, to be replaced before anybody is evicted.
+// GangEviction is what evicts, to be replaced before anybody is evicted.
 func (c *Cluster) GangEviction() *departure.PreemptPod {
 	return &c.Plugin.Preemptor.Executor.PreemptPod
-}
-
-// PodEviction is what evicts for pods without a gang, to be replaced before anybody is
-// evicted; nil if nothing does.
-func (c *Cluster) PodEviction() *departure.PreemptPod {
-	for _, e := range c.Profile().EnqueueExtensions() {
-		if stock, ok := e.(*defaultpreemption.DefaultPreemption); ok {
-			return &stock.Executor.PreemptPod
-		}
-	}
-	return nil
 }
 
 // HoldEvictions has evictions wait until the function that it returns is called.

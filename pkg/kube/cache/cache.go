@@ -99,6 +99,7 @@ type Cache struct {
 	templates map[*v1.Pod]Template                         // what those of them need that wait
 	onNode    map[string]map[string]bool                   // of them, those that are bound, by node
 	nominated map[string]string                            // pods that are nominated for a node, of gangs or not, and that node
+	alone     map[string]aloneAt                           // pods without a gang for which a node is reserved
 	found     map[string]string                            // members that were nominated for a node when this process began, and that node
 	bereft    []Bereft                                     // groups for which a process before this one may have kept places
 	strays    map[string]*stray                            // pods without a gang that might have meant one
@@ -176,6 +177,7 @@ func New(o Options) *Cache {
 		templates: map[*v1.Pod]Template{},
 		onNode:    map[string]map[string]bool{},
 		nominated: map[string]string{},
+		alone:     map[string]aloneAt{},
 		found:     map[string]string{},
 		strays:    map[string]*stray{},
 		nodes:     map[string]*v1.Node{},
@@ -331,8 +333,14 @@ func (c *Cache) Step(pod, uid string) gang.Step {
 }
 
 // Place returns the node that a member has a place on, and whether the plan may be
-// carried out.
+// carried out. Of a pod without a gang it is the node that is reserved for it until victims have terminated.
 func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
+	c.mu.RLock()
+	at, alone := c.alone[convert.PodKey(pod)]
+	c.mu.RUnlock()
+	if alone && at.uid == pod.UID {
+		return at.node, false
+	}
 	seat := c.Seat(pod)
 	return seat.Node, seat.Confirmed
 }

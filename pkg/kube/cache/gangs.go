@@ -176,6 +176,7 @@ func (c *Cache) setPod(pod *v1.Pod) {
 		c.Nominate(pod, pod.Status.NominatedNodeName)
 	} else {
 		c.Nominate(pod, "")
+		c.ReserveAlone(pod, "")
 	}
 	moved := false
 	if was := c.Pod(key); was != nil && source.Of(was) != ref {
@@ -340,6 +341,27 @@ func (c *Cache) Nominate(pod *v1.Pod, node string) {
 	}
 }
 
+// aloneAt is the node that is reserved for a pod without a gang.
+type aloneAt struct {
+	uid  types.UID
+	node string
+}
+
+// ReserveAlone notes which node is reserved for a pod without a gang until victims have terminated; "" is none.
+func (c *Cache) ReserveAlone(pod *v1.Pod, node string) {
+	key := convert.PodKey(pod)
+	c.mu.Lock()
+	was, now := c.alone[key], aloneAt{pod.UID, node}
+	if c.alone[key] = now; node == "" {
+		now = aloneAt{}
+		delete(c.alone, key)
+	}
+	c.mu.Unlock()
+	if was != now {
+		c.Do([]gang.Effect{{Verb: gang.Moved, Pod: key}})
+	}
+}
+
 // NominatedNodes lists the nodes for which pods are nominated, of gangs or not.
 func (c *Cache) NominatedNodes() []string {
 	c.mu.RLock()
@@ -378,6 +400,7 @@ func (c *Cache) dropPod(pod *v1.Pod) {
 // takeOut takes a pod out of its gang, since it is gone, or else belongs to it no longer.
 func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	c.Nominate(pod, "")
+	c.ReserveAlone(pod, "")
 	ref, key := source.Of(pod), convert.PodKey(pod)
 	if ref.IsZero() {
 		c.setStray(key, nil)

@@ -26,6 +26,28 @@ type Group struct {
 	Beyond []string
 	// never says of gangs whether their objects say that no pod is evicted for their members.
 	never map[gang.Ref]bool
+	// Alone says that the group is one pod without a gang.
+	Alone bool
+}
+
+// aloneSource is the source of the name of a group that is one pod without a gang: no API declares it.
+const aloneSource = "Pod"
+
+// AloneKey names the group of a pod without a gang.
+func AloneKey(pod *v1.Pod) gang.Ref {
+	return gang.Ref{Source: aloneSource, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+}
+
+// Alone returns a pod without a gang as a group of one member, for an eviction: with the node that is reserved for it, unless that is "".
+func Alone(pod *v1.Pod, node string) *Group {
+	key, ref := convert.PodKey(pod), AloneKey(pod)
+	g := &Group{Pods: map[string]*v1.Pod{key: pod}, Alone: true}
+	g.Key, g.Gangs = ref, []gang.Gang{{Spec: gang.Spec{Ref: ref, Min: 1}, Need: 1}}
+	g.Pending = []gang.Member{{Gang: ref, Pod: key, UID: string(pod.UID), Rank: gang.NoRank, Priority: convert.Priority(pod)}}
+	if node != "" {
+		g.Places, g.Waiting = map[string]string{key: node}, true
+	}
+	return g
 }
 
 // NeverPreempts says whether no pod may be evicted for a member: its gang's object says so, or if that says nothing, the member.

@@ -45,7 +45,6 @@ type Departure struct {
 	To     func(victim *v1.Pod) preemption.Candidate
 	Room   map[string]bool   // the nodes on which room is needed
 	Stands func() bool       // whether the eviction is still wanted
-	Needs  func() bool       // whether the preemptor still needs it; nil is always
 	took   func(pod *v1.Pod) // the API server has accepted a pod's eviction
 
 	bundles *Bundles
@@ -380,72 +379,37 @@ func (d *Departure) onlyBroken(left []*v1.Pod) (evicted []*v1.Pod) {
 // first of them has lost a pod.
 const heldBack = time.Minute
 
-// Leave evicts bundles for a preemptor without a reservation.
+// noteAwaited notes which victims are still waited for. A pod without a gang is released when it has waited for the rest of a bundle for heldBack.
+func (d *Departure) noteAwaited(left []*v1.Pod, began time.Time) {
+	if d.bundles.awaits(left); d.Clock.Since(began) >= heldBack {
+		d.bundles.awaits(nil)
+	}
+}
+
+// Leave evicts what is left of bundles that a process before this one has evicted in part.
 //
 // The preemptor would go wherever the first pod terminates, and a process that begins then would not know what the others
-// were to be evicted for. So the preemptor is released when all pods of a bundle are evicted, or none is; and is held again
-// when the first is evicted after that.
-func (d *Departure) Leave(ctx context.Context, left []*v1.Pod, release func()) {
-	defer release()
-	d.Victims.hold(d)
+// were to be evicted for. So the preemptor is released when all pods of a bundle are evicted.
+func (d *Departure) Leave(ctx context.Context, left []*v1.Pod) {
 	defer d.Victims.release(d)
 	d.begin(left)
 	began := d.Clock.Now()
 	d.run(ctx, left, hooks{
 		before: func(left []*v1.Pod, pause time.Duration) {
-			if !d.bundles.parted() {
-				began = d.Clock.Now()
-			}
 			d.Victims.Expect(left, d.Clock.Now().Add(pause+UnseenFor), d.number)
 		},
-		after: func(r *round, left []*v1.Pod, pause time.Duration) bool {
-			if len(r.refused) > 0 && !d.wait(pause) { // the preemptor would choose the same victim again at once
-				return false
-			}
-			if d.bundles.awaits(left); d.Clock.Since(began) >= heldBack {
-				d.bundles.awaits(nil)
-			}
-			if !d.bundles.parted() {
-				release()
-				d.activate(ctx, d.By)
-			}
+		after: func(_ *round, left []*v1.Pod, _ time.Duration) bool {
+			d.noteAwaited(left, began)
+			d.activate(ctx, d.By)
 			return true
 		},
-		still: func(left []*v1.Pod) []*v1.Pod {
-			if !d.goesOn(ctx, left) {
-				return nil
-			}
-			return left
-		},
+		still: func(left []*v1.Pod) []*v1.Pod { return left },
 	})
-}
-
-// LeaveLater is Leave for victims that were asked for in vain just now.
-func (d *Departure) LeaveLater(ctx context.Context, left []*v1.Pod) {
-	if d.wait(firstAgain) && d.goesOn(ctx, left) {
-		d.Leave(ctx, left, func() {})
-	}
 }
 
 // Expect notes that the victims are to be evicted, until they have been asked for once.
 func (d *Departure) Expect(victims []*v1.Pod) {
 	d.Victims.Expect(victims, d.Clock.Now().Add(firstAgain+UnseenFor), d.number)
-}
-
-// TakeOver notes that the victims are to be evicted, which another eviction leaves to this one.
-func (d *Departure) TakeOver(victims []*v1.Pod, from int) {
-	d.Victims.takeOver(victims, d.Clock.Now().Add(UnseenFor), d.number, from)
-}
-
-// goesOn returns whether the victims that are left are asked for again. If the preemptor needs them no more, they are
-// spared, and it is tried.
-func (d *Departure) goesOn(ctx context.Context, left []*v1.Pod) bool {
-	if d.Needs == nil || slices.ContainsFunc(left, d.bundles.broken) || d.Needs() {
-		return true
-	}
-	d.spare(left)
-	d.activate(ctx, d.By)
-	return false
 }
 
 // begin keeps members from joining the bundles until these are gone, or spared.

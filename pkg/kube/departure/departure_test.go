@@ -1,21 +1,17 @@
 package departure_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
-	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -243,35 +239,6 @@ func TestNobodyLeavesWhenRoomComes(t *testing.T) {
 		}
 		return "some are not"
 	})
-}
-
-// TestNobodyIsAskedAgainInVain: between two requests whoever the victims are to leave for is asked
-// whether they need; if not, all are spared.
-func TestNobodyIsAskedAgainInVain(t *testing.T) {
-	for name, needed := range map[string]int{"not once more": 0, "once more": 1} {
-		t.Run(name, func(t *testing.T) {
-			c := filled(t)
-			p := c.Plugin.Preemptor
-			var asked, questions atomic.Int64
-			fails := func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *v1.Pod, string) (bool, error) {
-				asked.Add(1)
-				return false, apierrors.NewServiceUnavailable("soon")
-			}
-			victims := []*v1.Pod{c.Get("r-0"), c.Get("r-1"), c.Get("r-2"), c.Get("r-3")}
-			p.LeaveFor(t.Context(), a("big", 100, "8", ""), victims, fails, func() bool { return int(questions.Add(1)) <= needed })
-			require.EqualValues(t, 4*(needed+1), asked.Load())
-			require.EqualValues(t, needed+1, questions.Load())
-			for _, victim := range victims {
-				require.False(t, p.Victims.Leaves(victim, time.Now()))
-			}
-			c.Wait("spared", func() string {
-				if spared(c, "r-0", "r-1", "r-2", "r-3") {
-					return "spared"
-				}
-				return "some are not"
-			})
-		})
-	}
 }
 
 // TestNobodyJoinsAGangThatLeaves: a member of a gang is made again while requests to evict the

@@ -30,13 +30,13 @@ func (v *Victims) Late(group gang.Ref, pod *v1.Pod) {
 	v.Overdue(group)
 }
 
-// LeaveFor has victims evicted for a pod as long as that needs them.
-func (p *Evictor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, evict PreemptPod, needs func() bool) {
+// LeaveFor has what is left of a bundle evicted for a pod.
+func (p *Evictor) LeaveFor(ctx context.Context, pod *v1.Pod, victims []*v1.Pod, evict PreemptPod) {
 	d := p.Depart(preemptor{pod: pod, members: map[string]*v1.Pod{convert.PodKey(pod): pod}}, p.BundlesOf(victims))
 	d.Evict = evict
-	d.Needs = needs
 	d.Stands = func() bool { return true }
-	d.Leave(ctx, victims, func() {})
+	p.Victims.hold(d)
+	d.Leave(ctx, victims)
 }
 
 // Names is what events call a group of so many gangs that evict together.

@@ -23,7 +23,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// Reservation is an eviction that was decided: which pods are evicted for which node assignments.
+// Reservation is an eviction that was decided: which pods are evicted for which node assignments, for a gang or for a pod without one.
 type Reservation struct {
 	Group   *cache.Group
 	Lowest  *v1.Pod // the pending member of lowest priority
@@ -31,7 +31,8 @@ type Reservation struct {
 	Domain  string  // of the node assignments; "" is the cluster
 	Evicted []*v1.Pod
 	Places  []gang.Place // of all members
-	Planned gang.Planned // what the gang book is told
+	Planned gang.Planned // what the gang book is told of a gang
+	Why     string       // what victims are told; "" is for the preemptor's priority, or its quota
 }
 
 // reservation is the departure of the victims of a Reservation.
@@ -40,15 +41,17 @@ type reservation struct {
 	Reservation
 }
 
-// Reserve puts a reservation into the book and evicts its victims in the background.
+// Reserve notes a reservation and evicts its victims in the background.
 func (p *Evictor) Reserve(ctx context.Context, of Reservation) {
+	by := preemptor{pod: of.Speaker, members: of.Group.Pods, known: p.Cache, why: of.Why}
+	if !of.Group.Alone {
+		by.gangs = of.Group.Whole()
+	}
 	number := p.Victims.set(of.Group.Key, of.Evicted)
-	r := &reservation{Reservation: of, Departure: p.Depart(
-		preemptor{gangs: of.Group.Whole(), pod: of.Speaker, members: of.Group.Pods, known: p.Cache}, p.BundlesOf(of.Evicted),
-	)}
+	r := &reservation{Reservation: of, Departure: p.Depart(by, p.BundlesOf(of.Evicted))}
 	r.number = number
 	r.To = func(victim *v1.Pod) preemption.Candidate { return Site{victim.Spec.NodeName, of.Domain} }
-	r.Stands = func() bool { return p.Victims.current(of.Group.Key, number) && p.Cache.Reserved(of.Group.Key) }
+	r.Stands = func() bool { return p.Victims.current(of.Group.Key, number) && r.reserved() }
 	r.took = func(victim *v1.Pod) { p.Victims.took(of.Group.Key, number, victim) }
 	r.Room = map[string]bool{}
 	for _, at := range of.Places {
@@ -57,13 +60,42 @@ func (p *Evictor) Reserve(ctx context.Context, of Reservation) {
 	victims := slices.Concat(of.Evicted, r.bundles.Also)
 	p.Victims.also(of.Group.Key, number, r.bundles.Also)
 	r.begin(victims)
-	p.Cache.Handle(of.Planned)
-	p.Victims.begin(of.Group.Key, number)
-	if g, refusal := p.Cache.GroupOf(of.Group.Key); refusal.Is() || len(g.Pending) == 0 {
-		p.Victims.Forget(of.Group.Key) // it has gone meanwhile
+	if of.Group.Alone {
+		p.Cache.Nominate(of.Speaker, of.Places[0].Node)
+		p.Cache.ReserveAlone(of.Speaker, of.Places[0].Node)
+		p.Victims.hold(r.Departure)
+		p.Victims.alone(of.Group.Key, number, func() bool { return p.StillWaits(by) })
+	} else {
+		p.Cache.Handle(of.Planned)
+		p.Victims.begin(of.Group.Key, number)
+		if g, refusal := p.Cache.GroupOf(of.Group.Key); refusal.Is() || len(g.Pending) == 0 {
+			p.Victims.Forget(of.Group.Key) // it has gone meanwhile
+		}
+		r.nominate(ctx)
 	}
-	r.nominate(ctx)
-	go r.evict(context.WithoutCancel(ctx), victims)
+	go func() {
+		r.evict(context.WithoutCancel(ctx), victims)
+		p.Victims.release(r.Departure)
+	}()
+}
+
+// reserved returns whether the node assignments are still kept for the preemptor.
+func (r *reservation) reserved() bool {
+	if r.Group.Alone {
+		node, _ := r.Cache.Place(r.Speaker)
+		return node != "" && r.StillWaits(r.By)
+	}
+	return r.Cache.Reserved(r.Group.Key)
+}
+
+// end gives the reservation up since what was planned cannot be: the preemptor is planned anew. node is to be avoided; "" is none.
+func (r *reservation) end(node, why string) {
+	if r.Group.Alone {
+		r.Cache.ReserveAlone(r.Speaker, "")
+		r.Victims.Abandon(r.Group.Key)
+		return
+	}
+	r.Cache.Handle(gang.Kept{Group: r.Group.Key, Node: node, Why: why})
 }
 
 // nominate tells the scheduler the nominated node of every member; the representative's is written by the scheduler itself
@@ -100,18 +132,28 @@ func (r *reservation) evict(ctx context.Context, left []*v1.Pod) {
 		}
 		left = r.stillNeeded(ctx, left) // none may be left: the nominated nodes are written all the same
 	}
+	if len(left) == 0 && r.Group.Alone {
+		return // the pod waits for pods that terminate already
+	}
+	began := r.Clock.Now()
 	r.run(ctx, left, hooks{
-		before: func([]*v1.Pod, time.Duration) {},
+		before: func([]*v1.Pod, time.Duration) {
+			if !r.bundles.parted() {
+				began = r.Clock.Now()
+			}
+		},
 		after: func(round *round, left []*v1.Pod, _ time.Duration) bool {
+			r.noteAwaited(left, began)
 			r.tell(round.took)
 			if len(round.refused) > 0 {
 				refused := round.refused[0]
 				why := r.cannot(refused, round)
 				stands := r.Stands()
 				if r.warn(why); stands {
-					r.Cache.Handle(gang.Kept{Group: r.Group.Key, Node: refused.Spec.NodeName, Why: why})
+					r.end(refused.Spec.NodeName, why)
 				}
-			} else {
+			}
+			if len(round.refused) == 0 || r.Group.Alone {
 				r.wake(ctx)
 			}
 			if i := slices.IndexFunc(left, func(p *v1.Pod) bool { return round.errs[p.UID] != nil }); i >= 0 {
@@ -126,7 +168,7 @@ func (r *reservation) evict(ctx context.Context, left []*v1.Pod) {
 			}
 			stands := r.Stands()
 			if left = r.onlyBroken(left); stands { // so that the next plan sees which pods run now
-				r.Cache.Handle(gang.Kept{Group: r.Group.Key, Why: "a gang that was to lose a member can spare none any more"})
+				r.end("", "a gang that was to lose a member can spare none any more")
 			}
 			return left
 		},
@@ -156,6 +198,9 @@ func passing(ctx context.Context, err error, what string, pod *v1.Pod) error {
 // when all are written: who comes after this process must know what they left for. The
 // error is one that may pass.
 func (r *reservation) writeNominations(ctx context.Context) error {
+	if r.Group.Alone {
+		return passing(ctx, r.Teller.Nominate(ctx, r.Speaker, r.Places[0].Pod), "cannot write the nominated node", r.Speaker)
+	}
 	group, refusal := r.Cache.Group(r.Group.Pods[r.Group.Pending[0].Pod])
 	if refusal.Is() || !group.Waiting { // the places are free, and members are being bound: what is written now would stay
 		return nil
@@ -186,7 +231,6 @@ func first(errs []error) error {
 // error is one that may pass.
 func (r *reservation) clearLower(ctx context.Context) error {
 	var errs []error
-	speaker := r.Lowest
 	seen := map[string]bool{}
 	for _, m := range r.Group.Pending {
 		node, _ := r.Cache.Place(r.Group.Pods[m.Pod])
@@ -196,7 +240,7 @@ func (r *reservation) clearLower(ctx context.Context) error {
 		seen[node] = true
 		for _, info := range r.Profile.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if !source.Of(pod).IsZero() || r.Cache.Priority(pod) >= r.Cache.Priority(speaker) || pod.Status.NominatedNodeName == "" {
+			if !source.Of(pod).IsZero() || r.Cache.Priority(pod) >= r.Cache.Priority(r.Lowest) || pod.Status.NominatedNodeName == "" {
 				continue
 			}
 			errs = append(errs, passing(ctx, r.Teller.Writer.Pod(ctx, pod, status.Waiting{Node: new(string)}), "cannot clear the nominated node", pod))

@@ -15,7 +15,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
-	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // Resume finishes what a process before this one has begun: groups that were to leave whole,
@@ -89,11 +88,7 @@ func (p *Evictor) markedParts(together []gang.Ref) [][]gang.Ref {
 
 // resume has the rest of some gangs leave, if some have left and somebody waits for them.
 func (p *Evictor) resume(key gang.Ref, gangs []gang.Ref, pods []*v1.Pod, waits map[string]*v1.Pod) {
-	by := p.awaits(pods, waits)
-	if by == nil && revoked(pods[0], p.Profile.ProfileName()) != "" {
-		by = pods[0] // it leaves for its own quota's sake, whoever waits
-	}
-	if by != nil && p.short(gangs) {
+	if by := p.awaits(pods, waits); by != nil && p.short(gangs) {
 		p.finish(key, pods, by)
 	}
 }
@@ -125,7 +120,7 @@ func (p *Evictor) isMarked(pod *v1.Pod) bool {
 // awaits returns who waits for some of these pods to leave; nil if nobody does.
 func (p *Evictor) awaits(leave []*v1.Pod, waits map[string]*v1.Pod) *v1.Pod {
 	for _, pod := range leave {
-		if by := waits[pod.Spec.NodeName]; by != nil && (p.Cache.Priority(by) > p.Cache.Priority(pod) || forQuota(pod)) {
+		if by := waits[pod.Spec.NodeName]; by != nil && (p.Cache.Priority(by) > p.Cache.Priority(pod) || forQuota(pod) || revoked(pod, p.Profile.ProfileName()) != "") {
 			return by
 		}
 	}
@@ -167,16 +162,5 @@ func (p *Evictor) finish(key gang.Ref, pods []*v1.Pod, by *v1.Pod) {
 	d.Stands = func() bool { return false }
 	p.Victims.hold(d) // before the first request
 	d.Expect(pods)
-	go d.Leave(context.Background(), pods, func() {})
-}
-
-// Revoke has pods leave, whole gangs, since their quotas have had too much for long, so that by may have it. No place is kept
-// for anybody. Once one of a gang has left the others do, whatever becomes of by.
-func (p *Evictor) Revoke(by *v1.Pod, pods []*v1.Pod, why string) {
-	pods = slices.SortedFunc(slices.Values(pods), func(a, b *v1.Pod) int {
-		return topology.CompareNames(convert.PodKey(a), convert.PodKey(b))
-	})
-	d := p.Depart(p.For(by, why), p.BundlesOf(pods))
-	d.Expect(pods)
-	go d.Leave(context.Background(), pods, func() {})
+	go d.Leave(context.Background(), pods)
 }

@@ -50,6 +50,7 @@ type eviction struct {
 	took   map[types.UID]bool // those whose leaving the API server has taken
 	begun  bool               // its places are in the book
 	doubt  *doubt             // who may not be needed any more; nil if nobody asks
+	waits  func() bool        // whether the pod without a gang waits that it is for; nil for a gang
 }
 
 // parted is a pod that is to leave although the scheduler still counts it. Several evictions may need
@@ -60,9 +61,6 @@ type parted struct {
 	taken  bool              // the API server has taken its leaving
 	asking chan struct{}     // closed when a request for it has ended; nil if none is under way
 }
-
-// Ordinary is the number of all evictions for pods without a gang, as far as victims leave alone.
-const Ordinary = 0
 
 // next numbers an eviction.
 func (v *Victims) next() int {
@@ -109,18 +107,6 @@ func (v *Victims) Expect(pods []*v1.Pod, until time.Time, number int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.part(pods, number, until)
-}
-
-// takeOver is Expect for pods whom another eviction leaves to this one.
-func (v *Victims) takeOver(pods []*v1.Pod, until time.Time, number, from int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.part(pods, number, until)
-	for _, p := range pods {
-		if is := v.going[p.UID]; is != nil {
-			delete(is.by, from)
-		}
-	}
 }
 
 // Back notes that an eviction does not need pods to leave any more, and returns those who stay:
@@ -269,6 +255,16 @@ func (v *Victims) begin(group gang.Ref, number int) {
 	defer v.mu.Unlock()
 	if e := v.asked[group]; e != nil && e.number == number {
 		e.begun = true
+	}
+}
+
+// alone notes that an eviction is for a pod without a gang, which ends when that does not wait any more, and forgets those that have ended.
+func (v *Victims) alone(group gang.Ref, number int, waits func() bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.DeleteFunc(v.asked, func(_ gang.Ref, e *eviction) bool { return e.waits != nil && !e.waits() })
+	if e := v.asked[group]; e != nil && e.number == number {
+		e.waits = waits
 	}
 }
 

@@ -120,8 +120,8 @@ func TestVictimsDepart(t *testing.T) {
 			require.Len(t, v.Back(pods("n0/x"), other, now), 1)
 		}, leave: "y", remain: "y"},
 		"the group has its places":  {there: "n0/x n1/y", then: func(v *Victims, _ int) { v.Forget(gangG) }, leave: "x y", remain: "x y"},
-		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), Ordinary) }, leave: "w", remain: "w"},
-		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(10*time.Second), Ordinary) }},
+		"not heard of, and in time": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(11*time.Second), other) }, leave: "w", remain: "w"},
+		"not heard of for too long": {there: "n2/w", then: func(v *Victims, _ int) { v.Expect(pods("n2/w"), now.Add(10*time.Second), other) }},
 		"a node that is gone":       {then: func(v *Victims, _ int) { v.part(pods("n9/q"), 7, time.Time{}) }},
 	} {
 		t.Run(name, func(t *testing.T) {

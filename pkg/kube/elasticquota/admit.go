@@ -160,30 +160,25 @@ func (r *Room) askOf(p *v1.Pod) quota.Ask {
 	return quota.Ask{Gang: gangOf(p), Priority: convert.Priority(p), Need: []quota.Want{r.want(p, r.payers())}}
 }
 
-// admitPod says why a pod without a gang is not admitted; "" if it is. Where others may leave for it, view is what quotas have as
-// long as nobody has but those who leave already.
-func (r *Room) admitPod(p *v1.Pod) (why string, view *quota.View) {
+// admitPod says why a pod without a gang is not admitted; "" if it is.
+func (r *Room) admitPod(p *v1.Pod) (why string) {
 	r.lock()
 	defer r.mu.Unlock()
 	a := r.askOf(p)
 	if a.Need[0].Quota == "" {
-		return "", nil
+		return ""
 	}
 	r.tries(a, p)
-	_, refusal := r.asked().Admit(a)
+	v := r.asked().View()
+	v.Leave(key(p)) // what is kept for it
+	_, refusal := v.Admit(a)
 	if r.isLater(a.Gang, refusal); refusal == nil {
 		delete(r.waiting, key(p))
-		return "", nil
+		return ""
 	}
 	r.waiting[key(p)] = p
 	r.book.Passed(gangOf(p), refusal.Cause != quota.NotNext)
-	if refusal.Cause == quota.NotNext { // nobody leaves for that, and its turn may come with those who leave already
-		return Words(refusal, "pod's"), nil
-	}
-	if c := r.claim(a, forEver, r.policy()); c.anybody() {
-		view = c.reclaim.View()
-	}
-	return Words(refusal, "pod's"), view
+	return Words(refusal, "pod's")
 }
 
 // Passed notes that a pod without a gang cannot start now for other reasons than quota, or may be tried again: gangs of quotas that are

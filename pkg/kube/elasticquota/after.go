@@ -39,10 +39,12 @@ func (r *Room) after(gone []string) *quota.Book {
 // counted on by those alone who might evict him, too: who does may need him no more. r.mu is held.
 func (r *Room) reclaim(a quota.Ask, within time.Duration, policy quota.Policy) (search *quota.Reclaim, gone map[string]bool) {
 	sure, others := r.leavers(within)
-	search, gone = r.after(sure).Reclaim(a, policy), map[string]bool{}
+	gone = map[string]bool{}
 	for _, k := range sure {
 		gone[k] = false
 	}
+	sure = append(sure, r.kept(a.Gang)...)
+	search = r.after(sure).Reclaim(a, policy)
 	all := slices.Clone(sure)
 	for _, k := range others {
 		if _, known := gone[k]; !known && search.Right(gangOf(r.pods[k].Pod)) != quota.None {
@@ -53,6 +55,15 @@ func (r *Room) reclaim(a quota.Ask, within time.Duration, policy quota.Policy) (
 		search = r.after(all).Reclaim(a, policy)
 	}
 	return search, gone
+}
+
+// kept lists the pod of that name in the book, if it has no gang and something is kept for it: it needs that no more when it gets another place. r.mu is held.
+func (r *Room) kept(gang string) []string {
+	name, alone := strings.CutPrefix(gang, onePod)
+	if p := r.pods[name]; alone && p != nil && p.state == quota.Keeps {
+		return []string{name}
+	}
+	return nil
 }
 
 // leavers are the pods that are on their way out, and those whom the API server was not asked for yet. r.mu is held.

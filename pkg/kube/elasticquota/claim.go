@@ -12,7 +12,6 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -28,21 +27,26 @@ type Claim struct {
 	bare    bool                   // somebody who asks has no quota
 	rights  map[string]quota.Right // by gang
 	gone    map[string]bool        // pods that count as gone; with true, those who would leave for this claim, too
-	revokes bool                   // what is asked for must be free, wherever it is
+	from    map[string]bool        // quotas of which pods may be evicted since they have had too much for long; nil is all
 	single  []*quota.Turns         // in which no victim was evicted
 
 	verdicts map[[sha256.Size]byte]quota.Verdict // by victim set
 }
 
-// Claim begins the search for pods that may be evicted for what a group needs; nil if there are no quotas. Who leaves already counts as gone
-// if he is to be within a time.
+// Claim begins the search for pods that may be evicted for what a group needs; nil if there are no quotas. A terminating pod counts as gone if it is to be
+// gone within a time. For a pod without a gang that the cluster itself cannot do without priorities alone decide, as without quotas: it is mostly of the
+// default quota, which takes nothing back from others.
 func (r *Room) Claim(group *cache.Group, within time.Duration) *Claim {
 	if !r.Active() || len(group.Pending) == 0 {
 		return nil
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	return r.claim(r.ask(group, claimants(group), nil), within, r.policy())
+	a := r.ask(group, claimants(group), nil)
+	if group.Alone && a.Priority >= systemCritical {
+		return nil
+	}
+	return r.claim(a, within, r.policy())
 }
 
 // claimants are the members of a group for whom others may leave: of those who are needed, those of the lowest ranks.
@@ -56,17 +60,6 @@ func claimants(group *cache.Group) (members []gang.Member) {
 		}
 	}
 	return members
-}
-
-// ClaimPod is Claim for a pod without a gang. For those that the cluster itself cannot do without priorities alone decide, as without
-// quotas: they are mostly of the default quota, which takes nothing back from others.
-func (r *Room) ClaimPod(p *v1.Pod) *Claim {
-	if !r.Active() || convert.Priority(p) >= systemCritical {
-		return nil
-	}
-	r.lock()
-	defer r.mu.Unlock()
-	return r.claim(r.askOf(p), forEver, r.policy())
 }
 
 // forEver is as long as anybody may take to leave.
@@ -118,6 +111,9 @@ func (c *Claim) May(p *v1.Pod, lower bool) bool {
 	defer c.room.mu.Unlock()
 	if c.gone[key(p)] {
 		return true
+	}
+	if of, _ := c.room.quotaOf(p); c.from != nil && !c.from[of] {
+		return false
 	}
 	switch c.right(p) {
 	case quota.None:
@@ -195,10 +191,7 @@ func (c *Claim) Check(gone []*v1.Pod) quota.Verdict {
 	if known {
 		return verdict
 	}
-	switch {
-	case c.revokes:
-		verdict = c.reclaim.Revokes(c.byGang(gone))
-	case c.helps:
+	if c.helps {
 		verdict = c.reclaim.Check(c.byGang(gone))
 	}
 	if c.verdicts == nil || len(c.verdicts) >= mostVerdicts {

@@ -23,8 +23,6 @@ type Cluster interface {
 type Places interface {
 	// Place returns what a pod without a node has.
 	Place(pod *v1.Pod) Place
-	// Order returns the place of a pod in the queue.
-	Order(pod *v1.Pod) cache.Order
 	// Templates returns values that are equal for pods that are written alike.
 	Templates(pods []*v1.Pod) []cache.Template
 }
@@ -45,9 +43,6 @@ type Evictions interface {
 	// Unseen returns the pods that are to be gone within a time and are not seen terminating: those whose eviction the API server has accepted, and
 	// the others.
 	Unseen(within time.Duration) (accepted, others []*v1.Pod)
-	// Revoked returns the cheapest of some pods, with all pods that are evicted with them, whose eviction gives what is claimed, and the
-	// PodDisruptionBudgets that do not allow all of it.
-	Revoked(claim *Claim, pods []*v1.Pod) (gone []*v1.Pod, budgets []string)
 }
 
 // Events is where the room reports.

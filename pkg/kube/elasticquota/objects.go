@@ -16,7 +16,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
-	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -119,7 +118,7 @@ func (r *Room) above() (members []*v1.Pod) {
 	gangs := r.book.Above(r.departing(r.leaves)...)
 	for _, k := range sorted(r.pods) {
 		p := r.pods[k]
-		if at := slices.Index(gangs, gangOf(p.Pod)); at >= 0 && p.Spec.NodeName == "" && !source.Of(p.Pod).IsZero() {
+		if at := slices.Index(gangs, gangOf(p.Pod)); at >= 0 && p.Spec.NodeName == "" {
 			members, gangs = append(members, p.Pod), slices.Delete(gangs, at, at+1)
 		}
 	}

@@ -16,16 +16,14 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/config"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
-	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Plugin is the plugin of one profile.
 type Plugin struct{ *Room }
 
-// Koordinator's plugin has these extension points, at which configurations may name it, but for Filter.
+// Koordinator's plugin has these extension points, at which configurations may name it.
 var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
-	_ fwk.FilterPlugin      = (*Plugin)(nil)
 	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
 	_ fwk.ReservePlugin     = (*Plugin)(nil)
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
@@ -112,80 +110,20 @@ func handler[T any](set, drop func(T)) toolscache.ResourceEventHandler {
 // Name implements fwk.Plugin.
 func (*Plugin) Name() string { return Name }
 
-// stateKey is where PreFilter leaves why a pod is not admitted.
-const stateKey fwk.StateKey = "muster.sh/" + Name
-
-// refused is why a pod is not admitted, in a cycle state, and what its quotas have when some have left.
-type refused struct {
-	why   string
-	view  *quota.View
-	asked bool // who may leave for it: until then who leaves already has what he has
-}
-
-// Clone implements fwk.StateData: DefaultPreemption looks at several nodes at a time.
-func (r *refused) Clone() fwk.StateData { return &refused{r.why, r.view.Clone(), r.asked} }
-
-// PreFilter admits a pod without a gang. Members are admitted with their gang. Where somebody may leave for a pod that is not
-// admitted Filter says no, so that DefaultPreemption looks for whom.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+// PreFilter admits a pod without a gang. Members are admitted with their gang. Which pods may be evicted for a pod that is not admitted package preempt
+// finds out.
+func (p *Plugin) PreFilter(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.Active() || fit.Asking(ctx) || pod.Spec.NodeName != "" || !source.Of(pod).IsZero() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	why, view := p.admitPod(pod)
-	switch {
-	case why == "":
-		return nil, fwk.NewStatus(fwk.Skip)
-	case view == nil:
+	if why := p.admitPod(pod); why != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
-	state.Write(stateKey, &refused{why: why, view: view})
-	return nil, nil
+	return nil, fwk.NewStatus(fwk.Skip)
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin.
-func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
-
-// RemovePod has a victim leave.
-func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, gone fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return p.with(state, func(r *refused) {
-		r.asked = true
-		r.view.Leave(key(gone.GetPod()))
-	})
-}
-
-// AddPod has it come back.
-func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, back fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
-	return p.with(state, func(r *refused) { r.view.Return(key(back.GetPod())) })
-}
-
-func (p *Plugin) with(state fwk.CycleState, do func(*refused)) *fwk.Status {
-	data, err := state.Read(stateKey)
-	if err != nil {
-		return fwk.AsStatus(err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	do(data.(*refused))
-	return nil
-}
-
-// Filter says whether the pod is admitted when those have left who have.
-func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeInfo) *fwk.Status {
-	data, err := state.Read(stateKey)
-	if err != nil {
-		return fwk.AsStatus(err)
-	}
-	r := data.(*refused)
-	if !r.asked {
-		return fwk.NewStatus(fwk.Unschedulable, r.why)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, refusal := r.view.Admit(p.askOf(pod)); refusal != nil {
-		return fwk.NewStatus(fwk.Unschedulable, Words(refusal, "pod's"))
-	}
-	return nil
-}
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // PostFilter is there for configurations that name the plugin at PostFilter: whom to evict for a pod others say.
 func (*Plugin) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {

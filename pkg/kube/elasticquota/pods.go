@@ -18,8 +18,11 @@ func gangOf(p *v1.Pod) string {
 	if of := source.Of(p).Whole(); !of.IsZero() {
 		return named(of)
 	}
-	return "pod " + key(p)
+	return onePod + key(p)
 }
+
+// onePod begins the name of a pod without a gang in the book.
+const onePod = "pod "
 
 // named is what a gang is called in the book.
 func named(of gang.Ref) string { return "gang " + of.Whole().ID() }
@@ -164,7 +167,7 @@ func (r *Room) put(p *pod) {
 	switch {
 	case p.Spec.NodeName != "":
 		state = quota.Holds
-	case p.assumed || place.Assigned && !source.Of(p.Pod).IsZero():
+	case p.assumed || place.Assigned && !source.Of(p.Pod).IsZero() || place.Reserved:
 		state = quota.Keeps
 	case len(p.Spec.SchedulingGates) > 0 || place.Foreign || p.DeletionTimestamp != nil:
 		r.book.Remove(key(p.Pod))
@@ -172,7 +175,7 @@ func (r *Room) put(p *pod) {
 		return
 	}
 	if state != quota.Waits && p.state == quota.Waits {
-		r.started(gangOf(p.Pod))
+		r.revoke.gone(gangOf(p.Pod)) // others of the gang that wait ask for something else now
 	}
 	switch {
 	case state == quota.Waits:
@@ -229,7 +232,7 @@ func (r *Room) drop(k string) bool {
 	return known != nil
 }
 
-// Look is to be called when a member of a gang has got a place or a node, or has lost it.
+// Look is to be called when a pod has got a place or a node, or has lost it.
 func (r *Room) Look(key string) {
 	if !r.Active() {
 		return

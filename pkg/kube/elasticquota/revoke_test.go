@@ -1,6 +1,9 @@
 package elasticquota
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +15,9 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
+	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // watched is a room that watches a quota which has 64 of 96, and is entitled to 40 as long as somebody of the other one waits for 56.
@@ -32,13 +38,51 @@ func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 	}
 	return w, func(seconds int) (gone []string) {
 		clock.SetTime(time.Unix(1000+int64(seconds), 0))
-		if what := w.Revoke(); what != nil {
-			for _, p := range what.Gone {
-				gone = append(gone, p.Name)
+		var waits []*v1.Pod
+		w.hooks.Gained = func(pods map[string]*v1.Pod) { waits = slices.Collect(maps.Values(pods)) }
+		w.Tick()
+		slices.SortFunc(waits, func(a, b *v1.Pod) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(key(a), key(b)))
+		})
+		for _, p := range waits {
+			for _, victim := range w.revokeFor(p) {
+				gone = append(gone, victim.Name)
 			}
 		}
 		return gone
 	}
+}
+
+// revokeFor is the cycle of a pod without a gang that no node takes: of pods of which each may be evicted by itself it tries the youngest first.
+func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
+	claim := w.Revoke(cache.Alone(p, ""))
+	if claim == nil {
+		return nil
+	}
+	var pods []*v1.Pod
+	for _, known := range w.Room.pods {
+		if known.Spec.NodeName != "" {
+			pods = append(pods, known.Pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(convert.Started(b), convert.Started(a)) })
+	var violated []string
+	for _, victim := range pods {
+		if convert.Protected(victim) || !claim.May(victim, false) || claim.Check([]*v1.Pod{victim}) != quota.Admitted {
+			continue
+		}
+		if violated = nil; w.hooks.Violated != nil {
+			violated = w.hooks.Violated([]*v1.Pod{victim})
+		}
+		if len(violated) == 0 {
+			claim.Revoked([]*v1.Pod{victim})
+			w.reserved[key(p)] = true
+			w.Look(key(p))
+			return []*v1.Pod{victim}
+		}
+	}
+	claim.NotRevoked(violated)
+	return nil
 }
 
 // Who has had too much for delayEvictTime without a pause gives back what another quota is entitled to, once for each who waits.
@@ -46,7 +90,7 @@ func TestRevoke(t *testing.T) {
 	w, at := watched(t)
 	require.Empty(t, at(0), "nobody waits")
 	p := w.pod("default/w", "b", "", "56")
-	why, _ := w.admitPod(p)
+	why := w.admitPod(p)
 	require.Empty(t, why, "it is within what b is entitled to, and there is no room")
 	require.Empty(t, at(1))
 	require.Empty(t, at(120))
@@ -60,7 +104,7 @@ func TestRevoke(t *testing.T) {
 // one for delayEvictTime.
 func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
 	w, at := watched(t)
-	admits := func(p *v1.Pod) string { why, _ := w.admitPod(p); return why }
+	admits := w.admitPod
 	second := w.pod("default/a-second", "b", "", "40")
 	second.CreationTimestamp = metav1.Unix(200, 0)
 	first := w.pod("default/first", "b", "", "40")
@@ -72,10 +116,10 @@ func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
 	require.Empty(t, at(1))
 	require.Equal(t, []string{"young"}, at(121))
 	require.Contains(t, w.notes[len(w.notes)-1], "which default/first of quota b waits for")
-	require.Contains(t, admits(second), "quota claimed by default/first")
+	require.Contains(t, admits(second), "reserved: cpu:40")
 	w.dropPod(w.Room.pods["default/young"].Pod)
 	require.Empty(t, admits(first))
-	require.Contains(t, admits(second), "quota claimed by default/first")
+	require.Contains(t, admits(second), "reserved: cpu:40")
 
 	// Its place is taken by a pod that no quota keeps out; then more is evicted for it.
 	w.setPod(w.pod("default/other", "a", "n1", "32"))
@@ -87,12 +131,10 @@ func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
 	started := first.DeepCopy()
 	started.Spec.NodeName = "n1"
 	w.setPod(started)
-	require.NotContains(t, admits(second), "claimed")
-	require.Empty(t, w.revoke.granted)
+	require.NotContains(t, admits(second), "reserved: cpu:40")
 }
 
-// TestRevokedQuotaIsNotKeptForEver: no node takes the pod that others were evicted for. After delayEvictTime others have what is free, and nothing more is
-// evicted for it; a new pod of its name is another one.
+// TestRevokedQuotaIsNotKeptForEver: no node takes the pod that others were evicted for, and its reservation is given up: others have what is free.
 func TestRevokedQuotaIsNotKeptForEver(t *testing.T) {
 	w, at := watched(t)
 	changed := 0
@@ -101,24 +143,27 @@ func TestRevokedQuotaIsNotKeptForEver(t *testing.T) {
 	w.admitPod(first)
 	require.Empty(t, at(1))
 	require.Equal(t, []string{"young"}, at(121))
-	w.dropPod(w.Room.pods["default/young"].Pod)
-	require.Empty(t, at(181))
-	before := changed
-	require.Empty(t, at(301))
-	require.Greater(t, changed, before, "others hear that it is free")
 	second := w.pod("default/second", "b", "", "40")
-	why, _ := w.admitPod(second)
-	require.Empty(t, why)
-	w.setPod(w.pod("default/young", "a", "n1", "32")) // it was made again
-	w.dropPod(second)
-	require.Empty(t, at(361))
-	require.Empty(t, at(601), "it would be evicted again and again")
+	require.Contains(t, w.admitPod(second), "reserved: cpu:40")
+	before := changed
+	delete(w.reserved, "default/first")
+	w.Look("default/first")
+	require.Greater(t, changed, before, "others hear that it is free")
+	w.dropPod(w.Room.pods["default/young"].Pod)
+	require.Empty(t, w.admitPod(second))
+}
+
+// TestReservedQuotaEndsWithThePod: what is kept for a pod is free when the pod is deleted.
+func TestReservedQuotaEndsWithThePod(t *testing.T) {
+	w, at := watched(t)
+	first, second := w.pod("default/first", "b", "", "40"), w.pod("default/second", "b", "", "40")
+	w.admitPod(first)
+	require.Empty(t, at(1))
+	require.Equal(t, []string{"young"}, at(121))
+	w.dropPod(w.Room.pods["default/young"].Pod)
+	require.Contains(t, w.admitPod(second), "reserved: cpu:40")
 	w.dropPod(first)
-	again := first.DeepCopy()
-	again.UID = "another"
-	w.setPod(again)
-	w.admitPod(again)
-	require.Len(t, at(661), 1)
+	require.Empty(t, w.admitPod(second))
 }
 
 // A pause begins the time anew, and so does somebody who leaves.
@@ -180,7 +225,7 @@ func TestRevokeWithinBudgets(t *testing.T) {
 	w.admitPod(w.pod("default/w", "b", "", "56"))
 	require.Empty(t, at(1))
 	require.Empty(t, at(121))
-	said := "QuotaNotRevoked: quota a has had more than it is entitled to for 2m0s, which default/w of quota b waits for: nobody leaves as long as PodDisruptionBudgets do not allow it: default/all"
+	said := "QuotaNotRevoked: quota a has had more than it is entitled to for 2m0s, which default/w of quota b waits for: no pod is evicted as long as PodDisruptionBudgets do not allow it: default/all"
 	require.Contains(t, w.notes, said)
 	told := len(w.notes)
 	require.Empty(t, at(200))

@@ -185,7 +185,7 @@ func TestGainedInAnotherQuota(t *testing.T) {
 	w.declare(`a max=2 namespaces=["na"]`, `b max=32 namespaces=["nb"]`, `c max=32`)
 	w.pod("nb/old", "", "n1", "15")
 	p := w.pod("na/p", "", "", "4")
-	why, _ := w.admitPod(p)
+	why := w.admitPod(p)
 	require.NotEmpty(t, why)
 	require.Empty(t, w.looks(jobs))
 	w.declare(`a max=2`, `b max=32 namespaces=["nb"]`, `c max=32 namespaces=["na"]`)
@@ -225,7 +225,7 @@ func TestGainedByMany(t *testing.T) {
 	w.declare(`a max=1000 namespaces=["na"]`, `b max=1000 namespaces=["nb"]`)
 	w.pod("nb/old", "", "n1", "990")
 	for i := range 250 {
-		_, _ = w.admitPod(w.pod(fmt.Sprint("na/p-", i), "", "", fmt.Sprint(1+i)))
+		w.admitPod(w.pod(fmt.Sprint("na/p-", i), "", "", fmt.Sprint(1+i)))
 	}
 	require.Equal(t, time.Second, after)
 	require.Len(t, w.looks(jobs), 250)

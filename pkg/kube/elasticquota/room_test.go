@@ -1,12 +1,10 @@
 package elasticquota
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +54,7 @@ func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
 		args(&a)
 	}
 	w := &world{t: t, pods: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})}
-	w.Room, w.hooks = NewRoom(), &hooks{Changed: func() { w.calls++ }}
+	w.Room, w.hooks = NewRoom(), &hooks{reserved: map[string]bool{}, Changed: func() { w.calls++ }}
 	w.begun, w.args, w.lister = true, a, corelisters.NewPodLister(w.pods)
 	w.Connect(cluster{w}, testingclock.NewFakePassiveClock(time.Unix(1000, 0)), 0)
 	return w
@@ -64,6 +62,7 @@ func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
 
 // hooks are what the cluster of a world does; nil is nothing.
 type hooks struct {
+	reserved      map[string]bool
 	Has           func(*v1.Pod) bool
 	Leaves        func(*v1.Pod) bool
 	Terminates    func(pod *v1.Pod, within time.Duration) bool
@@ -81,13 +80,9 @@ type hooks struct {
 type cluster struct{ w *world }
 
 func (c cluster) Place(p *v1.Pod) Place {
-	return Place{Assigned: c.w.hooks.Has != nil && c.w.hooks.Has(p)}
+	return Place{Assigned: c.w.hooks.Has != nil && c.w.hooks.Has(p), Reserved: c.w.reserved[key(p)]}
 }
 func (c cluster) Leaves(p *v1.Pod) bool { return c.w.hooks.Leaves != nil && c.w.hooks.Leaves(p) }
-
-func (c cluster) Order(p *v1.Pod) cache.Order {
-	return cache.Order{Created: p.CreationTimestamp.Time, Member: gang.Member{Pod: key(p)}}
-}
 
 func (c cluster) Open() bool { return c.w.hooks.Open == nil || c.w.hooks.Open() }
 
@@ -109,28 +104,6 @@ func (c cluster) Unseen(within time.Duration) (accepted, others []*v1.Pod) {
 		return nil, nil
 	}
 	return c.w.hooks.Unseen(within)
-}
-
-// Revoked implements Evictions for pods of which each may be evicted by itself: it tries the youngest first.
-func (c cluster) Revoked(claim *Claim, pods []*v1.Pod) (gone []*v1.Pod, budgets []string) {
-	if claim.Check(nil) == quota.Admitted {
-		return nil, nil
-	}
-	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(convert.Started(b), convert.Started(a)) })
-	for _, p := range pods {
-		if convert.Protected(p) || !claim.May(p, false) || claim.Check([]*v1.Pod{p}) != quota.Admitted {
-			continue
-		}
-		var violated []string
-		if c.w.hooks.Violated != nil {
-			violated = c.w.hooks.Violated([]*v1.Pod{p})
-		}
-		if len(violated) == 0 {
-			return []*v1.Pod{p}, nil
-		}
-		gone, budgets = []*v1.Pod{p}, violated
-	}
-	return gone, budgets
 }
 
 func (c cluster) Hear(e Event) {
@@ -270,12 +243,12 @@ func TestWhoIsNotHeardOfYet(t *testing.T) {
 	w.pod("default/b1", "b", "n1", "2")
 	w.deaf = true
 	b2 := w.pod("default/b2", "b", "", "2")
-	why, _ := w.admitPod(b2)
+	why := w.admitPod(b2)
 	require.Empty(t, why)
 	require.Contains(t, w.tree(), "b used cpu:2 reserved - request cpu:4 runtime cpu:4")
 	b3 := w.pod("default/b3", "b", "", "1")
 	require.NoError(t, w.pods.Delete(b3))
-	_, _ = w.admitPod(b3)
+	w.admitPod(b3)
 	require.Contains(t, w.tree(), "b used cpu:2 reserved - request cpu:4 runtime cpu:4")
 	w.setPod(b2)
 	require.Contains(t, w.tree(), "b used cpu:2 reserved - request cpu:4 runtime cpu:4")
@@ -287,7 +260,7 @@ func TestLastQuota(t *testing.T) {
 	w.node("n1", "8", v1.ConditionTrue)
 	w.declare("q max=1")
 	p := w.pod("default/waits", "q", "", "2")
-	why, _ := w.admitPod(p)
+	why := w.admitPod(p)
 	require.NotEmpty(t, why)
 	w.calls = 0
 	w.Room.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
@@ -553,20 +526,20 @@ func TestStarving(t *testing.T) {
 	_, said := w.Admit(group)
 	require.Contains(t, said.Text, "max: cpu:64, used: cpu:40")
 	require.Equal(t, "Quota c may have 64 cpu, has 40 cpu, and 64 cpu more are needed.", said.Sentence)
-	why, _ := w.admitPod(single)
+	why := w.admitPod(single)
 	require.Empty(t, why, "it overtakes the gang as long as that does not starve")
 	group.Starving = true
 	_, said = w.Admit(group)
 	require.Contains(t, said.Text, "refused for so long that what is free of its quotas is kept for it")
-	why, _ = w.admitPod(single)
+	why = w.admitPod(single)
 	require.Contains(t, why, "quota claimed by default/big")
 	w.Review(group.Key, group.Starving)
-	why, _ = w.admitPod(single)
+	why = w.admitPod(single)
 	require.NotEmpty(t, why)
 	group.Starving = false
 	w.calls = 0
 	w.Review(group.Key, group.Starving)
-	why, _ = w.admitPod(single)
+	why = w.admitPod(single)
 	require.Empty(t, why)
 	require.Equal(t, 1, w.calls)
 	group.Starving = true
@@ -578,7 +551,7 @@ func TestStarving(t *testing.T) {
 	require.Nil(t, said)
 	require.Len(t, choices, 1)
 	require.Len(t, choices[0], 8)
-	why, _ = w.admitPod(single)
+	why = w.admitPod(single)
 	require.Empty(t, why, "the gang has its places now, or will ask again")
 }
 
@@ -591,7 +564,7 @@ func TestStarvingToBorrow(t *testing.T) {
 	w.pod("default/a1", "", "n1", "2")
 	w.pod("other/b1", "", "n1", "3")
 	big, small, later := w.group("default/big", "", 6), w.pod("other/small", "", "", "1"), w.pod("other/later", "", "", "2")
-	refused := func(p *v1.Pod) string { why, _ := w.admitPod(p); return why }
+	refused := w.admitPod
 	_, said := w.Admit(big)
 	require.Contains(t, said.Text, "quotaName: a, runtime: ")
 	require.Empty(t, refused(small))
@@ -622,10 +595,10 @@ func TestCriticalPods(t *testing.T) {
 	w.declare("q max=8")
 	victim := w.pod("default/v", "q", "n1", "1")
 	p := w.pod("kube-system/agent", "", "", "1")
-	require.False(t, w.ClaimPod(p).May(victim, true))
+	require.False(t, w.Claim(cache.Alone(p, ""), forEver).May(victim, true))
 	critical := int32(2_000_000_000)
 	p.Spec.Priority = &critical
-	require.Nil(t, w.ClaimPod(p))
+	require.Nil(t, w.Claim(cache.Alone(p, ""), forEver))
 }
 
 // runs has what is done in the background noted by key. Nothing is more urgent than that, unless the world is busy.
@@ -830,7 +803,7 @@ func TestLaterThanItWasRefused(t *testing.T) {
 		w.Passed(first, false)
 		if alone {
 			p := w.pod("default/p", "", "", "3")
-			why, _ := w.admitPod(p)
+			why := w.admitPod(p)
 			require.Contains(t, why, "borrowed by: b")
 			w.dropPod(runs)
 			require.Empty(t, w.Waiting())
@@ -907,7 +880,7 @@ func TestTheTurnOfAGroup(t *testing.T) {
 			_, said := w.Admit(g)
 			require.Contains(t, said.Text, "quota b is served first")
 		}
-		why, _ := w.admitPod(y)
+		why := w.admitPod(y)
 		require.Empty(t, why)
 		w.dropPod(y)
 		choices, said := w.Admit(g)
@@ -979,19 +952,20 @@ func TestWhoComesLaterEvictsNobody(t *testing.T) {
 	a1 := w.pod("default/a1", "a", "", "1")
 	w.Passed(a1, false)
 	b2 := w.pod("default/b2", "b", "", "1")
-	why, view := w.admitPod(b2)
-	require.Contains(t, why, "quota a is served first")
-	require.Nil(t, view)
+	searches := func() bool {
+		return !w.Later(cache.Alone(b2, "")) && w.Claim(cache.Alone(b2, ""), forEver).May(w.Room.pods["default/c1"].Pod, false)
+	}
+	require.Contains(t, w.admitPod(b2), "quota a is served first")
+	require.False(t, searches())
 	require.Empty(t, w.Waiting())
 	more := w.pod("default/c2", "c", "n1", "1")
 	require.Contains(t, w.Waiting(), "default/b2")
-	_, view = w.admitPod(b2)
-	require.NotNil(t, view, "what it needs is lent to c now")
+	w.admitPod(b2)
+	require.True(t, searches(), "what it needs is lent to c now")
 	require.Empty(t, w.Waiting())
 	w.dropPod(more)
 	w.Passed(a1, true)
-	why, _ = w.admitPod(b2)
-	require.Empty(t, why)
+	require.Empty(t, w.admitPod(b2))
 }
 
 // early is a profile of which only the informers are there.

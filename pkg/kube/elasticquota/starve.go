@@ -38,9 +38,7 @@ func (r *Room) release(group gang.Ref) (any bool) {
 	name, any := r.claims[group]
 	if any {
 		delete(r.claims, group)
-		if r.revoke.granted[name] == nil {
-			r.book.Unclaim(name)
-		}
+		r.book.Unclaim(name)
 	}
 	return any
 }

@@ -11,10 +11,12 @@ import (
 
 // Quotas say who may be evicted for whom where teams have quotas: there priorities alone do not.
 type Quotas interface {
-	// Claim begins a search for those who may leave for a group, ClaimPod for a pod without a gang; nil if there are no quotas. Who leaves
-	// already counts as gone if he is to be within a time.
+	// Claim begins a search for pods that may be evicted for a group; nil if there are no quotas. A terminating pod counts as gone if it is to be
+	// gone within a time.
 	Claim(group *cache.Group, within time.Duration) Claim
-	ClaimPod(*v1.Pod) Claim
+	// Revoke begins a search for pods that may be evicted for a group since their quotas have had more than they are entitled to for long; nil if there
+	// are no such quotas.
+	Revoke(group *cache.Group) Claim
 	// Fits says whether the quotas have enough for a group that has its places reserved, when those have left who leave.
 	Fits(group *cache.Group, leaves func(*v1.Pod) bool) bool
 	// Told is another number whenever the quotas were told of something.
@@ -48,6 +50,10 @@ type Claim interface {
 	Leaving() []*v1.Pod
 	// Check returns what the quotas say of a victim set as a whole.
 	Check(gone []*v1.Pod) quota.Verdict
+	// Revoked notes that pods are evicted since their quotas have had too much for long, and returns what they are told. NotRevoked notes that no pod is:
+	// disruption budgets do not allow it, or, without any, no set of such pods makes room.
+	Revoked(gone []*v1.Pod) (why string)
+	NotRevoked(budgets []string)
 	// Turns is for those who leave one after another: may says whether some may leave, too, when all have for whom leave was called.
 	Turns() (may func([]*v1.Pod) bool, leave func([]*v1.Pod))
 }

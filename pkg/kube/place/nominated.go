@@ -52,7 +52,7 @@ func (p *Planner) besides(a *Attempt) (beside, others map[int]fit.Pods) {
 		}
 		for _, info := range p.profile.NominatedPodsForNode(node) {
 			pod := info.GetPod()
-			if seen[pod.UID] || p.cache.HasPlace(pod) || p.cache.SameGroup(pod, speaker) {
+			if seen[pod.UID] || pod.UID == speaker.UID || p.cache.HasPlace(pod) || p.cache.SameGroup(pod, speaker) {
 				continue // places are counted already, and the group's own are not in its way
 			}
 			switch {

@@ -15,7 +15,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
-	"github.com/muster-scheduler/muster/pkg/kube/ordinary"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/wake"
@@ -31,9 +30,9 @@ import (
 // EventsToRegister implements fwk.EnqueueExtensions.
 func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	// The profile is complete now.
-	first := p.ordinary == nil // the scheduler asks more than once
+	first := !p.tookOver // the scheduler asks more than once
 	if first {
-		p.ordinary = ordinary.New(p.Preemptor.Evictor)
+		p.takeOver()
 		p.idler = idlerOf(p.profile)
 		p.extend()
 	}

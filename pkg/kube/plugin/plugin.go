@@ -8,6 +8,7 @@
 //	prefilter.go   PreFilter: the plan of the whole gang, then one node for each member
 //	filter.go      Filter: no other node for a planned member, no planned place for others
 //	postfilter.go  PostFilter: eviction and reservation
+//	alone.go       PostFilter: eviction for pods without a gang
 //	score.go       PreScore, Score: pods without a gang go where others attract them
 //	permit.go      Reserve, Permit, Unreserve, PostBind: the barrier
 //	effects.go     what the book of gangs wants done
@@ -42,7 +43,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/elasticquota"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/memo"
-	"github.com/muster-scheduler/muster/pkg/kube/ordinary"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
@@ -135,8 +135,8 @@ type Plugin struct {
 	first     bool // what all profiles share has its arguments
 	profile   framework.Framework
 	planner   *place.Planner
-	Preemptor *preempt.Preemptor // evicts for gangs
-	ordinary  *ordinary.PodPreemption
+	Preemptor *preempt.Preemptor   // evicts for gangs
+	tookOver  bool                 // DefaultPreemption asks Muster
 	idler     fwk.PostFilterPlugin // gives claims back that keep a pod where there is no room; nil if none does
 	hasGate   bool                 // the profile runs the Gate
 	passes    bool                 // and all its pods come to it that may hear of events

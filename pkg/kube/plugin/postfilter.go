@@ -28,11 +28,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		if s := p.givesBack(ctx, state, pod, m); s != nil {
 			return nil, s
 		}
-		if p.ordinary.Runs() {
-			p.passed(pod, true)
-			return p.ordinary.PostFilter(ctx, state, pod, m)
-		}
-		return nil, fwk.NewStatus(fwk.Unschedulable)
+		p.passed(pod, true)
+		return p.evictForPod(ctx, pod, m)
 	case *sent:
 		p.dropPlan(pod, o.node, m.Get(o.node), func(g *cache.Group) bool { return p.planner.Sees(ctx, g, o.node) })
 	case *reserving:

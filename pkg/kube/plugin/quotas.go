@@ -31,9 +31,9 @@ func (q quotas) Claim(group *cache.Group, within time.Duration) preempt.Claim {
 	return nil
 }
 
-// ClaimPod implements preempt.Quotas.
-func (q quotas) ClaimPod(pod *v1.Pod) preempt.Claim {
-	if c := q.Room.ClaimPod(pod); c != nil {
+// Revoke implements preempt.Quotas.
+func (q quotas) Revoke(group *cache.Group) preempt.Claim {
+	if c := q.Room.Revoke(group); c != nil {
 		return c
 	}
 	return nil
@@ -72,9 +72,6 @@ func (c *quotaCluster) Place(pod *v1.Pod) elasticquota.Place {
 	return elasticquota.Place{Assigned: c.Cache.HasNode(pod), Reserved: node != "" && !confirmed, Foreign: !c.Cache.Serves(pod)}
 }
 
-// Order implements elasticquota.Places.
-func (c *quotaCluster) Order(pod *v1.Pod) cache.Order { return c.Cache.Order(pod) }
-
 // Templates implements elasticquota.Places.
 func (c *quotaCluster) Templates(pods []*v1.Pod) []cache.Template { return c.Cache.Templates(pods) }
 
@@ -89,14 +86,6 @@ func (c *quotaCluster) Terminates(pod *v1.Pod, within time.Duration) bool {
 // Unseen implements elasticquota.Evictions.
 func (c *quotaCluster) Unseen(within time.Duration) (accepted, others []*v1.Pod) {
 	return c.victims.Unseen(c.options.Clock.Now(), within)
-}
-
-// Revoked implements elasticquota.Evictions; all profiles see the same pods and budgets.
-func (c *quotaCluster) Revoked(claim *elasticquota.Claim, pods []*v1.Pod) (gone []*v1.Pod, budgets []string) {
-	for _, p := range c.profiles {
-		return p.Preemptor.Revoked(claim, pods)
-	}
-	return nil, nil
 }
 
 // Open implements elasticquota.Events.
@@ -198,6 +187,10 @@ func (s *Shared) tryAwaited() {
 func (s *Shared) giveUp(members []*v1.Pod) {
 	s.Writer.Do("places that a quota does not allow", func(context.Context) error {
 		for _, pod := range members {
+			if source.Of(pod).IsZero() {
+				s.Cache.ReserveAlone(pod, "")
+				continue
+			}
 			if group, refusal := s.Cache.Group(pod); !refusal.Is() && s.Cache.Reserved(group.Key) {
 				s.Cache.Handle(gang.Kept{Group: group.Key, Why: "its quota does not allow the gang any more"})
 			}
@@ -214,20 +207,6 @@ func (s *Shared) passed(pod *v1.Pod, is bool) {
 		s.quotas.Passed(pod, is)
 	default:
 		s.quotas.PassedGangs(s.Cache.Together(of), is)
-	}
-}
-
-// revoke has those leave with whom quotas have had too much for long.
-func (s *Shared) revoke() {
-	if s.quotas == nil {
-		return
-	}
-	what := s.quotas.Revoke()
-	if what == nil {
-		return
-	}
-	if p := s.profiles[what.For.Spec.SchedulerName]; p != nil {
-		p.Preemptor.Revoke(what.For, what.Gone, what.Why)
 	}
 }
 

@@ -77,7 +77,7 @@ func Start(ctx context.Context, o Options, rooms Rooms, args config.Args, h fwk.
 		Aware: args.AwareNetworkTopology, Limits: limitsOf(args), Clock: o.Clock, Leading: o.Leading, Do: s.do, Note: s.teller.Note, Free: s.free,
 		Leaves: func(pod *v1.Pod) bool { return s.victims.Leaves(pod, o.Clock.Now()) },
 		Lacks:  s.lacksClaim,
-		Beside: append(rooms.Quotas.Resources(), rooms.Devices.Resource()), Ticked: s.revoke,
+		Beside: append(rooms.Quotas.Resources(), rooms.Devices.Resource()), Ticked: rooms.Quotas.Tick,
 	})
 	s.shareDevices(rooms.Devices)
 	s.shareQuotas(rooms.Quotas)

@@ -23,7 +23,6 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/offer"
-	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // candidates are the pods that may be evicted for an attempt.
@@ -74,10 +73,10 @@ func (n onNode) without(out []int) []*v1.Pod {
 
 // candidates looks at every pod of the snapshot. A possible victim has a lower priority
 // than every pending member, or is one whose quotas allow it, and is not protected; one of a running gang leaves with all
-// of its group, or of the gang if the group may run on without, or is one that it can spare. A pod with a longer grace period than grace is no victim. Lacks is as for claim.
+// of its group, or of the gang if the group may run on without, or is one that it can spare. A pod with a longer grace period than grace is no victim. to is as for claim.
 // Some pods count as if they had been seen terminating; nil is none.
-func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, lacks quota.Share, some map[types.UID]bool) *candidates {
-	claim := p.claim(a.Group, grace, lacks)
+func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time.Duration, to extent, some map[types.UID]bool) *candidates {
+	claim := p.claim(a.Group, grace, to)
 	c := &candidates{
 		Attempt: a, cache: p.Cache, here: p.vain.takeHere(len(a.Nodes)), limits: p.listBudgets(),
 		waits: p.waiting(), claim: claim, joins: map[types.UID]bool{},
@@ -86,7 +85,9 @@ func (p *Preemptor) candidates(ctx context.Context, a *place.Attempt, grace time
 	now := p.Clock.Now()
 	late := make([]bool, len(a.Nodes))
 	rule := p.rule(a, claim)
-	mayEvict := func(pod *v1.Pod) bool { return eligible.Takes(pod, now) <= grace && rule.Allows(pod) }
+	mayEvict := func(pod *v1.Pod) bool {
+		return eligible.Takes(pod, now) <= grace && (to.highest == nil || p.Cache.Priority(pod) <= *to.highest) && rule.Allows(pod)
+	}
 	gangs := c.listGangs(a.Group.Whole(), c.onNodes(), mayEvict)
 	found, keepOff := make([]bool, len(a.Nodes)), make([]bool, len(a.Nodes))
 	a.OnEach(ctx, func(i int, n fwk.NodeInfo) {

@@ -100,7 +100,7 @@ func (p *Preemptor) fewerSoon(ctx context.Context, a *place.Attempt, found *solu
 	if len(ending) == 0 {
 		return nil
 	}
-	soon, _ := p.cheapest(ctx, p.candidates(ctx, a, p.Limits().MaxGrace, 0, ending))
+	soon, _ := p.cheapest(ctx, p.candidates(ctx, a, p.Limits().MaxGrace, extent{}, ending))
 	if soon == nil || !soon.before(found) {
 		return nil
 	}

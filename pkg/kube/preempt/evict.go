@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -22,17 +23,26 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 	if found == nil {
 		return "", verdict
 	}
-	if p.awaitsEnd(ctx, a, found, speaker) {
+	switch {
+	case a.Group.Alone:
+		if found.gone = p.extended(speaker, found.Places[0].Node, found.gone); found.gone == nil {
+			return "", NoHelp
+		}
+	case p.awaitsEnd(ctx, a, found, speaker):
 		return "", Ending
 	}
-	if len(found.gone) > 0 {
+	if len(found.gone) > 0 && !a.Group.Alone {
 		p.explain(ctx, a, found)
+	}
+	why := ""
+	if found.revokes != nil {
+		why = found.revokes.Revoked(found.gone)
 	}
 	gone := slices.Concat(found.gone, p.others(ctx, a, found))
 	own, ahead := a.Split(found.Places)
 	p.Meter.Preemption(len(found.gone))
 	p.Reserve(ctx, departure.Reservation{
-		Group: a.Group, Lowest: a.Lowest(), Speaker: speaker, Domain: a.Domain(found.Places), Evicted: gone, Places: found.Places,
+		Group: a.Group, Lowest: a.Lowest(), Speaker: speaker, Domain: a.Domain(found.Places), Evicted: gone, Places: found.Places, Why: why,
 		Planned: gang.Planned{
 			Group: a.Group.Key, Places: own, Ahead: ahead, Reserved: true, InOrder: found.InOrder || a.Ordered(),
 			Until: p.Clock.Now().Add(max(longestGrace(gone), longest(found.awaits, p.Clock.Now())) + p.Limits().Leave),
@@ -44,6 +54,29 @@ func (p *Preemptor) Evict(ctx context.Context, a *place.Attempt, speaker *v1.Pod
 		}
 	}
 	return node, Evicts
+}
+
+// extended returns the victims of a pod without a gang after the profile's extenders have been asked, as kube-scheduler asks them: nil if one of them
+// keeps the pod off the node. They know only victims on the node itself.
+func (p *Preemptor) extended(pod *v1.Pod, node string, gone []*v1.Pod) []*v1.Pod {
+	gone = append([]*v1.Pod{}, gone...)
+	for _, e := range p.Profile.Extenders() {
+		if len(gone) == 0 || !e.SupportsPreemption() || !e.IsInterested(pod) {
+			continue
+		}
+		if slices.ContainsFunc(gone, func(p *v1.Pod) bool { return p.Spec.NodeName != node }) {
+			return nil
+		}
+		now, err := e.ProcessPreemption(pod, map[string]*extenderv1.Victims{node: {Pods: gone}}, p.Profile.SnapshotSharedLister().NodeInfos())
+		if err != nil && e.IsIgnorable() {
+			continue
+		}
+		if err != nil || now[node] == nil || len(now[node].Pods) == 0 {
+			return nil
+		}
+		gone = now[node].Pods
+	}
+	return gone
 }
 
 // overChoices returns the attempt, of several for different members, whose victims cost least. Without victims the verdict is the
@@ -126,19 +159,27 @@ func (p *Preemptor) overMemberSets(ctx context.Context, some []*place.Attempt) (
 
 // may says whether victims are looked for at all.
 func (p *Preemptor) may(a *place.Attempt) Verdict {
-	if !p.Limits().Enabled {
-		return Off
-	}
-	for _, m := range a.Group.Pending {
-		if a.Group.NeverPreempts(m) {
-			return Never
-		}
+	if why := p.forbidden(a); why != Evicts && !p.revokes(a.Group) {
+		return why
 	}
 	switch {
 	case needed(a) == nil:
 		return Surplus
 	case !a.Counted() || a.Group.Holding:
 		return NoHelp
+	}
+	return Evicts
+}
+
+// forbidden says why no pods may be evicted for their lower priority, or since their quotas have more than their own; Evicts is that they may.
+func (p *Preemptor) forbidden(a *place.Attempt) Verdict {
+	if a.Group.Alone && !p.PodsEvict || !a.Group.Alone && !p.Limits().Enabled {
+		return Off
+	}
+	for _, m := range a.Group.Pending {
+		if a.Group.NeverPreempts(m) {
+			return Never
+		}
 	}
 	return Evicts
 }

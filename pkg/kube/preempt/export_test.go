@@ -16,7 +16,7 @@ import (
 // gang 1, who counts towards budgets, and (who leaves anyway)"), and one for each gang.
 func (p *Preemptor) Who(ctx context.Context, a *place.Attempt) (lines []string) {
 	name := func(key string) string { _, n := convert.SplitKey(key); return n }
-	c := p.candidates(ctx, a, p.Limits().MaxGrace, 0, nil)
+	c := p.candidates(ctx, a, p.Limits().MaxGrace, extent{}, nil)
 	for i, here := range c.here {
 		var words []string
 		for _, v := range here.victims {

@@ -1,4 +1,4 @@
-// Package preempt finds the pods that must be evicted so that a gang has room. Package departure evicts them.
+// Package preempt finds the pods that must be evicted so that a gang, or a pod without one, has room. Package departure evicts them.
 //
 //	preempt.go     a Preemptor evicts for the gangs of one profile
 //	evict.go       which members to evict for
@@ -39,13 +39,15 @@ type (
 // Preemptor finds victims for the gangs of one profile, and has them evicted.
 type Preemptor struct {
 	*departure.Evictor
-	budgets  policylisters.PodDisruptionBudgetLister
-	there    toolscache.Store // pods by namespace/name
-	vain     vain
-	patient  patient
-	again    memo.Map[gang.Ref, *v1.Pod] // the pods to try once more in a moment, one for each gang
-	searched atomic.Int64                // nodes on which victims were looked for
-	among    int64                       // mostAmongNodes
+	// PodsEvict says that pods are evicted for pods without a gang: the profile has DefaultPreemption evict. To be set before the first cycle.
+	PodsEvict bool
+	budgets   policylisters.PodDisruptionBudgetLister
+	there     toolscache.Store // pods by namespace/name
+	vain      vain
+	patient   patient
+	again     memo.Map[gang.Ref, *v1.Pod] // the pods to try once more in a moment, one for each gang
+	searched  atomic.Int64                // nodes on which victims were looked for
+	among     int64                       // mostAmongNodes
 }
 
 // New returns the Preemptor of a profile.

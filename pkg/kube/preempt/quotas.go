@@ -21,26 +21,44 @@ type (
 	Claim  = eligible.Claim
 )
 
-// claim asks the quotas about a group. Lacks is as for BelowMin; 0 is gangs that borrow alone.
-func (p *Preemptor) claim(group *cache.Group, within time.Duration, lacks quota.Share) Claim {
+// extent says which victims a search may take, besides the rule of eligibility.
+type extent struct {
+	// highest is the highest priority of a victim; nil is any.
+	highest *int32
+	// lacks is as for BelowMin; 0 is gangs that borrow alone.
+	lacks quota.Share
+	// revokes is for pods of quotas that have had too much for long, whatever their priority, and for no other pods.
+	revokes bool
+}
+
+// claim asks the quotas about a group; nil if they have no say. With revokes it is nil, too, if no quota has had too much for long.
+func (p *Preemptor) claim(group *cache.Group, within time.Duration, to extent) Claim {
 	if p.Quotas == nil {
 		return nil
+	}
+	if to.revokes {
+		return p.Quotas.Revoke(group)
 	}
 	claim := p.Quotas.Claim(group, within)
 	if claim == nil {
 		return nil
 	}
 	claim.OwnFirst()
-	if lacks > 0 {
-		claim.BelowMin(lacks)
+	if to.lacks > 0 {
+		claim.BelowMin(to.lacks)
 	}
 	return claim
 }
 
-// The shortfalls of a claim: each quota keeps its min; and all gangs count that may be evicted at all.
-const (
-	noneBelow quota.Share = 1
-	allBelow  quota.Share = math.MaxUint64
+// revokes returns whether pods may be evicted for a group since their quotas have had too much for long.
+func (p *Preemptor) revokes(group *cache.Group) bool {
+	return p.claim(group, eligible.ForEver, extent{revokes: true}) != nil
+}
+
+// The extents of a claim: each quota keeps its min; and all gangs count that may be evicted at all.
+var (
+	noneBelow = extent{lacks: 1}
+	allBelow  = extent{lacks: math.MaxUint64}
 )
 
 // own has the attempt tell members of several quotas apart where they may not all use what those leave who may leave for any of them.

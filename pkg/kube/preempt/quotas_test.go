@@ -46,7 +46,9 @@ func Lack(words string) Lacking {
 }
 
 func (l Lacking) Claim(*cache.Group, time.Duration) Claim { return l }
-func (l Lacking) ClaimPod(*v1.Pod) Claim                  { return l }
+func (l Lacking) Revoke(*cache.Group) Claim               { return nil }
+func (l Lacking) Revoked([]*v1.Pod) string                { return "" }
+func (l Lacking) NotRevoked([]string)                     {}
 func (l Lacking) May(pod *v1.Pod, lower bool) bool        { return lower && pod.Labels["quota"] != "theirs" }
 func (l Lacking) QuotaOf(*v1.Pod) string                  { return "" }
 func (l Lacking) Uses(string, *v1.Pod) bool               { return true }

@@ -2,6 +2,8 @@ package preempt
 
 import (
 	"context"
+	"slices"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/quota"
+	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // solution is a victim set and the plan that follows.
@@ -20,6 +23,8 @@ type solution struct {
 	cost   evict.Cost
 	why    func() evict.Choice // compares domains, which takes a while; nil if nothing is evicted
 	awaits []*v1.Pod           // terminating pods whose quota the members need
+	// revokes is what the quotas say of victims that are evicted since their quotas have had too much for long; nil if they are no such victims.
+	revokes Claim
 }
 
 // before says whether a solution costs less than another one.
@@ -30,16 +35,43 @@ func (s *solution) before(o *solution) bool { return s.cost.Compare(o.cost) < 0 
 //
 // Nodes whose victims would take longer than maxGrace to terminate are the last choice: first these victims stay. Before that, gangs that borrow are victims,
 // then members of others that leave each quota its min. Quotas lose some of their mins only if there is no other set, and then as little as possible.
+// Pods of quotas that have had too much for long are victims, whatever their priority, only if nothing else helps, and only within their disruption budgets.
 func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
 	for _, n := range a.Nodes {
 		if n != nil {
 			p.searched.Add(1)
 		}
 	}
-	found, verdict, c := p.chooseBelow(ctx, a, 0)
-	for _, lacks := range []quota.Share{noneBelow, allBelow} {
-		if found == nil && verdict != LeftOut && verdict != Untried && c.claim != nil && c.claim.BelowMin(lacks) {
-			found, verdict, c = p.chooseBelow(ctx, a, lacks)
+	found, verdict, c := p.byRights(ctx, a)
+	if found != nil || verdict == LeftOut || verdict == Untried || !p.revokes(a.Group) {
+		return found, verdict, c
+	}
+	revoked, _, of := p.chooseBelow(ctx, a, extent{revokes: true})
+	if of.claim == nil { // time has passed
+		return nil, verdict, c
+	}
+	if revoked == nil || len(revoked.gone) == 0 {
+		of.claim.NotRevoked(nil)
+		return nil, verdict, c
+	}
+	if barred := of.violated(revoked.gone); len(barred) > 0 {
+		of.claim.NotRevoked(barred)
+		return nil, verdict, c
+	}
+	revoked.revokes = of.claim
+	return revoked, Evicts, of
+}
+
+// byRights looks for victims of lower priority, and for pods of quotas that have more than their own. There are no candidates if the preemptor
+// may evict no such pods.
+func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, Verdict, *candidates) {
+	if why := p.forbidden(a); why != Evicts {
+		return nil, why, &candidates{Attempt: a, here: make([]onNode, len(a.Nodes))}
+	}
+	found, verdict, c := p.chooseBelow(ctx, a, extent{})
+	for _, to := range []extent{noneBelow, allBelow} {
+		if found == nil && verdict != LeftOut && verdict != Untried && c.claim != nil && c.claim.BelowMin(to.lacks) {
+			found, verdict, c = p.chooseBelow(ctx, a, to)
 		}
 	}
 	for tries := mostSmaller; tries > 0 && found != nil && c.claim != nil; tries-- {
@@ -47,7 +79,7 @@ func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*sol
 		if lacks == 0 {
 			break
 		}
-		less, _, of := p.chooseBelow(ctx, a, lacks)
+		less, _, of := p.chooseBelow(ctx, a, extent{lacks: lacks})
 		if less == nil {
 			break
 		}
@@ -59,13 +91,45 @@ func (p *Preemptor) shortGraceFirst(ctx context.Context, a *place.Attempt) (*sol
 // mostSmaller bounds how often a set is looked for that leaves quotas less short of their mins.
 const mostSmaller = 8
 
-// chooseBelow is shortGraceFirst with victims that leave no quota so much short of its min; 0 is gangs that borrow alone.
-func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, lacks quota.Share) (*solution, Verdict, *candidates) {
-	c := p.candidates(ctx, a, p.Limits().MaxGrace, lacks, nil)
+// chooseBelow looks for victims of one extent.
+func (p *Preemptor) chooseBelow(ctx context.Context, a *place.Attempt, to extent) (*solution, Verdict, *candidates) {
+	found, verdict, c := p.choose(ctx, a, to)
+	if found == nil || len(found.gone) == 0 || !a.Group.Alone {
+		return found, verdict, c
+	}
+	// As in kube-scheduler less important pods are evicted for a pod without a gang before fewer pods are.
+	lower := c.priorities(found.cost.Highest)
+	for from := 0; from < len(lower); {
+		to.highest = &lower[(from+len(lower))/2]
+		if less, _, of := p.choose(ctx, a, to); less == nil || less.cost.Violations > found.cost.Violations {
+			from = (from+len(lower))/2 + 1
+		} else {
+			found, c, lower = less, of, lower[:(from+len(lower))/2]
+		}
+	}
+	return found, verdict, c
+}
+
+// priorities lists the priorities of victims below one, rising.
+func (c *candidates) priorities(below int32) (all []int32) {
+	for _, here := range c.here {
+		for _, v := range here.victims {
+			if v.Priority < below {
+				all = append(all, v.Priority)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// choose looks for victims whose grace periods are short, and only then for others.
+func (p *Preemptor) choose(ctx context.Context, a *place.Attempt, to extent) (*solution, Verdict, *candidates) {
+	c := p.candidates(ctx, a, p.Limits().MaxGrace, to, nil)
 	found, verdict := p.cheapest(ctx, c)
 	if found == nil && c.late && verdict != LeftOut {
 		lacking := c.lacking
-		c = p.candidates(ctx, a, eligible.ForEver, lacks, nil)
+		c = p.candidates(ctx, a, eligible.ForEver, to, nil)
 		found, verdict = p.cheapest(ctx, c)
 		c.lacking = c.lacking || lacking
 	}
@@ -116,6 +180,9 @@ func (p *Preemptor) cheapest(ctx context.Context, c *candidates) (*solution, Ver
 // problem is the question to package evict.
 func (c *candidates) problem(ctx context.Context) evict.Problem {
 	problem := evict.Problem{World: c.World, Request: c.Request(), Nodes: c.raw(ctx), Gangs: c.gangs, Apart: len(c.Sets) > 0}
+	if c.Group.Alone {
+		problem.World.Tree, problem.Request = flat(len(c.Nodes)), plan.Request{Want: 1, Min: 1}
+	}
 	if c.claim != nil {
 		problem.Quota = quotaCheck{c}
 	}
@@ -126,6 +193,16 @@ func (c *candidates) problem(ctx context.Context) evict.Problem {
 		problem.Sought = func(p evict.Pick) bool { return c.Seek(c.pod(p)) }
 	}
 	return problem
+}
+
+// flat is a tree of so many nodes, in the order of their indexes, without domains: a pod without a gang gathers with no other pod, and among victims that
+// cost the same the younger ones decide, as in kube-scheduler.
+func flat(nodes int) *topology.Tree {
+	all := make([]topology.Node, nodes)
+	for i := range all {
+		all[i].Name = strconv.Itoa(i)
+	}
+	return topology.Build(nil, all)
 }
 
 // isAlike says whether all members need the same, wherever the others are.

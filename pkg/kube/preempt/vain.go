@@ -163,6 +163,9 @@ func (p *Preemptor) rights(a *place.Attempt, claim Claim) rights {
 	if soon := p.claim(a.Group, p.Limits().MaxGrace, allBelow); soon != nil && len(claim.Leaving())+len(soon.Leaving()) > 0 {
 		claims = append(claims, soon) // others count as gone there
 	}
+	if revokes := p.claim(a.Group, eligible.ForEver, extent{revokes: true}); revokes != nil {
+		claims = append(claims, revokes)
+	}
 	ceiling := p.Cache.Priority(a.Lowest())
 	return func(pod *v1.Pod) (is uint8) {
 		for i, c := range claims {

@@ -455,8 +455,15 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	w.backWith(b, victim)
+	// Victims of a pod's own quota may be evicted before the others: its quota may be within its min then.
+	var own []string
+	for _, p := range w.leaving() {
+		if alone != nil && w.victims[p.Name] && w.quotaOf(p) == w.quotaOf(alone) && convert.Priority(p) < lowest {
+			own = append(own, p.Name)
+		}
+	}
 	err := w.judgeRightBy(b, group, alone, victim, lowest)
-	for _, gone := range [][]string{leave, slices.Concat(leave, late)} {
+	for _, gone := range [][]string{leave, slices.Concat(leave, late), slices.Concat(leave, own)} {
 		if err != nil && len(gone) > 0 && w.judgeRightBy(b.Without(gone...), group, alone, victim, lowest) == nil {
 			return nil
 		}

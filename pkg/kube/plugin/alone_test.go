@@ -1,69 +1,20 @@
-package ordinary_test
+package plugin_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
-	"github.com/muster-scheduler/muster/pkg/kube/ordinary"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
-
-// TestAlikeNodes: of nodes whose victims differ in nothing that counts the first by name is chosen. Whoever began last leaves
-// first, and last of all are those who have not begun: however often they are looked at.
-func TestAlikeNodes(t *testing.T) {
-	const notYet = -1
-	on := func(starts ...int) *extenderv1.Victims {
-		v := &extenderv1.Victims{}
-		for _, start := range starts {
-			p := testcluster.A("", 10, "1", "")
-			if start != notYet {
-				p.Status.StartTime = &metav1.Time{Time: time.Unix(int64(start), 0)}
-			}
-			v.Pods = append(v.Pods, p)
-		}
-		return v
-	}
-	for name, test := range map[string]struct {
-		victims map[string]*extenderv1.Victims
-		want    string
-	}{
-		"none has begun":               {map[string]*extenderv1.Victims{"n2": on(notYet), "n10": on(notYet), "n3": on(notYet)}, "n2"},
-		"one has not begun":            {map[string]*extenderv1.Victims{"n2": on(5), "n10": on(notYet)}, "n10"},
-		"the last one":                 {map[string]*extenderv1.Victims{"n2": on(5), "n10": on(6)}, "n10"},
-		"at the same time":             {map[string]*extenderv1.Victims{"n2": on(5), "n10": on(5)}, "n2"},
-		"the first of several decides": {map[string]*extenderv1.Victims{"n2": on(7, 5), "n10": on(6, notYet)}, "n10"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for range 50 {
-				score := ordinary.Comparing().OrderedScoreFuncs(t.Context(), test.victims)
-				best := slices.MaxFunc(slices.Collect(maps.Keys(test.victims)), func(a, b string) int {
-					for _, of := range score {
-						if order := cmp.Compare(of(a), of(b)); order != 0 {
-							return order
-						}
-					}
-					return 0
-				})
-				require.Equal(t, test.want, best)
-			}
-		})
-	}
-}
 
 // TestOrdinaryPreemption: whom an ordinary pod of priority 100 that needs a whole node of
 // 8 CPUs evicts. Gangs have priority 10.
@@ -197,7 +148,7 @@ func TestOrdinaryPreemptionTwice(t *testing.T) {
 	c.Gang("g", 2, testcluster.A("", 10, "8", "n0"), testcluster.A("", 10, "8", "n1"), testcluster.Younger(testcluster.A("", 10, "8", "n2")))
 	c.Pod(testcluster.A("single", 10, "8", "n3"))
 	c.Run()
-	goOn := c.HoldEvictions(c.PodEviction())
+	goOn := c.HoldEvictions(c.GangEviction())
 	c.Pod(testcluster.A("high-0", 100, "8", ""))
 	c.Pod(testcluster.A("high-1", 100, "8", ""))
 	c.Wait("high-0>n2 high-1>n3", func() string {
@@ -215,12 +166,12 @@ func TestOrdinaryPreemptionTwice(t *testing.T) {
 // heard of them yet when the pod is tried again. Nobody else is evicted.
 func TestOrdinaryPreemptionIsNotSeenYet(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8")
-	c.Gang("g", 2, a("", 10, "2", "n0"), a("", 10, "2", "n0"), a("", 10, "2", "n0"))
-	c.Pod(a("x", 9, "2", "n0"))
-	c.Pod(a("q", 200, "0", "n0"))
+	c.Gang("g", 2, testcluster.A("", 10, "2", "n0"), testcluster.A("", 10, "2", "n0"), testcluster.A("", 10, "2", "n0"))
+	c.Pod(testcluster.A("x", 9, "2", "n0"))
+	c.Pod(testcluster.A("q", 200, "0", "n0"))
 	c.Unseen()
 	c.Run()
-	c.Pod(a("high", 100, "6", ""))
+	c.Pod(testcluster.A("high", 100, "6", ""))
 	c.Wait("g-0 g-1 g-2", c.Evicted)
 	c.Remove("q") // which wakes it
 	c.Never(func() bool { return c.Evicted() != "g-0 g-1 g-2" })
@@ -232,8 +183,8 @@ func TestOrdinaryPreemptionIsNotSeenYet(t *testing.T) {
 // wait.
 func TestOrdinaryPreemptionFails(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
-	c.Pod(a("x", 10, "8", "n0"))
-	c.Pod(a("y", 20, "8", "n1"))
+	c.Pod(testcluster.A("x", 10, "8", "n0"))
+	c.Pod(testcluster.A("y", 20, "8", "n1"))
 	c.Run()
 	c.Refusing(func(pod string) error {
 		if pod == "x" {
@@ -241,15 +192,15 @@ func TestOrdinaryPreemptionFails(t *testing.T) {
 		}
 		return nil
 	})
-	c.Pod(a("high", 100, "8", ""))
+	c.Pod(testcluster.A("high", 100, "8", ""))
 	c.Wait("asked", func() string {
 		if len(c.Said("")) > 0 {
 			return "asked"
 		}
 		return ""
 	})
-	c.Refusing(func(string) error { return nil })
-	c.Wait("high=n0", func() string { return c.Where("high") })
+	c.Wait("high=n1", func() string { return c.Where("high") })
+	require.Equal(t, "y", c.Evicted())
 }
 
 // TestOrdinaryPreemptionOfAnyProfile: gangs are safe from pods of a profile, too, that
@@ -283,7 +234,7 @@ func TestOrdinaryPreemptionOfWaiting(t *testing.T) {
 		names = append(names, fmt.Sprintf("g-%d", i))
 	}
 	c.WaitHeld(names...)
-	evict := c.PodEviction()
+	evict := c.GangEviction()
 	do, first := *evict, make(chan struct{}, 1)
 	first <- struct{}{}
 	*evict = func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
@@ -319,8 +270,8 @@ func TestOrdinaryPreemptionOfWaiting(t *testing.T) {
 // eviction of the other. It is asked again: the pod is nominated for their node, and others stay off it.
 func TestTheRestIsAskedAgain(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8")
-	c.Pod(a("low-0", 10, "4", "n0"))
-	c.Pod(a("low-1", 10, "4", "n0"))
+	c.Pod(testcluster.A("low-0", 10, "4", "n0"))
+	c.Pod(testcluster.A("low-1", 10, "4", "n0"))
 	c.Stay()
 	c.Run()
 	failures := 0
@@ -331,8 +282,15 @@ func TestTheRestIsAskedAgain(t *testing.T) {
 		}
 		return nil
 	})
-	c.Pod(a("big", 100, "8", ""))
+	c.Pod(testcluster.A("big", 100, "8", ""))
 	c.Wait("low-0 low-1", c.Evicted)
 	c.Release()
 	c.Wait("big=n0", func() string { return c.Where("big") })
+}
+
+// group makes two gangs of one GangGroup: a launcher, and workers of which least are needed.
+func group(c *testcluster.Cluster, least int, launcher *v1.Pod, workers ...*v1.Pod) {
+	both := map[string]string{scheduling.AnnotationGroups: `["default/l","default/w"]`}
+	c.GangWith(both, "l", 1, launcher)
+	c.GangWith(both, "w", least, workers...)
 }
