@@ -30,12 +30,16 @@ func (r *record) standIns() (members []gang.Member, pods []*v1.Pod) {
 		return nil, nil
 	}
 	leader := r.Pods[slices.MinFunc(slices.Collect(maps.Keys(r.Pods)), topology.CompareNames)]
-	exist, total := len(r.Pods)+len(r.done), r.declared.Total
+	exist, total, rest := len(r.Pods)+len(r.done), r.declared.Total, rest{}
 	if total == 0 {
-		exist, total = r.covered(leader)
+		rest = r.rest(leader)
+		exist, total = rest.covered()
 	}
 	for i := exist + 1; i <= total; i++ {
 		pod := r.standIn(leader, strconv.Itoa(i))
+		if r.declared.Total == 0 {
+			rest.request(&pod.Spec, i)
+		}
 		pods = append(pods, pod)
 		members = append(members, gang.Member{
 			Gang: r.Ref, Pod: convert.PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank, Priority: convert.Priority(pod),
@@ -51,10 +55,6 @@ func (r *record) standIn(leader *v1.Pod, number string) *v1.Pod {
 	pod := *leader
 	pod.Name, pod.UID = leader.Name+standsIn+number, leader.UID+types.UID(standsIn+number)
 	pod.DeletionTimestamp, pod.Status = nil, v1.PodStatus{}
-	if r.declared.Total == 0 {
-		pod.Spec = *pod.Spec.DeepCopy()
-		r.rest(leader).request(&pod.Spec, number)
-	}
 	own := func(v v1.Volume) bool { return v.Ephemeral != nil || v.PersistentVolumeClaim != nil }
 	if f := r.declared.Follower; f != nil {
 		pod.Spec = *f.Spec.DeepCopy()
@@ -83,10 +83,28 @@ func (c *Cache) placed(key string) *v1.Pod {
 	if p == nil {
 		return nil
 	}
-	if r := c.gangs[source.Of(p)]; r != nil && r.declared != nil {
+	switch r := c.gangs[source.Of(p)]; {
+	case r == nil || r.declared == nil:
+		return nil
+	case r.declared.Total == 0:
+		return r.rests[key]
+	default:
 		return r.standIn(p, number)
 	}
-	return nil
+}
+
+// holdRests notes, of gangs of which places are kept for minResources, what stands in there: members that come change what the next plan keeps,
+// and nothing before it. c.mu is held.
+func (c *Cache) holdRests(group gang.Ref) {
+	for _, ref := range c.book.Together(group) {
+		if r := c.gangs[ref]; r != nil && r.declared != nil && len(r.declared.Resources) > 0 {
+			members, pods := r.standIns()
+			r.rests = make(map[string]*v1.Pod, len(members))
+			for i, m := range members {
+				r.rests[m.Pod] = pods[i]
+			}
+		}
+	}
 }
 
 // leadersAlone are the groups whose leader has a node for less than the time to wait, and whose other
@@ -98,11 +116,14 @@ func (c *Cache) leadersAlone() (all []Bereft) {
 		if members, _ := r.standIns(); len(members) == 0 || !c.ours(r) {
 			continue
 		}
+		last := Bereft{Group: c.book.Together(ref)[0], Until: now}
 		for _, pod := range r.Pods {
-			if until := boundAt(pod, now).Add(r.declared.Wait); pod.Spec.NodeName != "" && until.After(now) {
-				all = append(all, Bereft{Group: c.book.Together(ref)[0], Scheduler: pod.Spec.SchedulerName, Until: until})
-				break
+			if until := boundAt(pod, now).Add(r.declared.Wait); pod.Spec.NodeName != "" && until.After(last.Until) {
+				last.Scheduler, last.Until = pod.Spec.SchedulerName, until
 			}
+		}
+		if last.Until.After(now) {
+			all = append(all, last)
 		}
 	}
 	return all

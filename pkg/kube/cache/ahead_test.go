@@ -130,6 +130,7 @@ func TestLeadersAlone(t *testing.T) {
 			}
 		}
 	}
+	ofThree := func(p *v1.Pod) { p.Annotations["leaderworkerset.sigs.k8s.io/size"] = "3" }
 	for name, test := range map[string]struct {
 		pods []*v1.Pod
 		want time.Duration // for how long from now; 0 is not at all
@@ -139,6 +140,7 @@ func TestLeadersAlone(t *testing.T) {
 		"for some time":                 {[]*v1.Pod{member("a-0", on("n", now.Add(-20*time.Second)))}, 40 * time.Second},
 		"for too long":                  {[]*v1.Pod{member("a-0", on("n", now.Add(-time.Minute)))}, 0},
 		"by a clock that is fast":       {[]*v1.Pod{member("a-0", on("n", now.Add(time.Hour)))}, time.Minute},
+		"one more has a node since":     {[]*v1.Pod{member("a-0", on("n", now.Add(-50*time.Second)), ofThree), member("a-1", on("n", now.Add(-20*time.Second)), ofThree)}, 40 * time.Second},
 		"all exist":                     {[]*v1.Pod{member("a-0", on("n")), member("a-1", on(""))}, 0},
 		"another scheduler's, not ours": {[]*v1.Pod{member("a-0", on("n"), func(p *v1.Pod) { p.Spec.SchedulerName = "other" })}, 0},
 	} {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,17 +17,26 @@ import (
 // how many pods are to come, nor what each requests: each stand-in requests about as much as the first pod does.
 
 // rest is minResources less the requests of the first pod, in equal shares, one for each stand-in. Shares of whole devices differ by one at most.
+// The other pods have the first shares, also in part.
 type rest struct {
-	amounts map[v1.ResourceName]int64
-	shares  int64
+	amounts, others map[v1.ResourceName]int64
+	shares          int64
 }
 
 // grains are the shares of resources that the first pod does not request; 1 of others.
 var grains = map[v1.ResourceName]int64{v1.ResourceCPU: 1000, v1.ResourceMemory: 1 << 30, v1.ResourceEphemeralStorage: 1 << 30}
 
-// rest is what minResources asks for beyond a pod. Names of quotas, such as limits.cpu, are not read.
+// rest is what minResources asks for beyond the first pod. Names of quotas, such as limits.cpu, are not read.
 func (r *record) rest(first *v1.Pod) rest {
-	out, own := rest{amounts: map[v1.ResourceName]int64{}}, requestsOf(first)
+	out, own := rest{amounts: map[v1.ResourceName]int64{}, others: map[v1.ResourceName]int64{}}, requestsOf(first)
+	for _, pod := range r.Pods {
+		if pod == first || len(r.declared.Resources) == 0 {
+			continue
+		}
+		for name, amount := range requestsOf(pod) {
+			out.others[name] += amount
+		}
+	}
 	for name, q := range r.declared.Resources {
 		left := amountOf(name, q) - own[name]
 		if prefix, _, dotted := strings.Cut(string(name), "."); left <= 0 || name == v1.ResourcePods || dotted && (prefix == "limits" || prefix == "requests") || strings.HasPrefix(string(name), "count/") {
@@ -46,19 +54,20 @@ func (r *record) rest(first *v1.Pod) rest {
 // upTo is how much of a resource the first shares have.
 func (s rest) upTo(name v1.ResourceName, shares int64) int64 {
 	if grains[name] > 0 {
-		return (s.amounts[name] + s.shares - 1) / s.shares * shares
+		return min((s.amounts[name]+s.shares-1)/s.shares*shares, s.amounts[name])
 	}
 	return s.amounts[name] * shares / s.shares
 }
 
-// request has a pod request one of the shares, by its number.
-func (s rest) request(spec *v1.PodSpec, number string) {
-	i, _ := strconv.ParseInt(number, 10, 64)
+// request has a pod request what the other pods do not have of one of the shares, by its number.
+func (s rest) request(spec *v1.PodSpec, number int) {
 	requests := v1.ResourceList{}
 	for name := range s.amounts {
-		if n := s.upTo(name, i) - s.upTo(name, i-1); name == v1.ResourceCPU {
+		if n := s.upTo(name, int64(number)) - max(s.upTo(name, int64(number)-1), s.others[name]); n <= 0 {
+			continue
+		} else if name == v1.ResourceCPU {
 			requests[name] = *resource.NewMilliQuantity(n, resource.DecimalSI)
-		} else if n > 0 {
+		} else {
 			requests[name] = *resource.NewQuantity(n, resource.BinarySI)
 		}
 	}
@@ -66,19 +75,11 @@ func (s rest) request(spec *v1.PodSpec, number string) {
 	spec.Containers = []v1.Container{{Name: "rest", Resources: v1.ResourceRequirements{Requests: requests}}}
 }
 
-// covered returns how many shares the requests of the other pods sum up to, and how many shares there are.
-func (r *record) covered(first *v1.Pod) (n, of int) {
-	s, others := r.rest(first), map[v1.ResourceName]int64{}
-	for _, pod := range r.Pods {
-		if pod != first {
-			for name, amount := range requestsOf(pod) {
-				others[name] += amount
-			}
-		}
-	}
+// covered returns how many shares the other pods have, and how many shares there are.
+func (s rest) covered() (n, of int) {
 	for int64(n) < s.shares {
 		for name := range s.amounts {
-			if min(s.upTo(name, int64(n)+1), s.amounts[name]) > others[name] {
+			if s.upTo(name, int64(n)+1) > s.others[name] {
 				return n, int(s.shares)
 			}
 		}
