@@ -28,16 +28,9 @@ var grains = map[v1.ResourceName]int64{v1.ResourceCPU: 1000, v1.ResourceMemory: 
 
 // rest is what minResources asks for beyond the first pod. Names of quotas, such as limits.cpu, are not read.
 func (r *record) rest(first *v1.Pod) rest {
-	out, own := rest{amounts: map[v1.ResourceName]int64{}, others: map[v1.ResourceName]int64{}}, requestsOf(first)
-	for _, pod := range r.Pods {
-		if pod == first || len(r.declared.Resources) == 0 {
-			continue
-		}
-		for name, amount := range requestsOf(pod) {
-			out.others[name] += amount
-		}
-	}
+	out, own := rest{amounts: map[v1.ResourceName]int64{}, others: r.requests()}, requestsOf(first)
 	for name, q := range r.declared.Resources {
+		out.others[name] -= own[name]
 		left := amountOf(name, q) - own[name]
 		if prefix, _, dotted := strings.Cut(string(name), "."); left <= 0 || name == v1.ResourcePods || dotted && (prefix == "limits" || prefix == "requests") || strings.HasPrefix(string(name), "count/") {
 			continue
@@ -93,12 +86,7 @@ func (r *record) exact() bool {
 	if len(r.declared.Resources) == 0 {
 		return false
 	}
-	sum := map[v1.ResourceName]int64{}
-	for _, pod := range r.Pods {
-		for name, amount := range requestsOf(pod) {
-			sum[name] += amount
-		}
-	}
+	sum := r.requests()
 	for name, q := range r.declared.Resources {
 		if sum[name] > amountOf(name, q) {
 			return false
@@ -124,6 +112,17 @@ func members(n int) string {
 		return "1 member"
 	}
 	return fmt.Sprint(n, " members")
+}
+
+// requests is what all pods request.
+func (r *record) requests() map[v1.ResourceName]int64 {
+	sum := map[v1.ResourceName]int64{}
+	for _, pod := range r.Pods {
+		for name, amount := range requestsOf(pod) {
+			sum[name] += amount
+		}
+	}
+	return sum
 }
 
 // requestsOf is what a pod requests.
