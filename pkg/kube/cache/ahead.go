@@ -30,16 +30,14 @@ func (r *record) standIns() (members []gang.Member, pods []*v1.Pod) {
 		return nil, nil
 	}
 	leader := r.Pods[slices.MinFunc(slices.Collect(maps.Keys(r.Pods)), topology.CompareNames)]
-	exist, total, rest := len(r.Pods)+len(r.done), r.declared.Total, rest{}
+	exist, total, number := len(r.Pods)+len(r.done), r.declared.Total, strconv.Itoa
 	if total == 0 {
-		rest = r.rest(leader)
-		exist, total = rest.covered()
+		rest, others := r.rest(leader), r.requests(leader)
+		exist, total = rest.covered(others)
+		number = func(share int) string { return rest.number(share, others) }
 	}
 	for i := exist + 1; i <= total; i++ {
-		pod := r.standIn(leader, strconv.Itoa(i))
-		if r.declared.Total == 0 {
-			rest.request(&pod.Spec, i)
-		}
+		pod := r.standIn(leader, number(i))
 		pods = append(pods, pod)
 		members = append(members, gang.Member{
 			Gang: r.Ref, Pod: convert.PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank, Priority: convert.Priority(pod),
@@ -55,6 +53,10 @@ func (r *record) standIn(leader *v1.Pod, number string) *v1.Pod {
 	pod := *leader
 	pod.Name, pod.UID = leader.Name+standsIn+number, leader.UID+types.UID(standsIn+number)
 	pod.DeletionTimestamp, pod.Status = nil, v1.PodStatus{}
+	if r.declared.Total == 0 {
+		pod.Spec = *pod.Spec.DeepCopy()
+		r.rest(leader).request(&pod.Spec, number)
+	}
 	own := func(v v1.Volume) bool { return v.Ephemeral != nil || v.PersistentVolumeClaim != nil }
 	if f := r.declared.Follower; f != nil {
 		pod.Spec = *f.Spec.DeepCopy()
@@ -83,28 +85,10 @@ func (c *Cache) placed(key string) *v1.Pod {
 	if p == nil {
 		return nil
 	}
-	switch r := c.gangs[source.Of(p)]; {
-	case r == nil || r.declared == nil:
-		return nil
-	case r.declared.Total == 0:
-		return r.rests[key]
-	default:
+	if r := c.gangs[source.Of(p)]; r != nil && r.declared != nil {
 		return r.standIn(p, number)
 	}
-}
-
-// holdRests notes, of gangs of which places are kept for minResources, what stands in there: members that come change what the next plan keeps,
-// and nothing before it. c.mu is held.
-func (c *Cache) holdRests(group gang.Ref) {
-	for _, ref := range c.book.Together(group) {
-		if r := c.gangs[ref]; r != nil && r.declared != nil && len(r.declared.Resources) > 0 {
-			members, pods := r.standIns()
-			r.rests = make(map[string]*v1.Pod, len(members))
-			for i, m := range members {
-				r.rests[m.Pod] = pods[i]
-			}
-		}
-	}
+	return nil
 }
 
 // leadersAlone are the groups whose leader has a node for less than the time to wait, and whose other

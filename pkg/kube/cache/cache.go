@@ -221,12 +221,6 @@ func (c *Cache) Serves(pod *v1.Pod) bool {
 func (c *Cache) Handle(ev gang.Event) {
 	c.mu.Lock()
 	effects := c.book.Apply(ev, c.Clock.Now())
-	switch ev := ev.(type) {
-	case gang.Planned:
-		c.holdRests(ev.Group)
-	case gang.KeptAhead:
-		c.holdRests(ev.Group)
-	}
 	c.mu.Unlock()
 	c.do(effects)
 }

@@ -31,7 +31,6 @@ type record struct {
 	leader   *v1.Pod            // for which the others are made, which may be gone; nil if none was seen
 	others   map[types.UID]bool // members that were there before the leader came: made for one before
 	foreign  bool               // the last member that was seen is another scheduler's
-	rests    map[string]*v1.Pod // who stands in at the places that are kept for minResources
 	jobs     map[source.OwnerKey]bool
 	owner    source.OwnerKey // the object that may declare something about the gang; zero if there is none
 	told     map[string]bool // notes that people were told

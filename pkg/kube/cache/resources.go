@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,20 +18,18 @@ import (
 // how many pods are to come, nor what each requests: each stand-in requests about as much as the first pod does.
 
 // rest is minResources less the requests of the first pod, in equal shares, one for each stand-in. Shares of whole devices differ by one at most.
-// The other pods have the first shares, also in part.
 type rest struct {
-	amounts, others map[v1.ResourceName]int64
-	shares          int64
+	amounts map[v1.ResourceName]int64
+	shares  int64
 }
 
 // grains are the shares of resources that the first pod does not request; 1 of others.
 var grains = map[v1.ResourceName]int64{v1.ResourceCPU: 1000, v1.ResourceMemory: 1 << 30, v1.ResourceEphemeralStorage: 1 << 30}
 
-// rest is what minResources asks for beyond the first pod. Names of quotas, such as limits.cpu, are not read.
+// rest is what minResources asks for beyond a pod. Names of quotas, such as limits.cpu, are not read.
 func (r *record) rest(first *v1.Pod) rest {
-	out, own := rest{amounts: map[v1.ResourceName]int64{}, others: r.requests()}, requestsOf(first)
+	out, own := rest{amounts: map[v1.ResourceName]int64{}}, requestsOf(first)
 	for name, q := range r.declared.Resources {
-		out.others[name] -= own[name]
 		left := amountOf(name, q) - own[name]
 		if prefix, _, dotted := strings.Cut(string(name), "."); left <= 0 || name == v1.ResourcePods || dotted && (prefix == "limits" || prefix == "requests") || strings.HasPrefix(string(name), "count/") {
 			continue
@@ -52,11 +51,27 @@ func (s rest) upTo(name v1.ResourceName, shares int64) int64 {
 	return s.amounts[name] * shares / s.shares
 }
 
-// request has a pod request what the other pods do not have of one of the shares, by its number.
-func (s rest) request(spec *v1.PodSpec, number int) {
+// number tells shares apart: by their number, and where other pods have a part of the share, by how much they have of each resource.
+func (s rest) number(share int, others map[v1.ResourceName]int64) string {
+	number, parts, before := strconv.Itoa(share), "", int64(share)-1
+	for _, name := range slices.Sorted(maps.Keys(s.amounts)) {
+		parts += standsIn + strconv.FormatInt(max(0, min(others[name], s.upTo(name, before+1))-s.upTo(name, before)), 10)
+	}
+	if strings.Trim(parts, standsIn+"0") == "" {
+		return number
+	}
+	return number + parts
+}
+
+// request has a pod request what other pods do not have of a share.
+func (s rest) request(spec *v1.PodSpec, number string) {
+	parts := make([]int64, 1+len(s.amounts))
+	for i, part := range strings.SplitN(number, standsIn, len(parts)) {
+		parts[i], _ = strconv.ParseInt(part, 10, 64)
+	}
 	requests := v1.ResourceList{}
-	for name := range s.amounts {
-		if n := s.upTo(name, int64(number)) - max(s.upTo(name, int64(number)-1), s.others[name]); n <= 0 {
+	for i, name := range slices.Sorted(maps.Keys(s.amounts)) {
+		if n := s.upTo(name, parts[0]) - s.upTo(name, parts[0]-1) - parts[i+1]; n <= 0 {
 			continue
 		} else if name == v1.ResourceCPU {
 			requests[name] = *resource.NewMilliQuantity(n, resource.DecimalSI)
@@ -68,11 +83,11 @@ func (s rest) request(spec *v1.PodSpec, number int) {
 	spec.Containers = []v1.Container{{Name: "rest", Resources: v1.ResourceRequirements{Requests: requests}}}
 }
 
-// covered returns how many shares the other pods have, and how many shares there are.
-func (s rest) covered() (n, of int) {
+// covered returns how many shares other pods have, and how many shares there are.
+func (s rest) covered(others map[v1.ResourceName]int64) (n, of int) {
 	for int64(n) < s.shares {
 		for name := range s.amounts {
-			if s.upTo(name, int64(n)+1) > s.others[name] {
+			if s.upTo(name, int64(n)+1) > others[name] {
 				return n, int(s.shares)
 			}
 		}
@@ -86,7 +101,7 @@ func (r *record) exact() bool {
 	if len(r.declared.Resources) == 0 {
 		return false
 	}
-	sum := r.requests()
+	sum := r.requests(nil)
 	for name, q := range r.declared.Resources {
 		if sum[name] > amountOf(name, q) {
 			return false
@@ -114,10 +129,13 @@ func members(n int) string {
 	return fmt.Sprint(n, " members")
 }
 
-// requests is what all pods request.
-func (r *record) requests() map[v1.ResourceName]int64 {
+// requests is what all pods but one request.
+func (r *record) requests(but *v1.Pod) map[v1.ResourceName]int64 {
 	sum := map[v1.ResourceName]int64{}
 	for _, pod := range r.Pods {
+		if pod == but {
+			continue
+		}
 		for name, amount := range requestsOf(pod) {
 			sum[name] += amount
 		}
