@@ -135,12 +135,14 @@ func TestLeadersAlone(t *testing.T) {
 		pods []*v1.Pod
 		want time.Duration // for how long from now; 0 is not at all
 	}{
-		"the leader waits":              {[]*v1.Pod{member("a-0", on(""))}, 0},
-		"it has a node":                 {[]*v1.Pod{member("a-0", on("n"))}, time.Minute},
-		"for some time":                 {[]*v1.Pod{member("a-0", on("n", now.Add(-20*time.Second)))}, 40 * time.Second},
-		"for too long":                  {[]*v1.Pod{member("a-0", on("n", now.Add(-time.Minute)))}, 0},
-		"by a clock that is fast":       {[]*v1.Pod{member("a-0", on("n", now.Add(time.Hour)))}, time.Minute},
-		"one more has a node since":     {[]*v1.Pod{member("a-0", on("n", now.Add(-50*time.Second)), ofThree), member("a-1", on("n", now.Add(-20*time.Second)), ofThree)}, 40 * time.Second},
+		"the leader waits":        {[]*v1.Pod{member("a-0", on(""))}, 0},
+		"it has a node":           {[]*v1.Pod{member("a-0", on("n"))}, time.Minute},
+		"for some time":           {[]*v1.Pod{member("a-0", on("n", now.Add(-20*time.Second)))}, 40 * time.Second},
+		"for too long":            {[]*v1.Pod{member("a-0", on("n", now.Add(-time.Minute)))}, 0},
+		"by a clock that is fast": {[]*v1.Pod{member("a-0", on("n", now.Add(time.Hour)))}, time.Minute},
+		"one more has a node since": {[]*v1.Pod{
+			member("a-0", on("n", now.Add(-50*time.Second)), ofThree), member("a-1", on("n", now.Add(-20*time.Second)), ofThree),
+		}, 40 * time.Second},
 		"all exist":                     {[]*v1.Pod{member("a-0", on("n")), member("a-1", on(""))}, 0},
 		"another scheduler's, not ours": {[]*v1.Pod{member("a-0", on("n"), func(p *v1.Pod) { p.Spec.SchedulerName = "other" })}, 0},
 	} {
@@ -163,8 +165,8 @@ func TestLeadersAlone(t *testing.T) {
 	}
 }
 
-// TestStandInsAreTheRest: stand-ins request what minResources asks for less what the pods request, also where a pod has a part of a share; what
-// holds a place requests the same after more pods have come.
+// TestStandInsAreTheRest: stand-ins request what minResources asks for less what the pods request, also where a pod has a part of a
+// share. What holds a place requests the same after more pods have come.
 func TestStandInsAreTheRest(t *testing.T) {
 	list := func(cpu, memory string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}

@@ -202,13 +202,14 @@ func (s *groupSpec) wholeOnly() (bool, error) {
 	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", workloads.Quoted(s.DisruptionMode))
 }
 
-// claims says that pods cannot use a claim which is made from a template for their group: plugin DynamicResources rejects claims that pods do not
-// own, unless a feature gate is on that needs kube-scheduler's own gangs. A claim that exists is like any other that several pods name.
+// claims says that pods cannot use a claim which is made from a template for their group: plugin DynamicResources rejects claims
+// that pods do not own, unless a feature gate is on that needs kube-scheduler's own gangs. A claim that exists is like any other.
 func (s *groupSpec) claims() error {
 	for i, c := range s.ResourceClaims {
 		if c.Template != nil {
-			return fmt.Errorf("spec.resourceClaims[%d].resourceClaimTemplateName: %q: pods that share claim %q do not start: the scheduler's feature gate DRAWorkloadResourceClaims "+
-				"needs GenericWorkload, which must be off beside Muster; create a ResourceClaim and name it here and in the pods (resourceClaimName)", i, *c.Template, c.Name)
+			return fmt.Errorf("spec.resourceClaims[%d].resourceClaimTemplateName: %q: pods that share claim %q do not start: "+
+				"the scheduler's feature gate DRAWorkloadResourceClaims needs GenericWorkload, which must be off beside Muster; "+
+				"create a ResourceClaim and name it here and in the pods (resourceClaimName)", i, *c.Template, c.Name)
 		}
 	}
 	return nil
