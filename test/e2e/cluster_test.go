@@ -91,7 +91,8 @@ const versionEnv = "E2E_KUBERNETES_VERSION"
 func newCluster(t *testing.T, args []string) (*cluster, error) {
 	options := localcluster.Options{Progress: t.Output(), Kubernetes: os.Getenv(versionEnv), Controllers: slices.Contains(args, "-controllers")}
 	if slices.Contains(args, "-gangs") {
-		options.APIFeatureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+		options.APIFeatureGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true," +
+			"DRAWorkloadResourceClaims=true"
 		options.RuntimeConfig = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 		if old, err := condition("kubernetes:1.35"); old {
 			options.APIFeatureGates, options.RuntimeConfig = "GenericWorkload=true,GangScheduling=true", "scheduling.k8s.io/v1alpha1=true"

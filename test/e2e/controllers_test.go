@@ -55,9 +55,6 @@ const controllersEnv = "E2E_CONTROLLERS"
 //	wait-gathered [-new K] spine|block N SELECTOR
 //	                               there are N such pods, no others; they run, in one domain. K of
 //	                               them were not there the last time that this was waited for
-//	wait-waiting N SELECTOR TEXT   there are N such pods, no others; none is bound or leaves, and one is
-//	                               told this: the gang's representative
-//	finish [-failed] SELECTOR      these pods have run to their end
 func TestControllers(t *testing.T) {
 	if os.Getenv(controllersEnv) == "" {
 		t.Skip("make e2e-controllers sets " + controllersEnv)
@@ -69,7 +66,7 @@ func TestControllers(t *testing.T) {
 		Setup: h.setup,
 		Cmds: commands(map[string]command{
 			"racks": (*script).racks, "controller": (*script).controller, "gangs": (*script).gangs, "whole": (*script).whole,
-			"placed": (*script).placed, "wait-gathered": (*script).waitGathered, "wait-waiting": (*script).waitWaiting, "finish": (*script).finish,
+			"placed": (*script).placed, "wait-gathered": (*script).waitGathered,
 		}),
 		RequireUniqueNames: true,
 		Deadline:           deadline,
@@ -424,26 +421,6 @@ func (s *script) waitGathered(ctx context.Context, args []string) error {
 	return err
 }
 
-func (s *script) waitWaiting(ctx context.Context, args []string) error {
-	if len(args) != 3 {
-		return usage("wait-waiting N SELECTOR TEXT")
-	}
-	return s.await(ctx, func() (string, bool, error) {
-		list, err := s.pods().List(ctx, metav1.ListOptions{LabelSelector: args[1]})
-		if err != nil {
-			return "", false, err
-		}
-		seen, told, all := []string{}, false, strconv.Itoa(len(list.Items)) == args[0]
-		for i := range list.Items {
-			pod := &list.Items[i]
-			seen = append(seen, fmt.Sprintf("%s on %q: %s", pod.Name, pod.Spec.NodeName, message(pod)))
-			told = told || strings.Contains(message(pod), args[2])
-			all = all && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil
-		}
-		return strings.Join(seen, "; "), told && all, nil
-	})
-}
-
 // placed says it in the same words whoever placed them.
 func (s *script) placed(ctx context.Context, args []string) error {
 	if len(args) != 2 {
@@ -485,34 +462,4 @@ func (s *script) domainOf(ctx context.Context, pod *v1.Pod, label string) (strin
 		return "", fmt.Errorf("node of %s: %w", pod.Name, err)
 	}
 	return node.Labels[label], nil
-}
-
-// finish lets pods come to their end, as kubelets do when their containers have.
-func (s *script) finish(ctx context.Context, args []string) error {
-	phase, code := v1.PodSucceeded, 0
-	if len(args) == 2 && args[0] == "-failed" {
-		phase, code, args = v1.PodFailed, 1, args[1:]
-	}
-	if len(args) != 1 {
-		return usage("finish [-failed] SELECTOR")
-	}
-	list, err := s.pods().List(ctx, metav1.ListOptions{LabelSelector: args[0]})
-	if err != nil {
-		return err
-	}
-	if len(list.Items) == 0 {
-		return fmt.Errorf("no pods of %s", args[0])
-	}
-	for _, pod := range list.Items {
-		statuses := []string{}
-		for _, c := range pod.Spec.Containers {
-			statuses = append(statuses, fmt.Sprintf(`{"name":%q,"image":%q,"imageID":"","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":%d}}}`, c.Name, c.Image, code))
-		}
-		patch := fmt.Sprintf(`{"status":{"phase":%q,"containerStatuses":[%s]}}`, phase, strings.Join(statuses, ","))
-		if _, err := s.pods().Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-			return err
-		}
-	}
-	s.ts.Logf("%d pods: %s", len(list.Items), phase)
-	return nil
 }

@@ -27,6 +27,7 @@
 //	helm ARG...                    likewise, Helm
 //	hold POD...                    a pod that is deleted from now on stays Terminating
 //	release POD...                 until this
+//	finish [-failed] SELECTOR      these pods have run to their end
 //	identity FILE USER             a kubeconfig for somebody else
 //	scheduler start|run [-as NAME] [-config FILE] [-kubeconfig FILE] FLAG...
 //	scheduler stop|kill [-as NAME] SIGTERM or SIGKILL, and wait for the end
@@ -55,6 +56,8 @@
 //	wait-bound POD=NODE|POD...     on this node, or on any
 //	wait-nominated POD=[NODE]...
 //	wait-message POD TEXT          in the pod's condition PodScheduled
+//	wait-waiting N SELECTOR TEXT   there are N such pods, no others; none is bound or leaves, and one is
+//	                               told this: the gang's representative
 //	wait-evicted POD...            Terminating, with the reason PreemptionByScheduler
 //	wait-gone POD...
 //	wait-delayed POD...            the extender was asked and has not answered

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -51,13 +52,14 @@ func commands(more map[string]command) map[string]func(*testscript.TestScript, b
 	all := map[string]command{
 		"cluster": (*script).useCluster, "crds": (*script).crds, "apiserver": (*script).apiserver,
 		"apply": (*script).apply, "nodes": (*script).nodes, "kubectl": (*script).kubectlCommand, "helm": (*script).helm, "musterctl": (*script).musterctl,
-		"hold": (*script).hold, "release": (*script).release,
+		"hold": (*script).hold, "release": (*script).release, "finish": (*script).finish,
 		"identity": (*script).identity, "scheduler": (*script).scheduler, "get": (*script).get, "log": (*script).log,
 		"evictions": (*script).evictions, "same": (*script).same,
 		"lossy": (*script).loseBindings, "wait-lost": (*script).waitLost,
 		"extender": (*script).useExtender, "delay": (*script).delay, "proceed": (*script).proceed, "wait-delayed": (*script).waitDelayed,
 		"wait-bound": (*script).waitBound, "wait-nominated": (*script).waitNominated,
-		"wait-message": (*script).waitMessage, "wait-evicted": (*script).waitEvicted, "wait-gone": (*script).waitGone,
+		"wait-message": (*script).waitMessage, "wait-waiting": (*script).waitWaiting,
+		"wait-evicted": (*script).waitEvicted, "wait-gone": (*script).waitGone,
 		"wait-condition": (*script).waitCondition, "wait-event": (*script).waitEvent, "wait-status": (*script).waitStatus,
 		"wait-denied": (*script).waitDenied, "wait-applied": (*script).waitApplied, "wait-log": (*script).waitLog, "wait-metric": (*script).waitMetric,
 		"crds-of-sources": (*script).crdsOfSources, "wait-used": (*script).waitUsed,
@@ -379,5 +381,35 @@ func (s *script) same(ctx context.Context, args []string) error {
 	if len(found) != 1 {
 		return fmt.Errorf("the pods are not in one %s: %v", args[0], found)
 	}
+	return nil
+}
+
+// finish lets pods come to their end, as kubelets do when their containers have.
+func (s *script) finish(ctx context.Context, args []string) error {
+	phase, code := v1.PodSucceeded, 0
+	if len(args) == 2 && args[0] == "-failed" {
+		phase, code, args = v1.PodFailed, 1, args[1:]
+	}
+	if len(args) != 1 {
+		return usage("finish [-failed] SELECTOR")
+	}
+	list, err := s.pods().List(ctx, metav1.ListOptions{LabelSelector: args[0]})
+	if err != nil {
+		return err
+	}
+	if len(list.Items) == 0 {
+		return fmt.Errorf("no pods of %s", args[0])
+	}
+	for _, pod := range list.Items {
+		statuses := []string{}
+		for _, c := range pod.Spec.Containers {
+			statuses = append(statuses, fmt.Sprintf(`{"name":%q,"image":%q,"imageID":"","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":%d}}}`, c.Name, c.Image, code))
+		}
+		patch := fmt.Sprintf(`{"status":{"phase":%q,"containerStatuses":[%s]}}`, phase, strings.Join(statuses, ","))
+		if _, err := s.pods().Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+			return err
+		}
+	}
+	s.ts.Logf("%d pods: %s", len(list.Items), phase)
 	return nil
 }

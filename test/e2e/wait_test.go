@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -161,6 +162,26 @@ func message(pod *v1.Pod) string {
 		}
 	}
 	return ""
+}
+
+func (s *script) waitWaiting(ctx context.Context, args []string) error {
+	if len(args) != 3 {
+		return usage("wait-waiting N SELECTOR TEXT")
+	}
+	return s.await(ctx, func() (string, bool, error) {
+		list, err := s.pods().List(ctx, metav1.ListOptions{LabelSelector: args[1]})
+		if err != nil {
+			return "", false, err
+		}
+		seen, told, all := []string{}, false, strconv.Itoa(len(list.Items)) == args[0]
+		for i := range list.Items {
+			pod := &list.Items[i]
+			seen = append(seen, fmt.Sprintf("%s on %q: %s", pod.Name, pod.Spec.NodeName, message(pod)))
+			told = told || strings.Contains(message(pod), args[2])
+			all = all && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil
+		}
+		return strings.Join(seen, "; "), told && all, nil
+	})
 }
 
 func (s *script) waitEvicted(ctx context.Context, args []string) error {

@@ -123,7 +123,7 @@ func (v *View) reservations() []Reserved {
 			at := slices.IndexFunc(all, func(r Reserved) bool { return r.Group == group })
 			if at < 0 {
 				at = len(all)
-				all = append(all, Reserved{Group: group, Priority: convert.Priority(p)})
+				all = append(all, Reserved{Group: group, Priority: v.cache().Priority(p)})
 			}
 			all[at].Places = append(all[at].Places, convert.PodKey(p)+" on "+tree.NodeName(i))
 		}

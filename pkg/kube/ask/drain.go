@@ -243,7 +243,7 @@ func (v *View) moves(l *emptied) (all []Move) {
 		if !ok {
 			report, _ := v.cache().Report(ref)
 			i, at[ref] = len(all), len(all)
-			all = append(all, Move{Gang: ref.String(), ref: ref, Priority: convert.Priority(pod), Stops: slices.Contains(l.stops, ref), From: report.Domain})
+			all = append(all, Move{Gang: ref.String(), ref: ref, Priority: v.cache().Priority(pod), Stops: slices.Contains(l.stops, ref), From: report.Domain})
 		}
 		if l.inside[pod.Spec.NodeName] {
 			all[i].Here++

@@ -12,7 +12,6 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
@@ -205,7 +204,7 @@ func (v *View) robbers(ref gang.Ref) bool {
 	mine := v.members(ref)
 	return len(mine) > 0 && slices.ContainsFunc(v.queue[slices.Index(v.queue, ref)+1:], func(other gang.Ref) bool {
 		theirs := v.members(other)
-		return len(theirs) > 0 && !v.listed[other].Refusal.Waits() && convert.Priority(theirs[0]) > convert.Priority(mine[0])
+		return len(theirs) > 0 && !v.listed[other].Refusal.Waits() && v.cache().Priority(theirs[0]) > v.cache().Priority(mine[0])
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 // Waiter is a gang that waits, or of which members do.
@@ -69,7 +68,7 @@ func (v *View) waiter(ctx context.Context, ref gang.Ref, pending []*v1.Pod) (*Wa
 		return nil, err
 	}
 	w := &Waiter{
-		Gang: e.Gang, Since: e.Since, Priority: convert.Priority(pending[0]), Members: e.Members, State: e.State, Reason: e.WaitsFor,
+		Gang: e.Gang, Since: e.Since, Priority: v.cache().Priority(pending[0]), Members: e.Members, State: e.State, Reason: e.WaitsFor,
 		next: e.Next,
 	}
 	if p := v.placeOf(ref); p != nil {

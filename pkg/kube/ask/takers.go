@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/plugin"
 )
 
@@ -53,7 +52,7 @@ func (v *View) rivals(ref gang.Ref) (all []rival) {
 		if len(pods) == 0 || v.group(other) == v.group(ref) || v.listed[other].Refusal.Waits() {
 			continue
 		}
-		above := convert.Priority(pods[0]) > convert.Priority(mine[0])
+		above := v.cache().Priority(pods[0]) > v.cache().Priority(mine[0])
 		if above || i <= before && !v.held[ref] {
 			all = append(all, rival{other, pods, above})
 		}

@@ -30,12 +30,14 @@ func (r *record) standIns() (members []gang.Member, pods []*v1.Pod) {
 		return nil, nil
 	}
 	leader := r.Pods[slices.MinFunc(slices.Collect(maps.Keys(r.Pods)), topology.CompareNames)]
-	exist, total := len(r.Pods)+len(r.done), r.declared.Total
+	exist, total, number := len(r.Pods)+len(r.done), r.declared.Total, strconv.Itoa
 	if total == 0 {
-		exist, total = r.covered(leader)
+		rest, others := r.rest(leader), r.requests(leader)
+		exist, total = rest.covered(others)
+		number = func(share int) string { return rest.number(share, others) }
 	}
 	for i := exist + 1; i <= total; i++ {
-		pod := r.standIn(leader, strconv.Itoa(i))
+		pod := r.standIn(leader, number(i))
 		pods = append(pods, pod)
 		members = append(members, gang.Member{
 			Gang: r.Ref, Pod: convert.PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank, Priority: convert.Priority(pod),
@@ -98,11 +100,14 @@ func (c *Cache) leadersAlone() (all []Bereft) {
 		if members, _ := r.standIns(); len(members) == 0 || !c.ours(r) {
 			continue
 		}
+		last := Bereft{Group: c.book.Together(ref)[0], Until: now}
 		for _, pod := range r.Pods {
-			if until := boundAt(pod, now).Add(r.declared.Wait); pod.Spec.NodeName != "" && until.After(now) {
-				all = append(all, Bereft{Group: c.book.Together(ref)[0], Scheduler: pod.Spec.SchedulerName, Until: until})
-				break
+			if until := boundAt(pod, now).Add(r.declared.Wait); pod.Spec.NodeName != "" && until.After(last.Until) {
+				last.Scheduler, last.Until = pod.Spec.SchedulerName, until
 			}
+		}
+		if last.Until.After(now) {
+			all = append(all, last)
 		}
 	}
 	return all

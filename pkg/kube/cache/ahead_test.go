@@ -130,15 +130,19 @@ func TestLeadersAlone(t *testing.T) {
 			}
 		}
 	}
+	ofThree := func(p *v1.Pod) { p.Annotations["leaderworkerset.sigs.k8s.io/size"] = "3" }
 	for name, test := range map[string]struct {
 		pods []*v1.Pod
 		want time.Duration // for how long from now; 0 is not at all
 	}{
-		"the leader waits":              {[]*v1.Pod{member("a-0", on(""))}, 0},
-		"it has a node":                 {[]*v1.Pod{member("a-0", on("n"))}, time.Minute},
-		"for some time":                 {[]*v1.Pod{member("a-0", on("n", now.Add(-20*time.Second)))}, 40 * time.Second},
-		"for too long":                  {[]*v1.Pod{member("a-0", on("n", now.Add(-time.Minute)))}, 0},
-		"by a clock that is fast":       {[]*v1.Pod{member("a-0", on("n", now.Add(time.Hour)))}, time.Minute},
+		"the leader waits":        {[]*v1.Pod{member("a-0", on(""))}, 0},
+		"it has a node":           {[]*v1.Pod{member("a-0", on("n"))}, time.Minute},
+		"for some time":           {[]*v1.Pod{member("a-0", on("n", now.Add(-20*time.Second)))}, 40 * time.Second},
+		"for too long":            {[]*v1.Pod{member("a-0", on("n", now.Add(-time.Minute)))}, 0},
+		"by a clock that is fast": {[]*v1.Pod{member("a-0", on("n", now.Add(time.Hour)))}, time.Minute},
+		"one more has a node since": {[]*v1.Pod{
+			member("a-0", on("n", now.Add(-50*time.Second)), ofThree), member("a-1", on("n", now.Add(-20*time.Second)), ofThree),
+		}, 40 * time.Second},
 		"all exist":                     {[]*v1.Pod{member("a-0", on("n")), member("a-1", on(""))}, 0},
 		"another scheduler's, not ours": {[]*v1.Pod{member("a-0", on("n"), func(p *v1.Pod) { p.Spec.SchedulerName = "other" })}, 0},
 	} {
@@ -159,4 +163,40 @@ func TestLeadersAlone(t *testing.T) {
 			require.Empty(t, c.TakeBereft("muster-scheduler"), "once")
 		})
 	}
+}
+
+// TestStandInsAreTheRest: stand-ins request what minResources asks for less what the pods request, also where a pod has a part of a
+// share. What holds a place requests the same after more pods have come.
+func TestStandInsAreTheRest(t *testing.T) {
+	list := func(cpu, memory string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	asks := func(cpu, memory string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: list(cpu, memory)}}}
+		}
+	}
+	c, _, _ := open(t)
+	pg := podGroup("u")
+	pg.Spec.MinMember, pg.Spec.MinResources = 1, list("6", "6Gi")
+	c.setObject(ref("a"), pg, source.More{})
+	standIns := func() map[string]string {
+		g, refusal := c.GroupOf(ref("a"))
+		require.False(t, refusal.Is(), refusal)
+		out := map[string]string{}
+		for _, m := range g.Ahead {
+			q := g.Pods[m.Pod].Spec.Containers[0].Resources.Requests
+			out[m.Pod] = q.Cpu().String() + " " + q.Memory().String()
+		}
+		return out
+	}
+	c.setPod(member("driver", asks("2", "2Gi")))
+	require.Equal(t, map[string]string{"ns/driver~1": "2 2Gi", "ns/driver~2": "2 2Gi"}, standIns())
+	c.setPod(member("exec-1", asks("1", "3Gi")))
+	require.Equal(t, map[string]string{"ns/driver~1~1000~2147483648": "1 0", "ns/driver~2~0~1073741824": "2 1Gi"}, standIns())
+	c.setPod(member("exec-2", asks("2", "1Gi")))
+	require.Equal(t, map[string]string{"ns/driver~2~1000~2147483648": "1 0"}, standIns())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Equal(t, "1", c.placed("ns/driver~1~1000~2147483648").Spec.Containers[0].Resources.Requests.Cpu().String())
 }

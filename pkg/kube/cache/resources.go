@@ -46,19 +46,36 @@ func (r *record) rest(first *v1.Pod) rest {
 // upTo is how much of a resource the first shares have.
 func (s rest) upTo(name v1.ResourceName, shares int64) int64 {
 	if grains[name] > 0 {
-		return (s.amounts[name] + s.shares - 1) / s.shares * shares
+		return min((s.amounts[name]+s.shares-1)/s.shares*shares, s.amounts[name])
 	}
 	return s.amounts[name] * shares / s.shares
 }
 
-// request has a pod request one of the shares, by its number.
+// number tells shares apart: by their number, and where other pods have a part of the share, by how much they have of each resource.
+func (s rest) number(share int, others map[v1.ResourceName]int64) string {
+	number, parts, before := strconv.Itoa(share), "", int64(share)-1
+	for _, name := range slices.Sorted(maps.Keys(s.amounts)) {
+		parts += standsIn + strconv.FormatInt(max(0, min(others[name], s.upTo(name, before+1))-s.upTo(name, before)), 10)
+	}
+	if strings.Trim(parts, standsIn+"0") == "" {
+		return number
+	}
+	return number + parts
+}
+
+// request has a pod request what other pods do not have of a share.
 func (s rest) request(spec *v1.PodSpec, number string) {
-	i, _ := strconv.ParseInt(number, 10, 64)
+	parts := make([]int64, 1+len(s.amounts))
+	for i, part := range strings.SplitN(number, standsIn, len(parts)) {
+		parts[i], _ = strconv.ParseInt(part, 10, 64)
+	}
 	requests := v1.ResourceList{}
-	for name := range s.amounts {
-		if n := s.upTo(name, i) - s.upTo(name, i-1); name == v1.ResourceCPU {
+	for i, name := range slices.Sorted(maps.Keys(s.amounts)) {
+		if n := s.upTo(name, parts[0]) - s.upTo(name, parts[0]-1) - parts[i+1]; n <= 0 {
+			continue
+		} else if name == v1.ResourceCPU {
 			requests[name] = *resource.NewMilliQuantity(n, resource.DecimalSI)
-		} else if n > 0 {
+		} else {
 			requests[name] = *resource.NewQuantity(n, resource.BinarySI)
 		}
 	}
@@ -66,19 +83,11 @@ func (s rest) request(spec *v1.PodSpec, number string) {
 	spec.Containers = []v1.Container{{Name: "rest", Resources: v1.ResourceRequirements{Requests: requests}}}
 }
 
-// covered returns how many shares the requests of the other pods sum up to, and how many shares there are.
-func (r *record) covered(first *v1.Pod) (n, of int) {
-	s, others := r.rest(first), map[v1.ResourceName]int64{}
-	for _, pod := range r.Pods {
-		if pod != first {
-			for name, amount := range requestsOf(pod) {
-				others[name] += amount
-			}
-		}
-	}
+// covered returns how many shares other pods have, and how many shares there are.
+func (s rest) covered(others map[v1.ResourceName]int64) (n, of int) {
 	for int64(n) < s.shares {
 		for name := range s.amounts {
-			if min(s.upTo(name, int64(n)+1), s.amounts[name]) > others[name] {
+			if s.upTo(name, int64(n)+1) > others[name] {
 				return n, int(s.shares)
 			}
 		}
@@ -92,12 +101,7 @@ func (r *record) exact() bool {
 	if len(r.declared.Resources) == 0 {
 		return false
 	}
-	sum := map[v1.ResourceName]int64{}
-	for _, pod := range r.Pods {
-		for name, amount := range requestsOf(pod) {
-			sum[name] += amount
-		}
-	}
+	sum := r.requests(nil)
 	for name, q := range r.declared.Resources {
 		if sum[name] > amountOf(name, q) {
 			return false
@@ -123,6 +127,20 @@ func members(n int) string {
 		return "1 member"
 	}
 	return fmt.Sprint(n, " members")
+}
+
+// requests is what all pods but one request.
+func (r *record) requests(but *v1.Pod) map[v1.ResourceName]int64 {
+	sum := map[v1.ResourceName]int64{}
+	for _, pod := range r.Pods {
+		if pod == but {
+			continue
+		}
+		for name, amount := range requestsOf(pod) {
+			sum[name] += amount
+		}
+	}
+	return sum
 }
 
 // requestsOf is what a pod requests.

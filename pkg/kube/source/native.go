@@ -94,7 +94,8 @@ type groupSpec struct {
 	Priority          *int32  `json:"priority"`
 	PreemptionPolicy  *string `json:"preemptionPolicy"`
 	ResourceClaims    []struct {
-		Name string `json:"name"`
+		Name     string  `json:"name"`
+		Template *string `json:"resourceClaimTemplateName"`
 	} `json:"resourceClaims"`
 }
 
@@ -134,7 +135,7 @@ type group struct {
 	class       string
 	priority    *int32 // nil also if admission wrote it, since the user named no class
 	never       *bool
-	claims      error // the group has claims
+	claims      error // a claim of the group is made from a template
 }
 
 // readGroup reads what can be read, and returns the first error.
@@ -201,13 +202,17 @@ func (s *groupSpec) wholeOnly() (bool, error) {
 	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", workloads.Quoted(s.DisruptionMode))
 }
 
-// claims says that claims of the group, which its pods share, are not allocated: pods would be counted with a claim each, and never start.
+// claims says that pods cannot use a claim which is made from a template for their group: plugin DynamicResources rejects claims
+// that pods do not own, unless a feature gate is on that needs kube-scheduler's own gangs. A claim that exists is like any other.
 func (s *groupSpec) claims() error {
-	if len(s.ResourceClaims) == 0 {
-		return nil
+	for i, c := range s.ResourceClaims {
+		if c.Template != nil {
+			return fmt.Errorf("spec.resourceClaims[%d].resourceClaimTemplateName: %q: pods that share claim %q do not start: "+
+				"the scheduler's feature gate DRAWorkloadResourceClaims needs GenericWorkload, which must be off beside Muster; "+
+				"create a ResourceClaim and name it here and in the pods (resourceClaimName)", i, *c.Template, c.Name)
+		}
 	}
-	return fmt.Errorf("spec.resourceClaims: %q: Muster does not allocate claims of a PodGroup, so its pods do not start; name a ResourceClaim (resourceClaimName) in the pods instead, and leave the field out",
-		s.ResourceClaims[0].Name)
+	return nil
 }
 
 // neverPreempts says whether pods are never evicted for the group; nil if its pods say that.
