@@ -380,7 +380,8 @@ func TestSiblings(t *testing.T) {
 		w.written()
 		w.teller.Siblings(speaker, status.Said{Text: "no room"}, status.PreemptionNobody)
 		w.pass(time.Second)
-		require.Contains(t, w.scheduled("g-1"), "ns/g-0 with message no potential victims", "what was said of an attempt that is over does not stay")
+		require.Equal(t, `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
+			`"no room. preemption: no potential victims", alreadyWaitForBound: 0.`, w.scheduled("g-1"), "an eviction that is over is not mentioned")
 		w.written()
 
 		w.teller.Pod("ns/gone", status.Waiting{Message: "nobody"})
