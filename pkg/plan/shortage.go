@@ -153,7 +153,9 @@ func (m *mixed) addDeeper(r *Refusal, set int) {
 }
 
 // tried says whether trials, and no table, say how many members a domain takes.
-func (m *mixed) tried(d topology.ID) bool { return m.placed != nil && (m.Trial != nil || m.counted(d) == nil) }
+func (m *mixed) tried(d topology.ID) bool {
+	return m.placed != nil && (m.Trial != nil || m.counted(d) == nil)
+}
 
 // most returns how many members a domain takes. After trials it returns how many they have put there; where there is
 // neither trial nor table, an upper bound.

@@ -38,7 +38,7 @@ type trials struct {
 	scarce    []int         // classes, those with the fewest slots first
 
 	// The search in one domain:
-	root         topology.ID   // of the Must layer, the domain's own or the one above it
+	root     topology.ID   // of the Must layer, the domain's own or the one above it
 	nodes    []int         // those with lower penalties first, else in the order in which rule 8 fills them when all are free
 	place    []int         // by node index, where it stands in nodes
 	filled   []int         // by node index, where it would stand without penalties: ranks are in this order

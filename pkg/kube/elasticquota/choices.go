@@ -314,12 +314,13 @@ func (r *Room) least(group *cache.Group, needed []gang.Member, a quota.Ask, refu
 	return a, refusal
 }
 
-// Why is what is said of some members of a group that are not admitted; nil if they are.
+// Why is what is said of some members of a group that are not admitted; nil if they are. A group that might start with them, after others, is Later.
 func (r *Room) Why(group *cache.Group, members []gang.Member) *Said {
 	r.lock()
 	defer r.mu.Unlock()
-	_, refusal := r.asked().Admit(r.ask(group, members, nil))
-	if refusal == nil {
+	a := r.ask(group, members, nil)
+	_, refusal := r.asked().Admit(a)
+	if r.comesLater(a.Gang, refusal); refusal == nil {
 		return nil
 	}
 	return &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}

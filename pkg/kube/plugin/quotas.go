@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -115,13 +116,13 @@ func (c *quotaCluster) Hear(e elasticquota.Event) {
 			if now := c.quotas.Limits(); c.limits.Swap(now) != now { // more may be evicted now for gangs for which no node had room
 				c.try(c.refused.Leaders())
 			}
-			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Would(g) || c.quotas.Helps(g) })
+			c.tryAdmitted(func(g *cache.Group) bool { return c.would(g) || c.quotas.Helps(g) })
 			c.tryAwaited()
 			return nil
 		})
 	case elasticquota.MayBeNext:
 		c.Writer.Do("quotas served later", func(context.Context) error {
-			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Later(g) && c.quotas.Would(g) })
+			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Later(g) && c.would(g) })
 			return nil
 		})
 	case elasticquota.MayEvict:
@@ -260,6 +261,11 @@ func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 // returned, with the attempt for those who are needed: others may leave for them, if anybody who may frees what the quotas lack.
 func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*place.Attempt, c *refused) {
 	admits, why := p.quotas.Admit(a.Group)
+	if why != nil {
+		if set := p.admittedSet(a.Group); set != nil { // Admit asks for one set of gangs
+			admits, why = p.quotas.Admit(set)
+		}
+	}
 	for _, members := range admits {
 		if len(members) == len(a.Group.Pending) {
 			return []*place.Attempt{a}, nil
@@ -317,8 +323,18 @@ const mostFewestNodes = 16_000
 // may ever start.
 func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial, all bool) {
 	a = a.InMultiples()
-	choices, all := p.quotas.Fewest(a.Group, max(2, mostFewestNodes/max(1, len(a.Nodes))))
-	for _, members := range choices {
+	most := max(2, mostFewestNodes/max(1, len(a.Nodes)))
+	sets := p.sets(a.Group)
+	all = len(sets) < mostSets
+	var choices [][]gang.Member
+	for _, set := range sets {
+		of, every := p.quotas.Fewest(set, most)
+		choices, all = append(choices, of...), all && every
+	}
+	for i, members := range choices {
+		if i >= most {
+			return some, false
+		}
 		if slices.ContainsFunc(but, func(o *place.Attempt) bool { return within(members, o.Group) }) {
 			continue
 		}
@@ -335,6 +351,41 @@ func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Atte
 		some = append(some, t)
 	}
 	return some, all
+}
+
+// mostSets bounds how many sets of gangs quotas are asked about.
+const mostSets = 16
+
+// sets returns the group with only the gangs of a set, for each set that may start alone, as far as these differ for quotas.
+func (s *Shared) sets(group *cache.Group) []*cache.Group {
+	return group.Sets(mostSets, func(of *cache.Group) string {
+		pods, templates := []*v1.Pod{}, map[cache.Template]int{}
+		for _, m := range of.Pending {
+			pods = append(pods, of.Pods[m.Pod])
+		}
+		for _, t := range s.Cache.Templates(pods) {
+			templates[t]++
+		}
+		return fmt.Sprint(s.quotas.Class(of), templates)
+	})
+}
+
+// admittedSet returns the group with only the gangs of a set that quotas admit; nil if there is none, or no choice of gangs.
+func (s *Shared) admittedSet(group *cache.Group) *cache.Group {
+	if !group.Choice.Any() {
+		return nil
+	}
+	for _, set := range s.sets(group) {
+		if s.quotas.Why(group, set.Needed()) == nil {
+			return set
+		}
+	}
+	return nil
+}
+
+// would says whether quotas would admit a group now, or a set of its gangs.
+func (s *Shared) would(group *cache.Group) bool {
+	return s.quotas.Would(group) || s.admittedSet(group) != nil
 }
 
 // within says whether members are all of a group that they are in.
@@ -390,6 +441,7 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 		if c.some = c.some || !all; !c.some {
 			c.several.limits = limits
 		}
+		c.several.later = p.quotas.Later(a.Group)
 	}
 	c.said, c.by = said(c.refusal, nil), because(c.refusal)
 	if some {
@@ -402,6 +454,7 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 type several struct {
 	plugins []string // who has refused any; nil if nobody knows that of one
 	limits  uint64   // those of quotas, if none that they allow could ever start; else 0
+	later   bool     // quotas refuse some of them until others are served
 }
 
 func (s *several) refusedBy(plugins []string) {
