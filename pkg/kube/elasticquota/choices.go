@@ -314,16 +314,24 @@ func (r *Room) least(group *cache.Group, needed []gang.Member, a quota.Ask, refu
 	return a, refusal
 }
 
-// Why is what is said of some members of a group that are not admitted; nil if they are. A group that might start with them, after others, is Later.
+// Why is what is said of some members of a group that are not admitted; nil if they are.
 func (r *Room) Why(group *cache.Group, members []gang.Member) *Said {
+	r.lock()
+	defer r.mu.Unlock()
+	_, refusal := r.asked().Admit(r.ask(group, members, nil))
+	if refusal == nil {
+		return nil
+	}
+	return &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}
+}
+
+// Awaits notes whether some members of a group that was admitted with others wait for another quota's turn: the group is Later then.
+func (r *Room) Awaits(group *cache.Group, members []gang.Member) {
 	r.lock()
 	defer r.mu.Unlock()
 	a := r.ask(group, members, nil)
 	_, refusal := r.asked().Admit(a)
-	if r.comesLater(a.Gang, refusal); refusal == nil {
-		return nil
-	}
-	return &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}
+	r.comesLater(a.Gang, refusal)
 }
 
 // same says whether two asks are for the same.

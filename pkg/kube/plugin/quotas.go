@@ -276,7 +276,7 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*pla
 		return choices, nil
 	}
 	c = p.overQuota(a, why)
-	if some, _ := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
+	if some, _, _ := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
 		c.attempt, c.others = some[0].Attempt, attempts(some[1:])
 		c.by.Evictable = slices.ContainsFunc(some, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
 	}
@@ -320,8 +320,8 @@ const mostFewestNodes = 16_000
 
 // fewest are the attempts for no more members than are needed for whom the quotas may have others leave, as they come out on the nodes as
 // these are. Those are left out whom other attempts are for: of these, more may start. all says that, with those other attempts, no choice is left that
-// may ever start.
-func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial, all bool) {
+// may ever start. later are choices that quotas do not admit now, for which no pod may be evicted.
+func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial, later [][]gang.Member, all bool) {
 	a = a.InMultiples()
 	most := max(2, mostFewestNodes/max(1, len(a.Nodes)))
 	sets := p.sets(a.Group)
@@ -333,14 +333,14 @@ func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Atte
 	}
 	for i, members := range choices {
 		if i >= most {
-			return some, false
+			return some, later, false
 		}
 		if slices.ContainsFunc(but, func(o *place.Attempt) bool { return within(members, o.Group) }) {
 			continue
 		}
 		t := Trial{Attempt: a.For(members)}
 		if !p.quotas.Helps(t.Attempt.Group) && p.quotas.Why(a.Group, members) != nil {
-			all = false
+			later, all = append(later, members), false
 			continue
 		}
 		var err error
@@ -350,7 +350,7 @@ func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Atte
 		}
 		some = append(some, t)
 	}
-	return some, all
+	return some, later, all
 }
 
 // mostSets bounds how many sets of gangs quotas are asked about.
@@ -405,7 +405,7 @@ func attempts(of []Trial) (all []*place.Attempt) {
 // Of many choices those with most members were tried, so that one of few may start all the same: there is no cycle then.
 func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) (c *refused, starts Trial) {
 	limits := p.quotas.Limits()
-	fewest, all := p.fewest(ctx, a, attempts(of))
+	fewest, later, all := p.fewest(ctx, a, attempts(of))
 	tries := slices.Concat(of, fewest)
 	some := len(tries) > 1 || !all || p.quotas.Differ(a.Group) // or there may be, if other amounts are declared
 	others := attempts(tries)
@@ -441,7 +441,9 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 		if c.some = c.some || !all; !c.some {
 			c.several.limits = limits
 		}
-		c.several.later = p.quotas.Later(a.Group)
+		for _, members := range later {
+			p.quotas.Awaits(a.Group, members)
+		}
 	}
 	c.said, c.by = said(c.refusal, nil), because(c.refusal)
 	if some {
@@ -454,7 +456,6 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 type several struct {
 	plugins []string // who has refused any; nil if nobody knows that of one
 	limits  uint64   // those of quotas, if none that they allow could ever start; else 0
-	later   bool     // quotas refuse some of them until others are served
 }
 
 func (s *several) refusedBy(plugins []string) {
