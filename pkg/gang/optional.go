@@ -200,19 +200,56 @@ const leastTries = 1 << 10
 
 // least is the group with as few gangs as it can do with: it is itself if it has no choice.
 func (g *Group) least() *Group {
+	if sets := g.sets(1, func(int) string { return "as many" }); len(sets) > 0 { // nothing else matters here
+		return sets[0]
+	}
+	return g
+}
+
+// sets returns the group with only the gangs of a set, for each set of gangs of which none can be left out; gangs that are like each other are
+// not told apart, by their indexes. A group that needs all of its gangs is itself.
+func (g *Group) sets(most int, like func(int) string) (all []*Group) {
 	if !g.Choice.Any() {
-		return g
+		return []*Group{g}
 	}
 	c := &choice.Choice{Gangs: slices.Clone(g.Choice.Gangs), Totals: g.Choice.Totals}
 	for i := range c.Gangs {
-		c.Gangs[i].Like = "as many" // nothing else matters here
+		c.Gangs[i].Like = like(i)
 	}
-	for _, set := range c.Least(1, leastTries, nil) {
+	for _, set := range c.Least(most, leastTries, nil) {
 		if only, ok := g.Only(set); ok {
-			return only
+			all = append(all, only)
 		}
 	}
-	return g
+	return all
+}
+
+// Sets returns the group with only the gangs of a set, for each set that may start alone and of which none can be left out. Of a group that has
+// what it needs these are its further gangs, each with those that run. Gangs are told apart by what like returns for a group with only their members.
+func (g *Group) Sets(most int, like func(*Group) string) (all []*Group) {
+	known := map[string]bool{}
+	likeOf := func(i int) string {
+		one := *g
+		one.Pending = slices.DeleteFunc(slices.Clone(g.Pending), func(m Member) bool { return m.Gang != g.Gangs[i].Ref })
+		return like(&one)
+	}
+	all = slices.DeleteFunc(g.sets(most, likeOf), func(only *Group) bool { return len(only.Pending) == 0 })
+	if len(all) > 0 || !g.Choice.Any() {
+		return all
+	}
+	for i, of := range g.Choice.Gangs {
+		set := g.Choice.Nobody()
+		set[i] = true
+		is := likeOf(i)
+		if only, ok := g.Only(set); of.Open && ok && len(only.Pending) > 0 && !known[is] && len(all) < most {
+			known[is] = true
+			all = append(all, only)
+		}
+	}
+	if len(all) == 0 {
+		return []*Group{g}
+	}
+	return all
 }
 
 // Only is the group as if nobody waited of the gangs that are not in a set, all of whom it needs;

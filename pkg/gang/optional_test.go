@@ -212,3 +212,37 @@ func TestSomeGangsBeginAnewTogether(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, 4, g.Need())
 }
+
+// TestSets: a tree that needs two of three gangs may start with any two, and once these run, with the third; gangs that are alike are told apart once.
+func TestSets(t *testing.T) {
+	s := newSome(map[string]int{"root": 2}, "a<root", "b<root", "c<root", "d<root")
+	s.come("", "a0", "a1", "b0", "b1", "c0", "c1")
+	sets := func(like func(string) string) (out []string) {
+		g, ok := s.GroupOf(ref("ns/a"))
+		require.True(t, ok)
+		for _, only := range g.Sets(9, func(of *gang.Group) string {
+			if len(of.Pending) == 0 {
+				return ""
+			}
+			return like(of.Pending[0].Pod)
+		}) {
+			names := ""
+			for _, m := range only.Pending {
+				names += m.Pod + " "
+			}
+			require.Equal(t, len(only.Needed()), len(only.Pending), "all of them are needed")
+			out = append(out, strings.TrimSpace(names))
+		}
+		return out
+	}
+	own, same := func(pod string) string { return pod }, func(string) string { return "same" }
+	require.Equal(t, []string{"a0 a1 b0 b1", "a0 a1 c0 c1", "b0 b1 c0 c1"}, sets(own))
+	require.Equal(t, []string{"a0 a1 b0 b1"}, sets(same))
+
+	s.plan("a0", "a1", "b0", "b1")
+	s.arrive("a0", "a1", "b0", "b1")
+	s.come("n", "a0", "a1", "b0", "b1")
+	s.come("", "d0", "d1")
+	require.Equal(t, []string{"c0 c1", "d0 d1"}, sets(own))
+	require.Equal(t, []string{"c0 c1"}, sets(same))
+}

@@ -127,6 +127,7 @@ type mixed struct {
 	byKind   []int           // classes, those of one kind together, the largest kind last
 	never    bool            // no counts are legal, whatever nodes take
 	partly   bool            // sets are counted that have not all that they need
+	placed   []offer.Slots   // by domain of the Must layer, how many members trials have put there; nil if there were none
 	sums     [][]offer.Slots // slots by ID, made when asked for
 	rounded  []offer.Slots   // by ID, no less than a domain takes in multiples; made when asked for
 

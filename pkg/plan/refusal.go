@@ -75,9 +75,10 @@ type Refusal struct {
 	Deeper []Deeper
 	// TooLarge are the first of them that are too large by themselves.
 	TooLarge []TooLarge
-	// Dependent says that members depend on one another across nodes: the offers are for
-	// each domain as it is now, before the first of them is there.
+	// Dependent says that members depend on one another across nodes.
 	Dependent bool
+	// AtLeast says that the domains may take more members than they offer: the search put so many there, one after the other.
+	AtLeast bool
 	// Cut says that not all ways were tried.
 	Cut bool
 	// Some says of how many gangs some were needed; nil if all were.
@@ -177,6 +178,9 @@ func (r *Refusal) besides(most int) string {
 	}
 	if r.Dependent {
 		b.WriteString("; the members depend on one another (affinity, spread), and do not all fit in any order")
+	}
+	if r.AtLeast && len(r.Domains) > 0 && r.Domains[0].Slots > 0 {
+		b.WriteString("; the counts are lower bounds")
 	}
 	if r.Cut {
 		b.WriteString("; not all ways were tried")

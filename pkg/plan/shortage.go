@@ -107,11 +107,11 @@ func (m *mixed) takesOfSet(set int, d topology.ID) (most offer.Slots) {
 // single gangs do not count, so that of a set that finds no room those count who do.
 func (m *mixed) refuse(cut bool) *Refusal {
 	m.partly = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
-	if (m.table == nil || m.partly) && !m.split {
+	if (m.Trial == nil || m.placed == nil) && (m.table == nil || m.partly) && !m.split {
 		m.count(m.little())
 	}
 	r := m.ground.refuse(m.All.Must, m.most)
-	r.Want, r.Dependent, r.Cut = m.need(), m.Trial != nil, cut
+	r.Want, r.Dependent, r.AtLeast, r.Cut = m.need(), m.Trial != nil, slices.ContainsFunc(m.roots, m.tried), cut
 	r.multiples(m.tree, m.All.Multiple)
 	for i, set := range m.Sets {
 		if !slices.ContainsFunc(m.Sets[:i], func(s Set) bool { return slices.Equal(s.Multiple, set.Multiple) }) {
@@ -152,9 +152,17 @@ func (m *mixed) addDeeper(r *Refusal, set int) {
 	}
 }
 
-// most is how many members a domain takes, or where nobody counted them, no more than
-// that.
+// tried says whether trials, and no table, say how many members a domain takes.
+func (m *mixed) tried(d topology.ID) bool {
+	return m.placed != nil && (m.Trial != nil || m.counted(d) == nil)
+}
+
+// most returns how many members a domain takes. After trials it returns how many they have put there; where there is
+// neither trial nor table, an upper bound.
 func (m *mixed) most(d topology.ID) (n offer.Slots) {
+	if m.tried(d) {
+		return m.placed[d]
+	}
 	if m.table == nil || m.table[d] == nil {
 		n = m.mostIn(d)
 		if m.bound == nil {

@@ -38,6 +38,7 @@ type trials struct {
 	scarce    []int         // classes, those with the fewest slots first
 
 	// The search in one domain:
+	root     topology.ID   // of the Must layer, the domain's own or the one above it
 	nodes    []int         // those with lower penalties first, else in the order in which rule 8 fills them when all are free
 	place    []int         // by node index, where it stands in nodes
 	filled   []int         // by node index, where it would stand without penalties: ranks are in this order
@@ -90,6 +91,7 @@ func newTrials(m *mixed) *trials {
 		return cmp.Compare(s.free[m.Classes[a].Kind], s.free[m.Classes[b].Kind])
 	})
 	s.scarce = s.bySet(s.scarce)
+	m.placed = make([]offer.Slots, m.tree.Len())
 	return s
 }
 
@@ -211,6 +213,7 @@ func (s *trials) search(d topology.ID, target []int) bool {
 // begin prepares to place so many members of each class in a domain.
 func (s *trials) begin(d topology.ID, target []int) {
 	s.nodes, s.left, s.puts = s.nodes[:0], slices.Clone(target), nil
+	s.root = s.tree.Ancestor(d, s.All.Must)
 	s.listNodes(d)
 	s.filled = places(s.filled, s.nodes, s.Tree.NumNodes())
 	s.mildestFirst(s.nodes)
@@ -465,6 +468,9 @@ func (s *trials) add(class, node int) {
 	s.left[class]--
 	for _, i := range s.setsOf[s.Classes[class].Gang] {
 		s.homes[i] = s.home(i, node)
+	}
+	if n := offer.Slots(len(s.puts)); n > s.placed[s.root] && s.legal() {
+		s.placed[s.root] = n
 	}
 }
 

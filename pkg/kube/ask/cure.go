@@ -28,11 +28,11 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *
 		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more room does not help"
 	default:
 		c.Words = "pods that leave, or nodes that come"
-		if len(l.shortage.Apart) > 0 {
-			c.Words = "more nodes, or members that may be together"
-		}
 		if l.refusal.Plan.Dependent {
 			c.Words = "pods that come to where its members must be near them, or leave, or nodes that come"
+		}
+		if len(l.shortage.Apart) > 0 {
+			c.Words = l.shortage.Apart[0].Helps() + ", or members that may be together"
 		}
 		switch {
 		case l.may != preempt.Evicts:
@@ -57,7 +57,7 @@ func untried(r gang.Refusal) bool {
 func (l *look) ever() string {
 	all := []string{"more or larger nodes in one domain"}
 	if len(l.shortage.Apart) > 0 {
-		all = []string{"more nodes (larger nodes do not help), or members that may be together"}
+		all = []string{l.shortage.Apart[0].Helps() + " (larger nodes do not help), or members that may be together"}
 	}
 	if len(l.shortage.Lacks) > 0 {
 		all = append(all, "nodes that refuse its members no longer")

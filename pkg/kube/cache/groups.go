@@ -58,6 +58,19 @@ func (g *Group) NeverPreempts(m gang.Member) bool {
 	return convert.NeverPreempts(g.Pods[m.Pod])
 }
 
+// Sets is Group.Sets of the book's group.
+func (g *Group) Sets(most int, like func(*Group) string) (all []*Group) {
+	with := func(of *gang.Group) *Group {
+		some := *g
+		some.Group = *of
+		return &some
+	}
+	for _, of := range g.Group.Sets(most, func(of *gang.Group) string { return like(with(of)) }) {
+		all = append(all, with(of))
+	}
+	return all
+}
+
 // RoleOf names the role of a member, for messages; "" if it has none.
 func (g *Group) RoleOf(m gang.Member) string { return source.PartOf(g.Pods[m.Pod]) }
 

@@ -325,6 +325,15 @@ func (r *Room) Why(group *cache.Group, members []gang.Member) *Said {
 	return &Said{Sentence: Sentence(refusal), Text: Words(refusal, "gang's")}
 }
 
+// Awaits notes whether some members of a group that was admitted with others wait for another quota's turn: the group is Later then.
+func (r *Room) Awaits(group *cache.Group, members []gang.Member) {
+	r.lock()
+	defer r.mu.Unlock()
+	a := r.ask(group, members, nil)
+	_, refusal := r.asked().Admit(a)
+	r.comesLater(a.Gang, refusal)
+}
+
 // same says whether two asks are for the same.
 func same(a, b quota.Want) bool {
 	return a.Quota == b.Quota && a.Fixed == b.Fixed && maps.Equal(a.Asks, b.Asks)

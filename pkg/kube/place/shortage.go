@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/offer"
@@ -51,8 +49,8 @@ type Shortage struct {
 	Fresh bool
 	// Short is what members need more of than is free in the best domain, which no node shows.
 	Short []fit.Shortage
-	// Apart are the reasons why each member needs a domain of its own, where there are fewer domains than such members; sorted.
-	Apart []string
+	// Apart are the reasons why members need a node, or another domain, each of its own, where there are too few of these; sorted.
+	Apart []Apart
 	// Plugins are those that refuse members, with Never on nodes with nobody on them, too; sorted.
 	Plugins []string
 }
@@ -79,12 +77,12 @@ func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortag
 	if s.Pin = a.pin(r.Plan); s.Pin != nil {
 		return s
 	}
-	s.Apart = a.apart()
 	bare, changes := a.onBare(ctx)
 	most := bare
 	if bare == nil {
 		most, changes = a.atMost(ctx)
 	}
+	s.Apart = a.apart(int(r.Plan.Want), most)
 	var is never
 	if most != nil && !a.tied() {
 		is = a.never(ctx, most, changes)
@@ -139,34 +137,6 @@ func (a *Attempt) withoutNode() (out []Role) {
 		}
 	}
 	return out
-}
-
-// apart returns why members cannot be together, if there are too few domains for as many. What is free there does not count.
-func (a *Attempt) apart() (says []string) {
-	members := map[convert.Apart]int{}
-	for _, m := range a.Group.Pending {
-		for _, is := range convert.ApartOf(a.Group.Pods[m.Pod]) {
-			members[is]++
-		}
-	}
-	for is, n := range members {
-		domains := map[string]bool{}
-		for i, node := range a.Nodes {
-			if node == nil {
-				continue
-			}
-			if value, ok := node.Node().Labels[is.Key]; ok {
-				domains[value] = true
-			} else if is.Key == v1.LabelHostname {
-				domains[a.Net.Tree.NodeName(i)] = true
-			}
-		}
-		if len(domains) < n {
-			says = append(says, fmt.Sprintf("%s: %d are needed, there are %d", is.Says, n, len(domains)))
-		}
-	}
-	slices.Sort(says)
-	return says
 }
 
 // lowestOfSeveral returns the member of lowest priority where members differ in priority; nil if all are equal.

@@ -47,7 +47,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 // evictFor evicts for a gang that was refused. If that does not help it remembers and tells why.
 func (p *Plugin) evictFor(ctx context.Context, c *refused, pod *v1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	a := c.attempt
-	if c.by.By != gang.Quota {
+	if c.by.By != gang.Quota && !c.later {
 		p.passed(pod, true)
 	}
 	ran := p.Meter.Runs()

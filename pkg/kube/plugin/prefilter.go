@@ -41,6 +41,7 @@ type (
 		refusal *place.Refusal // of the attempt; nil if a plugin has failed, or nothing was planned
 		by      gang.Refusal   // what refused it: a plan, a plugin everywhere, its quotas, or a check
 		said    status.Said    // what is said of that as long as PostFilter knows no more
+		later   bool           // quotas may admit other members of it when other quotas were served
 		renews  bool           // it was tried again only to say newer words
 		choices
 	}
@@ -211,11 +212,13 @@ func (p *Plugin) tryPlan(ctx context.Context, a *place.Attempt, pod *v1.Pod) out
 		c = &refused{said: said(best.Refusal, err), attempt: best.Attempt, refusal: best.Refusal, by: because(best.Refusal)}
 	}
 	p.tried(ctx, best)
+	later := p.quotas.Later(a.Group)
 	a, found := best.Attempt, best.Found
 	if claim := p.idle(pod, a, best.Refusal); claim != "" {
 		return &keptOut{givenBackWords(claim)}
 	}
 	if c != nil {
+		c.later = later
 		return c // PostFilter files the refusal
 	}
 	spread := a.Spread(found.Places)

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -104,13 +105,13 @@ func (c *quotaCluster) Hear(e elasticquota.Event) {
 			if now := c.quotas.Limits(); c.limits.Swap(now) != now { // more may be evicted now for gangs for which no node had room
 				c.try(c.refused.Leaders())
 			}
-			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Would(g) || c.quotas.Helps(g) })
+			c.tryAdmitted(func(g *cache.Group) bool { return c.would(g) || c.quotas.Helps(g) })
 			c.tryAwaited()
 			return nil
 		})
 	case elasticquota.MayBeNext:
 		c.Writer.Do("quotas served later", func(context.Context) error {
-			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Later(g) && c.quotas.Would(g) })
+			c.tryAdmitted(func(g *cache.Group) bool { return c.quotas.Later(g) && c.would(g) })
 			return nil
 		})
 	case elasticquota.MayEvict:
@@ -239,6 +240,11 @@ func (s *Shared) tryAdmitted(may func(*cache.Group) bool) {
 // returned, with the attempt for those who are needed: others may leave for them, if anybody who may frees what the quotas lack.
 func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*place.Attempt, c *refused) {
 	admits, why := p.quotas.Admit(a.Group)
+	if why != nil {
+		if set := p.admittedSet(a.Group); set != nil { // Admit asks for one set of gangs
+			admits, why = p.quotas.Admit(set)
+		}
+	}
 	for _, members := range admits {
 		if len(members) == len(a.Group.Pending) {
 			return []*place.Attempt{a}, nil
@@ -249,7 +255,7 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*pla
 		return choices, nil
 	}
 	c = p.overQuota(a, why)
-	if some, _ := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
+	if some, _, _ := p.fewest(ctx, a, nil); len(some) > 0 { // others leave for them alone; the quotas were not asked for more
 		c.attempt, c.others = some[0].Attempt, attempts(some[1:])
 		c.by.Evictable = slices.ContainsFunc(some, func(t Trial) bool { return t.Refusal == nil || t.Refusal.Plan != nil })
 	}
@@ -293,17 +299,27 @@ const mostFewestNodes = 16_000
 
 // fewest are the attempts for no more members than are needed for whom the quotas may have others leave, as they come out on the nodes as
 // these are. Those are left out whom other attempts are for: of these, more may start. all says that, with those other attempts, no choice is left that
-// may ever start.
-func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial, all bool) {
+// may ever start. later are choices that quotas do not admit now, for which no pod may be evicted.
+func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Attempt) (some []Trial, later [][]gang.Member, all bool) {
 	a = a.InMultiples()
-	choices, all := p.quotas.Fewest(a.Group, max(2, mostFewestNodes/max(1, len(a.Nodes))))
-	for _, members := range choices {
+	most := max(2, mostFewestNodes/max(1, len(a.Nodes)))
+	sets := p.sets(a.Group)
+	all = len(sets) < mostSets
+	var choices [][]gang.Member
+	for _, set := range sets {
+		of, every := p.quotas.Fewest(set, most)
+		choices, all = append(choices, of...), all && every
+	}
+	for i, members := range choices {
+		if i >= most {
+			return some, later, false
+		}
 		if slices.ContainsFunc(but, func(o *place.Attempt) bool { return within(members, o.Group) }) {
 			continue
 		}
 		t := Trial{Attempt: a.For(members)}
 		if !p.quotas.Helps(t.Attempt.Group) && p.quotas.Why(a.Group, members) != nil {
-			all = false
+			later, all = append(later, members), false
 			continue
 		}
 		var err error
@@ -313,7 +329,42 @@ func (p *Plugin) fewest(ctx context.Context, a *place.Attempt, but []*place.Atte
 		}
 		some = append(some, t)
 	}
-	return some, all
+	return some, later, all
+}
+
+// mostSets bounds how many sets of gangs quotas are asked about.
+const mostSets = 16
+
+// sets returns the group with only the gangs of a set, for each set that may start alone, as far as these differ for quotas.
+func (s *Shared) sets(group *cache.Group) []*cache.Group {
+	return group.Sets(mostSets, func(of *cache.Group) string {
+		pods, templates := []*v1.Pod{}, map[cache.Template]int{}
+		for _, m := range of.Pending {
+			pods = append(pods, of.Pods[m.Pod])
+		}
+		for _, t := range s.Cache.Templates(pods) {
+			templates[t]++
+		}
+		return fmt.Sprint(s.quotas.Class(of), templates)
+	})
+}
+
+// admittedSet returns the group with only the gangs of a set that quotas admit; nil if there is none, or no choice of gangs.
+func (s *Shared) admittedSet(group *cache.Group) *cache.Group {
+	if !group.Choice.Any() {
+		return nil
+	}
+	for _, set := range s.sets(group) {
+		if s.quotas.Why(group, set.Needed()) == nil {
+			return set
+		}
+	}
+	return nil
+}
+
+// would says whether quotas would admit a group now, or a set of its gangs.
+func (s *Shared) would(group *cache.Group) bool {
+	return s.quotas.Would(group) || s.admittedSet(group) != nil
 }
 
 // within says whether members are all of a group that they are in.
@@ -333,7 +384,7 @@ func attempts(of []Trial) (all []*place.Attempt) {
 // Of many choices those with most members were tried, so that one of few may start all the same: there is no cycle then.
 func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, untried bool) (c *refused, starts Trial) {
 	limits := p.quotas.Limits()
-	fewest, all := p.fewest(ctx, a, attempts(of))
+	fewest, later, all := p.fewest(ctx, a, attempts(of))
 	tries := slices.Concat(of, fewest)
 	some := len(tries) > 1 || !all || p.quotas.Differ(a.Group) // or there may be, if other amounts are declared
 	others := attempts(tries)
@@ -368,6 +419,9 @@ func (p *Plugin) noChoice(ctx context.Context, a *place.Attempt, of []Trial, unt
 		}
 		if c.some = c.some || !all; !c.some {
 			c.several.limits = limits
+		}
+		for _, members := range later {
+			p.quotas.Awaits(a.Group, members)
 		}
 	}
 	c.said, c.by = said(c.refusal, nil), because(c.refusal)

@@ -224,8 +224,9 @@ func TestWarnings(t *testing.T) {
 		told = append(told, e.Object+" "+e.Reason)
 	}
 	require.Equal(t, []string{"Pod default/g-0 InvalidTopologyIndex", "PodGroup default/g InvalidAnnotation"}, told)
-	require.Equal(t, "1 of 3 members exist", r.Gangs[0].Status.Conditions[0].Message)
-	require.Contains(t, r.Events, Event{Object: "PodGroup default/g", Type: "Warning", Reason: "Waiting", Message: "1 of 3 members exist", Times: 1})
+	waits := "1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1"
+	require.Equal(t, waits, r.Gangs[0].Status.Conditions[0].Message)
+	require.Contains(t, r.Events, Event{Object: "PodGroup default/g", Type: "Warning", Reason: "Waiting", Message: waits, Times: 1})
 }
 
 func TestUnsettled(t *testing.T) {

@@ -1,17 +1,44 @@
 package status
 
 import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// Hint is what follows the words about missing members where it can be seen who might make
-// them; "" if it cannot. It only seems so: StatefulSets are not watched.
+// Hint is what follows the words about missing members: which object creates them and what else would start the gang; "" if
+// that is not known. A StatefulSet only seems to create one pod after another: StatefulSets are not watched.
 func Hint(r cache.Report) string {
-	if r.OneByOne == "" {
+	if r.OneByOne != "" {
+		return "; StatefulSet " + r.OneByOne + " seems to create one pod after another, each when the one before it runs: members that start together need podManagementPolicy: Parallel"
+	}
+	if r.Refusal.By != gang.Missing || r.Exist == 0 || r.Gang.PartName() != "" || r.Refusal.Words != fmt.Sprintf("%d of %d members exist", r.Exist, r.Min) {
 		return ""
 	}
-	return "; StatefulSet " + r.OneByOne + " seems to create one pod after another, each when the one before it runs: members that start together need podManagementPolicy: Parallel"
+	var owner *metav1.OwnerReference
+	if r.Speaker != nil {
+		owner = metav1.GetControllerOf(r.Speaker)
+	}
+	says, pods := "", fmt.Sprintf("%d more pods", r.Min-r.Exist)
+	if r.Min-r.Exist == 1 {
+		pods = "1 more pod"
+	}
+	switch {
+	case owner != nil:
+		says = fmt.Sprintf("; the gang starts when %s %s has created %s", owner.Kind, owner.Name, pods)
+	case r.PodGroup != nil:
+		says = "; the gang starts after the creation of " + pods
+	}
+	if r.PodGroup != nil {
+		says += fmt.Sprintf(", or with minMember %d", r.Exist)
+	}
+	if owner != nil && owner.Kind == "MPIJob" {
+		says += fmt.Sprintf("; with launcherCreationPolicy WaitForWorkersReady the launcher comes last: use AtStartup, or schedulingPolicy.minAvailable %d", r.Exist)
+	}
+	return says
 }
 
 // State is a gang's state with the hint among the words.

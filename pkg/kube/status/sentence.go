@@ -18,7 +18,7 @@ import (
 func Sentence(s place.Shortage) string {
 	r := s.Plan
 	if s.Pin != nil && !r.Split {
-		return Clip(pinned(s.Pin))
+		return Clip(pinned(s.Pin, r.AtLeast))
 	}
 	if s.Never != nil {
 		r = s.Never
@@ -55,22 +55,23 @@ func Sentence(s place.Shortage) string {
 		fmt.Fprintf(&out, "; it %s %d with every pod gone", could, r.Domains[0].Slots)
 	case s.Never != nil:
 		fmt.Fprintf(&out, "; the largest, %s, %s %d with every pod gone", clipped(r.Domains[0].Path), could, r.Domains[0].Slots)
+	case r.Dependent && !r.AtLeast: // the numbers of members alone forbid a plan, so that none was put anywhere
 	case whole:
-		fmt.Fprintf(&out, "; there is room for %d", r.Domains[0].Slots)
+		fmt.Fprintf(&out, "; there is room for %s", slots(r))
 	case r.Domains[0].Slots == 0 && len(r.Multiple) > 0:
 		out.WriteString("; none has room for the smallest multiple")
 	case r.Domains[0].Slots == 0:
 		out.WriteString("; none has room for a single member")
 	default:
-		fmt.Fprintf(&out, "; best is %s with %d", clipped(r.Domains[0].Path), r.Domains[0].Slots)
+		fmt.Fprintf(&out, "; best is %s with %s", clipped(r.Domains[0].Path), slots(r))
 	}
 	out.WriteString(nodes(s))
 	if s.Least != nil {
 		fmt.Fprintf(&out, "; the gang evicts only pods of a priority below %d, which is the lowest of its members' (%s)",
 			s.Priority, clipped(convert.PodKey(s.Least)))
 	}
-	for _, why := range s.Apart {
-		out.WriteString("; " + why)
+	for _, of := range s.Apart {
+		fmt.Fprintf(&out, "; %s: %d are needed, there are %d (%s help, larger nodes do not)", of.Says, of.Need, of.Have, of.Helps())
 	}
 	for _, s := range s.Short {
 		if s.Waits != "" {
@@ -89,9 +90,18 @@ func Sentence(s place.Shortage) string {
 	return Clip(out.String() + ".")
 }
 
+// slots is how many members the best domain takes, or how many at least.
+func slots(r *plan.Refusal) string {
+	n := r.Domains[0].Slots
+	if r.AtLeast && n > 0 {
+		return fmt.Sprint("at least ", n)
+	}
+	return fmt.Sprint(n)
+}
+
 // pinned is said of members that have no room where others of their gang run. The words before the colon
-// are stable: people and tools match on them.
-func pinned(p *place.Pin) string {
+// are stable: people and tools match on them. atLeast says that the domain may take more than p.Room.
+func pinned(p *place.Pin, atLeast bool) string {
 	places, where := fmt.Sprint(p.Want, " places"), ""
 	if p.Want == 1 {
 		places = "1 place"
@@ -102,6 +112,8 @@ func pinned(p *place.Pin) string {
 	switch {
 	case p.Room >= p.Want: // but not for all rules together
 		places, where = "more places", where+" there"
+	case p.Room > 0 && atLeast:
+		where += fmt.Sprintf(" there (at least %d now)", p.Room)
 	case p.Room > 0:
 		where += fmt.Sprintf(" there (%d now)", p.Room)
 	default:

@@ -123,12 +123,25 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{
-			"Needs 4 in the cluster; there is room for 3; each gang must be in one BlockLayer domain; g needs 3 in one domain of BlockLayer, best is b with 2; " +
+			"Needs 4 in the cluster; there is room for at least 3; each gang must be in one BlockLayer domain; g needs 3 in one domain of BlockLayer, best is b with 2; " +
 				"at least 2 of 3 gangs must start, each whole; its members depend on one another and do not all fit in any order.",
 			place.Shortage{Plan: &plan.Refusal{
 				Want: 4, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Deeper: []plan.Deeper{{Layer: "BlockLayer", Gangs: 1, Sets: 2, Every: true}},
-				TooLarge: []plan.TooLarge{{Gangs: []int{0}, Who: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}}}, Some: &plan.Some{Least: 2, Of: 3}, Dependent: true,
+				TooLarge: []plan.TooLarge{{Gangs: []int{0}, Who: "g", Layer: "BlockLayer", Want: 3, Best: plan.Offer{Path: "b", Slots: 2}}}, Some: &plan.Some{Least: 2, Of: 3}, Dependent: true, AtLeast: true,
 			}},
+		},
+		{ // no member was put anywhere
+			"Needs 16 in multiples of 3 a BlockLayer in the cluster; 16 is no multiple of 3; its members depend on one another and do not all fit in any order.",
+			place.Shortage{Fresh: true, Plan: &plan.Refusal{
+				Want: 16, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 3}}, Dependent: true,
+			}},
+		},
+		{
+			"a runs in s, which has no room; the gang moves only as a whole: 3 places there (at least 2 now) would help, or all its members made anew.",
+			place.Shortage{
+				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, AtLeast: true},
+				Pin:  &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 2},
+			},
 		},
 		{ // each fits by itself, and not all of them
 			"a runs in s, which has no room; the gang moves only as a whole: more places there would help, or all its members made anew.",

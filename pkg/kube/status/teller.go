@@ -137,13 +137,19 @@ func (t *Teller) writePod(ctx context.Context, key string, say Waiting) error {
 }
 
 // Siblings writes to the other pending members why they wait: to all of a gang for which victims are evicted, which get a nominated node
-// anyway, and afterwards to those whose status still tells of that attempt. Other gangs do not cost a write for each member.
+// anyway, and afterwards to those whose status still tells of that attempt: they get the refusal that followed. Other gangs do not cost
+// a write for each member.
 func (t *Teller) Siblings(speaker *v1.Pod, why Said, came Preemption) {
 	group, refusal := t.cache.Group(speaker)
 	if refusal.Is() {
 		return
 	}
-	says := came.Says(group.Held, len(group.Pending))
+	says := ""
+	if came == PreemptionEvicts || came == PreemptionWaits {
+		says = came.Says(group.Held, len(group.Pending))
+	} else {
+		why.Text = came.After(why.Text)
+	}
 	for _, m := range group.Pending {
 		if m.Pod != convert.PodKey(speaker) && (len(group.Places) > 0 || toldOfAttempt(group.Pods[m.Pod])) {
 			t.Pod(m.Pod, Waiting{Message: Sibling(m.Gang, speaker, why, says, group.Held)})

@@ -32,13 +32,13 @@ func TestAGangIsToldOnce(t *testing.T) {
 		w.pod("g", "g-1", "")
 		w.pass(time.Second)
 		require.Equal(t, "g/status", w.written(), "one write for three changes")
-		require.Equal(t, "Waiting: 2 of 3 members exist", w.condition("g"))
-		require.Equal(t, []string{"g Warning Waiting: 2 of 3 members exist"}, w.said())
+		require.Equal(t, "Waiting: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2", w.condition("g"))
+		require.Equal(t, []string{"g Warning Waiting: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2"}, w.said())
 		require.Empty(t, w.scheduled("g-0"), "another one may come soon")
 
 		w.pass(10 * settle)
 		require.Equal(t, "g-0/status g-1/status", w.written())
-		require.Equal(t, "WaitingForGang: 2 of 3 members exist", w.scheduled("g-0"))
+		require.Equal(t, "WaitingForGang: 2 of 3 members exist; the gang starts after the creation of 1 more pod, or with minMember 2", w.scheduled("g-0"))
 		for range 20 {
 			w.teller.Report(g)
 			w.pass(time.Second)
@@ -312,14 +312,14 @@ func TestAStatefulSetThatMakesOnePodAtATime(t *testing.T) {
 		"two wait": {func(w *world) {
 			w.pod("g", "train-0", "", of("StatefulSet"))
 			w.pod("g", "train-1", "", of("StatefulSet"))
-		}, "2 of 3 members exist"},
+		}, "2 of 3 members exist; the gang starts when StatefulSet train has created 1 more pod, or with minMember 2"},
 		"one is made again": {func(w *world) {
 			w.pod("g", "train-0", "", of("StatefulSet"))
 			w.pod("g", "train-1", "n", of("StatefulSet"))
-		}, "2 of 3 members exist"},
-		"of a Job":                 {func(w *world) { w.pod("g", "train-0", "", of("Job")) }, "1 of 3 members exist"},
-		"of a LeaderWorkerSet":     {func(w *world) { w.pod("g", "train-0", "", of("StatefulSet"), worker) }, "1 of 3 members exist"},
-		"nobody's":                 {func(w *world) { w.pod("g", "train-0", "") }, "1 of 3 members exist"},
+		}, "2 of 3 members exist; the gang starts when StatefulSet train has created 1 more pod, or with minMember 2"},
+		"of a Job":                 {func(w *world) { w.pod("g", "train-0", "", of("Job")) }, "1 of 3 members exist; the gang starts when Job train has created 2 more pods, or with minMember 1"},
+		"of a LeaderWorkerSet":     {func(w *world) { w.pod("g", "train-0", "", of("StatefulSet"), worker) }, "1 of 3 members exist; the gang starts when StatefulSet train has created 2 more pods, or with minMember 1"},
+		"nobody's":                 {func(w *world) { w.pod("g", "train-0", "") }, "1 of 3 members exist; the gang starts after the creation of 2 more pods, or with minMember 1"},
 		"none, which is no reason": {func(*world) {}, "0 of 3 members exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -380,7 +380,8 @@ func TestSiblings(t *testing.T) {
 		w.written()
 		w.teller.Siblings(speaker, status.Said{Text: "no room"}, status.PreemptionNobody)
 		w.pass(time.Second)
-		require.Contains(t, w.scheduled("g-1"), "ns/g-0 with message no potential victims", "what was said of an attempt that is over does not stay")
+		require.Equal(t, `Unschedulable: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason `+
+			`"no room. preemption: no potential victims", alreadyWaitForBound: 0.`, w.scheduled("g-1"), "an eviction that is over is not mentioned")
 		w.written()
 
 		w.teller.Pod("ns/gone", status.Waiting{Message: "nobody"})
