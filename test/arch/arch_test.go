@@ -85,7 +85,7 @@ var arrows = map[string][]string{
 	"pkg/kube/pace": {"pkg/apis/config"},
 	"pkg/kube/plugin": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/fit",
-		"pkg/kube/memo", "pkg/kube/ordinary", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
+		"pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
 	},
 	"pkg/kube/family": {"pkg/apis/config", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/ledger", "pkg/kube/plugin"},
 	"pkg/kube/reload": {"pkg/apis/config"},
@@ -104,10 +104,7 @@ var arrows = map[string][]string{
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
-		"pkg/kube/status", "pkg/topology",
-	},
-	"pkg/kube/ordinary": {
-		"pkg/bundle", "pkg/gang", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/source", "pkg/kube/status", "pkg/quota", "pkg/topology",
+		"pkg/kube/status",
 	},
 	"pkg/kube/preempt": {
 		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo", "pkg/kube/place",

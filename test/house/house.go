@@ -309,7 +309,7 @@ func largest(all []*Package) *Package {
 // preempts returns whether a package is on the preemption path.
 func preempts(p *Package) bool {
 	base := path.Base(p.Path)
-	return strings.HasPrefix(base, "preempt") || slices.Contains([]string{"evict", "departure", "eligible", "ordinary"}, base)
+	return strings.HasPrefix(base, "preempt") || slices.Contains([]string{"evict", "departure", "eligible"}, base)
 }
 
 // functionFields returns how many fields of a struct type are functions.

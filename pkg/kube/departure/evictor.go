@@ -2,15 +2,15 @@
 //
 //	evictor.go      an Evictor evicts for one profile; one request for a pod at a time
 //	departure.go    the victims of one eviction: gangs in steps, what failed is asked again
-//	reservation.go  the eviction for a gang's reservation
+//	reservation.go  the eviction for the reservation of a gang, or of a pod without one
 //	needless.go     which victims need not be evicted any more
-//	resume.go       evictions that have no reservation: begun by a process before this one, or for a quota
+//	resume.go       evictions that a process before this one has begun
 //	victims.go      who is to be evicted, by which eviction, until when
 //	veto.go         which pods the API server does not let Muster evict
 //	leaving.go      which terminating pods a reservation waits for
 //	message.go      what victims are told
 //
-// It chooses no victim: packages preempt and ordinary do.
+// It chooses no victim: package preempt does.
 package departure
 
 import (
