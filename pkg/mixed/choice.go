@@ -368,7 +368,7 @@ func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
 			return ok
 		}
 		m := newOutline(World{World: plan.World{Tree: t, Free: make([]offer.Slots, t.NumNodes())}}, sub.job)
-		return m.IsSplit() || m.possible()
+		return m.Split || m.possible()
 	}
 	if sets := c.Least(most, setsCounted, legal); len(sets) > 0 {
 		return sets

@@ -26,7 +26,7 @@ func Possible(w World, j Job) bool {
 	w.Trial = nil
 	if w.Take == nil {
 		m := newOutline(w, j)
-		return !m.IsSplit() && m.possible()
+		return !m.Split && m.possible()
 	}
 	m := newSearch(w, j)
 	if m.never || !m.possible() {

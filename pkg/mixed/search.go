@@ -30,7 +30,7 @@ func (m *search) spend() {
 
 func newSearch(w World, j Job) *search {
 	m := newOutline(w, j)
-	m.never = m.IsSplit() || !m.possible()
+	m.never = m.Split || !m.possible()
 	m.rank()
 	m.sortKinds()
 	return m
@@ -118,7 +118,7 @@ func (m *search) count(most effort) (found, exact bool) {
 	defer m.spend()
 	m.table = make([]*table, m.Tree.Len())
 	m.ruled = map[ruled]*table{}
-	for _, d := range m.Roots() {
+	for _, d := range m.Roots {
 		t := m.at(d)
 		if t == nil {
 			return false, false

@@ -14,7 +14,7 @@ const mostTooLarge = 3
 // tooLarge lists the first sets of those that must gather deeper than all which are too large
 // by themselves. Where members depend on one another nobody knows.
 func (m *search) tooLarge() (out []plan.TooLarge) {
-	if m.Trial != nil || m.IsSplit() {
+	if m.Trial != nil || m.Split {
 		return nil
 	}
 	for i, set := range m.Sets {
@@ -47,7 +47,7 @@ func (m *search) needOf(set int) (n offer.Slots) {
 func (m *search) bestFor(set int, want offer.Slots) (best plan.Offer) {
 	known := map[*table]offer.Slots{} // clusters have few kinds of domains
 	none := true
-	for _, root := range m.Roots() {
+	for _, root := range m.Roots {
 		for d := range m.Below(root, m.Sets[set].Must) {
 			if m.boundOfSet(set, d) != m.boundOfSet(set, topology.Root) {
 				continue
@@ -108,7 +108,7 @@ func (m *search) takesOfSet(set int, d topology.ID) (most offer.Slots) {
 // single gangs do not count, so that of a set that finds no room those count who do.
 func (m *search) refuse(cut bool) *plan.Refusal {
 	m.partly = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
-	if (m.table == nil || m.partly) && !m.IsSplit() {
+	if (m.table == nil || m.partly) && !m.Split {
 		m.count(m.little())
 	}
 	r := m.Ground.Refuse(m.All.Must, m.most)

@@ -18,7 +18,7 @@ func (m *search) little() effort { return effort{vecs: 1 << 20, asks: 512 + 4*m.
 // possible asks the sums of every domain in which all members may gather. Before anybody
 // was asked what nodes take, they are taken to take everybody.
 func (m *search) possible() bool {
-	return slices.ContainsFunc(m.Roots(), func(root topology.ID) bool {
+	return slices.ContainsFunc(m.Roots, func(root topology.ID) bool {
 		n := m.legalTotals()
 		n.least, n.most = 1, m.mostIn(root)
 		least, most := offer.Slots(0), offer.Slots(0)

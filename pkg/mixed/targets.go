@@ -12,7 +12,7 @@ import (
 // members depend on one another they may come to fit where they do not now, next to
 // others or when the rest is as full; but where they do now is where to look first.
 func (s *trials) choose(than int) (p *Plan) {
-	if s.IsSplit() {
+	if s.Split {
 		return nil
 	}
 	if !s.dependent {
@@ -67,7 +67,7 @@ func (s *trials) look(than, tries int) (p *Plan) {
 				}
 			}
 			s.tries = share
-			if layer > s.All.Must || len(s.Roots()) > 1 {
+			if layer > s.All.Must || len(s.Roots) > 1 {
 				s.tries = min(s.inDomain, share)
 			}
 			share -= s.tries
@@ -94,7 +94,7 @@ func (s *trials) inPart(than int, most []int) (p *Plan, part []int) {
 	for c, class := range s.Classes {
 		all[c] = len(class.Ranks)
 	}
-	roots := slices.SortedStableFunc(slices.Values(s.Roots()), s.CompareDomains)
+	roots := slices.SortedStableFunc(slices.Values(s.Roots), s.CompareDomains)
 	for _, order := range s.orders() {
 		for _, root := range roots {
 			s.begin(root, all)

@@ -139,7 +139,7 @@ func (s *trials) domains(target []int) (out []topology.ID) {
 		}
 		return s.HoldsBound(d)
 	}
-	for _, root := range s.Roots() {
+	for _, root := range s.Roots {
 		for d := root; d < s.Tree.End(root); d++ {
 			if enough(d) {
 				out = append(out, d)

@@ -114,8 +114,8 @@ const (
 
 // Refuse says what each domain of the Must layer offers.
 func (g *Ground) Refuse(must int, offers func(topology.ID) offer.Slots) *Refusal {
-	r := &Refusal{Layer: g.tree.LayerNames()[must], Split: g.split}
-	for _, d := range g.roots {
+	r := &Refusal{Layer: g.tree.LayerNames()[must], Split: g.Split}
+	for _, d := range g.Roots {
 		if g.tree.Named(d) {
 			r.Domains = append(r.Domains, Offer{Path: g.tree.Path(d), Slots: offers(d)})
 		}

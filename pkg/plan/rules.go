@@ -198,8 +198,8 @@ func holder(domains []topology.ID, members []offer.Slots, all offer.Slots) (topo
 // Ground is what a search stands on, whoever the members are.
 type Ground struct {
 	tree  *topology.Tree
-	roots []topology.ID // all members must be in one of these
-	split bool          // bound members are in several of them already
+	Roots []topology.ID // all members must be in one of these
+	Split bool          // bound members are in several of them already
 
 	// By ID:
 	size    []offer.Slots // offers, rounded to the multiples: what "largest" means
@@ -234,10 +234,10 @@ func NewGround(w World, steps []offer.Slots, must int, sum []offer.Slots) Ground
 		g.bound = offer.Sum(w.Tree, w.Bound)
 	}
 	g.byDomain = g.domainRules()
-	g.roots = DomainsAt(w.Tree, must)
+	g.Roots = DomainsAt(w.Tree, must)
 	if g.bound != nil {
-		g.roots = slices.DeleteFunc(g.roots, func(d topology.ID) bool { return g.bound[d] == 0 })
-		g.split = len(g.roots) > 1
+		g.Roots = slices.DeleteFunc(g.Roots, func(d topology.ID) bool { return g.bound[d] == 0 })
+		g.Split = len(g.Roots) > 1
 	}
 	return g
 }
@@ -266,12 +266,6 @@ func (g *Ground) Below(d topology.ID, layer int) iter.Seq[topology.ID] {
 		}
 	}
 }
-
-// Roots are the domains in one of which all members must be.
-func (g *Ground) Roots() []topology.ID { return g.roots }
-
-// IsSplit says whether bound members are in several of the roots already.
-func (g *Ground) IsSplit() bool { return g.split }
 
 // AnyBound says whether any member is bound.
 func (g *Ground) AnyBound() bool { return g.bound != nil }
@@ -304,7 +298,7 @@ type Chooser[N Members] struct {
 // world charges and hold the members already bound.
 func First[N Members](g *Ground, c Chooser[N], n N, least offer.Price) topology.ID {
 	var candidates []topology.ID
-	for _, root := range g.roots {
+	for _, root := range g.Roots {
 		for d := root; d < g.tree.End(root); {
 			if p, ok := c.Charge(d, n); !ok || p.Compare(least) != 0 || !g.HoldsBound(d) {
 				d = g.tree.End(d) // nor does any domain below

@@ -68,7 +68,7 @@ func newSearch(w World, r Request, width int, charges []offer.Curve, sum []offer
 // rising order, and none is below another one.
 func (s *Search) Within(some []topology.ID) {
 	i := 0
-	s.roots = slices.DeleteFunc(s.roots, func(d topology.ID) bool {
+	s.Roots = slices.DeleteFunc(s.Roots, func(d topology.ID) bool {
 		for i < len(some) && s.tree.End(some[i]) <= d {
 			i++
 		}
@@ -79,10 +79,10 @@ func (s *Search) Within(some []topology.ID) {
 // Most returns how many members can be placed for a price that the world charges of
 // at most the budget, up to Want.
 func (s *Search) Most(budget offer.Price) (n offer.Slots) {
-	if s.split {
+	if s.Split {
 		return 0
 	}
-	for _, d := range s.roots {
+	for _, d := range s.Roots {
 		if s.charged == 0 {
 			n = max(n, min(s.size[d], s.limit()))
 			continue
@@ -99,7 +99,7 @@ func (s *Search) Most(budget offer.Price) (n offer.Slots) {
 // Possible says whether so many members as are needed can be placed, at any price: the
 // question that needs only sums.
 func (s *Search) Possible() bool {
-	return !s.split && slices.ContainsFunc(s.roots, func(d topology.ID) bool {
+	return !s.Split && slices.ContainsFunc(s.Roots, func(d topology.ID) bool {
 		n := min(s.size[d], s.limit())
 		return n-n%s.steps[0] >= max(s.Min, 1)
 	})
@@ -111,10 +111,10 @@ func (s *Search) limit() offer.Slots { return s.Want - s.Want%s.steps[0] }
 // EachCharge calls do with each domain in which all members may be, and the lowest price that the world charges there for n
 // of them. Domains that cannot take n are left out.
 func (s *Search) EachCharge(n offer.Slots, do func(d topology.ID, price offer.Price)) {
-	if s.split {
+	if s.Split {
 		return
 	}
-	for _, d := range s.roots {
+	for _, d := range s.Roots {
 		if p, ok := s.charge(d, n); ok {
 			do(d, p)
 		}
@@ -163,7 +163,7 @@ func (s *Search) chooser() Chooser[offer.Slots] {
 // one that comes first by the rules that look at domains.
 func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 	layer, lowest := -1, s.lowest()
-	for _, root := range s.roots {
+	for _, root := range s.Roots {
 		for d := root; d < s.tree.End(root); d++ {
 			l := s.tree.Layer(d)
 			if s.size[d] < n || l < layer || !s.HoldsBound(d) {

@@ -70,8 +70,10 @@ var arrows = map[string][]string{
 
 	"pkg/kube/cache": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/choice", "pkg/gang",
-		"pkg/kube/convert", "pkg/kube/source", "pkg/topology",
+		"pkg/kube/convert", "pkg/kube/group", "pkg/kube/network", "pkg/kube/source", "pkg/topology",
 	},
+	"pkg/kube/group":   {"pkg/apis/scheduling", "pkg/choice", "pkg/gang", "pkg/kube/convert", "pkg/kube/source", "pkg/topology"},
+	"pkg/kube/network": {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/convert", "pkg/topology"},
 	"pkg/kube/convert": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads", "pkg/device", "pkg/gang", "pkg/mixed", "pkg/offer", "pkg/plan",
 		"pkg/quota", "pkg/topology",
@@ -101,7 +103,7 @@ var arrows = map[string][]string{
 	},
 
 	"pkg/kube/connect":  {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/memo", "pkg/kube/source"},
-	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group", "pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",

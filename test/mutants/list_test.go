@@ -175,7 +175,7 @@ func isDigit`, "TestCompareNames"},
 
 	{"the must layer is one too high", rules, `if g.tree.Layer(x) < layer {`, `if g.tree.Layer(x)+1 < layer {`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"bound members bind nobody", rules, `return g.bound[d] == 0 })`, `return false })`, "TestChoose mixed.TestChooseJob TestPictures"},
-	{"split gangs are placed", rules, `g.split = len(g.roots) > 1`, `g.split = false`, "TestChoose mixed.TestChooseJob TestPictures"},
+	{"split gangs are placed", rules, `g.Split = len(g.Roots) > 1`, `g.Split = false`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"more than wanted", search, `n = max(n, min(s.size[d], s.limit()))`, `n = max(n, s.size[d])`, "TestChoose TestPictures"},
 	{"the least that suffices is placed", search, `func (s *Search) limit() offer.Slots { return s.Want`, `func (s *Search) limit() offer.Slots { return max(s.Min, s.steps[0])`, "TestChoose TestPictures"},
 	{"a wrong count for the cluster", search, `	return n - n%s.steps[0]
@@ -189,7 +189,7 @@ func isDigit`, "TestCompareNames"},
 	{"any domain that fits", rules, `		case o < 0:
 			out = append(out[:0], d)`, `		case o < 0:
 			out = append(out, d)`, "mixed.TestChooseJob"},
-	{"away from those already bound", rules, `p.Compare(least) != 0 || !g.HoldsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose mixed.TestChooseJob TestPictures"},
+	{"away from those already bound", rules, `p.Compare(least) != 0 || !g.HoldsBound(d) {`, `p.Compare(least) != 0 {`, "mixed.TestChooseJob"},
 	{"preferences are not compared", rules, `		if len(out) == 0 || p.Compare(least) < 0 {
 			least, out = p, out[:0]
 		}
@@ -349,7 +349,7 @@ func isDigit`, "TestCompareNames"},
 	{"a gang gathers where nobody of it is", sums, `if m.boundOf(g, d) != m.boundOf(g, topology.Root) {`, `if m.boundOf(g, d) != 0 {`, "TestSums TestChooseJob"},
 	{"a gang that needs nobody needs somebody", sums, `		return extent{}, true // nobody of it`, `		return extent{}, false`, "TestSums TestChooseJob"},
 	{"the sums are not asked", mixed, `	if m.never || !m.possible() {
-		return nil, true`, `	if m.IsSplit() {
+		return nil, true`, `	if m.Split {
 		return nil, true`, "TestRefusedByTheSums"},
 	{"places hold wherever those bound are", holds, `range [][]offer.Slots{bound, places} {`, `range [][]offer.Slots{places} {`, "TestHolds TestJobPlansHold"},
 	{"places hold one layer up", holds, `if t.Layer(domain) < g.Must {`, `if t.Layer(domain) < g.Must-1 {`, "TestHolds TestJobPlansHold"},
