@@ -9,7 +9,7 @@ COMMIT    ?= $(shell git describe --always --abbrev=40 --match=- --dirty 2>/dev/
 TOOL       = $(GO) tool -modfile=tools/go.mod
 # The time in all files of a release: the commit's, so that they are the same whenever they are made.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/gang/... ./pkg/choice/... ./pkg/device/... ./pkg/picture/... ./test/arch/... ./test/cases/...
+CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/mixed/... ./pkg/evict/... ./pkg/gang/... ./pkg/choice/... ./pkg/device/... ./pkg/picture/... ./test/arch/... ./test/cases/...
 THREADS   := ./pkg/kube/... ./pkg/localcluster/... ./pkg/page/... ./pkg/cli/... ./cmd/...
 
 # Kubernetes says the version of the scheduler from these, and pkg/version which Muster it is.
@@ -143,7 +143,7 @@ bench-churn: build ## what 200 gangs cost that do not fit, while pods come and g
 	$(GO) run ./test/perf -churn 5m -json bench-churn.json
 
 bench-core: ## benchmarks of the core
-	$(GO) test -run '^$$' -bench . -benchmem ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/evict/... ./pkg/device/...
+	$(GO) test -run '^$$' -bench . -benchmem ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/mixed/... ./pkg/evict/... ./pkg/device/...
 
 bench-scale: ## 15,000 nodes with 100 pods on each, 10,000 members, 8 layers: benchstat and growth; see docs/scale.md
 	@rm -f bench-scale.txt

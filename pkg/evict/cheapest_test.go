@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -91,7 +92,7 @@ type members struct {
 // placed is a plan of a job.
 type placed struct {
 	members
-	plan *plan.JobPlan
+	plan *mixed.Plan
 }
 
 func (m members) Fits(gone []evict.Pick) (evict.Placed, bool) {
@@ -108,7 +109,7 @@ func (m members) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	for i := range on.Free {
 		on.Free[i] = min(m.j.take(after.Free[i], nil, 0), m.j.take(after.Free[i], nil, 1))
 	}
-	p, refusal := plan.ChooseJob(on, m.j.Job)
+	p, refusal := mixed.Choose(on, m.j.Job)
 	if refusal != nil {
 		return nil, !refusal.Cut
 	}
@@ -116,7 +117,7 @@ func (m members) Fits(gone []evict.Pick) (evict.Placed, bool) {
 }
 
 func (p placed) Uses(node int) bool {
-	return slices.ContainsFunc(p.plan.Puts, func(put plan.Put) bool { return put.Node == node })
+	return slices.ContainsFunc(p.plan.Puts, func(put mixed.Put) bool { return put.Node == node })
 }
 
 func (p placed) Places() (out []plan.Place) {

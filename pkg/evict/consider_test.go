@@ -14,6 +14,7 @@ import (
 	_ "github.com/muster-scheduler/muster/test/seed"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/picture"
 	"github.com/muster-scheduler/muster/pkg/plan"
@@ -462,8 +463,8 @@ func TestConsiderJobRules(t *testing.T) {
 				}
 			}
 			j := gangJob{units: [2]int{1, 1}}
-			j.All.Must, j.Gangs = 1, []plan.Gang{{Need: offer.Slots(c.members)}}
-			j.Classes = []plan.Class{{Kind: 0, Ranks: []int{0}}, {Kind: 1}}
+			j.All.Must, j.Gangs = 1, []mixed.Gang{{Need: offer.Slots(c.members)}}
+			j.Classes = []mixed.Class{{Kind: 0, Ranks: []int{0}}, {Kind: 1}}
 			for rank := 1; rank < c.members; rank++ {
 				j.Classes[1].Ranks = append(j.Classes[1].Ranks, rank)
 			}

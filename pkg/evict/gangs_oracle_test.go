@@ -12,6 +12,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/bundle"
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -641,7 +642,7 @@ func TestNoGangLeaves(t *testing.T) {
 	if e := w.choose(); e != nil {
 		t.Fatalf("%+v", e)
 	}
-	j := gangJob{Job: plan.Job{Classes: []plan.Class{{Ranks: []int{0}}}, Gangs: []plan.Gang{{Need: 1}}}, units: [2]int{1, 1}}
+	j := gangJob{Job: mixed.Job{Classes: []mixed.Class{{Ranks: []int{0}}}, Gangs: []mixed.Gang{{Need: 1}}}, units: [2]int{1, 1}}
 	if e := evict.Cheapest(j.problem(w)); e.Placed != nil || !e.Sure {
 		t.Fatalf("%+v", e)
 	}
@@ -720,14 +721,14 @@ func TestGangOfHighPriority(t *testing.T) {
 
 // gangJob is a job of two kinds on the nodes of a gangWorld.
 type gangJob struct {
-	plan.Job
+	mixed.Job
 	units [2]int // by kind, what a member needs
 }
 
 // drawGangJob draws up to three members of each of two kinds, in one gang or in two.
 func drawGangJob(t *rapid.T, w gangWorld) gangJob {
 	j := gangJob{units: [2]int{1 + worlds.Even(t, 2, "units"), 2 + worlds.Even(t, 2, "other units")}}
-	j.Gangs = make([]plan.Gang, 1+worlds.Even(t, 2, "gangs of the job"))
+	j.Gangs = make([]mixed.Gang, 1+worlds.Even(t, 2, "gangs of the job"))
 	j.All = plan.Gather{Multiple: make(offer.Multiples, w.Tree.Depth()+1)}
 	j.All.Must = worlds.Even(t, 3, "gather") / 2 * worlds.Even(t, w.Tree.Depth()+1, "must")
 	if worlds.Chance(t, 4, "multiples") {
@@ -735,7 +736,7 @@ func drawGangJob(t *rapid.T, w gangWorld) gangJob {
 	}
 	rank := 0
 	for kind := range 2 {
-		c := plan.Class{Gang: min(kind, len(j.Gangs)-1), Kind: kind}
+		c := mixed.Class{Gang: min(kind, len(j.Gangs)-1), Kind: kind}
 		for range 1 + worlds.Even(t, 3, "members") {
 			c.Ranks = append(c.Ranks, rank)
 			j.Gangs[c.Gang].Need++
@@ -760,8 +761,8 @@ func (j gangJob) take(units offer.Slots, load []offer.Slots, kind int) offer.Slo
 }
 
 // on is the world that the job is placed on.
-func (j gangJob) on(w gangWorld) plan.JobWorld {
-	out := plan.JobWorld{World: plan.World{Tree: w.Tree}}
+func (j gangJob) on(w gangWorld) mixed.World {
+	out := mixed.World{World: plan.World{Tree: w.Tree}}
 	now, never := w.after(nil), w.after(w.everybody())
 	for i := range w.hosts {
 		least := func(units offer.Slots) offer.Slots { return min(j.take(units, nil, 0), j.take(units, nil, 1)) }

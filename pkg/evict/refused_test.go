@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -76,9 +77,9 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 			return e.Plan != nil || !e.Sure
 		}
 	}
-	j := plan.Job{Gangs: []plan.Gang{{Need: n}}, All: plan.Gather{Must: 1, Multiple: multiple}}
+	j := mixed.Job{Gangs: []mixed.Gang{{Need: n}}, All: plan.Gather{Must: 1, Multiple: multiple}}
 	for kind := range h.unlike {
-		j.Classes = append(j.Classes, plan.Class{Kind: kind})
+		j.Classes = append(j.Classes, mixed.Class{Kind: kind})
 	}
 	for rank := range h.members { // the last kind has all that the others have not
 		c := &j.Classes[min(rank, h.unlike-1)]
@@ -94,7 +95,7 @@ func (h hopeless) prepare(asked *int) (ask func() (found bool)) {
 
 // hopelessMembers plans members of several kinds.
 type hopelessMembers struct {
-	job   plan.Job
+	job   mixed.Job
 	world plan.World
 	takes []func(gone []int, load []offer.Slots, kind int) offer.Slots // by node index
 }
@@ -104,13 +105,13 @@ func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
 	for _, p := range gone {
 		by[p.Node] = append(by[p.Node], p.Victim)
 	}
-	w := plan.JobWorld{World: m.world, Take: func(node int, load []offer.Slots, kind int) offer.Slots { return m.takes[node](by[node], load, kind) }}
+	w := mixed.World{World: m.world, Take: func(node int, load []offer.Slots, kind int) offer.Slots { return m.takes[node](by[node], load, kind) }}
 	w.Free = make([]offer.Slots, len(m.takes))
 	for i := range w.Free {
 		w.Free[i] = offer.Slots(len(by[i]))
 	}
 	w.Room = w.Free
-	p, refusal := plan.ChooseJob(w, m.job)
+	p, refusal := mixed.Choose(w, m.job)
 	if refusal != nil {
 		return nil, !refusal.Cut
 	}
@@ -120,7 +121,7 @@ func (m hopelessMembers) Fits(gone []evict.Pick) (evict.Placed, bool) {
 // hopelessPlaced is a plan that is made anew for each smaller set.
 type hopelessPlaced struct {
 	hopelessMembers
-	plan *plan.JobPlan
+	plan *mixed.Plan
 }
 
 func (p hopelessPlaced) Uses(int) bool        { return true }

@@ -94,3 +94,6 @@ func Up(n, step Slots) (up Slots, ok bool) {
 	}
 	return n - rest + step, n-rest <= unmet-step
 }
+
+// Common returns the common multiple of all layers down to one.
+func (m Multiples) Common(layer int) Slots { return m.Steps(layer + 1)[0] }

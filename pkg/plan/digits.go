@@ -32,7 +32,7 @@ const wholeNumber = 62
 // by domain, and below what the world charges if all of it fits.
 func (s *Search) newDigits(charged int) digits {
 	d := digits{perDomain: true, charged: charged, width: charged}
-	for _, p := range inOrder(s.Prefer) {
+	for _, p := range InOrder(s.Prefer) {
 		if p.Layer > s.Must { // members share the domain of the other layers
 			d.columns = append(d.columns, p)
 			d.perDomain = d.perDomain && p.Charge == PerDomain

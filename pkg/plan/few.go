@@ -25,7 +25,7 @@ import (
 func (s *Search) withoutLast() *Search {
 	last := len(s.columns) - 1
 	if s.upper == nil && last > 0 && s.charges == nil {
-		s.upper = &Search{World: s.World, Request: s.Request, ground: s.ground, steps: s.steps, digits: s.digits}
+		s.upper = &Search{World: s.World, Request: s.Request, Ground: s.Ground, steps: s.steps, digits: s.digits}
 		s.upper.columns, s.upper.soft = s.columns[:last], false
 	}
 	return s.upper
@@ -54,14 +54,14 @@ func (s *Search) fewest(domains []topology.ID, n offer.Slots) []topology.ID {
 		}
 		slices.Sort(domains)
 	}
-	return cheapest(domains, func(d topology.ID) offer.Price { return s.withoutSoft(s.touched(d, n)) })
+	return Cheapest(domains, func(d topology.ID) offer.Price { return s.withoutSoft(s.touched(d, n)) })
 }
 
 func (s *Search) softest(domains []topology.ID, n offer.Slots) []topology.ID {
 	if !s.soft {
 		return domains
 	}
-	return cheapest(domains, func(d topology.ID) offer.Price { return s.touched(d, n) })
+	return Cheapest(domains, func(d topology.ID) offer.Price { return s.touched(d, n) })
 }
 
 // nodesLast says whether the last preference is for few nodes, and another one is for domains below d.
@@ -197,7 +197,7 @@ func (s *Search) leastNodes(d topology.ID, n offer.Slots) leastNodes {
 // beyond returns what nodes in d take beyond so many each, by what the upper preferences charge up to a price.
 func (s *Search) beyond(d topology.ID, n, each offer.Slots, upper int64) offer.Curve {
 	if s.worth == nil {
-		s.worth = &Search{World: s.World, Request: s.Request, ground: s.ground, digits: s.upper.digits}
+		s.worth = &Search{World: s.World, Request: s.Request, Ground: s.Ground, digits: s.upper.digits}
 		s.worth.steps = offer.Multiples(nil).Steps(s.tree.Depth() + 1)
 		s.worth.size = make([]offer.Slots, s.tree.Len())
 	}
@@ -205,11 +205,11 @@ func (s *Search) beyond(d topology.ID, n, each offer.Slots, upper int64) offer.C
 	w.Want = n // more beyond a number than there are members says no more
 	w.merger.Dearest = upper
 	w.forget(d)
-	for block := range s.below(d, w.lowest()) {
+	for block := range s.Below(d, w.lowest()) {
 		w.size[block] = 0
 		lo, hi := s.tree.Nodes(block)
 		for i := lo; i < hi; i++ {
-			if node := s.tree.Node(i); s.boundIn(node) > 0 {
+			if node := s.tree.Node(i); s.BoundIn(node) > 0 {
 				w.size[block] += s.size[node] // it is touched anyway
 			} else {
 				w.size[block] += max(0, s.size[node]-each)

@@ -120,59 +120,38 @@ func byLayer(prefer []plan.Preference) []plan.Preference {
 	return slices.SortedFunc(slices.Values(prefer), func(a, b plan.Preference) int { return cmp.Compare(a.Layer, b.Layer) })
 }
 
-// upwards lists what a domain and those above it have.
-func (o oracle) upwards(have []offer.Slots, d topology.ID) (out []offer.Slots) {
-	for ; ; d = o.Tree.Parent(d) {
-		out = append(out, worlds.Total(o.Tree, have, d))
-		if d == topology.Root {
-			return out
-		}
-	}
-}
-
 // first goes through rules 3 to 9, but for 8, and leaves the ways that are first by
 // each.
 func (o oracle) first(ways []counts) (topology.ID, []counts) {
-	ways = least(o.tied(ways), func(a, b counts) int { return cmp.Compare(o.domain(a), o.domain(b)) })
+	ways = worlds.Least(o.tied(ways), func(a, b counts) int { return cmp.Compare(o.domain(a), o.domain(b)) })
 	return o.domain(ways[0]), ways
 }
 
 // tied is first without names.
 func (o oracle) tied(ways []counts) []counts {
-	ways = least(ways, func(a, b counts) int {
+	ways = worlds.Least(ways, func(a, b counts) int {
 		return -cmp.Compare(worlds.Total(o.Tree, a, 0), worlds.Total(o.Tree, b, 0))
 	})
-	ways = least(ways, func(a, b counts) int {
+	ways = worlds.Least(ways, func(a, b counts) int {
 		return -cmp.Compare(o.Tree.Layer(o.domain(a)), o.Tree.Layer(o.domain(b)))
 	})
-	ways = least(ways, func(a, b counts) int { return slices.Compare(o.touched(a), o.touched(b)) })
-	ways = least(ways, func(a, b counts) int {
-		return -slices.Compare(o.upwards(o.Attract, o.domain(a)), o.upwards(o.Attract, o.domain(b)))
+	ways = worlds.Least(ways, func(a, b counts) int { return slices.Compare(o.touched(a), o.touched(b)) })
+	ways = worlds.Least(ways, func(a, b counts) int {
+		return -slices.Compare(worlds.Upwards(o.Tree, o.Attract, o.domain(a)), worlds.Upwards(o.Tree, o.Attract, o.domain(b)))
 	})
-	ways = least(ways, func(a, b counts) int { return cmp.Compare(o.penalty(a), o.penalty(b)) })
-	return least(ways, func(a, b counts) int {
-		return slices.Compare(o.upwards(o.Room, o.domain(a)), o.upwards(o.Room, o.domain(b)))
+	ways = worlds.Least(ways, func(a, b counts) int { return cmp.Compare(o.penalty(a), o.penalty(b)) })
+	return worlds.Least(ways, func(a, b counts) int {
+		return slices.Compare(worlds.Upwards(o.Tree, o.Room, o.domain(a)), worlds.Upwards(o.Tree, o.Room, o.domain(b)))
 	})
 }
 
 // compareDomains is rules 6, 7 and 9.
 func (o oracle) compareDomains(a, b topology.ID) int {
 	return cmp.Or(
-		-slices.Compare(o.upwards(o.Attract, a), o.upwards(o.Attract, b)),
-		slices.Compare(o.upwards(o.Room, a), o.upwards(o.Room, b)),
+		-slices.Compare(worlds.Upwards(o.Tree, o.Attract, a), worlds.Upwards(o.Tree, o.Attract, b)),
+		slices.Compare(worlds.Upwards(o.Tree, o.Room, a), worlds.Upwards(o.Tree, o.Room, b)),
 		cmp.Compare(a, b),
 	)
-}
-
-// least leaves those that compare lowest.
-func least[W any](ways []W, compare func(a, b W) int) (out []W) {
-	best := slices.MinFunc(ways, compare)
-	for _, w := range ways {
-		if compare(w, best) == 0 {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // fill is rule 8 on a list of ways. Of the children of d, largest offer first: if one
@@ -203,7 +182,7 @@ func (o oracle) fill(d topology.ID, ways []counts) []plan.Place {
 		}
 		k := left[0]
 		left = left[1:]
-		ways = least(ways, func(a, b counts) int { return -cmp.Compare(total(a, k), total(b, k)) })
+		ways = worlds.Least(ways, func(a, b counts) int { return -cmp.Compare(total(a, k), total(b, k)) })
 		if total(ways[0], k) > 0 {
 			out = append(out, o.fill(k, ways)...)
 		}
@@ -238,20 +217,8 @@ func drawWorld(t *rapid.T, net worlds.Network) plan.World {
 		w.Room = slices.Clone(w.Free)
 		w.Room[rapid.IntRange(0, n-1).Draw(t, "node")] += 2
 	}
-	w.Penalty = drawPenalty(t, n)
+	w.Penalty = worlds.Penalty(t, n)
 	return w
-}
-
-// drawPenalty draws what soft preferences charge by node: mostly nothing.
-func drawPenalty(t *rapid.T, nodes int) []int64 {
-	if !worlds.Chance(t, 3, "soft preferences") {
-		return nil
-	}
-	out := make([]int64, nodes)
-	for i := range out {
-		out[i] = []int64{0, 0, 1, 2, 300}[worlds.Even(t, 5, "penalty")]
-	}
-	return out
 }
 
 func drawRequest(t *rapid.T, w plan.World) plan.Request {
@@ -311,7 +278,7 @@ func TestPreferences(t *testing.T) {
 		for range n {
 			w.Free = append(w.Free, offer.Slots(rapid.IntRange(1, 3).Draw(t, "slots")))
 		}
-		w.Penalty = drawPenalty(t, n)
+		w.Penalty = worlds.Penalty(t, n)
 		want := offer.Slots(rapid.IntRange(4, 6).Draw(t, "want"))
 		prefer := rapid.SampledFrom([][]int{{2}, {1, 2}, {3}, {2, 3}}).Draw(t, "prefer")
 		newOracle(w, plan.Request{Want: want, Min: want, Prefer: plan.PreferGather(prefer...), Multiple: make(offer.Multiples, 4)}).compare(t, y)

@@ -48,6 +48,13 @@ type Request struct {
 	Multiple offer.Multiples
 }
 
+// Gather is what a gather spec asks for in one scope.
+type Gather struct {
+	Must     int          // the deepest MustGather layer; 0 is the whole cluster
+	Prefer   []Preference // in any order
+	Multiple offer.Multiples
+}
+
 // Place is how many members go to a node.
 type Place struct {
 	Node  int // node index

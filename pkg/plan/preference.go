@@ -38,8 +38,8 @@ func NewCharge(charge func(bound, members offer.Slots) int64) Charge {
 	return Charge(len(charges) - 1)
 }
 
-// of is what members cost; nobody costs nothing.
-func (c Charge) of(bound, members offer.Slots) int64 {
+// Of is what members cost; nobody costs nothing.
+func (c Charge) Of(bound, members offer.Slots) int64 {
 	if members == 0 {
 		return 0
 	}
@@ -54,8 +54,8 @@ func PreferGather(layers ...int) (out []Preference) {
 	return out
 }
 
-// inOrder lists preferences as they are asked: from the top down, each once.
-func inOrder(prefer []Preference) []Preference {
+// InOrder lists preferences as they are asked: from the top down, each once.
+func InOrder(prefer []Preference) []Preference {
 	return slices.Compact(slices.SortedFunc(slices.Values(prefer), func(a, b Preference) int {
 		return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Charge, b.Charge))
 	}))

@@ -92,8 +92,6 @@ type Deeper struct {
 	Sets  int  // how many of them there are
 	Every bool // every gang is in one of them
 	Split int  // so many gangs have members that run, of sets whose members are in several domains of the layer
-
-	split map[int]bool // those gangs
 }
 
 // Offer is what one domain can give.
@@ -115,10 +113,10 @@ const (
 	listedBytes = 768
 )
 
-// refuse says what each domain of the Must layer offers.
-func (g *ground) refuse(must int, offers func(topology.ID) offer.Slots) *Refusal {
-	r := &Refusal{Layer: g.tree.LayerNames()[must], Split: g.split}
-	for _, d := range g.roots {
+// Refuse says what each domain of the Must layer offers.
+func (g *Ground) Refuse(must int, offers func(topology.ID) offer.Slots) *Refusal {
+	r := &Refusal{Layer: g.tree.LayerNames()[must], Split: g.Split}
+	for _, d := range g.Roots {
 		if g.tree.Named(d) {
 			r.Domains = append(r.Domains, Offer{Path: g.tree.Path(d), Slots: offers(d)})
 		}
@@ -127,7 +125,8 @@ func (g *ground) refuse(must int, offers func(topology.ID) offer.Slots) *Refusal
 	return r
 }
 
-func (r *Refusal) multiples(t *topology.Tree, multiple offer.Multiples) {
+// AddMultiples adds those of some layers that forbid any count.
+func (r *Refusal) AddMultiples(t *topology.Tree, multiple offer.Multiples) {
 	for l := range multiple {
 		if m := multiple.At(l); m > 1 {
 			r.Multiple = append(r.Multiple, Multiple{Layer: t.LayerNames()[l], Count: m})

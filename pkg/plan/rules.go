@@ -28,31 +28,31 @@ const (
 // with domains (narrow) and fills the one that is left (fill), and plans are compared by it
 // (Judge).
 var rules = []rule{
-	{name: ByMembers, plans: func(_ *ground, a, b *draft) int { return cmp.Compare(b.members, a.members) }},
-	{name: ByDepth, domains: func(g *ground, a, b topology.ID) int { return cmp.Compare(g.tree.Layer(b), g.tree.Layer(a)) }},
-	{name: ByPreferences, plans: func(_ *ground, a, b *draft) int { return a.compareCharged(b) }},
+	{name: ByMembers, plans: func(_ *Ground, a, b *Draft) int { return cmp.Compare(b.Members, a.Members) }},
+	{name: ByDepth, domains: func(g *Ground, a, b topology.ID) int { return cmp.Compare(g.tree.Layer(b), g.tree.Layer(a)) }},
+	{name: ByPreferences, plans: func(_ *Ground, a, b *Draft) int { return a.compareCharged(b) }},
 	{
 		name:    ByAttraction,
-		domains: func(g *ground, a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) },
-		never:   func(g *ground) bool { return g.attract == nil },
+		domains: func(g *Ground, a, b topology.ID) int { return g.CompareAttraction(a, b) },
+		never:   func(g *Ground) bool { return g.attract == nil },
 	},
-	{name: BySoft, plans: func(_ *ground, a, b *draft) int { return cmp.Compare(a.penalty(), b.penalty()) }},
-	{name: ByBinpack, domains: func(g *ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
-	{name: ByFill, plans: func(g *ground, a, b *draft) int { return g.compareSpread(a, b) }},
-	{name: ByNames, domains: func(_ *ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
+	{name: BySoft, plans: func(_ *Ground, a, b *Draft) int { return cmp.Compare(a.Penalty(), b.Penalty()) }},
+	{name: ByBinpack, domains: func(g *Ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
+	{name: ByFill, plans: func(g *Ground, a, b *Draft) int { return g.compareSpread(a, b) }},
+	{name: ByNames, domains: func(_ *Ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
 }
 
 // rule compares two plans that are equal by the rules before it: by the domains that they
 // are in, or by more.
 type rule struct {
 	name    Rule
-	domains func(g *ground, a, b topology.ID) int
-	plans   func(g *ground, a, b *draft) int
-	never   func(g *ground) bool // decides; nil if it may
+	domains func(g *Ground, a, b topology.ID) int
+	plans   func(g *Ground, a, b *Draft) int
+	never   func(g *Ground) bool // decides; nil if it may
 }
 
 // domainRules are those that look at domains only, and may decide between two of one layer.
-func (g *ground) domainRules() (out []func(g *ground, a, b topology.ID) int) {
+func (g *Ground) domainRules() (out []func(g *Ground, a, b topology.ID) int) {
 	for _, r := range rules {
 		if r.domains != nil && r.name != ByDepth && (r.never == nil || !r.never(g)) {
 			out = append(out, r.domains)
@@ -61,38 +61,38 @@ func (g *ground) domainRules() (out []func(g *ground, a, b topology.ID) int) {
 	return out
 }
 
-// draft is what the rules read of a plan.
-type draft struct {
-	domain  topology.ID
-	members int
-	charged []func() int64       // by preference
-	penalty func() int64         // for soft preferences
+// Draft is what the rules read of a plan.
+type Draft struct {
+	Domain  topology.ID
+	Members int
+	Charged []func() int64       // by preference
+	Penalty func() int64         // for soft preferences
 	spread  func() []offer.Slots // by ID, who goes where; nil if that is not compared
 }
 
-func (d *draft) compareCharged(other *draft) int {
-	for i := range d.charged {
-		if o := cmp.Compare(d.charged[i](), other.charged[i]()); o != 0 {
+func (d *Draft) compareCharged(other *Draft) int {
+	for i := range d.Charged {
+		if o := cmp.Compare(d.Charged[i](), other.Charged[i]()); o != 0 {
 			return o
 		}
 	}
 	return 0
 }
 
-func (g *ground) compareSpread(a, b *draft) int {
-	if a.domain != b.domain || a.spread == nil {
+func (g *Ground) compareSpread(a, b *Draft) int {
+	if a.Domain != b.Domain || a.spread == nil {
 		return 0
 	}
-	return g.compareFills(a.domain, a.spread(), b.spread())
+	return g.compareFills(a.Domain, a.spread(), b.spread())
 }
 
-// decide compares two plans by the rules up to a last one, and says which decides: none if
-// they are equal.
-func (g *ground) decide(a, b *draft, last Rule) (decides Rule, order int) {
+// Order compares two plans by the rules up to a last one, and says which decides: none if
+// they are equal. The last one "" is all rules.
+func (g *Ground) Order(a, b *Draft, last Rule) (decides Rule, order int) {
 	for _, r := range rules {
 		switch {
 		case r.domains != nil:
-			order = r.domains(g, a.domain, b.domain)
+			order = r.domains(g, a.Domain, b.Domain)
 		case r.plans != nil:
 			order = r.plans(g, a, b)
 		}
@@ -106,8 +106,8 @@ func (g *ground) decide(a, b *draft, last Rule) (decides Rule, order int) {
 	return "", 0
 }
 
-// compareDomains compares two domains of one layer by the rules that look at nothing else.
-func (g *ground) compareDomains(a, b topology.ID) int {
+// CompareDomains compares two domains of one layer by the rules that look at nothing else.
+func (g *Ground) CompareDomains(a, b topology.ID) int {
 	for _, compare := range g.byDomain {
 		if o := compare(g, a, b); o != 0 {
 			return o
@@ -118,7 +118,7 @@ func (g *ground) compareDomains(a, b topology.ID) int {
 
 // narrow goes through the rules with the domains that take n, and returns the first. What n
 // is was decided before, and how it is spread comes after.
-func narrow[N any](g *ground, c chooser[N], domains []topology.ID, n N) topology.ID {
+func narrow[N Members](g *Ground, c Chooser[N], domains []topology.ID, n N) topology.ID {
 	for _, r := range rules {
 		switch {
 		case len(domains) == 1:
@@ -126,9 +126,9 @@ func narrow[N any](g *ground, c chooser[N], domains []topology.ID, n N) topology
 		case r.domains != nil:
 			domains = least(domains, func(a, b topology.ID) int { return r.domains(g, a, b) })
 		case r.name == ByPreferences:
-			domains = c.fewest(domains, n)
+			domains = c.Fewest(domains, n)
 		case r.name == BySoft:
-			domains = c.softest(domains, n)
+			domains = c.Softest(domains, n)
 		}
 	}
 	return domains[0]
@@ -150,11 +150,11 @@ func least(domains []topology.ID, compare func(a, b topology.ID) int) []topology
 
 // compareFills is rule 8 for two ways to spread as many members over d, by ID: first
 // comes the one that fill would come to first.
-func (g *ground) compareFills(d topology.ID, a, b []offer.Slots) int {
+func (g *Ground) compareFills(d topology.ID, a, b []offer.Slots) int {
 	if g.tree.IsNode(d) {
 		return 0
 	}
-	kids := g.largestFirst(d)
+	kids := g.LargestFirst(d)
 	left := a[d]
 	for i, k := range kids {
 		lastOfA, oneOfA := holder(kids[i:], a, left)
@@ -195,11 +195,11 @@ func holder(domains []topology.ID, members []offer.Slots, all offer.Slots) (topo
 	return domains[i], true
 }
 
-// ground is what a search stands on, whoever the members are.
-type ground struct {
+// Ground is what a search stands on, whoever the members are.
+type Ground struct {
 	tree  *topology.Tree
-	roots []topology.ID // all members must be in one of these
-	split bool          // bound members are in several of them already
+	Roots []topology.ID // all members must be in one of these
+	Split bool          // bound members are in several of them already
 
 	// By ID:
 	size    []offer.Slots // offers, rounded to the multiples: what "largest" means
@@ -207,13 +207,13 @@ type ground struct {
 	attract []offer.Slots // nil if nobody attracts
 	bound   []offer.Slots // nil if no member is bound
 
-	byDomain []func(g *ground, a, b topology.ID) int // see domainRules
+	byDomain []func(g *Ground, a, b topology.ID) int // see domainRules
 }
 
-// newGround prepares what does not depend on who the members are. must is the layer
+// NewGround prepares what does not depend on who the members are. must is the layer
 // of which they share a domain; sum is that of what is free, nil if it is not known.
-func newGround(w World, steps []offer.Slots, must int, sum []offer.Slots) ground {
-	g := ground{tree: w.Tree, size: sum}
+func NewGround(w World, steps []offer.Slots, must int, sum []offer.Slots) Ground {
+	g := Ground{tree: w.Tree, size: sum}
 	if sum == nil || steps[0] > 1 {
 		g.size = offer.Roll(w.Tree, w.Free, steps)
 	}
@@ -234,10 +234,10 @@ func newGround(w World, steps []offer.Slots, must int, sum []offer.Slots) ground
 		g.bound = offer.Sum(w.Tree, w.Bound)
 	}
 	g.byDomain = g.domainRules()
-	g.roots = domainsAt(w.Tree, must)
+	g.Roots = DomainsAt(w.Tree, must)
 	if g.bound != nil {
-		g.roots = slices.DeleteFunc(g.roots, func(d topology.ID) bool { return g.bound[d] == 0 })
-		g.split = len(g.roots) > 1
+		g.Roots = slices.DeleteFunc(g.Roots, func(d topology.ID) bool { return g.bound[d] == 0 })
+		g.Split = len(g.Roots) > 1
 	}
 	return g
 }
@@ -246,13 +246,13 @@ func anybody(counts []offer.Slots) bool {
 	return slices.ContainsFunc(counts, func(n offer.Slots) bool { return n > 0 })
 }
 
-// domainsAt lists the domains of a layer.
-func domainsAt(t *topology.Tree, layer int) []topology.ID {
-	return slices.Collect((&ground{tree: t}).below(topology.Root, layer))
+// DomainsAt lists the domains of a layer.
+func DomainsAt(t *topology.Tree, layer int) []topology.ID {
+	return slices.Collect((&Ground{tree: t}).Below(topology.Root, layer))
 }
 
-// below yields the domains of a layer that are in d, or d itself if it is one.
-func (g *ground) below(d topology.ID, layer int) iter.Seq[topology.ID] {
+// Below yields the domains of a layer that are in d, or d itself if it is one.
+func (g *Ground) Below(d topology.ID, layer int) iter.Seq[topology.ID] {
 	return func(yield func(topology.ID) bool) {
 		for x := d; x < g.tree.End(d); {
 			if g.tree.Layer(x) < layer {
@@ -267,50 +267,52 @@ func (g *ground) below(d topology.ID, layer int) iter.Seq[topology.ID] {
 	}
 }
 
-// boundIn is how many members run in a domain already.
-func (g *ground) boundIn(d topology.ID) offer.Slots {
+// AnyBound says whether any member is bound.
+func (g *Ground) AnyBound() bool { return g.bound != nil }
+
+// BoundIn is how many members run in a domain already.
+func (g *Ground) BoundIn(d topology.ID) offer.Slots {
 	if g.bound == nil {
 		return 0
 	}
 	return g.bound[d]
 }
 
-func (g *ground) holdsBound(d topology.ID) bool { return g.boundIn(d) == g.boundIn(topology.Root) }
+// HoldsBound says whether all bound members run in a domain.
+func (g *Ground) HoldsBound(d topology.ID) bool { return g.BoundIn(d) == g.BoundIn(topology.Root) }
 
-// chooser answers what the rules ask. N says which members: a number of like ones, or
-// how many of each class.
-type chooser[N any] interface {
-	// charge is what the world takes for n in d; ok is false if d cannot take them.
-	charge(d topology.ID, n N) (p offer.Price, ok bool)
-	// fewest returns the domains in which preferences charge n the least: rule 5.
-	// softest returns the domains in which soft preferences charge n the least. By rule 5 the domains must be equal.
-	fewest(domains []topology.ID, n N) []topology.ID
-	softest(domains []topology.ID, n N) []topology.ID
+// Members says which members: a number of like ones, or how many of each class, packed into one number.
+type Members interface{ ~int | ~uint64 }
+
+// Chooser answers what the rules ask of domains.
+type Chooser[N Members] struct {
+	// Charge is what the world takes for n in d; ok is false if d cannot take them.
+	Charge func(d topology.ID, n N) (p offer.Price, ok bool)
+	// Fewest returns the domains in which preferences charge n the least: rule 5.
+	Fewest func(domains []topology.ID, n N) []topology.ID
+	// Softest returns the domains in which soft preferences charge n the least. By rule 5 the domains must be equal.
+	Softest func(domains []topology.ID, n N) []topology.ID
 }
 
-// first is the domain for n that comes first, of those that take it for the least that the
-// world charges.
-func first[N any](g *ground, c chooser[N], n N, least offer.Price) topology.ID {
-	return narrow(g, c, candidates(g, c, n, least), n)
-}
-
-// candidates lists the domains that take n for the price and hold those already bound.
-func candidates[N any](g *ground, c chooser[N], n N, least offer.Price) (out []topology.ID) {
-	for _, root := range g.roots {
+// First returns the domain for n that comes first, of those that take it for the least that the
+// world charges and hold the members already bound.
+func First[N Members](g *Ground, c Chooser[N], n N, least offer.Price) topology.ID {
+	var candidates []topology.ID
+	for _, root := range g.Roots {
 		for d := root; d < g.tree.End(root); {
-			if p, ok := c.charge(d, n); !ok || p.Compare(least) != 0 || !g.holdsBound(d) {
+			if p, ok := c.Charge(d, n); !ok || p.Compare(least) != 0 || !g.HoldsBound(d) {
 				d = g.tree.End(d) // nor does any domain below
 				continue
 			}
-			out = append(out, d)
+			candidates = append(candidates, d)
 			d++
 		}
 	}
-	return out
+	return narrow(g, c, candidates, n)
 }
 
-// cheapest returns the candidates with the lowest price.
-func cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (out []topology.ID) {
+// Cheapest returns the candidates with the lowest price.
+func Cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (out []topology.ID) {
 	var least offer.Price
 	for _, d := range candidates {
 		p := price(d)
@@ -324,8 +326,11 @@ func cheapest(candidates []topology.ID, price func(topology.ID) offer.Price) (ou
 	return out
 }
 
+// CompareAttraction returns which of two domains of one layer has more attracting pods, or whose parents have; that one is less.
+func (g *Ground) CompareAttraction(a, b topology.ID) int { return -g.compareUpwards(g.attract, a, b) }
+
 // compareUpwards compares what two domains of one layer have, then their parents.
-func (g *ground) compareUpwards(have []offer.Slots, a, b topology.ID) int {
+func (g *Ground) compareUpwards(have []offer.Slots, a, b topology.ID) int {
 	if have == nil {
 		return 0
 	}
@@ -338,62 +343,55 @@ func (g *ground) compareUpwards(have []offer.Slots, a, b topology.ID) int {
 	return 0
 }
 
-// filler spreads members over the children of a domain.
-type filler[N any] interface {
-	// price is what n cost in d, with what preferences charge.
-	price(d topology.ID, n N) (p offer.Price, ok bool)
-	// takes returns those of some domains, sorted by falling size, that take n at any
+// Filler spreads members over the children of a domain.
+type Filler[N Members] struct {
+	// Price is what n cost in d, with what preferences charge.
+	Price func(d topology.ID, n N) (p offer.Price, ok bool)
+	// Takes returns those of some domains, sorted by falling size, that take n at any
 	// price.
-	takes(domains []topology.ID, n N) []topology.ID
-	// rest prepares to ask what members cost in domains[i:] together, as far as n.
-	rest(domains []topology.ID, n N) rest[N]
-	// share is how many of n go to d, as many as possible, if after takes the others
+	Takes func(domains []topology.ID, n N) []topology.ID
+	// Rest returns what members cost in domains[i:] together, as far as n.
+	Rest func(domains []topology.ID, n N) func(i int, n N) (p offer.Price, ok bool)
+	// Share is how many of n go to d, as many as possible, if after takes the others
 	// and all of it costs what is due.
-	share(d topology.ID, after func(N) (offer.Price, bool), n N, due offer.Price) N
-	minus(n, share N) N
-	nobody(n N) bool
-	// put spreads n over the nodes of d, if no prices need be asked for that: as when d is
+	Share func(d topology.ID, after func(N) (offer.Price, bool), n N, due offer.Price) N
+	// Put spreads n over the nodes of d, if no prices need be asked for that: as when d is
 	// a node. Else it returns false.
-	put(d topology.ID, n N) bool
+	Put func(d topology.ID, n N) bool
 }
 
-// rest is what members cost in domains[i:] together.
-type rest[N any] interface {
-	price(i int, n N) (p offer.Price, ok bool)
-}
-
-// fill is rule 8: it spreads n over the nodes of d, which must take them, layer by
+// Fill is rule 8: it spreads n over the nodes of d, which must take them, layer by
 // layer: the largest child first, until one child takes the rest; of those that do,
 // the smallest. Each child gets as many as the lowest price allows.
-func fill[N any](g *ground, f filler[N], d topology.ID, n N) {
-	if f.put(d, n) {
+func Fill[N Members](g *Ground, f Filler[N], d topology.ID, n N) {
+	if f.Put(d, n) {
 		return
 	}
-	kids := g.largestFirst(d)
-	rest := f.rest(kids, n)
+	kids := g.LargestFirst(d)
+	rest := f.Rest(kids, n)
 	for i, k := range kids {
-		due, _ := rest.price(i, n)
-		if last, ok := smallest(g, f, f.takes(kids[i:], n), n, due); ok {
-			fill(g, f, last, n)
+		due, _ := rest(i, n)
+		if last, ok := smallest(g, f, f.Takes(kids[i:], n), n, due); ok {
+			Fill(g, f, last, n)
 			return
 		}
-		after := func(n N) (offer.Price, bool) { return rest.price(i+1, n) }
-		if x := f.share(k, after, n, due); !f.nobody(x) {
-			fill(g, f, k, x)
-			n = f.minus(n, x)
+		after := func(n N) (offer.Price, bool) { return rest(i+1, n) }
+		if x := f.Share(k, after, n, due); x != 0 {
+			Fill(g, f, k, x)
+			n -= x
 		}
 	}
 }
 
-// largestFirst lists the children of d by falling size.
-func (g *ground) largestFirst(d topology.ID) []topology.ID {
+// LargestFirst lists the children of d by falling size.
+func (g *Ground) LargestFirst(d topology.ID) []topology.ID {
 	kids := g.children(d)
 	slices.SortFunc(kids, func(a, b topology.ID) int { return cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b)) })
 	return kids
 }
 
 // children lists the children of d by name.
-func (g *ground) children(d topology.ID) []topology.ID {
+func (g *Ground) children(d topology.ID) []topology.ID {
 	n := 0
 	for range g.tree.Children(d) {
 		n++
@@ -403,12 +401,12 @@ func (g *ground) children(d topology.ID) []topology.ID {
 
 // smallest returns the first of the smallest domains that take all of n for the price;
 // domains are sorted by falling size.
-func smallest[N any](g *ground, f filler[N], domains []topology.ID, n N, due offer.Price) (best topology.ID, ok bool) {
+func smallest[N Members](g *Ground, f Filler[N], domains []topology.ID, n N, due offer.Price) (best topology.ID, ok bool) {
 	for _, d := range domains {
 		if ok && g.size[d] == g.size[best] {
 			continue
 		}
-		if p, can := f.price(d, n); can && p.Compare(due) == 0 {
+		if p, can := f.Price(d, n); can && p.Compare(due) == 0 {
 			best, ok = d, true
 		}
 	}

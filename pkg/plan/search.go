@@ -21,7 +21,7 @@ import (
 type Search struct {
 	World
 	Request
-	ground
+	Ground
 	digits
 	steps     []offer.Slots               // by layer
 	charges   []offer.Curve               // by node index, what members cost; nil if nothing
@@ -58,7 +58,7 @@ func NewSearch(w World, r Request, width int, charges []offer.Curve) *Search {
 // newSearch is NewSearch where the sum of Free may be known; nil if it is not.
 func newSearch(w World, r Request, width int, charges []offer.Curve, sum []offer.Slots) *Search {
 	s := &Search{World: w, Request: r, charges: charges, steps: r.Multiple.Steps(w.Tree.Depth() + 1)}
-	s.ground = newGround(w, s.steps, r.Must, sum)
+	s.Ground = NewGround(w, s.steps, r.Must, sum)
 	s.digits = s.newDigits(width)
 	s.merger.Dearest = math.MaxInt64
 	return s
@@ -68,7 +68,7 @@ func newSearch(w World, r Request, width int, charges []offer.Curve, sum []offer
 // rising order, and none is below another one.
 func (s *Search) Within(some []topology.ID) {
 	i := 0
-	s.roots = slices.DeleteFunc(s.roots, func(d topology.ID) bool {
+	s.Roots = slices.DeleteFunc(s.Roots, func(d topology.ID) bool {
 		for i < len(some) && s.tree.End(some[i]) <= d {
 			i++
 		}
@@ -79,10 +79,10 @@ func (s *Search) Within(some []topology.ID) {
 // Most returns how many members can be placed for a price that the world charges of
 // at most the budget, up to Want.
 func (s *Search) Most(budget offer.Price) (n offer.Slots) {
-	if s.split {
+	if s.Split {
 		return 0
 	}
-	for _, d := range s.roots {
+	for _, d := range s.Roots {
 		if s.charged == 0 {
 			n = max(n, min(s.size[d], s.limit()))
 			continue
@@ -99,7 +99,7 @@ func (s *Search) Most(budget offer.Price) (n offer.Slots) {
 // Possible says whether so many members as are needed can be placed, at any price: the
 // question that needs only sums.
 func (s *Search) Possible() bool {
-	return !s.split && slices.ContainsFunc(s.roots, func(d topology.ID) bool {
+	return !s.Split && slices.ContainsFunc(s.Roots, func(d topology.ID) bool {
 		n := min(s.size[d], s.limit())
 		return n-n%s.steps[0] >= max(s.Min, 1)
 	})
@@ -111,10 +111,10 @@ func (s *Search) limit() offer.Slots { return s.Want - s.Want%s.steps[0] }
 // EachCharge calls do with each domain in which all members may be, and the lowest price that the world charges there for n
 // of them. Domains that cannot take n are left out.
 func (s *Search) EachCharge(n offer.Slots, do func(d topology.ID, price offer.Price)) {
-	if s.split {
+	if s.Split {
 		return
 	}
-	for _, d := range s.roots {
+	for _, d := range s.Roots {
 		if p, ok := s.charge(d, n); ok {
 			do(d, p)
 		}
@@ -139,7 +139,7 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 	}
 	var d topology.ID
 	if s.charges == nil {
-		d = narrow(&s.ground, s, s.largeEnough(n), n)
+		d = narrow(&s.Ground, s.chooser(), s.largeEnough(n), n)
 		if s.soft || s.nodesLast(d) {
 			s.lookInto(d, n)
 		} else {
@@ -147,22 +147,26 @@ func (s *Search) Plan(n offer.Slots) *Plan {
 		}
 	} else {
 		least, _ := s.Charge(n)
-		d = first(&s.ground, s, n, least)
+		d = First(&s.Ground, s.chooser(), n, least)
 	}
 	s.places = nil
-	fill(&s.ground, s, d, n)
+	Fill(&s.Ground, Filler[offer.Slots]{Price: s.price, Takes: s.takes, Rest: s.rest, Share: s.share, Put: s.put}, d, n)
 	return &Plan{Domain: d, Places: s.places}
 }
 
-// largeEnough is candidates for members that cost nothing, where only sizes are looked at:
+func (s *Search) chooser() Chooser[offer.Slots] {
+	return Chooser[offer.Slots]{Charge: s.charge, Fewest: s.fewest, Softest: s.softest}
+}
+
+// largeEnough lists the candidates of members that cost nothing, where only sizes are looked at:
 // the deepest of them, and where no preference compares those, the
 // one that comes first by the rules that look at domains.
 func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 	layer, lowest := -1, s.lowest()
-	for _, root := range s.roots {
+	for _, root := range s.Roots {
 		for d := root; d < s.tree.End(root); d++ {
 			l := s.tree.Layer(d)
-			if s.size[d] < n || l < layer || !s.holdsBound(d) {
+			if s.size[d] < n || l < layer || !s.HoldsBound(d) {
 				continue
 			}
 			switch {
@@ -170,7 +174,7 @@ func (s *Search) largeEnough(n offer.Slots) (out []topology.ID) {
 				layer, out = l, append(out[:0], d)
 			case l < lowest:
 				out = append(out, d)
-			case s.compareDomains(d, out[0]) < 0:
+			case s.CompareDomains(d, out[0]) < 0:
 				out[0] = d
 			}
 		}
@@ -184,7 +188,7 @@ func (s *Search) world() *Search {
 		return s
 	}
 	if s.bare == nil {
-		s.bare = &Search{World: s.World, Request: s.Request, ground: s.ground, steps: s.steps, charges: s.charges}
+		s.bare = &Search{World: s.World, Request: s.Request, Ground: s.Ground, steps: s.steps, charges: s.charges}
 		s.bare.digits = digits{charged: s.charged, width: s.charged}
 		s.bare.merger.Dearest = math.MaxInt64
 	}
@@ -271,13 +275,13 @@ func (s *Search) merge(a, b offer.Curve, most offer.Slots) offer.Curve {
 // chargeFor adds what the preferences for its layer cost to the curve of a domain.
 func (s *Search) chargeFor(d topology.ID, c offer.Curve) offer.Curve {
 	for i, p := range s.columns {
-		bound := s.boundIn(d)
+		bound := s.BoundIn(d)
 		switch number, by := s.weight(i); {
 		case p.Layer > s.tree.Depth():
 			c = s.chargePenalty(d, c, number)
 		case p.Layer != s.tree.Layer(d):
 		case p.Charge != PerDomain:
-			c = c.Charge(s.steps[p.Layer], number, func(n offer.Slots) int64 { return by * p.Charge.of(bound, n) })
+			c = c.Charge(s.steps[p.Layer], number, func(n offer.Slots) int64 { return by * p.Charge.Of(bound, n) })
 		case bound == 0:
 			c = c.Raise(number, by)
 		}
@@ -308,9 +312,9 @@ func (s *Search) alike(layer int, columns []Preference) bool {
 // that are touched anyway, which are free.
 func (s *Search) largest(d topology.ID, layer int) (free offer.Slots, sizes []offer.Slots) {
 	s.sizes = s.sizes[:0]
-	for k := range s.below(d, layer) {
+	for k := range s.Below(d, layer) {
 		switch {
-		case s.boundIn(k) > 0:
+		case s.BoundIn(k) > 0:
 			free += s.size[k]
 		case s.size[k] > 0:
 			s.sizes = append(s.sizes, s.size[k])
@@ -328,16 +332,12 @@ func (s *Search) takes(domains []topology.ID, n offer.Slots) []topology.ID {
 }
 
 // rest leaves out the domains that take nobody: they are the last.
-func (s *Search) rest(domains []topology.ID, n offer.Slots) rest[offer.Slots] {
-	return curves{newTails(s.takes(domains, 1), offer.Free(0, s.width), func(after offer.Curve, d topology.ID) offer.Curve {
+func (s *Search) rest(domains []topology.ID, n offer.Slots) func(int, offer.Slots) (offer.Price, bool) {
+	t := NewTails(s.takes(domains, 1), offer.Free(0, s.width), func(after offer.Curve, d topology.ID) offer.Curve {
 		return s.merge(after, s.at(d), n)
-	})}
+	})
+	return func(i int, n offer.Slots) (offer.Price, bool) { return t.From(i).Price(n) }
 }
-
-// curves is the rest of domains as their curves tell it.
-type curves struct{ tails *tails[offer.Curve] }
-
-func (c curves) price(i int, n offer.Slots) (offer.Price, bool) { return c.tails.from(i).Price(n) }
 
 func (s *Search) share(d topology.ID, after func(offer.Slots) (offer.Price, bool), n offer.Slots, due offer.Price) (most offer.Slots) {
 	for price, upTo := range s.at(d).Steps() {
@@ -349,15 +349,11 @@ func (s *Search) share(d topology.ID, after func(offer.Slots) (offer.Price, bool
 	return most
 }
 
-func (s *Search) minus(n, share offer.Slots) offer.Slots { return n - share }
-
-func (s *Search) nobody(n offer.Slots) bool { return n == 0 }
-
 // put spreads members over the nodes of d where the largest domains come first in any case: nothing below is charged, or
 // only the children are, each as dear as any other.
 func (s *Search) put(d topology.ID, n offer.Slots) bool {
 	below := lowest(s.columnsIn(d)) - s.tree.Layer(d) // how far the last preference is
-	plain := s.charges == nil && (below <= 0 || below == 1 && s.perDomain && s.boundIn(d) == 0)
+	plain := s.charges == nil && (below <= 0 || below == 1 && s.perDomain && s.BoundIn(d) == 0)
 	if plain || s.tree.IsNode(d) {
 		s.spread(d, n)
 		return true
@@ -372,7 +368,7 @@ func (s *Search) spread(d topology.ID, n offer.Slots) {
 		s.places = append(s.places, Place{Node: lo, Count: n})
 		return
 	}
-	kids := s.largestFirst(d)
+	kids := s.LargestFirst(d)
 	for ; n > s.size[kids[0]]; kids = kids[1:] {
 		s.spread(kids[0], s.size[kids[0]])
 		n -= s.size[kids[0]]
@@ -383,9 +379,9 @@ func (s *Search) spread(d topology.ID, n offer.Slots) {
 }
 
 func (s *Search) refuse() *Refusal {
-	r := s.ground.refuse(s.Must, func(d topology.ID) offer.Slots { return s.size[d] })
+	r := s.Ground.Refuse(s.Must, func(d topology.ID) offer.Slots { return s.size[d] })
 	r.Want = max(s.Min, 1)
-	r.multiples(s.tree, s.Multiple)
+	r.AddMultiples(s.tree, s.Multiple)
 	return r
 }
 

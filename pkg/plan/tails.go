@@ -6,10 +6,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// tails knows what domains[i:] take together, for every i. Thousands of such answers
+// Tails knows what domains[i:] take together, for every i. Thousands of such answers
 // would not fit in memory at once, so it keeps every block-th and makes those in
 // between again when the first of them is asked for.
-type tails[T any] struct {
+type Tails[T any] struct {
 	domains []topology.ID
 	extend  func(after T, d topology.ID) T // what d and those after it take together
 	kept    []T                            // kept[b] is domains[b*block:] together
@@ -20,9 +20,9 @@ type tails[T any] struct {
 // A block of 64 keeps both parts small for the 20,000 nodes that one domain may hold.
 const block = 64
 
-// newTails starts from what no domain at all takes.
-func newTails[T any](domains []topology.ID, none T, extend func(after T, d topology.ID) T) *tails[T] {
-	t := &tails[T]{domains: domains, extend: extend, open: -1}
+// NewTails starts from what no domain at all takes.
+func NewTails[T any](domains []topology.ID, none T, extend func(after T, d topology.ID) T) *Tails[T] {
+	t := &Tails[T]{domains: domains, extend: extend, open: -1}
 	t.kept = make([]T, len(domains)/block+2)
 	last := none
 	for b := range slices.Backward(t.kept) {
@@ -34,7 +34,7 @@ func newTails[T any](domains []topology.ID, none T, extend func(after T, d topol
 
 // openBlock returns what a block and those after it take, and remembers those in
 // between.
-func (t *tails[T]) openBlock(b int, after T) T {
+func (t *Tails[T]) openBlock(b int, after T) T {
 	lo, hi := min(b*block, len(t.domains)), min((b+1)*block, len(t.domains))
 	t.open, t.at = b, make([]T, hi-lo+1)
 	t.at[hi-lo] = after
@@ -45,8 +45,8 @@ func (t *tails[T]) openBlock(b int, after T) T {
 	return after
 }
 
-// from returns what domains[i:] take together; past the last it is what none takes.
-func (t *tails[T]) from(i int) T {
+// From returns what domains[i:] take together; past the last it is what none takes.
+func (t *Tails[T]) From(i int) T {
 	i = min(i, len(t.domains))
 	if b := i / block; b != t.open {
 		t.openBlock(b, t.kept[b+1])

@@ -26,7 +26,7 @@ const (
 
 // core lists the packages that only compute: values in, values out.
 var core = []string{
-	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/bundle", "pkg/plan", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota", "pkg/picture",
+	"pkg/topology", "pkg/offer", "pkg/choice", "pkg/bundle", "pkg/plan", "pkg/mixed", "pkg/evict", "pkg/gang", "pkg/device", "pkg/quota", "pkg/picture",
 }
 
 // std is the standard library of the core: no locks, logs, files, network or chance.
@@ -53,7 +53,8 @@ var arrows = map[string][]string{
 	"pkg/choice":   {},
 	"pkg/device":   {},
 	"pkg/quota":    {},
-	"pkg/plan":     {"pkg/choice", "pkg/offer", "pkg/topology"},
+	"pkg/plan":     {"pkg/offer", "pkg/topology"},
+	"pkg/mixed":    {"pkg/choice", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/bundle":   {"pkg/choice"},
 	"pkg/evict":    {"pkg/bundle", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/gang":     {"pkg/choice"},
@@ -69,10 +70,12 @@ var arrows = map[string][]string{
 
 	"pkg/kube/cache": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/choice", "pkg/gang",
-		"pkg/kube/convert", "pkg/kube/source", "pkg/topology",
+		"pkg/kube/convert", "pkg/kube/group", "pkg/kube/network", "pkg/kube/source", "pkg/topology",
 	},
+	"pkg/kube/group":   {"pkg/apis/scheduling", "pkg/choice", "pkg/gang", "pkg/kube/convert", "pkg/kube/source", "pkg/topology"},
+	"pkg/kube/network": {"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/convert", "pkg/topology"},
 	"pkg/kube/convert": {
-		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads", "pkg/device", "pkg/gang", "pkg/offer", "pkg/plan",
+		"pkg/apis/scheduling", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/apis/workloads", "pkg/device", "pkg/gang", "pkg/mixed", "pkg/offer", "pkg/plan",
 		"pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/allot":       {"pkg/apis/scheduling"},
@@ -100,7 +103,7 @@ var arrows = map[string][]string{
 	},
 
 	"pkg/kube/connect":  {"pkg/apis/config", "pkg/apis/scheduling/koordinator/v1alpha1", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/memo", "pkg/kube/source"},
-	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/memo", "pkg/offer", "pkg/plan", "pkg/topology"},
+	"pkg/kube/place":    {"pkg/choice", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/fit", "pkg/kube/group", "pkg/kube/memo", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/topology"},
 	"pkg/kube/eligible": {"pkg/bundle", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/source", "pkg/quota", "pkg/topology"},
 	"pkg/kube/departure": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/eligible", "pkg/kube/place", "pkg/kube/source",
@@ -108,7 +111,7 @@ var arrows = map[string][]string{
 	},
 	"pkg/kube/preempt": {
 		"pkg/bundle", "pkg/evict", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/eligible", "pkg/kube/memo", "pkg/kube/place",
-		"pkg/kube/source", "pkg/kube/status", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
+		"pkg/kube/source", "pkg/kube/status", "pkg/mixed", "pkg/offer", "pkg/plan", "pkg/quota", "pkg/topology",
 	},
 	"pkg/kube/source": {
 		"pkg/apis/scheduling", "pkg/apis/scheduling/sigs/v1alpha1", "pkg/apis/workloads", "pkg/choice", "pkg/gang", "pkg/kube/convert",

@@ -14,8 +14,8 @@ import (
 type bounds struct{ Limit, Target int }
 
 var (
-	lines           = bounds{82412, 62000}
-	schedulingPath  = bounds{4714, 3500}
+	lines           = bounds{82147, 62000}
+	schedulingPath  = bounds{3761, 3500}
 	searches        = bounds{1, 1}
 	definitions     = bounds{1, 1}
 	remembered      = bounds{27, 15}

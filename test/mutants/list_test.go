@@ -1,15 +1,15 @@
 package mutants
 
 const (
-	planAttempt = "pkg/plan/attempt.go"
+	planAttempt = "pkg/mixed/attempt.go"
 	cheapest    = "pkg/evict/cheapest.go"
 	evPutBack   = "pkg/evict/putback.go"
 	evExhaust   = "pkg/evict/exhaust.go"
 	evBundles   = "pkg/evict/bundles.go"
 	evQuotas    = "pkg/evict/quotas.go"
-	outline     = "pkg/plan/outline.go"
-	chosen      = "pkg/plan/choice.go"
-	shortage    = "pkg/plan/shortage.go"
+	outline     = "pkg/mixed/outline.go"
+	chosen      = "pkg/mixed/choice.go"
+	shortage    = "pkg/mixed/shortage.go"
 	tree        = "pkg/topology/topology.go"
 	change      = "pkg/topology/change.go"
 	index       = "pkg/topology/index.go"
@@ -19,18 +19,18 @@ const (
 	search      = "pkg/plan/search.go"
 	few         = "pkg/plan/few.go"
 	digits      = "pkg/plan/digits.go"
-	mixed       = "pkg/plan/mixed.go"
-	table       = "pkg/plan/table.go"
-	trial       = "pkg/plan/trial.go"
-	memory      = "pkg/plan/memory.go"
-	sums        = "pkg/plan/sums.go"
-	holds       = "pkg/plan/holds.go"
+	mixed       = "pkg/mixed/search.go"
+	table       = "pkg/mixed/table.go"
+	trial       = "pkg/mixed/trial.go"
+	memory      = "pkg/mixed/memory.go"
+	sums        = "pkg/mixed/sums.go"
+	holds       = "pkg/mixed/holds.go"
 	tails       = "pkg/plan/tails.go"
 	refusal     = "pkg/plan/refusal.go"
 	choose      = "pkg/evict/evict.go"
 	options     = "pkg/evict/options.go"
 	cost        = "pkg/evict/cost.go"
-	targets     = "pkg/plan/targets.go"
+	targets     = "pkg/mixed/targets.go"
 	budget      = "pkg/evict/budget.go"
 	consider    = "pkg/evict/consider.go"
 	merger      = "pkg/offer/merger.go"
@@ -154,13 +154,13 @@ func isDigit`, "TestCompareNames"},
 `, "TestChooseForNothing TestPreferences TestChoose"},
 	{"digits reach into what the world charges", digits, `d.width, d.lift = 1, used`, `d.width, d.lift = 1, 1`, "TestWithin"},
 	{"digits for fewer domains than there are", digits, `uint(max(s.limit(), 1))))`, `uint(max(s.limit(), 1)))) / 2`, "TestChooseForNothing"},
-	{"smallest first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[a], g.size[b]), cmp.Compare(a, b))`, "TestChoose TestChooseJob TestPictures"},
+	{"smallest first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[a], g.size[b]), cmp.Compare(a, b))`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"the last of equals first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(b, a))`, "TestChoose TestManyChildren"},
 	{"the last of the smallest takes the rest", search, `s.spread(enough[len(s.takes(enough, least+1))], n)`, `s.spread(enough[len(enough)-1+0*int(least)], n)`, "TestChooseForNothing TestManyFreeOfCharge"},
 	{"one domain fewer may be touched", aims, `left := a.Price>>a.Shift - c.price[i]>>a.Shift`, `left := a.Price>>a.Shift - c.price[i]>>a.Shift - 1`, "plan.TestPreferFewNodes"},
 	{"whoever touches many nodes has more beyond each", aims, `+a.Beyond.upTo[entry] >= a.Members {`, ` >= a.Members {`, "plan.TestPreferFewNodes"},
 	{"more nodes must be touched than must", few, `int64(max(0, n-most+each-1) / each)`, `int64(max(0, n-most+each-1)/each) + 1`, "TestPreferFewNodes"},
-	{"bound members' nodes are measured", few, `node := s.tree.Node(i); s.boundIn(node) > 0 {`, `node := s.tree.Node(i); false {`, "TestPreferFewNodes"},
+	{"bound members' nodes are measured", few, `node := s.tree.Node(i); s.BoundIn(node) > 0 {`, `node := s.tree.Node(i); false {`, "TestPreferFewNodes"},
 	{"what touches as many as the best is not looked at", few, `if nodes(domains[i]) > best {`, `if nodes(domains[i]) >= best {`, "TestPreferFewNodes"},
 	{"as few nodes as must be are always enough", few, `; ok && p[0] <= s.aim.Price {`, `; ok || p != nil {`, "TestPreferFewNodes"},
 	{"curves for fewer members are kept", search, `if n != s.members {`, `if s.members == 0 {`, "TestPreferFewNodes"},
@@ -173,9 +173,9 @@ func isDigit`, "TestCompareNames"},
 	for i, n := range c.upTo {
 		last`, "TestCurves"},
 
-	{"the must layer is one too high", rules, `if g.tree.Layer(x) < layer {`, `if g.tree.Layer(x)+1 < layer {`, "TestChoose TestChooseJob TestPictures"},
-	{"bound members bind nobody", rules, `return g.bound[d] == 0 })`, `return false })`, "TestChoose TestChooseJob TestPictures"},
-	{"split gangs are placed", rules, `g.split = len(g.roots) > 1`, `g.split = false`, "TestChoose TestChooseJob TestPictures"},
+	{"the must layer is one too high", rules, `if g.tree.Layer(x) < layer {`, `if g.tree.Layer(x)+1 < layer {`, "TestChoose mixed.TestChooseJob TestPictures"},
+	{"bound members bind nobody", rules, `return g.bound[d] == 0 })`, `return false })`, "TestChoose mixed.TestChooseJob TestPictures"},
+	{"split gangs are placed", rules, `g.Split = len(g.Roots) > 1`, `g.Split = false`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"more than wanted", search, `n = max(n, min(s.size[d], s.limit()))`, `n = max(n, s.size[d])`, "TestChoose TestPictures"},
 	{"the least that suffices is placed", search, `func (s *Search) limit() offer.Slots { return s.Want`, `func (s *Search) limit() offer.Slots { return max(s.Min, s.steps[0])`, "TestChoose TestPictures"},
 	{"a wrong count for the cluster", search, `	return n - n%s.steps[0]
@@ -185,11 +185,11 @@ func isDigit`, "TestCompareNames"},
 }
 
 // Possible`, "TestChoose"},
-	{"the shallowest domain", rules, `return cmp.Compare(g.tree.Layer(b), g.tree.Layer(a)) }`, `return cmp.Compare(g.tree.Layer(a), g.tree.Layer(b)) }`, "TestChooseJob"},
+	{"the shallowest domain", rules, `return cmp.Compare(g.tree.Layer(b), g.tree.Layer(a)) }`, `return cmp.Compare(g.tree.Layer(a), g.tree.Layer(b)) }`, "mixed.TestChooseJob"},
 	{"any domain that fits", rules, `		case o < 0:
 			out = append(out[:0], d)`, `		case o < 0:
-			out = append(out, d)`, "TestChooseJob"},
-	{"away from those already bound", rules, `p.Compare(least) != 0 || !g.holdsBound(d) {`, `p.Compare(least) != 0 {`, "TestChoose TestChooseJob TestPictures"},
+			out = append(out, d)`, "mixed.TestChooseJob"},
+	{"away from those already bound", rules, `p.Compare(least) != 0 || !g.HoldsBound(d) {`, `p.Compare(least) != 0 {`, "mixed.TestChooseJob"},
 	{"preferences are not compared", rules, `		if len(out) == 0 || p.Compare(least) < 0 {
 			least, out = p, out[:0]
 		}
@@ -198,33 +198,33 @@ func isDigit`, "TestCompareNames"},
 			least = p
 		}
 		if true {
-			out`, "TestPreferences TestChooseJob TestPictures"},
+			out`, "TestPreferences mixed.TestChooseJob TestPictures"},
 	{"no preference for the layer below", digits, `if p.Layer > s.Must {`, `if p.Layer > s.Must+1 {`, "TestChoose"},
 	{"bound members' domains are new", search, `		case bound == 0:
 `, `		default:
 `, "TestChoose TestPictures"},
-	{"repelled by friends", rules, `return -g.compareUpwards(g.attract, a, b)`, `return g.compareUpwards(g.attract, a, b)`, "TestChoose TestChooseJob TestPictures"},
-	{"the emptiest domain", rules, `return g.compareUpwards(g.room, a, b)`, `return -g.compareUpwards(g.room, a, b)`, "TestChoose TestChooseJob TestPictures"},
-	{"names before room", rules, `	{name: ByBinpack, domains: func(g *ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
-`, `	{name: ByNames, domains: func(_ *ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
-`, "TestChoose TestChooseJob TestPictures TestRules"},
-	{"attraction does not decide", rules, `return g.attract == nil }`, `return g.attract != nil }`, "TestChoose TestChooseJob TestPictures"},
+	{"repelled by friends", rules, `return -g.compareUpwards(g.attract, a, b)`, `return g.compareUpwards(g.attract, a, b)`, "TestChoose mixed.TestChooseJob TestPictures"},
+	{"the emptiest domain", rules, `return g.compareUpwards(g.room, a, b)`, `return -g.compareUpwards(g.room, a, b)`, "TestChoose mixed.TestChooseJob TestPictures"},
+	{"names before room", rules, `	{name: ByBinpack, domains: func(g *Ground, a, b topology.ID) int { return g.compareUpwards(g.room, a, b) }},
+`, `	{name: ByNames, domains: func(_ *Ground, a, b topology.ID) int { return cmp.Compare(a, b) }},
+`, "TestChoose mixed.TestChooseJob TestPictures TestRules"},
+	{"attraction does not decide", rules, `return g.attract == nil }`, `return g.attract != nil }`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"domains that touch more are as good", rules, `		case r.name == ByPreferences:
 `, `		case r.name == ByMembers:
-`, "TestChooseJob"},
+`, "mixed.TestChooseJob"},
 	{"the last rule is one of many", rules, `		if r.name == last {`, `		if r.name == last && false {`, "TestRules"},
-	{"how plans fill a domain is all the same", rules, `	if a.domain != b.domain || a.spread == nil {`, `	if true {`, "TestRules"},
+	{"how plans fill a domain is all the same", rules, `	if a.Domain != b.Domain || a.spread == nil {`, `	if true {`, "TestRules"},
 	{"parents do not decide", rules, `	for a != b {
 		if o`, `	if a != b {
-		if o`, "TestChoose TestChooseJob TestPictures"},
+		if o`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"rounded slots are compared", rules, `	case steps[0] > 1:
 		g.room`, `	case false:
 		g.room`, "TestPictures"},
-	{"the last by name", rules, `return cmp.Compare(a, b) }`, `return cmp.Compare(b, a) }`, "TestChoose TestChooseJob TestPictures"},
+	{"the last by name", rules, `return cmp.Compare(a, b) }`, `return cmp.Compare(b, a) }`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"the largest is the last one, too", rules, `		if ok && g.size[d] == g.size[best] {
 			continue`, `		if ok {
-			continue`, "TestChoose TestChooseJob"},
-	{"the last of equals takes the rest", rules, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose TestChooseJob"},
+			continue`, "TestChoose mixed.TestChooseJob"},
+	{"the last of equals takes the rest", rules, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose mixed.TestChooseJob"},
 	{"as few as possible each", search, `		if p, ok := after(n - x); ok && price`, `		if p, ok := after(n - x); most == 0 && ok && price`, "TestChoose"},
 	{"preferences do not hold inside", search, `price.Add(p).Compare(due) == 0 {
 			most = x`, `price.Add(p).Compare(due) >= 0 {
@@ -232,16 +232,16 @@ func isDigit`, "TestCompareNames"},
 	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyFreeOfCharge"},
 	{"the block's tail for all of it", tails, `return t.at[i%block]`, `return t.at[0]`, "TestChoose"},
 
-	{"all members gather where each gang does", outline, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)`, `m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Sets[0].Must, nil)`, "TestChooseJob TestJobs"},
-	{"size by the multiples of each", outline, `newGround(m.World, j.All.Multiple.Steps(`, `newGround(m.World, j.Sets[0].Multiple.Steps(`, "TestChooseJob"},
+	{"all members gather where each gang does", outline, `m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)`, `m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Sets[0].Must, nil)`, "TestChooseJob TestJobs"},
+	{"size by the multiples of each", outline, `NewGround(m.World.World, j.All.Multiple.Steps(`, `NewGround(m.World.World, j.Sets[0].Multiple.Steps(`, "TestChooseJob"},
 	{"preferences of each before those of all", outline, `	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 `, `	slices.Reverse(m.columns)
 	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 `, "TestJobPreferences"},
 	{"the first class is the lowest rank", mixed, `return cmp.Compare(rank[a], rank[b])`, `return cmp.Compare(a.class, b.class)`, "TestChooseJob"},
 	{"any number of members is enough", mixed, `		if m.ofGang(v, g) < gang.Need {`, `		if false && m.ofGang(v, g) < gang.Need {`, "TestChooseJob TestJobs"},
-	{"the domains above need no multiples", mixed, `		d = m.tree.Parent(d)
-		if !m.multiples(d, v) {`, `		d = m.tree.Parent(d)
+	{"the domains above need no multiples", mixed, `		d = m.Tree.Parent(d)
+		if !m.multiples(d, v) {`, `		d = m.Tree.Parent(d)
 		if false {`, "TestChooseJob"},
 	{"lower ranks before more members", mixed, `if x, y := m.total(a), m.total(b); x != y {`, `if x, y := m.total(a), m.total(b); x != y && (x == 0 || y == 0) {`, "TestChooseJob"},
 	{"higher ranks first", mixed, `			return inA
@@ -252,14 +252,14 @@ func isDigit`, "TestCompareNames"},
 	{"multiples are for nobody", mixed, `		if !m.multiples(d, v) || !m.gathers`, `		if !m.gathers`, "TestChooseJob TestJobs"},
 	{"gangs gather one layer up", mixed, `if set.Must != layer || layer`, `if set.Must-1 != layer || layer`, "TestChooseJob"},
 	{"gangs need not gather with their bound", mixed, `if m.boundOfSet(i, d) != m.boundOfSet(i, topology.Root) {`, `if false {`, "TestChooseJob TestJobs"},
-	{"bound members do not count", mixed, `(n+m.boundIn(d))%m.All.Multiple.At(l) != 0 {`, `n%m.All.Multiple.At(l) != 0 {`, "TestChooseJob TestJobs"},
+	{"bound members do not count", mixed, `(n+m.BoundIn(d))%m.All.Multiple.At(l) != 0 {`, `n%m.All.Multiple.At(l) != 0 {`, "TestChooseJob TestJobs"},
 	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundOfSet(i, d))%every != 0 {`, `n > 0 && n%every != 0 {`, "TestChooseJob"},
-	{"old domains are new for gangs", mixed, `		n += c.Charge.of(m.boundOfSet(i, d), m.ofSet(v, i))
-`, `		n += c.Charge.of(0, m.ofSet(v, i))
+	{"old domains are new for gangs", mixed, `		n += c.Charge.Of(m.boundOfSet(i, d), m.ofSet(v, i))
+`, `		n += c.Charge.Of(0, m.ofSet(v, i))
 `, "TestChooseJob"},
-	{"old domains are new for all", mixed, `return c.Charge.of(m.boundIn(d), m.total(v))`, `return c.Charge.of(0, m.total(v))`, "TestChooseJob"},
-	{"one rule for all layers", mixed, `same := ruled{t, m.tree.Layer(d)}`, `same := ruled{t, 0}`, "TestChooseJob"},
-	{"one rule whoever is bound", mixed, `m.boundIn(d) > 0 || m.tree.IsNode(d) && m.penalised(d)`, `m.tree.IsNode(d) && m.penalised(d)`, "TestChooseJob"},
+	{"old domains are new for all", mixed, `return c.Charge.Of(m.BoundIn(d), m.total(v))`, `return c.Charge.Of(0, m.total(v))`, "TestChooseJob"},
+	{"one rule for all layers", mixed, `same := ruled{t, m.Tree.Layer(d)}`, `same := ruled{t, 0}`, "TestChooseJob"},
+	{"one rule whoever is bound", mixed, `m.BoundIn(d) > 0 || m.Tree.IsNode(d) && m.penalised(d)`, `m.Tree.IsNode(d) && m.penalised(d)`, "TestChooseJob"},
 	{"soft preferences charge unlike members nothing", mixed, `			price[len(price)-1] += m.penaltyIn(d, v)
 `, ``, "TestChooseJob"},
 	{"as few as possible each, of a job", mixed, `!m.better(x, most) {`, `most != 0 && m.better(x, most) {`, "TestChooseJob"},
@@ -334,32 +334,30 @@ func isDigit`, "TestCompareNames"},
 	{"the domain without those bound", trial, `			if n > 0 && !yield(i) {`, `			if n < 0 && !yield(i) {`, "TestChooseJobOneByOne TestJobInTrial"},
 	{"no end of tries", trial, `triesInAll    = 40_000`, `triesInAll    = 400_000`, "TestLargeJobs"},
 	{"no end of questions", trial, `askedInAll    = 4_000`, `askedInAll    = 40_000`, "TestRefusalsInTrial"},
-	{"nobody says that there were more ways", shortage, `slices.ContainsFunc(m.roots, m.tried), cut
-`, `slices.ContainsFunc(m.roots, m.tried), false
+	{"nobody says that there were more ways", shortage, `slices.ContainsFunc(m.Roots, m.tried), cut
+`, `slices.ContainsFunc(m.Roots, m.tried), false
 `, "TestLargeJobs"},
 
 	{"counts are what they would be without those bound", sums, `rest: -bound % step}`, `rest: 0 * bound}`, "TestPossible TestChooseJob"},
-	{"those bound are with the others in every layer", sums, `return beside(m.boundIn(topology.Root), common(m.All.Multiple, m.All.Must))`, `return beside(m.boundIn(topology.Root), common(m.All.Multiple, m.Tree.Depth()))`, "TestSums TestChooseJob"},
+	{"those bound are with the others in every layer", sums, `return beside(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))`, `return beside(m.BoundIn(topology.Root), m.All.Multiple.Common(m.Tree.Depth()))`, "TestSums TestChooseJob"},
 	{"a gang's counts know no multiples", sums, `	return extent{step: m.multipleOf(g, m.Tree.Depth())}
 `, `	return extent{step: 1}
 `, "TestPossible"},
-	{"a gang takes what all domains take", sums, `	layer := max(m.gathersAt(g), m.tree.Layer(root))
-`, `	layer := m.tree.Layer(root)
+	{"a gang takes what all domains take", sums, `	layer := max(m.gathersAt(g), m.Tree.Layer(root))
+`, `	layer := m.Tree.Layer(root)
 `, "TestPossible"},
 	{"a gang gathers where nobody of it is", sums, `if m.boundOf(g, d) != m.boundOf(g, topology.Root) {`, `if m.boundOf(g, d) != 0 {`, "TestSums TestChooseJob"},
 	{"a gang that needs nobody needs somebody", sums, `		return extent{}, true // nobody of it`, `		return extent{}, false`, "TestSums TestChooseJob"},
-	{"what nodes take is rounded beside those bound", sums, `if m.slots == nil || m.bound != nil || steps`, `if m.slots == nil || steps`, "TestSums TestChooseJob"},
 	{"the sums are not asked", mixed, `	if m.never || !m.possible() {
-		return nil, true`, `	if m.split {
+		return nil, true`, `	if m.Split {
 		return nil, true`, "TestRefusedByTheSums"},
-	{"places hold wherever those bound are", holds, `range [][]offer.Slots{bound, places} {`, `range [][]offer.Slots{places} {`, "TestHolds TestPlansHold TestJobPlansHold"},
-	{"places hold one layer up", holds, `if t.Layer(domain) < g.Must {`, `if t.Layer(domain) < g.Must-1 {`, "TestHolds TestPlansHold TestJobPlansHold"},
+	{"places hold wherever those bound are", holds, `range [][]offer.Slots{bound, places} {`, `range [][]offer.Slots{places} {`, "TestHolds TestJobPlansHold"},
+	{"places hold one layer up", holds, `if t.Layer(domain) < g.Must {`, `if t.Layer(domain) < g.Must-1 {`, "TestHolds TestJobPlansHold"},
 	{"places of gangs that need nobody are asked for them", holds, `	if total(places) == 0 {
 		return nil
 	}
 `, ``, "TestHolds"},
 	{"places are multiples without those bound", holds, `(n+beside[d])%m != 0`, `n%m != 0`, "TestHolds TestJobPlansHold"},
-	{"bound members of like ones are part of multiples", holds, `holds(t, bound, places, nil)`, `holds(t, bound, places, bound)`, "TestHolds"},
 	{"what is left is enough", holds, `n < gang.Need && !(out`, `n+1 < gang.Need && !(out`, "TestHolds TestJobPlansHold"},
 	{"what was tried was all there is", targets, `p.NotAll = s.cut || len(s.columns) > 0`, `p.NotAll = s.cut`, "TestChooseJobOneByOne"},
 	{"eleven domains", refusal, `i == listed ||`, `i == listed+1 ||`, "TestPictures"},
@@ -444,11 +442,11 @@ func isDigit`, "TestCompareNames"},
 	}
 `, ``, "plan.TestChooseForNothing"},
 	{"curves share the merger's memory", merger, `upTo: slices.Clone(m.upTo)`, `upTo: m.upTo`, "plan.TestChooseForNothing"},
-	{"domains with bound members are plain", search, ` && s.boundIn(d) == 0)`, `)`, "TestChooseForNothing"},
+	{"domains with bound members are plain", search, ` && s.BoundIn(d) == 0)`, `)`, "TestChooseForNothing"},
 	{"two wished-for layers are plain", search, `below == 1 &&`, `below <= 2 &&`, "TestChooseForNothing"},
 	{"preferences do not compare what is large enough", search, `case l < lowest:`, `case false:`, "TestChooseForNothing"},
-	{"the last of those that are large enough", search, `case s.compareDomains(d, out[0]) < 0:`, `case s.compareDomains(d, out[0]) > 0:`, "TestChooseForNothing TestChoose TestPictures"},
-	{"large enough without those bound", search, ` || !s.holdsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
+	{"the last of those that are large enough", search, `case s.CompareDomains(d, out[0]) < 0:`, `case s.CompareDomains(d, out[0]) > 0:`, "TestChooseForNothing TestChoose TestPictures"},
+	{"large enough without those bound", search, ` || !s.HoldsBound(d) {`, ` {`, "TestChooseForNothing TestChoose"},
 	{"no more than the first layer that is large enough", search, `s.size[d] < n || l < layer ||`, `s.size[d] < n || layer >= 0 && l > layer || l < layer ||`, "TestChooseForNothing TestChoose TestPictures"},
 	{"too small domains are candidates", search, `if s.size[d] < n || l < layer`, `if s.size[d] == 0 || l < layer`, "TestChooseForNothing TestChoose"},
 	{"the largest takes the rest", few, `	return best
@@ -458,7 +456,7 @@ func isDigit`, "TestCompareNames"},
 	{"the largest first, whatever they are charged", search, `below == 1 && s.perDomain && `, `below == 1 && `, "TestChoose"},
 	{"only the lowest of several preferences", search, `layer >= above && layer`, `above >= 0 && layer`, "TestChooseForNothing"},
 	{"what is rounded in between is alike", search, ` && s.steps[layer+1] == s.steps[last]`, ``, "TestChooseForNothing"},
-	{"touched domains are touched again", search, `case s.boundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
+	{"touched domains are touched again", search, `case s.BoundIn(k) > 0:`, `case false:`, "TestChooseForNothing"},
 	{"the smallest are touched first", search, `	slices.Reverse(s.sizes)
 `, ``, "TestChooseForNothing TestPreferences"},
 	{"gated members exist", counts, `note(&c.exist, m.runs() || pending(m))`, `note(&c.exist, true)`, "TestWhatIsKeptIsWhatIsCounted"},

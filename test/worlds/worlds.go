@@ -318,3 +318,36 @@ func Fill(t *rapid.T, free []offer.Slots, ways int) {
 		ways /= int(*n + 1)
 	}
 }
+
+// Upwards lists what a domain and those above it have.
+func Upwards(t *topology.Tree, have []offer.Slots, d topology.ID) (out []offer.Slots) {
+	for ; ; d = t.Parent(d) {
+		out = append(out, Total(t, have, d))
+		if d == topology.Root {
+			return out
+		}
+	}
+}
+
+// Least leaves those that compare lowest.
+func Least[W any](ways []W, compare func(a, b W) int) (out []W) {
+	best := slices.MinFunc(ways, compare)
+	for _, w := range ways {
+		if compare(w, best) == 0 {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Penalty draws what soft preferences charge by node: mostly nothing.
+func Penalty(t *rapid.T, nodes int) []int64 {
+	if !Chance(t, 3, "soft preferences") {
+		return nil
+	}
+	out := make([]int64, nodes)
+	for i := range out {
+		out[i] = []int64{0, 0, 1, 2, 300}[Even(t, 5, "penalty")]
+	}
+	return out
+}

@@ -25,6 +25,7 @@ import (
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/network"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
@@ -106,7 +107,7 @@ type Cache struct {
 	nodes     map[string]*v1.Node
 	gone      map[string]bool // nodes that were deleted, as long as the scheduler may not know
 	losses    []loss          // members that went last, the first of them first
-	network   network
+	network   network.Spec
 	unused    map[string]*koordinator.ClusterNetworkTopology // those of other names
 	moved     map[string]bool                                // nodes that have changed since the last tree
 	afresh    bool                                           // they all have: the layers are others
@@ -131,11 +132,7 @@ type Limits struct {
 }
 
 // Patience is how long after its time somebody who leaves is waited for.
-func (c *Cache) Patience() time.Duration {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.Leave
-}
+func (c *Cache) Patience() time.Duration { return read(c, func() time.Duration { return c.Leave }) }
 
 // Configure has other limits hold from now on. Gangs that do not say wait as long, and match, as these
 // do; a wait that has begun ends when it was to.
@@ -146,7 +143,7 @@ func (c *Cache) Configure(l Limits) {
 	var effects []gang.Effect
 	if was.Wait != l.Wait || was.Policy != l.Policy {
 		for _, ref := range c.refs() {
-			if r := c.gangs[ref]; r != nil && r.declared != nil {
+			if r := c.gangs[ref]; r != nil && r.Declared != nil {
 				effects = append(effects, c.redeclare(r)...)
 			}
 		}
@@ -187,6 +184,13 @@ func New(o Options) *Cache {
 	}
 }
 
+// read returns what f reads of the cache and the book at one moment.
+func read[T any](c *Cache, f func() T) T {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return f()
+}
+
 // Serve notes that pods of this scheduler name are ours. Call it before Start's
 // informers run.
 func (c *Cache) Serve(schedulerName string) {
@@ -214,9 +218,7 @@ func (c *Cache) Resuming() bool {
 
 // Serves says whether a pod is one for our profiles.
 func (c *Cache) Serves(pod *v1.Pod) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.serves[pod.Spec.SchedulerName]
+	return read(c, func() bool { return c.serves[pod.Spec.SchedulerName] })
 }
 
 // Handle applies one event now and carries out its effects.
@@ -303,17 +305,11 @@ func (c *Cache) admit(pod *v1.Pod) (ok bool, why string) {
 }
 
 // Waits says whether those who wait of a gang cannot start whatever is free.
-func (c *Cache) Waits(of gang.Ref) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Waits(of)
-}
+func (c *Cache) Waits(of gang.Ref) bool { return read(c, func() bool { return c.book.Waits(of) }) }
 
 // Seat returns a member's place in the plan of its group.
 func (c *Cache) Seat(pod *v1.Pod) gang.Seat {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Seat(convert.PodKey(pod))
+	return read(c, func() gang.Seat { return c.book.Seat(convert.PodKey(pod)) })
 }
 
 // Tried names the group of a pod, and says whether a plan was ever looked for in the pod's cycle, and whether the
@@ -327,9 +323,7 @@ func (c *Cache) Tried(pod *v1.Pod) (group gang.Ref, tried, reserved bool) {
 
 // Step says how far the member of that name and UID has come on its way to its node.
 func (c *Cache) Step(pod, uid string) gang.Step {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Step(pod, uid)
+	return read(c, func() gang.Step { return c.book.Step(pod, uid) })
 }
 
 // Place returns the node that a member has a place on, and whether the plan may be
@@ -347,16 +341,12 @@ func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
 
 // Reserved says whether a group waits with a reservation for its victims to leave.
 func (c *Cache) Reserved(group gang.Ref) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Reserved(group)
+	return read(c, func() bool { return c.book.Reserved(group) })
 }
 
 // DoesWithout says whether a gang's group has what it needs without it.
 func (c *Cache) DoesWithout(ref gang.Ref) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.DoesWithout(ref)
+	return read(c, func() bool { return c.book.DoesWithout(ref) })
 }
 
 // Comes says whether members of a group have yet to come to places that are reserved, planned or kept for them.
@@ -381,16 +371,12 @@ func (c *Cache) HasPlace(pod *v1.Pod) bool {
 
 // HasNode says whether a member of a gang has a place in a plan, or a node.
 func (c *Cache) HasNode(pod *v1.Pod) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Has(convert.PodKey(pod))
+	return read(c, func() bool { return c.book.Has(convert.PodKey(pod)) })
 }
 
 // Starves says whether something is saved for a group, since it was refused for long.
 func (c *Cache) Starves(group gang.Ref) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Saves(group)
+	return read(c, func() bool { return c.book.Saves(group) })
 }
 
 // Follow has an effect tell of each member that gets a place or a node, or loses it, from now on.

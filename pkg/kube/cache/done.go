@@ -2,53 +2,11 @@ package cache
 
 import (
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
-
-// NewFinished returns an informer of pods that have succeeded or failed: the scheduler's
-// own leaves them out, and they are deleted as far as it can tell. Of pods without a
-// gang hardly anything is kept. fill is done with each before; nil is nothing.
-func NewFinished(client kubernetes.Interface, fill toolscache.TransformFunc) (toolscache.SharedIndexInformer, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
-	}))
-	informer := factory.Core().V1().Pods().Informer()
-	return informer, informer.SetTransform(func(object any) (any, error) {
-		if fill != nil {
-			var err error
-			if object, err = fill(object); err != nil {
-				return nil, err
-			}
-		}
-		if pod, ok := object.(*v1.Pod); ok {
-			return slim(pod), nil
-		}
-		return object, nil
-	})
-}
-
-// slim leaves what is said of finished members.
-func slim(pod *v1.Pod) *v1.Pod {
-	out := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp},
-		Status:     v1.PodStatus{Phase: pod.Status.Phase},
-	}
-	if at := convert.Ended(pod); at > 0 {
-		out.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Unix(at, 0)}}}}
-	}
-	if !source.Of(pod).IsZero() {
-		out.Labels, out.Annotations, out.OwnerReferences = pod.Labels, pod.Annotations, pod.OwnerReferences
-		out.Spec.NodeName, out.Spec.SchedulerName, out.Spec.SchedulingGroup = pod.Spec.NodeName, pod.Spec.SchedulerName, pod.Spec.SchedulingGroup
-	}
-	return out
-}
 
 // setDone notes that a member has succeeded or failed.
 func (c *Cache) setDone(pod *v1.Pod) {
@@ -59,12 +17,12 @@ func (c *Cache) setDone(pod *v1.Pod) {
 	c.mu.Lock()
 	r := c.record(ref)
 	key := convert.PodKey(pod)
-	if was := r.done[key]; was == nil || was.UID != pod.UID { // else it is one that is listed again, or that somebody has changed
+	if was := r.Finished[key]; was == nil || was.UID != pod.UID { // else it is one that is listed again, or that somebody has changed
 		c.loses(r, pod)
 	}
-	r.done[key] = pod
+	r.Finished[key] = pod
 	var effects []gang.Effect
-	if r.Object == nil && r.declared == nil || r.declared != nil && r.declared.Counts {
+	if r.Object == nil && r.Declared == nil || r.Declared != nil && r.Declared.Counts {
 		effects = c.redeclare(r)
 	}
 	if other := r.Pods[key]; other == nil || other.UID == pod.UID { // else there is another one of its name already
@@ -85,11 +43,11 @@ func (c *Cache) dropDone(pod *v1.Pod) {
 	key := convert.PodKey(pod)
 	c.mu.Lock()
 	r := c.record(ref)
-	if p := r.done[key]; p != nil && p.UID == pod.UID {
-		delete(r.done, key)
+	if p := r.Finished[key]; p != nil && p.UID == pod.UID {
+		delete(r.Finished, key)
 	}
 	effects := c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())
-	if d := r.declared; d != nil && (d.By == key || d.Counts) {
+	if d := r.Declared; d != nil && (d.By == key || d.Counts) {
 		effects = append(effects, c.redeclare(r)...)
 	}
 	effects = append(effects, c.tidy(r)...)

@@ -95,7 +95,7 @@ func TestEndingTogether(t *testing.T) {
 	for _, name := range []string{"p0", "p1", "p2"} {
 		c.setPod(member(name, running))
 	}
-	c.gangs[ref("a")].declared.Whole = true
+	c.gangs[ref("a")].Declared.Whole = true
 	want := map[types.UID]string{"p0": "n"}
 	require.Equal(t, want, c.Ending(nil, func(pod string, _ types.UID) bool { return pod == "ns/p0" }))
 	c.dropPod(member("p0", running))

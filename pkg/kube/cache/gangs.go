@@ -16,32 +16,29 @@ import (
 	sigs "github.com/muster-scheduler/muster/pkg/apis/scheduling/sigs/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // record is what the cluster says of one gang.
 type record struct {
-	source.Gang
-	done map[string]*v1.Pod // members that have succeeded or failed
-	// declared is what the gang's objects said last; nil if nothing declares it. The book
-	// was told, unless stale is set.
-	declared *source.Declaration
-	stale    bool
-	leader   *v1.Pod            // for which the others are made, which may be gone; nil if none was seen
-	others   map[types.UID]bool // members that were there before the leader came: made for one before
-	foreign  bool               // the last member that was seen is another scheduler's
-	jobs     map[source.OwnerKey]bool
-	owner    source.OwnerKey // the object that may declare something about the gang; zero if there is none
-	told     map[string]bool // notes that people were told
-	lost     time.Time       // when a member that had a node has gone or finished last; zero if none has
+	group.Record
+	stale   bool               // the book was not told yet what the gang's objects say
+	leader  *v1.Pod            // for which the others are made, which may be gone; nil if none was seen
+	others  map[types.UID]bool // members that were there before the leader came: made for one before
+	foreign bool               // the last member that was seen is another scheduler's
+	jobs    map[source.OwnerKey]bool
+	owner   source.OwnerKey // the object that may declare something about the gang; zero if there is none
+	told    map[string]bool // notes that people were told
+	lost    time.Time       // when a member that had a node has gone or finished last; zero if none has
 }
 
 // record returns a gang's record, which it starts if need be. c.mu is held.
 func (c *Cache) record(ref gang.Ref) *record {
 	r := c.gangs[ref]
 	if r == nil {
-		r = &record{Gang: source.Gang{Ref: ref, Pods: map[string]*v1.Pod{}}, done: map[string]*v1.Pod{}}
+		r = &record{Record: group.Record{Gang: source.Gang{Ref: ref, Pods: map[string]*v1.Pod{}}, Finished: map[string]*v1.Pod{}}}
 		c.gangs[ref] = r
 		if c.named[ref.String()] == nil {
 			c.named[ref.String()] = map[gang.Ref]bool{}
@@ -53,7 +50,7 @@ func (c *Cache) record(ref gang.Ref) *record {
 
 // tidy drops a record of which nothing is left, and declares the gangs anew that need not wait for its gang then. c.mu is held.
 func (c *Cache) tidy(r *record) (effects []gang.Effect) {
-	if len(r.Pods)+len(r.done) == 0 && r.Object == nil {
+	if len(r.Pods)+len(r.Finished) == 0 && r.Object == nil {
 		owner := r.owner
 		c.disown(r)
 		c.leaveJobs(r)
@@ -205,9 +202,9 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	if meant, names := source.Implied(pod); names != "" {
 		effects, notes = c.setElsewhere(pod, names, meant)
 	}
-	if old != nil && r.declared != nil && r.declared.Counts && (c.held(old) != c.held(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
+	if old != nil && r.Declared != nil && r.Declared.Counts && (c.held(old) != c.held(pod) || (old.Spec.NodeName == "") != (pod.Spec.NodeName == "")) ||
 		old == nil || !maps.Equal(old.Annotations, pod.Annotations) || !maps.Equal(old.Labels, pod.Labels) {
-		if key, ok := source.MayOwn(pod); r.declared.MayChangeWith(pod) || ok && r.declared != nil && r.jobs != nil && !r.jobs[key] {
+		if key, ok := source.MayOwn(pod); r.Declared.MayChangeWith(pod) || ok && r.Declared != nil && r.jobs != nil && !r.jobs[key] {
 			effects = append(effects, c.redeclare(r)...)
 		}
 		notes = append(notes, c.takeNotes(r)...)
@@ -220,8 +217,8 @@ func (c *Cache) setPod(pod *v1.Pod) {
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	if old != nil && pod.Spec.NodeName == "" && asksElse(old, pod) {
-		if group, ok := c.book.GroupKey(key); ok {
-			effects = append(effects, gang.Effect{Verb: MemberChanged, Gang: group})
+		if of, ok := c.book.GroupKey(key); ok {
+			effects = append(effects, gang.Effect{Verb: MemberChanged, Gang: of})
 		}
 	}
 	c.mu.Unlock()
@@ -364,9 +361,7 @@ func (c *Cache) ReserveAlone(pod *v1.Pod, node string) {
 
 // NominatedNodes lists the nodes for which pods are nominated, of gangs or not.
 func (c *Cache) NominatedNodes() []string {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.Compact(slices.Sorted(maps.Values(c.nominated)))
+	return read(c, func() []string { return slices.Compact(slices.Sorted(maps.Values(c.nominated))) })
 }
 
 // voidNomination takes back a nominated node that stands for no place: one of a plan
@@ -422,10 +417,10 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 	if meant, names := source.Implied(pod); names != "" {
 		effects, _ = c.setElsewhere(pod, "", meant)
 	}
-	if done := r.done[key]; done == nil || done.UID != pod.UID { // else it has finished, and is there
+	if done := r.Finished[key]; done == nil || done.UID != pod.UID { // else it has finished, and is there
 		effects = append(effects, c.book.Apply(gang.Left{Pod: key, UID: string(pod.UID)}, c.Clock.Now())...)
 	}
-	if d := r.declared; d != nil && (d.By == key || d.Counts) {
+	if d := r.Declared; d != nil && (d.By == key || d.Counts) {
 		effects = append(effects, c.redeclare(r)...)
 	}
 	effects = append(effects, c.tidy(r)...)
@@ -437,24 +432,24 @@ func (c *Cache) takeOut(pod *v1.Pod, gone bool) {
 // before, the gang is only reported: its own status, written to the PodGroup, comes back
 // here, and must not have it tried again. c.mu is held.
 func (c *Cache) redeclare(r *record) []gang.Effect {
-	before, first := r.declared, r.declared == nil
+	before, first := r.Declared, r.Declared == nil
 	if r.stale {
 		before = nil
 	}
-	r.declared, r.stale = nil, false
+	r.Declared, r.stale = nil, false
 	c.findOwner(r)
 	of := r.Gang
-	of.Done, of.Expected, of.Denied, of.Pointer, of.Held = r.done, c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind), c.denied, c.pointer, c.held
+	of.Done, of.Expected, of.Denied, of.Pointer, of.Held = r.Finished, c.kinds[r.owner.Kind].expected || c.seeks(r.owner.Kind), c.denied, c.pointer, c.held
 	of.Known = func(ref gang.Ref) bool { return c.gangs[ref] != nil }
 	of.Siblings, of.Above, of.Children = c.siblings(r.owner), c.above(r.Owner), c.children(r, of)
 	d, ok := source.Declare(of, source.Defaults{
-		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.known(), Check: c.network.check,
+		Wait: c.Wait, Policy: c.Policy, Aware: c.Aware, Layers: c.network.Known(), Check: c.network.Check,
 	})
 	if !ok {
 		return append(c.tidy(r), c.book.Apply(gang.Removed{Gang: r.Ref}, c.Clock.Now())...)
 	}
 	c.resolve(r.Ref, d.Group)
-	r.declared = d
+	r.Declared = d
 	regraded := c.grade(r)
 	c.hint(d)
 	if before.Same(d) {
@@ -462,7 +457,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 	}
 	effects := c.book.Apply(gang.Declared{Spec: d.Spec}, c.Clock.Now())
 	for _, other := range d.Group {
-		if l := c.gangs[other]; first && l != nil && l.declared != nil && !slices.Contains(l.declared.Group, r.Ref) {
+		if l := c.gangs[other]; first && l != nil && l.Declared != nil && !slices.Contains(l.Declared.Group, r.Ref) {
 			l.stale = true // it may mean this gang, which was not there
 			effects = append(effects, c.redeclare(l)...)
 		}
@@ -475,7 +470,7 @@ func (c *Cache) redeclare(r *record) []gang.Effect {
 // gangs without any (a Job's, a LeaderWorkerSet's). c.mu is held.
 func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
 	for i, ref := range group {
-		if r := c.gangs[ref]; ref.UID != "" || r != nil && (r.Object != nil || r.declared != nil) {
+		if r := c.gangs[ref]; ref.UID != "" || r != nil && (r.Object != nil || r.Declared != nil) {
 			continue // whoever knows the UID means no other of that name
 		}
 		if ref.String() == self.String() && ref.Source == self.Source {
@@ -496,7 +491,7 @@ func (c *Cache) resolve(self gang.Ref, group []gang.Ref) {
 // held.
 func (c *Cache) hint(d *source.Declaration) {
 	for _, ref := range d.Group {
-		if r := c.gangs[ref]; r != nil && r.declared != nil || ref == d.Ref {
+		if r := c.gangs[ref]; r != nil && r.Declared != nil || ref == d.Ref {
 			continue
 		}
 		for _, kind := range source.Owners {
@@ -516,7 +511,7 @@ func (c *Cache) hint(d *source.Declaration) {
 // meant says how likely it is that a name means a gang; 0 is not at all. c.mu is held.
 func (c *Cache) meant(ref, by gang.Ref) int {
 	switch r := c.gangs[by]; {
-	case r == nil || r.Object == nil && r.declared == nil:
+	case r == nil || r.Object == nil && r.Declared == nil:
 		return 0
 	case by.Source == ref.Source:
 		return 3
@@ -530,7 +525,7 @@ func (c *Cache) meant(ref, by gang.Ref) int {
 // longer. c.mu is held.
 func (c *Cache) redeclareAll() (effects []gang.Effect) {
 	for _, ref := range c.refs() {
-		if r := c.gangs[ref]; r.gather() != nil || r.declared != nil && r.declared.ReadsLayers {
+		if r := c.gangs[ref]; r.Gather() != nil || r.Declared != nil && r.Declared.ReadsLayers {
 			r.stale = true // the same words may mean something else
 			effects = append(effects, c.redeclare(r)...)
 		}
@@ -544,19 +539,3 @@ func (c *Cache) refs() []gang.Ref {
 }
 
 func compareRefs(a, b gang.Ref) int { return a.Compare(b, topology.CompareNames) }
-
-// branches are gangs that gather with one another, as the gang's owner says.
-func (r *record) branches() []convert.Own {
-	if r.declared == nil {
-		return nil
-	}
-	return r.declared.Branches
-}
-
-// gather is how the gang's members gather; nil if that is not said.
-func (r *record) gather() *scheduling.GatherSpec {
-	if r.declared == nil {
-		return nil
-	}
-	return r.declared.Gather
-}

@@ -1,82 +1,20 @@
 package cache
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	koordinator "github.com/muster-scheduler/muster/pkg/apis/scheduling/koordinator/v1alpha1"
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/network"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
-	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// network is what the ClusterNetworkTopology says. layers are those of the last good
-// spec; problem says why they are not those of the present one.
-type network struct {
-	object  *koordinator.ClusterNetworkTopology // nil if there is none
-	layers  []convert.Layer
-	problem string
-}
-
-// known are the layers that rules may name; nil if there is no topology.
-func (n *network) known() []convert.Layer {
-	if n.object == nil {
-		return nil
-	}
-	return append([]convert.Layer{}, n.layers...)
-}
-
-// check says whether gangs with this gather spec can be planned.
-func (n *network) check(g *scheduling.GatherSpec) error {
-	if n.object == nil {
-		if mustGather(g) {
-			return fmt.Errorf("MustGather needs ClusterNetworkTopology %s, which does not exist", scheduling.TopologyName)
-		}
-		return nil
-	}
-	if n.problem != "" && mustGather(g) {
-		return fmt.Errorf("MustGather needs ClusterNetworkTopology %s, which is invalid: %s", scheduling.TopologyName, n.problem)
-	}
-	if n.problem != "" {
-		return nil
-	}
-	names := append(convert.LayerNames(n.layers), scheduling.NodeTopologyLayer)
-	return g.CheckLayers(names, scheduling.TopologyName)
-}
-
-func mustGather(g *scheduling.GatherSpec) bool {
-	return slices.ContainsFunc(g.Rules, func(r scheduling.GatherRule) bool { return r.Strategy == scheduling.MustGather })
-}
-
 // Topology is the network as one plan sees it.
-type Topology struct {
-	Tree *topology.Tree
-	// Object is the ClusterNetworkTopology that it comes from, nil if there is none.
-	Object *koordinator.ClusterNetworkTopology
-	// Problem says why Object's spec is not what Tree is built from; "" if it is.
-	Problem string
-
-	layers []convert.Layer
-}
-
-// LayerOf is the layer whose domains a node label names, by index in Tree.
-func (t *Topology) LayerOf(label string) (layer int, ok bool) {
-	if label == "" {
-		return 0, false
-	}
-	for _, l := range t.layers {
-		if slices.Contains(l.Keys, label) {
-			return t.Tree.LayerIndex(l.Name)
-		}
-	}
-	return 0, false
-}
+type Topology = network.Topology
 
 // Topology returns the network as it is now. The tree is made on the first call after a change, of the one before and
 // of the nodes that have changed since, while nobody waits for c.mu; who asks meanwhile waits for that tree, which knows
@@ -93,8 +31,8 @@ func (c *Cache) Topology() *Topology {
 	c.mu.Lock()
 	changes, net, moves := c.changes, c.network, c.takeMoves()
 	c.mu.Unlock()
-	c.tree = moves.in(c.tree, net.layers)
-	t := &Topology{Tree: c.tree, Object: net.object, Problem: net.problem, layers: net.layers}
+	c.tree = moves.In(c.tree, net.Layers)
+	t := network.New(c.tree, net)
 	c.mu.Lock()
 	if c.changes == changes { // else it is as old as this call, and not what the next one should have
 		c.current.Store(t)
@@ -124,24 +62,17 @@ func (c *Cache) move(node string) {
 	}
 }
 
-// moves are what has become of nodes since the last tree.
-type moves struct {
-	afresh bool       // nodes are all that there are, and the last tree says nothing
-	nodes  []*v1.Node // that have come or may be somewhere else, as they are
-	gone   []string
-}
-
 // takeMoves returns what has become of nodes, once. c.mu is held.
-func (c *Cache) takeMoves() moves {
-	m := moves{afresh: c.afresh}
-	if m.afresh {
-		m.nodes = slices.Collect(maps.Values(c.nodes))
+func (c *Cache) takeMoves() network.Moves {
+	m := network.Moves{Afresh: c.afresh}
+	if m.Afresh {
+		m.Nodes = slices.Collect(maps.Values(c.nodes))
 	} else {
 		for name := range c.moved {
 			if n := c.nodes[name]; n != nil {
-				m.nodes = append(m.nodes, n)
+				m.Nodes = append(m.Nodes, n)
 			} else {
-				m.gone = append(m.gone, name)
+				m.Gone = append(m.Gone, name)
 			}
 		}
 	}
@@ -149,95 +80,16 @@ func (c *Cache) takeMoves() moves {
 	return m
 }
 
-// in returns a tree as it is after the moves.
-func (m moves) in(tree *topology.Tree, layers []convert.Layer) *topology.Tree {
-	if m.afresh {
-		return topology.Build(convert.LayerNames(layers), leaves(m.nodes, layers))
-	}
-	come := strangers(tree, layers, m.nodes, func(int) {})
-	gone := slices.Collect(tree.Indexes(slices.Values(m.gone)))
-	for _, n := range come {
-		if i, ok := tree.NodeIndex(n.Name); ok {
-			gone = append(gone, i)
-		}
-	}
-	if len(gone)+len(come) == 0 {
-		return tree
-	}
-	return tree.Change(gone, leaves(come, layers))
-}
-
-// leaves are nodes as their labels say.
-func leaves(nodes []*v1.Node, layers []convert.Layer) []topology.Node {
-	all := make([]topology.Node, len(nodes))
-	for i, n := range nodes {
-		all[i] = convert.Node(n.Name, n.Labels, layers)
-	}
-	return all
-}
-
-// strangers are those of some nodes that are not in a tree, or not where their labels say; it is said of the others
-// which they are.
-func strangers(tree *topology.Tree, layers []convert.Layer, nodes []*v1.Node, known func(node int)) (some []*v1.Node) {
-	for _, n := range nodes {
-		if i, ok := knows(tree, layers, n); ok {
-			known(i)
-		} else {
-			some = append(some, n)
-		}
-	}
-	return some
-}
-
-// knows says whether a node is where its labels say, and which it is.
-func knows(tree *topology.Tree, layers []convert.Layer, n *v1.Node) (node int, ok bool) {
-	i, ok := tree.NodeIndex(n.Name)
-	if !ok {
-		return 0, false
-	}
-	d := tree.Node(i)
-	for _, l := range slices.Backward(layers) {
-		if d = tree.Parent(d); tree.Name(d) != l.Domain(n.Labels) {
-			return 0, false
-		}
-	}
-	return i, true
-}
-
-// Knows says whether the node is where its labels say.
-func (t *Topology) Knows(n *v1.Node) bool {
-	_, ok := knows(t.Tree, t.layers, n)
-	return ok
-}
-
 // TopologyOf is Topology for a plan on just these nodes, with these labels, but for those
 // that were deleted. The scheduler is told of nodes before this cache or after it: a
 // gang can be woken by a change that is not in the tree yet, or not in the snapshot, and
 // nothing would wake it again.
 func (c *Cache) TopologyOf(nodes []*v1.Node) *Topology {
-	t := c.Topology()
-	here := make([]bool, t.Tree.NumNodes())
-	come := strangers(t.Tree, t.layers, c.notGone(nodes), func(i int) { here[i] = true })
-	if len(come) == 0 {
-		return t
-	}
-	var gone []int
-	for i := range here {
-		if !here[i] {
-			gone = append(gone, i)
-		}
-	}
-	own := *t
-	own.Tree = t.Tree.Change(gone, leaves(come, t.layers))
-	return &own
+	return c.Topology().On(c.notGone(nodes))
 }
 
 // AnyGone says whether nodes were deleted that a snapshot may still hold.
-func (c *Cache) AnyGone() bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return len(c.gone) > 0
-}
+func (c *Cache) AnyGone() bool { return read(c, func() bool { return len(c.gone) > 0 }) }
 
 // notGone leaves out nodes that were deleted, and forgets those that nobody has any more.
 func (c *Cache) notGone(nodes []*v1.Node) []*v1.Node {
@@ -261,25 +113,10 @@ func (c *Cache) setTopology(object *koordinator.ClusterNetworkTopology) {
 		return
 	}
 	c.mu.Lock()
-	n := network{object: object}
-	if object != nil {
-		layers, err := koordinator.OrderLayers(object.Spec)
-		if err != nil {
-			n.problem, n.layers = err.Error(), c.network.layers
-		} else {
-			for _, l := range layers {
-				if l.Name != scheduling.NodeTopologyLayer {
-					n.layers = append(n.layers, convert.Layer{Name: l.Name, Keys: l.LabelKeys})
-				}
-			}
-		}
-	}
-	layered := slices.EqualFunc(n.layers, c.network.layers, func(a, b convert.Layer) bool {
-		return a.Name == b.Name && slices.Equal(a.Keys, b.Keys)
-	})
-	same := layered && n.problem == c.network.problem && (object == nil) == (c.network.object == nil)
+	n, layered := c.network.After(object)
+	same := !layered && n.Problem == c.network.Problem && (object == nil) == (c.network.Object == nil)
 	c.network = n
-	c.afresh = c.afresh || !layered
+	c.afresh = c.afresh || layered
 	c.change()
 	var effects []gang.Effect
 	if !same {
@@ -322,7 +159,7 @@ func (c *Cache) setNode(node *v1.Node) {
 	old := c.nodes[node.Name]
 	c.nodes[node.Name] = node
 	delete(c.gone, node.Name)
-	moved := old == nil || !c.network.samePlace(old, node)
+	moved := old == nil || !c.network.SamePlace(old, node)
 	var effects []gang.Effect
 	if moved {
 		c.move(node.Name)
@@ -338,11 +175,6 @@ func (c *Cache) setNode(node *v1.Node) {
 	if moved {
 		c.topologyChanged()
 	}
-}
-
-// samePlace says whether the labels of two states of a node name the same domains.
-func (n *network) samePlace(x, y *v1.Node) bool {
-	return !slices.ContainsFunc(n.layers, func(l convert.Layer) bool { return l.Domain(x.Labels) != l.Domain(y.Labels) })
 }
 
 // gangsOn has the gangs reported that have members on a node: the domain that they are

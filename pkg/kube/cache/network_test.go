@@ -31,9 +31,9 @@ func paths(t *topology.Tree) (all []string) {
 func (c *Cache) fresh() *topology.Tree {
 	var nodes []topology.Node
 	for _, n := range c.nodes {
-		nodes = append(nodes, convert.Node(n.Name, n.Labels, c.network.layers))
+		nodes = append(nodes, convert.Node(n.Name, n.Labels, c.network.Layers))
 	}
-	return topology.Build(convert.LayerNames(c.network.layers), nodes)
+	return topology.Build(convert.LayerNames(c.network.Layers), nodes)
 }
 
 // TestTheTreeKeepsUp: whatever becomes of nodes and of the layers, and whenever somebody asks, the tree is the one that
@@ -110,7 +110,7 @@ func TestTheTreeKeepsUp(t *testing.T) {
 				var leaves []topology.Node
 				for i := range 9 {
 					if n := draw(fmt.Sprint("n", i)); worlds.Chance(t, 2, "in the snapshot") && !c.gone[n.Name] {
-						nodes, leaves = append(nodes, n), append(leaves, convert.Node(n.Name, n.Labels, c.network.layers))
+						nodes, leaves = append(nodes, n), append(leaves, convert.Node(n.Name, n.Labels, c.network.Layers))
 					}
 				}
 				now, of := c.Topology(), c.TopologyOf(nodes)
@@ -122,7 +122,7 @@ func TestTheTreeKeepsUp(t *testing.T) {
 					}
 					return
 				}
-				if want := topology.Build(convert.LayerNames(c.network.layers), leaves); !slices.Equal(paths(of.Tree), paths(want)) {
+				if want := topology.Build(convert.LayerNames(c.network.Layers), leaves); !slices.Equal(paths(of.Tree), paths(want)) {
 					t.Fatalf("the plan's tree has %v, not %v", paths(of.Tree), paths(want))
 				}
 			},

@@ -34,10 +34,10 @@ const (
 // takeNotes returns the notes on a gang that people have not been told, and counts
 // them as told. Before the cache is open nobody is told anything. c.mu is held.
 func (c *Cache) takeNotes(r *record) (notes []Note) {
-	if r.declared == nil || !c.open.Load() || !c.ours(r) {
+	if r.Declared == nil || !c.open.Load() || !c.ours(r) {
 		return nil
 	}
-	for _, n := range r.declared.Notes {
+	for _, n := range r.Declared.Notes {
 		if about := r.about(); about != nil {
 			notes = append(notes, Note{About: about, Warning: n.Warns(), Reason: n.Reason, Message: n.Message})
 		}
@@ -61,7 +61,7 @@ func (c *Cache) takeNotes(r *record) (notes []Note) {
 
 // about is the object that people look at who want to know of a gang: nil if there is none.
 func (r *record) about() runtime.Object {
-	switch pod := r.Pods[r.declared.By]; {
+	switch pod := r.Pods[r.Declared.By]; {
 	case r.Object != nil:
 		return r.Object
 	case r.Owner != nil:
@@ -94,8 +94,8 @@ func (c *Cache) podNotes(pod *v1.Pod, r *record) (notes []Note) {
 	if rivals := source.Rivals(pod); rivals != "" {
 		notes = append(notes, Note{About: pod, Warning: true, Reason: TwoGangs, Message: rivals})
 	}
-	if r.declared != nil {
-		for _, message := range r.declared.Contradictions(r.Gang, pod) {
+	if r.Declared != nil {
+		for _, message := range r.Declared.Contradictions(r.Gang, pod) {
 			notes = append(notes, Note{About: pod, Warning: true, Reason: InvalidAnnotation, Message: message})
 		}
 	}

@@ -21,13 +21,13 @@ func (c *Cache) ours(r *record) bool {
 			return true
 		}
 	}
-	for _, pod := range r.done {
+	for _, pod := range r.Finished {
 		if c.serves[pod.Spec.SchedulerName] {
 			return true
 		}
 	}
 	switch pg := r.Object; {
-	case pg == nil || len(r.Pods)+len(r.done) > 0 || r.foreign:
+	case pg == nil || len(r.Pods)+len(r.Finished) > 0 || r.foreign:
 		return false
 	case meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionScheduled) != nil:
 		return true

@@ -15,7 +15,7 @@ import (
 // findOwner notes who may say something of a gang. c.mu is held.
 func (c *Cache) findOwner(r *record) {
 	g := r.Gang
-	g.Done = r.done // they name it, too
+	g.Done = r.Finished // they name it, too
 	key, ok := source.OwnerOf(g)
 	if key == r.owner || !ok && r.Object == nil { // who has no members left keeps what was said
 		return

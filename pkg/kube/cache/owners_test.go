@@ -795,7 +795,7 @@ func TestMinimaAreKept(t *testing.T) {
 		c.setPod(member(fmt.Sprint("p", i), func(p *v1.Pod) { p.Labels = map[string]string{"grove.io/podgang": "a", "grove.io/podclique": "w"} }))
 	}
 	declared := func() *source.Declaration {
-		return c.gangs[gang.Ref{Source: "podgang", Namespace: "ns", Name: "a/w"}].declared
+		return c.gangs[gang.Ref{Source: "podgang", Namespace: "ns", Name: "a/w"}].Declared
 	}
 	says("u", 3)
 	require.Equal(t, 3, declared().Min)
@@ -809,7 +809,7 @@ func TestMinimaAreKept(t *testing.T) {
 	x := member("x0", func(p *v1.Pod) { p.Labels = map[string]string{"grove.io/podgang": "a", "grove.io/podclique": "x"} })
 	c.setPod(x)
 	says("u", 0)
-	require.Len(t, c.gangs[source.Of(x)].declared.Group, 2)
+	require.Len(t, c.gangs[source.Of(x)].Declared.Group, 2)
 	for i := range 3 {
 		c.dropPod(c.Pod(fmt.Sprint("ns/p", i)))
 	}

@@ -13,11 +13,7 @@ import (
 
 // AnyPlaces says whether any place is held for somebody whom the scheduler does not
 // count yet.
-func (c *Cache) AnyPlaces() bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.AnyPlaces()
-}
+func (c *Cache) AnyPlaces() bool { return read(c, func() bool { return c.book.AnyPlaces() }) }
 
 // Reserves says whether a pod's group has a place on a node.
 func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
@@ -46,10 +42,8 @@ func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 
 // PlacesOn returns the members of other groups that have a place on the node which
 // pod must respect: those of equal or higher priority, but for those who were to come beside it.
-func (c *Cache) PlacesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.placesOn(node, pod)
+func (c *Cache) PlacesOn(node string, pod *v1.Pod) []*v1.Pod {
+	return read(c, func() []*v1.Pod { return c.placesOn(node, pod) })
 }
 
 // placesOn is PlacesOn with c.mu held.
@@ -69,9 +63,7 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 // ComesBeside says whether a pod has a place where others have yet to leave, which was chosen beside that of
 // another one as important as it: that one goes first.
 func (c *Cache) ComesBeside(pod, other *v1.Pod) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.comesBeside(pod, other)
+	return read(c, func() bool { return c.comesBeside(pod, other) })
 }
 
 // comesBeside is ComesBeside with c.mu held.
@@ -81,9 +73,9 @@ func (c *Cache) comesBeside(pod, other *v1.Pod) bool {
 
 // Siblings says whether two pods are members of one group.
 func (c *Cache) Siblings(pod, other *v1.Pod) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return pod.UID != other.UID && c.book.SameGroup(convert.PodKey(pod), convert.PodKey(other))
+	return read(c, func() bool {
+		return pod.UID != other.UID && c.book.SameGroup(convert.PodKey(pod), convert.PodKey(other))
+	})
 }
 
 // SiblingsOn returns the members of a pod's own group that have a place on the node and are not counted
@@ -154,7 +146,5 @@ func (c *Cache) KeptAfar(pod *v1.Pod, own bool) (out []Kept) {
 
 // SameGroup says whether two pods belong to one group.
 func (c *Cache) SameGroup(a, b *v1.Pod) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.SameGroup(convert.PodKey(a), convert.PodKey(b))
+	return read(c, func() bool { return c.book.SameGroup(convert.PodKey(a), convert.PodKey(b)) })
 }

@@ -19,11 +19,11 @@ func (c *Cache) Priority(pod *v1.Pod) int32 {
 
 // gradePod notes the priority that a member has by its gang's object. c.mu is held.
 func (c *Cache) gradePod(r *record, pod *v1.Pod) {
-	if r.declared == nil || r.declared.Priority == nil || *r.declared.Priority == convert.Priority(pod) {
+	if r.Declared == nil || r.Declared.Priority == nil || *r.Declared.Priority == convert.Priority(pod) {
 		c.grades.Delete(pod.UID)
 		return
 	}
-	c.grades.Store(pod.UID, *r.declared.Priority)
+	c.grades.Store(pod.UID, *r.Declared.Priority)
 }
 
 // grade notes the priorities of all members, and tells the book of those that are others now. c.mu is held.

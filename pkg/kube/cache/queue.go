@@ -123,9 +123,7 @@ func (c *Cache) stands(ref gang.Ref) (s standing, any bool) {
 
 // speaker is the member that is tried for a gang's group; nil if there is none, or each member is for itself.
 func (c *Cache) speaker(ref gang.Ref) *v1.Pod {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.pods[c.book.Speaker(ref)]
+	return read(c, func() *v1.Pod { return c.pods[c.book.Speaker(ref)] })
 }
 
 // inLine are the members of a gang that wait for a node of one of our profiles.

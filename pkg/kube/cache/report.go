@@ -65,9 +65,7 @@ func (c *Cache) Tally(ref gang.Ref) (Tally, bool) {
 
 // State returns the state of a gang, as the book has it.
 func (c *Cache) State(ref gang.Ref) gang.State {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.State(ref)
+	return read(c, func() gang.State { return c.book.State(ref) })
 }
 
 // FirstMade is when the first of a gang's members was made, in whole seconds; zero if it has none.
@@ -134,7 +132,7 @@ func (c *Cache) Report(ref gang.Ref) (Report, bool) {
 			bound = append(bound, i)
 		}
 	}
-	for _, pod := range r.done {
+	for _, pod := range r.Finished {
 		if o := metav1.GetControllerOf(pod); o != nil {
 			owners[convert.Key(pod.Namespace, o.Name)] = true
 		}
@@ -181,11 +179,7 @@ func (c *Cache) Object(ref gang.Ref) *sigs.PodGroup {
 }
 
 // Gangs lists the gangs that are known.
-func (c *Cache) Gangs() []gang.Ref {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.refs()
-}
+func (c *Cache) Gangs() []gang.Ref { return read(c, func() []gang.Ref { return c.refs() }) }
 
 // Bound says whether a member has a node for the API server, and not only a place that
 // is being taken.
@@ -205,9 +199,7 @@ func (c *Cache) Counted(pod *v1.Pod) bool {
 
 // Together lists the gangs of one GangGroup with the named one, itself among them.
 func (c *Cache) Together(ref gang.Ref) []gang.Ref {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.Clone(c.book.Together(ref))
+	return read(c, func() []gang.Ref { return slices.Clone(c.book.Together(ref)) })
 }
 
 // Above returns the levels above a gang where its group may run without some of its gangs; nil if
@@ -215,8 +207,8 @@ func (c *Cache) Together(ref gang.Ref) []gang.Ref {
 func (c *Cache) Above(ref gang.Ref) []choice.Level {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if r := c.gangs[ref]; r != nil && r.declared != nil {
-		return r.declared.Above
+	if r := c.gangs[ref]; r != nil && r.Declared != nil {
+		return r.Declared.Above
 	}
 	return nil
 }
@@ -236,18 +228,18 @@ func (c *Cache) SubGroups(ref gang.Ref, members []*v1.Pod) (out []SubGroup) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r := c.gangs[ref]
-	if r == nil || r.declared == nil || len(r.declared.SubGroups) == 0 {
+	if r == nil || r.Declared == nil || len(r.Declared.SubGroups) == 0 {
 		return nil
 	}
 	for _, p := range members {
-		name, policy := r.declared.SubGroupOf(p)
+		name, policy := r.Declared.SubGroupOf(p)
 		part := ref.Part(name)
 		at := slices.IndexFunc(out, func(s SubGroup) bool { return s.Part == part })
 		if at < 0 {
 			at = len(out)
 			out = append(out, SubGroup{Part: part, Policy: policy})
 			if policy >= 0 {
-				out[at].Size, out[at].Least = r.declared.SubGroups[policy].Size, r.declared.SubGroups[policy].Least
+				out[at].Size, out[at].Least = r.Declared.SubGroups[policy].Size, r.Declared.SubGroups[policy].Least
 			}
 		}
 		out[at].Pods = append(out[at].Pods, p)
@@ -286,7 +278,7 @@ func (c *Cache) stay(ref gang.Ref, there func(*v1.Pod) bool) (pods []*v1.Pod, le
 		return nil, 0
 	}
 	pods, least = r.members(func(p *v1.Pod) bool { return there(p) && !c.leaves(p) }), c.book.Numbers(ref).Min
-	if r.declared != nil && r.declared.Whole {
+	if r.Declared != nil && r.Declared.Whole {
 		least = max(len(pods), least)
 	}
 	return pods, least
@@ -317,9 +309,7 @@ func (c *Cache) Asked(ref gang.Ref) (pods []*v1.Pod) {
 
 // Started says whether a gang was whole once, and some member is left.
 func (c *Cache) Started(ref gang.Ref) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Numbers(ref).Started
+	return read(c, func() bool { return c.book.Numbers(ref).Started })
 }
 
 // Short says whether fewer members of a gang run, or have finished, than it needs.
@@ -331,17 +321,11 @@ func (c *Cache) Short(ref gang.Ref) bool {
 }
 
 // Misses says whether a gang lists one that does not exist, without which it does not start.
-func (c *Cache) Misses(ref gang.Ref) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.book.Misses(ref)
-}
+func (c *Cache) Misses(ref gang.Ref) bool { return read(c, func() bool { return c.book.Misses(ref) }) }
 
 // Pending returns the members of a gang that wait for a node.
-func (c *Cache) Pending(ref gang.Ref) (pods []*v1.Pod) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName == "" })
+func (c *Cache) Pending(ref gang.Ref) []*v1.Pod {
+	return read(c, func() []*v1.Pod { return c.gangs[ref].members(func(p *v1.Pod) bool { return p.Spec.NodeName == "" }) })
 }
 
 // TriedFor returns the member that was tried for a gang's group, the first by rank; nil if none was
@@ -362,8 +346,4 @@ func (c *Cache) TriedFor(ref gang.Ref) *v1.Pod {
 }
 
 // Pod returns a member.
-func (c *Cache) Pod(key string) *v1.Pod {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.pods[key]
-}
+func (c *Cache) Pod(key string) *v1.Pod { return read(c, func() *v1.Pod { return c.pods[key] }) }

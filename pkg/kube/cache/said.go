@@ -28,14 +28,14 @@ func (c *Cache) Said(ref gang.Ref) (Said, bool) {
 		return Said{}, false
 	}
 	out := Said{Ref: ref, Members: len(r.Pods), Owner: r.owner.Kind, Served: c.ours(r)}
-	for _, pods := range []map[string]*v1.Pod{r.Pods, r.done} {
+	for _, pods := range []map[string]*v1.Pod{r.Pods, r.Finished} {
 		for _, pod := range pods {
 			if way := source.WayOf(pod); out.Way == "" || way < out.Way { // members may name it in several
 				out.Way = way
 			}
 		}
 	}
-	if d := r.declared; d != nil {
+	if d := r.Declared; d != nil {
 		out.Min, out.Rule, out.Problem = d.Min, d.Rule, d.Problem.Words
 	} else {
 		out.Problem = "nothing declares it: its object does not exist, or is not read"

@@ -30,7 +30,7 @@ import (
 // Source is where the objects come from.
 type Source struct {
 	Core     informers.SharedInformerFactory
-	Finished toolscache.SharedIndexInformer // see NewFinished; nil leaves finished members out
+	Finished toolscache.SharedIndexInformer // of pods that have succeeded or failed; nil leaves finished members out
 	Dynamic  dynamic.Interface
 	// Served says whether the API server serves a custom resource now. The error is an ErrDenied
 	// if it does, and the resource may not be read.

@@ -45,8 +45,4 @@ func (c *Cache) Templates(pods []*v1.Pod) []Template {
 }
 
 // Waiting is how many members wait for our profiles.
-func (c *Cache) Waiting() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return len(c.templates)
-}
+func (c *Cache) Waiting() int { return read(c, func() int { return len(c.templates) }) }

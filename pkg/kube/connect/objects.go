@@ -53,6 +53,6 @@ func objects(ctx context.Context, h fwk.Handle, client dynamic.Interface, fill t
 	if err := FillPods(src.Core.Core().V1().Pods().Informer(), fill); err != nil {
 		return src, err
 	}
-	src.Finished, err = cache.NewFinished(h.ClientSet(), fill)
+	src.Finished, err = Finished(h.ClientSet(), fill)
 	return src, err
 }

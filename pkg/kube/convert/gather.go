@@ -9,6 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -37,7 +38,7 @@ type Own struct {
 // gangs together, and of those of some. Rules of scope PodGroup are about each gang by itself; of
 // one gang that is the same. Layers that the tree does not have are left out; whether they may be
 // missing was decided before.
-func Gather(g *scheduling.GatherSpec, own []Own, tree *topology.Tree, gangs []gang.Gang) (all plan.Gather, sets []plan.Set) {
+func Gather(g *scheduling.GatherSpec, own []Own, tree *topology.Tree, gangs []gang.Gang) (all plan.Gather, sets []mixed.Set) {
 	in := gathering{tree: tree, gangs: gangs, all: plan.Gather{Multiple: make(offer.Multiples, tree.Depth()+1)}}
 	if g != nil {
 		var each []scheduling.GatherRule
@@ -65,7 +66,7 @@ type gathering struct {
 	tree  *topology.Tree
 	gangs []gang.Gang
 	all   plan.Gather
-	sets  []plan.Set
+	sets  []mixed.Set
 }
 
 // addTo adds rules about some gangs, or their parts, as far as they are in the group.
@@ -78,13 +79,13 @@ func (g *gathering) addTo(refs []gang.Ref, rules []scheduling.GatherRule) {
 	}
 	into := &g.all
 	if len(who) < len(g.gangs) {
-		i := slices.IndexFunc(g.sets, func(s plan.Set) bool { return slices.Equal(s.Gangs, who) })
+		i := slices.IndexFunc(g.sets, func(s mixed.Set) bool { return slices.Equal(s.Gangs, who) })
 		if len(who) == 0 {
 			return
 		}
 		if i < 0 {
 			i = len(g.sets)
-			g.sets = append(g.sets, plan.Set{Gangs: who, Gather: plan.Gather{Multiple: make(offer.Multiples, g.tree.Depth()+1)}})
+			g.sets = append(g.sets, mixed.Set{Gangs: who, Gather: plan.Gather{Multiple: make(offer.Multiples, g.tree.Depth()+1)}})
 		}
 		into = &g.sets[i].Gather
 	}

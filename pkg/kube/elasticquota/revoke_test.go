@@ -15,8 +15,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/muster-scheduler/muster/pkg/apis/config"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -55,7 +55,7 @@ func watched(t *testing.T) (w *world, at func(seconds int) (gone []string)) {
 
 // revokeFor is the cycle of a pod without a gang that no node takes: of pods of which each may be evicted by itself it tries the youngest first.
 func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
-	claim := w.Revoke(cache.Alone(p, ""))
+	claim := w.Revoke(group.Alone(p, ""))
 	if claim == nil {
 		return nil
 	}

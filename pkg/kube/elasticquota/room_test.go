@@ -30,6 +30,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
@@ -595,10 +596,10 @@ func TestCriticalPods(t *testing.T) {
 	w.declare("q max=8")
 	victim := w.pod("default/v", "q", "n1", "1")
 	p := w.pod("kube-system/agent", "", "", "1")
-	require.False(t, w.Claim(cache.Alone(p, ""), forEver).May(victim, true))
+	require.False(t, w.Claim(group.Alone(p, ""), forEver).May(victim, true))
 	critical := int32(2_000_000_000)
 	p.Spec.Priority = &critical
-	require.Nil(t, w.Claim(cache.Alone(p, ""), forEver))
+	require.Nil(t, w.Claim(group.Alone(p, ""), forEver))
 }
 
 // runs has what is done in the background noted by key. Nothing is more urgent than that, unless the world is busy.
@@ -953,7 +954,7 @@ func TestWhoComesLaterEvictsNobody(t *testing.T) {
 	w.Passed(a1, false)
 	b2 := w.pod("default/b2", "b", "", "1")
 	searches := func() bool {
-		return !w.Later(cache.Alone(b2, "")) && w.Claim(cache.Alone(b2, ""), forEver).May(w.Room.pods["default/c1"].Pod, false)
+		return !w.Later(group.Alone(b2, "")) && w.Claim(group.Alone(b2, ""), forEver).May(w.Room.pods["default/c1"].Pod, false)
 	}
 	require.Contains(t, w.admitPod(b2), "quota a is served first")
 	require.False(t, searches())

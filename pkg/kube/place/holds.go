@@ -7,8 +7,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
-	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -17,14 +17,14 @@ import (
 // have changed, or members may have lost their places. A reservation must have places for all
 // that are needed, as far as they exist; while a plan is carried out the barrier counts them.
 func Broken(group *cache.Group, tree *topology.Tree) string {
-	job := plan.Job{}
+	job := mixed.Job{}
 	job.All, job.Sets = convert.Gather(group.Gather, group.Own, tree, group.Gangs)
 	gangs := map[gang.Ref]int{}
 	places := make([][]offer.Slots, len(group.Gangs))
 	for i, g := range group.Gangs {
 		gangs[g.Ref] = i
 		places[i] = make([]offer.Slots, tree.NumNodes())
-		job.Gangs = append(job.Gangs, plan.Gang{Bound: make([]offer.Slots, tree.NumNodes())})
+		job.Gangs = append(job.Gangs, mixed.Gang{Bound: make([]offer.Slots, tree.NumNodes())})
 	}
 	if group.Choice.Any() {
 		job.Choice = group.Choice

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
@@ -22,7 +23,7 @@ import (
 // chooseJob plans for members that differ, or depend on one another.
 func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Pod) (found Outcome, refusal *plan.Refusal, err error) {
 	job, classes := a.Job()
-	w := plan.JobWorld{World: a.World, Take: a.taker(ctx, gone), Work: a.work, Penalties: a.penalties()}
+	w := mixed.World{World: a.World, Take: a.taker(ctx, gone), Work: a.work, Penalties: a.penalties()}
 	if gone != nil {
 		w.Free = a.FreeWithout(ctx, gone)
 	}
@@ -39,7 +40,7 @@ func (a *Attempt) chooseJob(ctx context.Context, dependent bool, gone [][]*v1.Po
 		}()
 		w.Trial = a.onTrial(trial)
 	}
-	p, refusal := plan.ChooseJob(w, job)
+	p, refusal := mixed.Choose(w, job)
 	if refusal != nil {
 		a.name(refusal)
 		return Outcome{}, refusal, nil
@@ -82,27 +83,27 @@ func nameOf(ref gang.Ref) string {
 }
 
 // Job says what the group asks for, and which members each class is, by rank.
-func (a *Attempt) Job() (plan.Job, [][]gang.Member) {
-	job := plan.Job{All: a.All, Sets: a.Sets, Choice: a.Group.Choice}
+func (a *Attempt) Job() (mixed.Job, [][]gang.Member) {
+	job := mixed.Job{All: a.All, Sets: a.Sets, Choice: a.Group.Choice}
 	gangs := map[gang.Ref]int{}
 	if a.oneGang() {
-		job.Gangs = []plan.Gang{{Need: offer.Slots(len(a.Group.Pending)), Bound: a.World.Bound}}
+		job.Gangs = []mixed.Gang{{Need: offer.Slots(len(a.Group.Pending)), Bound: a.World.Bound}}
 	} else {
 		for i, g := range a.Group.Gangs {
 			gangs[g.Ref] = i
-			job.Gangs = append(job.Gangs, plan.Gang{Need: offer.Slots(g.Need), Bound: a.bound(g.Ref)})
+			job.Gangs = append(job.Gangs, mixed.Gang{Need: offer.Slots(g.Need), Bound: a.bound(g.Ref)})
 		}
 	}
 	var members [][]gang.Member
-	known := map[plan.Put]int{} // by gang and kind
+	known := map[mixed.Put]int{} // by gang and kind
 	for rank, m := range a.Group.Pending {
-		key := plan.Put{Class: gangs[m.Gang], Node: a.kindOf[m.Pod]}
+		key := mixed.Put{Class: gangs[m.Gang], Node: a.kindOf[m.Pod]}
 		c, ok := known[key]
 		if !ok {
 			c = len(members)
 			known[key] = c
 			members = append(members, nil)
-			job.Classes = append(job.Classes, plan.Class{Gang: gangs[m.Gang], Kind: a.kindOf[m.Pod]})
+			job.Classes = append(job.Classes, mixed.Class{Gang: gangs[m.Gang], Kind: a.kindOf[m.Pod]})
 		}
 		members[c] = append(members[c], m)
 		job.Classes[c].Ranks = append(job.Classes[c].Ranks, rank)
@@ -288,13 +289,13 @@ func (a *Attempt) trial(ctx context.Context, gone [][]*v1.Pod) (*fit.Trial, erro
 
 // AssignJob gives members their places. Within a class, lower ranks go to the nodes
 // that come first in the plan, or where the order is taken, first in the tree.
-func (a *Attempt) AssignJob(p *plan.JobPlan, classes [][]gang.Member) []gang.Place {
+func (a *Attempt) AssignJob(p *mixed.Plan, classes [][]gang.Member) []gang.Place {
 	byRank := slices.Clone(p.Puts)
 	if p.InOrder {
-		slices.SortStableFunc(byRank, func(x, y plan.Put) int { return cmp.Compare(x.Node, y.Node) })
+		slices.SortStableFunc(byRank, func(x, y mixed.Put) int { return cmp.Compare(x.Node, y.Node) })
 	}
 	next := make([]int, len(classes))
-	onNode := map[plan.Put][]gang.Member{}
+	onNode := map[mixed.Put][]gang.Member{}
 	for _, put := range byRank {
 		onNode[put] = append(onNode[put], classes[put.Class][next[put.Class]])
 		next[put.Class]++

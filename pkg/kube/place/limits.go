@@ -14,8 +14,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
-	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
 // Some plugins keep what pods have taken beside the snapshot: volumes, devices. They let
@@ -262,10 +262,10 @@ func (a *Attempt) Hindered(ctx context.Context) bool {
 
 // limitedTrial is a trial on which limits hold, too.
 type limitedTrial struct {
-	plan.Trial
+	mixed.Trial
 	*limited
 	load map[int][]offer.Slots // by node index, who was put there, by kind
-	puts []plan.Put            // Class is the kind
+	puts []mixed.Put           // Class is the kind
 }
 
 func (t *limitedTrial) Fits(kind, node int) bool {
@@ -277,7 +277,7 @@ func (t *limitedTrial) Put(kind, node int) {
 		t.load[node] = make([]offer.Slots, len(t.shapes))
 	}
 	t.load[node][kind]++
-	t.puts = append(t.puts, plan.Put{Class: kind, Node: node})
+	t.puts = append(t.puts, mixed.Put{Class: kind, Node: node})
 	t.Trial.Put(kind, node)
 }
 
@@ -289,7 +289,7 @@ func (t *limitedTrial) Undo() {
 }
 
 // onTrial has limits hold on a trial.
-func (a *Attempt) onTrial(s plan.Trial) plan.Trial {
+func (a *Attempt) onTrial(s mixed.Trial) mixed.Trial {
 	if !a.Limited() {
 		return s
 	}

@@ -41,6 +41,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 	"github.com/muster-scheduler/muster/pkg/kube/memo"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -105,7 +106,7 @@ type Attempt struct {
 	// World, All and Sets are what the plan is made on, once the members were counted.
 	World plan.World
 	All   plan.Gather
-	Sets  []plan.Set
+	Sets  []mixed.Set
 
 	planner   *Planner
 	profile   framework.Framework
@@ -128,7 +129,7 @@ type Attempt struct {
 	answers   *answers
 	owners    *Owners       // nil if all members may use what any pods leave
 	sum       []offer.Slots // of what is free, by domain; nil if nobody has added it up
-	work      *plan.Work    // what it shares with other plans; nil if it is the only one
+	work      *mixed.Work   // what it shares with other plans; nil if it is the only one
 }
 
 // kind is members that need the same.
@@ -212,7 +213,7 @@ func (a *Attempt) For(pending []gang.Member) *Attempt {
 }
 
 // Sharing is the attempt as one of several whose plans share their work.
-func (a *Attempt) Sharing(work *plan.Work) *Attempt {
+func (a *Attempt) Sharing(work *mixed.Work) *Attempt {
 	some := *a
 	some.work = work
 	return &some

@@ -14,9 +14,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 )
@@ -70,7 +70,7 @@ func (s Shortage) Odd(r *plan.Refusal) (out []plan.Multiple) {
 // change.
 func (a *Attempt) Shortage(ctx context.Context, r *Refusal, evicts bool) Shortage {
 	s := Shortage{Plan: r.Plan, Lacks: r.Diagnosis.Lacks, Short: r.Diagnosis.Short, Plugins: r.Plugins, Beyond: a.Group.Beyond}
-	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, func(g gang.Gang) bool { return g.Ref.PartName() == cache.LastSlice })
+	s.Fresh = len(a.Group.Bound) == 0 && !slices.ContainsFunc(a.Group.Gangs, func(g gang.Gang) bool { return g.Ref.PartName() == group.LastSlice })
 	if r.Plan.Split {
 		return s
 	}

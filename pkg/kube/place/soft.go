@@ -32,7 +32,7 @@ func (a *Attempt) soften(ctx context.Context) error {
 	return nil
 }
 
-// penalties returns plan.JobWorld.Penalties; nil if no member is charged.
+// penalties returns mixed.World.Penalties; nil if no member is charged.
 func (a *Attempt) penalties() [][]int64 {
 	if a.World.Penalty == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
-	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
 // Members beyond minMember take free places only: a place whose victims leave for somebody
@@ -119,7 +119,7 @@ func (a *Attempt) InMultiples() *Attempt {
 	some, group := *a, *a.Group
 	some.Group, group.Gangs = &group, slices.Clone(a.Group.Gangs)
 	waits, bound := a.perGang(group.Pending), a.perGang(group.Bound)
-	every := plan.Set{Gather: all}
+	every := mixed.Set{Gather: all}
 	for i := range group.Gangs {
 		every.Gangs = append(every.Gangs, i)
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
-	"github.com/muster-scheduler/muster/pkg/kube/cache"
+	"github.com/muster-scheduler/muster/pkg/kube/group"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
@@ -65,16 +65,14 @@ func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToS
 		return nil, fwk.AsStatus(err)
 	}
 	reserved, _ := p.Cache.Place(pod)
-	group := cache.Alone(pod, reserved)
-	a := p.planner.NewAttempt(group, all, nil)
-	if group.Waiting {
+	a := p.planner.NewAttempt(group.Alone(pod, reserved), all, nil)
+	if a.Group.Waiting {
 		if p.waitsForVictims(ctx, a) {
 			p.Preemptor.Answer(ctx, a)
 			return answer(fwk.UnschedulableAndUnresolvable, reserved, "preemption: not eligible due to a terminating pod on the nominated node.")
 		}
-		p.victims.Abandon(group.Key)
-		group = cache.Alone(pod, "")
-		a = p.planner.NewAttempt(group, all, nil)
+		p.victims.Abandon(a.Group.Key)
+		a = p.planner.NewAttempt(group.Alone(pod, ""), all, nil)
 	}
 	result, s := p.evictAlone(ctx, a, pod, nodes)
 	if !s.IsSuccess() {

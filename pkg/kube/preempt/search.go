@@ -10,6 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/evict"
 	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/place"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/quota"
@@ -187,7 +188,7 @@ func (c *candidates) problem(ctx context.Context) evict.Problem {
 		problem.Quota = quotaCheck{c}
 	}
 	if !c.isAlike() {
-		problem.Placement = placementCheck{ctx, c, c.Sharing(plan.NewWork(plan.OneWork / 4))}
+		problem.Placement = placementCheck{ctx, c, c.Sharing(mixed.NewWork(mixed.OneWork / 4))}
 	}
 	if c.Dependent() {
 		problem.Sought = func(p evict.Pick) bool { return c.Seek(c.pod(p)) }

@@ -109,7 +109,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (*Report, error) {
 		return nil, err
 	}
 	src := cache.Source{Core: factory, Dynamic: custom, Served: connect.Readable(ctx, client)}
-	if src.Finished, err = cache.NewFinished(client, fill); err != nil {
+	if src.Finished, err = connect.Finished(client, fill); err != nil {
 		return nil, err
 	}
 	c := cache.New(cache.Options{

@@ -1,4 +1,4 @@
-package plan_test
+package mixed_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-scheduler/muster/pkg/choice"
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/test/worlds"
@@ -16,8 +17,8 @@ import (
 
 // chosen is the slow and obvious twin of a choice between gangs: it plans for every set of them.
 type chosen struct {
-	plan.JobWorld
-	plan.Job
+	mixed.World
+	mixed.Job
 	least, inner int // of all gangs, and of those of the branch
 	branch       []bool
 	total        int
@@ -42,8 +43,8 @@ func (o *chosen) may(set choice.Set) bool {
 }
 
 // sub is the job of a set, or false if nobody waits, or members are too few.
-func (o *chosen) sub(set choice.Set) (plan.Job, []int, bool) {
-	j := plan.Job{All: o.All, Sets: o.Sets, Gangs: slices.Clone(o.Gangs)}
+func (o *chosen) sub(set choice.Set) (mixed.Job, []int, bool) {
+	j := mixed.Job{All: o.All, Sets: o.Sets, Gangs: slices.Clone(o.Gangs)}
 	var classes []int
 	members := make([]int, len(o.Gangs))
 	for i, c := range o.Classes {
@@ -71,8 +72,8 @@ func (o *chosen) sub(set choice.Set) (plan.Job, []int, bool) {
 }
 
 // best is the first plan of all sets, by the rules and then by the first gangs.
-func (o *chosen) best() (best *plan.JobPlan, of choice.Set, sets int) {
-	w := o.JobWorld
+func (o *chosen) best() (best *mixed.Plan, of choice.Set, sets int) {
+	w := o.World
 	if w.Room == nil {
 		w.Room = w.Free
 	}
@@ -88,7 +89,7 @@ func (o *chosen) best() (best *plan.JobPlan, of choice.Set, sets int) {
 			continue
 		}
 		sets++
-		p, refusal := plan.ChooseJob(o.JobWorld, j)
+		p, refusal := mixed.Choose(o.World, j)
 		if refusal != nil {
 			continue
 		}
@@ -98,7 +99,7 @@ func (o *chosen) best() (best *plan.JobPlan, of choice.Set, sets int) {
 		order := -1
 		if best != nil {
 			if order = len(best.Puts) - len(p.Puts); order == 0 {
-				order = plan.CompareJob(w, o.Job, p, best)
+				order = mixed.Compare(w, o.Job, p, best)
 			}
 			if order == 0 {
 				order = set.Compare(of)
@@ -113,8 +114,8 @@ func (o *chosen) best() (best *plan.JobPlan, of choice.Set, sets int) {
 
 // drawChoice draws which gangs may be left out: some of those that are all on one level, or some
 // are of a branch that starts with so many or not at all.
-func drawChoice(t *rapid.T, w plan.JobWorld, j plan.Job) *chosen {
-	o := &chosen{JobWorld: w, Job: j, branch: make([]bool, len(j.Gangs))}
+func drawChoice(t *rapid.T, w mixed.World, j mixed.Job) *chosen {
+	o := &chosen{World: w, Job: j, branch: make([]bool, len(j.Gangs))}
 	o.least, o.inner = rapid.IntRange(0, len(j.Gangs)).Draw(t, "least"), rapid.IntRange(1, 2).Draw(t, "of the branch")
 	root := choice.Level{Name: "root", Least: o.least}
 	o.Choice = &choice.Choice{}
@@ -157,7 +158,7 @@ func TestSomeGangs(t *testing.T) {
 			t.Skip("no choice")
 		}
 		want, of, sets := o.best()
-		is, refusal := plan.ChooseJob(w, o.Job)
+		is, refusal := mixed.Choose(w, o.Job)
 		if want == nil {
 			assert.Nil(t, is, "%v", s)
 			if refusal == nil {
@@ -185,7 +186,7 @@ func TestSomeGangs(t *testing.T) {
 }
 
 // in says of which gangs members are placed.
-func (o *chosen) in(p *plan.JobPlan) []int {
+func (o *chosen) in(p *mixed.Plan) []int {
 	out := make([]int, len(o.Gangs))
 	for _, put := range p.Puts {
 		out[o.Classes[put.Class].Gang]++
@@ -194,18 +195,18 @@ func (o *chosen) in(p *plan.JobPlan) []int {
 }
 
 // likeGangs are two to four gangs of one or two members each of one kind.
-func likeGangs(t *rapid.T, j plan.Job) plan.Job {
-	out := plan.Job{All: j.All}
+func likeGangs(t *rapid.T, j mixed.Job) mixed.Job {
+	out := mixed.Job{All: j.All}
 	size := rapid.IntRange(1, 2).Draw(t, "size")
 	for g := range rapid.IntRange(2, 4).Draw(t, "so many gangs") {
-		c := plan.Class{Gang: g}
+		c := mixed.Class{Gang: g}
 		for i := range size {
 			c.Ranks = append(c.Ranks, size*g+i)
 		}
-		out.Classes, out.Gangs = append(out.Classes, c), append(out.Gangs, plan.Gang{Need: offer.Slots(size)})
+		out.Classes, out.Gangs = append(out.Classes, c), append(out.Gangs, mixed.Gang{Need: offer.Slots(size)})
 	}
 	if len(j.Sets) > 0 && rapid.Bool().Draw(t, "each gathers") {
-		out.Sets = plan.EachGang(len(out.Gangs), j.Sets[0].Gather)
+		out.Sets = mixed.EachGang(len(out.Gangs), j.Sets[0].Gather)
 	}
 	return out
 }
@@ -218,29 +219,29 @@ func TestManyGangs(t *testing.T) {
 		nodes = append(nodes, fmt.Sprintf("s%d/r%d/n%d=8", i/20, i/10, i))
 	}
 	w := sized([]offer.Slots{1, 2, 3, 4, 5, 6, 7, 8}, nodes...)
-	job := func(gangs, members int, kind func(g int) int) plan.Job {
-		j := plan.Job{Choice: &choice.Choice{}}
+	job := func(gangs, members int, kind func(g int) int) mixed.Job {
+		j := mixed.Job{Choice: &choice.Choice{}}
 		for g := range gangs {
-			c := plan.Class{Gang: g, Kind: kind(g)}
+			c := mixed.Class{Gang: g, Kind: kind(g)}
 			for i := range members {
 				c.Ranks = append(c.Ranks, g*members+i)
 			}
-			j.Classes, j.Gangs = append(j.Classes, c), append(j.Gangs, plan.Gang{Need: offer.Slots(members)})
+			j.Classes, j.Gangs = append(j.Classes, c), append(j.Gangs, mixed.Gang{Need: offer.Slots(members)})
 			j.Choice.Gangs = append(j.Choice.Gangs, choice.Gang{
 				Above: []choice.Level{{Name: "root", Least: 2}}, Open: true, Need: members, Members: members,
 			})
 		}
 		return j
 	}
-	p, refusal := plan.ChooseJob(w, job(64, 6, func(int) int { return 0 }))
+	p, refusal := mixed.Choose(w, job(64, 6, func(int) int { return 0 }))
 	if refusal != nil || len(p.Puts) != 53*6 || p.NotAll {
 		t.Errorf("%v: %v", p, refusal) // of 320 places
 	}
-	p, refusal = plan.ChooseJob(w, job(20, 3, func(g int) int { return 4 + g%4 }))
+	p, refusal = mixed.Choose(w, job(20, 3, func(g int) int { return 4 + g%4 }))
 	if refusal != nil || len(p.Puts) != 13*3 {
 		t.Errorf("%v: %v", p, refusal) // one on each of 40 nodes
 	}
-	_, refusal = plan.ChooseJob(w, job(20, 21, func(g int) int { return 4 + g%4 }))
+	_, refusal = mixed.Choose(w, job(20, 21, func(g int) int { return 4 + g%4 }))
 	if refusal == nil || refusal.Some == nil || *refusal.Some != (plan.Some{Least: 2, Of: 20}) {
 		t.Errorf("%v", refusal)
 	}

@@ -1,4 +1,4 @@
-package cache
+package group
 
 import (
 	"fmt"
@@ -27,9 +27,9 @@ type rest struct {
 var grains = map[v1.ResourceName]int64{v1.ResourceCPU: 1000, v1.ResourceMemory: 1 << 30, v1.ResourceEphemeralStorage: 1 << 30}
 
 // rest is what minResources asks for beyond a pod. Names of quotas, such as limits.cpu, are not read.
-func (r *record) rest(first *v1.Pod) rest {
+func (r *Record) rest(first *v1.Pod) rest {
 	out, own := rest{amounts: map[v1.ResourceName]int64{}}, requestsOf(first)
-	for name, q := range r.declared.Resources {
+	for name, q := range r.Declared.Resources {
 		left := amountOf(name, q) - own[name]
 		if prefix, _, dotted := strings.Cut(string(name), "."); left <= 0 || name == v1.ResourcePods || dotted && (prefix == "limits" || prefix == "requests") || strings.HasPrefix(string(name), "count/") {
 			continue
@@ -97,12 +97,12 @@ func (s rest) covered(others map[v1.ResourceName]int64) (n, of int) {
 }
 
 // exact says whether minResources asks for all pods that exist, and no more.
-func (r *record) exact() bool {
-	if len(r.declared.Resources) == 0 {
+func (r *Record) exact() bool {
+	if len(r.Declared.Resources) == 0 {
 		return false
 	}
 	sum := r.requests(nil)
-	for name, q := range r.declared.Resources {
+	for name, q := range r.Declared.Resources {
 		if sum[name] > amountOf(name, q) {
 			return false
 		}
@@ -111,10 +111,10 @@ func (r *record) exact() bool {
 }
 
 // beyond says what minResources asks for beyond the pods that exist.
-func (r *record) beyond(standIns int) string {
+func (r *Record) beyond(standIns int) string {
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(r.declared.Resources)) {
-		q := r.declared.Resources[name]
+	for _, name := range slices.Sorted(maps.Keys(r.Declared.Resources)) {
+		q := r.Declared.Resources[name]
 		all = append(all, fmt.Sprintf("%s %s", name, q.String()))
 	}
 	return fmt.Sprintf("minResources of gang %s (%s) asks for more than the requests of its pods, counted as %s to come: lower minResources, or free capacity",
@@ -130,7 +130,7 @@ func members(n int) string {
 }
 
 // requests is what all pods but one request.
-func (r *record) requests(but *v1.Pod) map[v1.ResourceName]int64 {
+func (r *Record) requests(but *v1.Pod) map[v1.ResourceName]int64 {
 	sum := map[v1.ResourceName]int64{}
 	for _, pod := range r.Pods {
 		if pod == but {

@@ -1,4 +1,4 @@
-package cache
+package group
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ import (
 // of its own in the group, and those that are in none as another.
 
 // split gives a gang's sub-groups the place of the gang in a group, or says which of them are missing.
-func (g *Group) split(r *record) gang.Refusal {
-	if r.declared == nil || len(r.declared.SubGroups) == 0 {
+func (g *Group) split(r *Record) gang.Refusal {
+	if r.Declared == nil || len(r.Declared.SubGroups) == 0 {
 		g.splitTasks(r)
 		return gang.Refusal{}
 	}
@@ -27,17 +27,17 @@ func (g *Group) split(r *record) gang.Refusal {
 	p := g.parts(r)
 	need := g.Gangs[at].Need
 	if need > 0 { // a gang that was whole once goes on with those who are left
-		if why := p.lack(r.declared.SubGroups, r.Pods); why != "" {
+		if why := p.lack(r.Declared.SubGroups, r.Pods); why != "" {
 			return gang.Refusal{By: gang.Missing, Words: why}
 		}
 	}
 	if left := need - p.most(); left > 0 {
 		return gang.Refusal{By: gang.Missing, Words: fmt.Sprintf("%d more members are needed than whole sub-groups have, and those who are in none", left)}
 	}
-	parts := g.choose(p, at, need, r.declared.SubGroups)
+	parts := g.choose(p, at, need, r.Declared.SubGroups)
 	for i, s := range p.all {
-		if s.policy >= 0 && r.declared.SubGroups[s.policy].Gather != nil {
-			g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{parts[i].Ref}, Gather: r.declared.SubGroups[s.policy].Gather})
+		if s.policy >= 0 && r.Declared.SubGroups[s.policy].Gather != nil {
+			g.Own = append(g.Own, convert.Own{Gangs: []gang.Ref{parts[i].Ref}, Gather: r.Declared.SubGroups[s.policy].Gather})
 		}
 	}
 	g.replace(at, parts, p)
@@ -46,14 +46,14 @@ func (g *Group) split(r *record) gang.Refusal {
 
 // splitTasks has a gang start with as many members of each of its tasks as these need, where it has more
 // members than it needs in all. What it needs beyond that any task may give: those that come first do.
-func (g *Group) splitTasks(r *record) {
+func (g *Group) splitTasks(r *Record) {
 	at := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
-	if r.declared == nil || len(r.declared.Tasks) == 0 || g.Gangs[at].Need == 0 {
+	if r.Declared == nil || len(r.Declared.Tasks) == 0 || g.Gangs[at].Need == 0 {
 		return
 	}
 	p := g.parts(r)
 	if of := g.Gangs[at]; len(p.all) > 1 && p.most() > of.Need {
-		parts := p.tasks(of, r.declared.Tasks)
+		parts := p.tasks(of, r.Declared.Tasks)
 		if g.Choice != nil {
 			var all []choice.Gang
 			for _, part := range parts {
@@ -115,16 +115,16 @@ type subGroup struct {
 }
 
 // parts sorts those members of a gang that exist for the scheduler, and those that have succeeded.
-func (g *Group) parts(r *record) *parts {
+func (g *Group) parts(r *Record) *parts {
 	p := &parts{of: map[string]string{}}
 	known := map[string]*subGroup{}
 	count := func(key string, pod *v1.Pod, placed bool) {
-		name, policy := r.declared.SubGroupOf(pod)
+		name, policy := r.Declared.SubGroupOf(pod)
 		s := known[name]
 		if s == nil {
 			s = &subGroup{name: name, policy: policy}
 			if policy >= 0 {
-				s.size = r.declared.SubGroups[policy].Size
+				s.size = r.Declared.SubGroups[policy].Size
 			}
 			known[name] = s
 			p.all = append(p.all, s)
@@ -142,7 +142,7 @@ func (g *Group) parts(r *record) *parts {
 			}
 		}
 	}
-	for key, pod := range r.done {
+	for key, pod := range r.Finished {
 		if pod.Status.Phase == v1.PodSucceeded {
 			count(key, pod, true)
 		}

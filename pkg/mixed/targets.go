@@ -1,4 +1,4 @@
-package plan
+package mixed
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 // choose returns the first plan that it finds for more members than so many. Where
 // members depend on one another they may come to fit where they do not now, next to
 // others or when the rest is as full; but where they do now is where to look first.
-func (s *trials) choose(than int) (p *JobPlan) {
-	if s.split {
+func (s *trials) choose(than int) (p *Plan) {
+	if s.Split {
 		return nil
 	}
 	if !s.dependent {
@@ -38,7 +38,7 @@ func (s *trials) choose(than int) (p *JobPlan) {
 // look searches the domains for one target after the other: those that are better than
 // what inPart finds, and then that in deeper domains. No target takes all the tries of
 // the next, nor a layer those of the layers above it.
-func (s *trials) look(than, tries int) (p *JobPlan) {
+func (s *trials) look(than, tries int) (p *Plan) {
 	targets := slices.DeleteFunc(s.targets(), func(t []int) bool { return sum(t) <= than || !s.countsAre(t) })
 	if len(targets) > 1 || s.dependent && len(targets) == 1 {
 		var part []int
@@ -61,18 +61,18 @@ func (s *trials) look(than, tries int) (p *JobPlan) {
 		}
 		tries -= left
 		for _, d := range s.domains(target) {
-			if l := s.tree.Layer(d); l != layer {
+			if l := s.Tree.Layer(d); l != layer {
 				if layer, share = l, left; l > s.All.Must {
 					share = left / (l - s.All.Must + 2)
 				}
 			}
 			s.tries = share
-			if layer > s.All.Must || len(s.roots) > 1 {
+			if layer > s.All.Must || len(s.Roots) > 1 {
 				s.tries = min(s.inDomain, share)
 			}
 			share -= s.tries
 			left -= s.tries
-			if s.search(d, target) {
+			if s.searchIn(d, target) {
 				return s.plan()
 			}
 			share += s.tries
@@ -89,12 +89,12 @@ const maxTargets = 256
 // inPart puts members wherever they fit, each class after those that may find no place
 // because of it: every class and every two come last once. It returns the best plan for
 // more than so many, and how many of each class it places.
-func (s *trials) inPart(than int, most []int) (p *JobPlan, part []int) {
+func (s *trials) inPart(than int, most []int) (p *Plan, part []int) {
 	all := make([]int, len(s.Classes))
 	for c, class := range s.Classes {
 		all[c] = len(class.Ranks)
 	}
-	roots := slices.SortedStableFunc(slices.Values(s.roots), s.compareDomains)
+	roots := slices.SortedStableFunc(slices.Values(s.Roots), s.CompareDomains)
 	for _, order := range s.orders() {
 		for _, root := range roots {
 			s.begin(root, all)

@@ -1,4 +1,4 @@
-package cache
+package connect
 
 import (
 	"testing"
@@ -28,13 +28,17 @@ func TestSlim(t *testing.T) {
 		"volcano": func(p *v1.Pod) { p.Annotations["scheduling.k8s.io/group-name"] = "g" },
 		"grove":   func(p *v1.Pod) { p.Labels["grove.io/podgang"], p.Labels["grove.io/podclique"] = "g", "c" },
 		"lws": func(p *v1.Pod) {
-			leaderOf("a", "0", "1")(p)
+			p.Labels["leaderworkerset.sigs.k8s.io/name"], p.Labels["leaderworkerset.sigs.k8s.io/group-index"] = "a", "0"
+			p.Labels["leaderworkerset.sigs.k8s.io/template-revision-hash"] = "r"
+			p.Annotations["leaderworkerset.sigs.k8s.io/size"] = "1"
 		},
-		"jobset": func(p *v1.Pod) { jobSetMember("w", "u")(p) },
+		"jobset": func(p *v1.Pod) {
+			p.Labels["jobset.sigs.k8s.io/jobset-name"], p.Labels["jobset.sigs.k8s.io/replicatedjob-name"] = "js", "w"
+		},
 		"job": func(p *v1.Pod) {
 			p.Labels["batch.kubernetes.io/job-name"] = "j"
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: "u", Controller: &controller}}
-			p.Annotations[scheduling.AnnotationTopologySpec] = must
+			p.Annotations[scheduling.AnnotationTopologySpec] = `{"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}`
 		},
 		"the deprecated labels": func(p *v1.Pod) {
 			p.Labels["pod-group.scheduling.sigs.k8s.io/name"], p.Labels["pod-group.scheduling.sigs.k8s.io/min-available"] = "g", "2"

@@ -1,4 +1,4 @@
-package plan
+package mixed
 
 import (
 	"math/bits"

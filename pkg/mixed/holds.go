@@ -1,9 +1,10 @@
-package plan
+package mixed
 
 import (
 	"fmt"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -66,7 +67,7 @@ func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 		add(bound, gang.Bound)
 		add(counts, places[g])
 	}
-	if b := j.All.holds(t, bound, counts, bound); b != nil {
+	if b := holds(j.All, t, bound, counts); b != nil {
 		return b
 	}
 	for _, set := range j.Sets {
@@ -75,7 +76,7 @@ func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 			add(bound, j.Gangs[g].Bound)
 			add(counts, places[g])
 		}
-		if b := set.holds(t, bound, counts, bound); b != nil {
+		if b := holds(set.Gather, t, bound, counts); b != nil {
 			b.Gangs = set.Gangs
 			return b
 		}
@@ -83,18 +84,8 @@ func (j Job) Holds(t *topology.Tree, places [][]offer.Slots) *Breach {
 	return nil
 }
 
-// Holds is Job.Holds for one gang of members that need the same; both are by node index.
-// Bound members need not be part of a multiple.
-func (r Request) Holds(t *topology.Tree, bound, places []offer.Slots) *Breach {
-	if n := total(places); n < r.Min {
-		return &Breach{Rule: TooFew, Domain: topology.Root, Count: n, Want: r.Min}
-	}
-	return Gather{Must: r.Must, Multiple: r.Multiple}.holds(t, bound, places, nil)
-}
-
-// holds is rules 1 and 2 for members who are new, beside those bound; counted are those of
-// them that are part of multiples.
-func (g Gather) holds(t *topology.Tree, bound, places, counted []offer.Slots) *Breach {
+// holds returns what members who are new break of rules 1 and 2, beside those bound.
+func holds(g plan.Gather, t *topology.Tree, bound, places []offer.Slots) *Breach {
 	if total(places) == 0 {
 		return nil
 	}
@@ -110,13 +101,10 @@ func (g Gather) holds(t *topology.Tree, bound, places, counted []offer.Slots) *B
 	if t.Layer(domain) < g.Must {
 		return &Breach{Rule: Apart, Layer: t.LayerNames()[g.Must], Domain: domain, Count: total(places)}
 	}
-	if common(g.Multiple, t.Depth()) == 1 {
+	if g.Multiple.Common(t.Depth()) == 1 {
 		return nil
 	}
-	here, beside := offer.Sum(t, places), make([]offer.Slots, t.Len())
-	if counted != nil {
-		beside = offer.Sum(t, counted)
-	}
+	here, beside := offer.Sum(t, places), offer.Sum(t, bound)
 	for d, n := range here {
 		d := topology.ID(d)
 		if m := g.Multiple.At(t.Layer(d)); n > 0 && (n+beside[d])%m != 0 {

@@ -1,4 +1,4 @@
-package plan_test
+package mixed_test
 
 import (
 	"fmt"
@@ -7,20 +7,21 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// trial is a plan.Trial on which who fits depends on who is elsewhere.
+// trial is a mixed.Trial on which who fits depends on who is elsewhere.
 type trial struct {
 	shop
 	tree  *topology.Tree
 	rules []neighbours    // by kind
 	there [][]offer.Slots // by kind and node index, who is no member
 	load  [][]offer.Slots // by node index and kind, who was put
-	puts  []plan.Put      // with kinds for classes
+	puts  []mixed.Put     // with kinds for classes
 	asked int
 	moved int // puts and undos
 }
@@ -94,7 +95,7 @@ func (s *trial) fewest(kind, layer int) int {
 func (s *trial) Put(kind, node int) {
 	s.moved++
 	s.load[node][kind]++
-	s.puts = append(s.puts, plan.Put{Class: kind, Node: node})
+	s.puts = append(s.puts, mixed.Put{Class: kind, Node: node})
 }
 
 func (s *trial) Undo() {
@@ -106,7 +107,7 @@ func (s *trial) Undo() {
 
 // stuck puts members in the order of a plan and returns which is the first that does
 // not fit.
-func (s *trial) stuck(j plan.Job, p *plan.JobPlan) (i int) {
+func (s *trial) stuck(j mixed.Job, p *mixed.Plan) (i int) {
 	for i < len(p.Puts) && s.Fits(j.Classes[p.Puts[i].Class].Kind, p.Puts[i].Node) {
 		s.Put(j.Classes[p.Puts[i].Class].Kind, p.Puts[i].Node)
 		i++
@@ -174,7 +175,7 @@ func (o *jobTwin) most(s *trial) (most int) {
 		left[c] = len(class.Ranks)
 	}
 	seen := map[string]bool{}
-	var puts []plan.Put
+	var puts []mixed.Put
 	var visit func()
 	visit = func() {
 		key := fmt.Sprint(sorted(puts))
@@ -191,7 +192,7 @@ func (o *jobTwin) most(s *trial) (most int) {
 					continue
 				}
 				s.Put(class.Kind, node)
-				puts = append(puts, plan.Put{Class: c, Node: node})
+				puts = append(puts, mixed.Put{Class: c, Node: node})
 				left[c]--
 				visit()
 				left[c]++
@@ -204,8 +205,8 @@ func (o *jobTwin) most(s *trial) (most int) {
 	return most
 }
 
-func sorted(puts []plan.Put) []plan.Put {
-	return slices.SortedFunc(slices.Values(puts), func(a, b plan.Put) int {
+func sorted(puts []mixed.Put) []mixed.Put {
+	return slices.SortedFunc(slices.Values(puts), func(a, b mixed.Put) int {
 		if a.Class != b.Class {
 			return a.Class - b.Class
 		}
@@ -214,7 +215,7 @@ func sorted(puts []plan.Put) []plan.Put {
 }
 
 // way is what puts look like to the twin.
-func (o *jobTwin) way(puts []plan.Put) way {
+func (o *jobTwin) way(puts []mixed.Put) way {
 	at := make(way, len(o.who))
 	for i := range at {
 		at[i] = o.Tree.NumNodes()
@@ -231,7 +232,7 @@ func (o *jobTwin) way(puts []plan.Put) way {
 }
 
 // checkPuts: no more members than there are, and the domain is where they are.
-func (o *jobTwin) checkPuts(t *rapid.T, p *plan.JobPlan) {
+func (o *jobTwin) checkPuts(t *rapid.T, p *mixed.Plan) {
 	count := make([]int, len(o.Classes))
 	for _, put := range p.Puts {
 		count[put.Class]++
@@ -267,19 +268,19 @@ func TestJobInTrial(t *testing.T) {
 			}
 		}
 		o := newJobTwin(s, w, j)
-		p, refusal := plan.ChooseJob(w, j)
+		p, refusal := mixed.Choose(w, j)
 		if len(st.puts) > 0 {
 			t.Fatalf("%v are left in the trial", st.puts)
 		}
 		most := o.most(st)
 		if (refusal == nil) != (most > 0) || (p == nil) != (refusal != nil) {
-			t.Fatalf("ChooseJob says %v, the twin places %d\n%s\n%+v, others %v", refusal, most, o, st.rules, st.there)
+			t.Fatalf("Choose says %v, the twin places %d\n%s\n%+v, others %v", refusal, most, o, st.rules, st.there)
 		}
 		y.Count("refused", refusal != nil)
 		if refusal != nil {
 			alike := w
 			alike.Take, alike.Trial = s.take, nil
-			_, refused := plan.ChooseJob(alike, j)
+			_, refused := mixed.Choose(alike, j)
 			y.Count("refused by neighbours only", refused == nil)
 			return
 		}
@@ -305,10 +306,10 @@ func TestJobInTrial(t *testing.T) {
 		}
 		o.countMembers(y, p)
 		y.Count("the order matters", !inOrder)
-		y.Count("one wants no neighbours", len(p.Puts) > 1 && slices.ContainsFunc(p.Puts, func(x plan.Put) bool {
+		y.Count("one wants no neighbours", len(p.Puts) > 1 && slices.ContainsFunc(p.Puts, func(x mixed.Put) bool {
 			return st.rules[j.Classes[x.Class].Kind].apart
 		}))
-		y.Count("where nobody fits at first", slices.ContainsFunc(p.Puts, func(x plan.Put) bool {
+		y.Count("where nobody fits at first", slices.ContainsFunc(p.Puts, func(x mixed.Put) bool {
 			return st.take(x.Node, make([]offer.Slots, kinds), j.Classes[x.Class].Kind) == 0
 		}))
 	})
@@ -316,7 +317,7 @@ func TestJobInTrial(t *testing.T) {
 
 // inTrial is a world of so many nodes with so much cpu, in blocks by turns, and a trial
 // for kinds that need so much.
-func inTrial(nodes, blocks int, cpu offer.Slots, needs []offer.Slots, rules ...neighbours) (plan.JobWorld, *trial) {
+func inTrial(nodes, blocks int, cpu offer.Slots, needs []offer.Slots, rules ...neighbours) (mixed.World, *trial) {
 	var all []topology.Node
 	for i := range nodes {
 		all = append(all, topology.Node{Name: fmt.Sprintf("n%03d", i), Path: []string{"s", fmt.Sprint("b", i%blocks)}})
@@ -330,7 +331,7 @@ func inTrial(nodes, blocks int, cpu offer.Slots, needs []offer.Slots, rules ...n
 	for len(st.rules) < len(needs) {
 		st.rules = append(st.rules, neighbours{after: afterNobody})
 	}
-	w := plan.JobWorld{World: plan.World{Tree: tree}, Take: st.take, Trial: st}
+	w := mixed.World{World: plan.World{Tree: tree}, Take: st.take, Trial: st}
 	for range nodes {
 		st.has = append(st.has, [2]offer.Slots{cpu, 0})
 		st.load = append(st.load, make([]offer.Slots, len(needs)))
@@ -340,11 +341,11 @@ func inTrial(nodes, blocks int, cpu offer.Slots, needs []offer.Slots, rules ...n
 }
 
 // oneGang is a job of one gang with so many members of each kind.
-func oneGang(need offer.Slots, members ...int) plan.Job {
-	j := plan.Job{Gangs: []plan.Gang{{Need: need}}, All: plan.Gather{Must: 1}}
+func oneGang(need offer.Slots, members ...int) mixed.Job {
+	j := mixed.Job{Gangs: []mixed.Gang{{Need: need}}, All: plan.Gather{Must: 1}}
 	rank := 0
 	for kind, n := range members {
-		c := plan.Class{Kind: kind}
+		c := mixed.Class{Kind: kind}
 		for range n {
 			c.Ranks = append(c.Ranks, rank)
 			rank++
@@ -361,7 +362,7 @@ func TestElasticInTrial(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		needs []offer.Slots
-		job   plan.Job
+		job   mixed.Job
 		rules []neighbours
 		want  []int // by class
 	}{
@@ -372,7 +373,7 @@ func TestElasticInTrial(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, st := inTrial(4, 2, 16, c.needs, c.rules...)
-			p, refusal := plan.ChooseJob(w, c.job)
+			p, refusal := mixed.Choose(w, c.job)
 			t.Logf("%d questions, %d moves", st.asked, st.moved)
 			if refusal != nil {
 				t.Fatal(refusal)
@@ -397,7 +398,7 @@ func TestBackToTheFirstNode(t *testing.T) {
 		st.there[0][i] = 1
 	}
 	j := oneGang(5, 5)
-	p, refusal := plan.ChooseJob(w, j)
+	p, refusal := mixed.Choose(w, j)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
@@ -418,7 +419,7 @@ func TestRefusalsInTrial(t *testing.T) {
 		blocks int
 		cpu    offer.Slots
 		needs  []offer.Slots
-		job    plan.Job
+		job    mixed.Job
 		rules  []neighbours
 		most   int
 	}{
@@ -438,7 +439,7 @@ func TestRefusalsInTrial(t *testing.T) {
 				defer func() { asked += st.asked - had }()
 				return st.take(node, load, kind)
 			}
-			p, refusal := plan.ChooseJob(w, c.job)
+			p, refusal := mixed.Choose(w, c.job)
 			t.Logf("%d questions, %d moves, %v", st.asked-asked, st.moved, refusal != nil && refusal.Cut)
 			if p != nil {
 				t.Fatal(p)

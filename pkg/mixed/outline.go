@@ -1,4 +1,4 @@
-package plan
+package mixed
 
 import (
 	"cmp"
@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // addSets notes the sets that ask for anything, and who of them is bound.
-func (m *mixed) addSets() {
+func (m *search) addSets() {
 	m.Sets = slices.DeleteFunc(slices.Clone(m.Sets), func(s Set) bool { return !s.asks(m.All, m.Tree.Depth()) })
 	m.setsOf, m.inSet, m.setBound = make([][]int, len(m.Gangs)), make([][]int, len(m.Sets)), make([][]offer.Slots, len(m.Sets))
 	for i, set := range m.Sets {
@@ -37,7 +38,7 @@ func plus(a, b []offer.Slots) []offer.Slots {
 }
 
 // ofSet is how many of so many members are in a set.
-func (m *mixed) ofSet(v vec, set int) (n offer.Slots) {
+func (m *search) ofSet(v vec, set int) (n offer.Slots) {
 	for _, c := range m.inSet[set] {
 		n += m.tables.count(v, c)
 	}
@@ -45,7 +46,7 @@ func (m *mixed) ofSet(v vec, set int) (n offer.Slots) {
 }
 
 // boundOfSet is how many members of a set run in a domain already.
-func (m *mixed) boundOfSet(set int, d topology.ID) offer.Slots {
+func (m *search) boundOfSet(set int, d topology.ID) offer.Slots {
 	if m.setBound[set] == nil {
 		return 0
 	}
@@ -54,20 +55,20 @@ func (m *mixed) boundOfSet(set int, d topology.ID) offer.Slots {
 
 // splitSet says whether bound members of a set are in several domains of the layer in which
 // it must gather.
-func (m *mixed) splitSet(set int) bool {
+func (m *search) splitSet(set int) bool {
 	if m.setBound[set] == nil {
 		return false
 	}
-	homes := domainsAt(m.tree, m.Sets[set].Must)
+	homes := plan.DomainsAt(m.Tree, m.Sets[set].Must)
 	return len(slices.DeleteFunc(homes, func(d topology.ID) bool { return m.setBound[set][d] == 0 })) > 1
 }
 
 // splitGang says whether a gang is in a set that is split.
-func (m *mixed) splitGang(gang int) bool { return slices.ContainsFunc(m.setsOf[gang], m.splitSet) }
+func (m *search) splitGang(gang int) bool { return slices.ContainsFunc(m.setsOf[gang], m.splitSet) }
 
 // apart are the sets, a bit for each, whose members may not be in several domains below one of a
 // layer: they gather deeper.
-func (m *mixed) apart(layer int) (sets uint64) {
+func (m *search) apart(layer int) (sets uint64) {
 	for i := range m.Sets {
 		if m.Sets[i].Must > layer {
 			sets |= 1 << i
@@ -77,7 +78,7 @@ func (m *mixed) apart(layer int) (sets uint64) {
 }
 
 // gathersAt is the layer in one domain of which all members of a gang are.
-func (m *mixed) gathersAt(gang int) int {
+func (m *search) gathersAt(gang int) int {
 	layer := m.All.Must
 	for _, i := range m.setsOf[gang] {
 		layer = max(layer, m.Sets[i].Must)
@@ -87,11 +88,11 @@ func (m *mixed) gathersAt(gang int) int {
 
 // multipleOf is of what the members of a gang in any domain of the layers down to one are a
 // multiple, for all that is known: where others share its sets it is not.
-func (m *mixed) multipleOf(gang, layer int) offer.Slots {
+func (m *search) multipleOf(gang, layer int) offer.Slots {
 	step := offer.Slots(1)
 	for _, i := range m.setsOf[gang] {
 		if set := m.Sets[i]; len(set.Gangs) == 1 {
-			step = offer.Common(step, common(set.Multiple, layer))
+			step = offer.Common(step, set.Multiple.Common(layer))
 		}
 	}
 	return step
@@ -108,14 +109,14 @@ func divisor(a, b offer.Slots) offer.Slots {
 // OneWork is about what the largest search may do that is the only one.
 const OneWork = maxVecsSeen
 
-// mixed looks for the first plan of a job among all that there are. It is the search
+// search looks for the first plan of a job among all that there are. It is the search
 // for like members with a table in place of a curve: what each number of members of
 // each class costs a domain. Tables of children are merged up the tree; what a rule
 // forbids at a layer is left out there.
-type mixed struct {
-	JobWorld
+type search struct {
+	World
 	Job
-	ground
+	plan.Ground
 	slots    [][]offer.Slots // by kind and node index, what nodes take of one kind alone
 	columns  []column        // of a price
 	soft     bool            // soft preferences charge for some member somewhere
@@ -129,7 +130,6 @@ type mixed struct {
 	partly   bool            // sets are counted that have not all that they need
 	placed   []offer.Slots   // by domain of the Must layer, how many members trials have put there; nil if there were none
 	sums     [][]offer.Slots // slots by ID, made when asked for
-	rounded  []offer.Slots   // by ID, no less than a domain takes in multiples; made when asked for
 
 	tables *tables
 	table  []*table // by ID, made when asked for
@@ -141,7 +141,7 @@ type mixed struct {
 // column is what a number of a price is charged for: all members in a domain together, or
 // those of each of some sets.
 type column struct {
-	Preference
+	plan.Preference
 	sets []int // nil is all members
 }
 
@@ -161,13 +161,13 @@ type ruled struct {
 const maxVecsSeen = 1 << 27
 
 // newOutline prepares what does not depend on how many members nodes take of which kind.
-func newOutline(w JobWorld, j Job) *mixed {
-	m := &mixed{JobWorld: w, Job: j}
+func newOutline(w World, j Job) *search {
+	m := &search{World: w, Job: j}
 	m.soft = slices.ContainsFunc(w.Penalties, func(of []int64) bool { return slices.ContainsFunc(of, func(n int64) bool { return n > 0 }) })
 	m.World.Bound = make([]offer.Slots, w.Tree.NumNodes())
 	m.gangs = make([][]offer.Slots, len(j.Gangs))
 	for g, gang := range j.Gangs {
-		if !slices.ContainsFunc(gang.Bound, func(n offer.Slots) bool { return n > 0 }) {
+		if !gang.runs() {
 			continue
 		}
 		m.gangs[g] = offer.Sum(w.Tree, gang.Bound)
@@ -175,7 +175,7 @@ func newOutline(w JobWorld, j Job) *mixed {
 			m.World.Bound[i] += n
 		}
 	}
-	m.ground = newGround(m.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)
+	m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)
 	m.addSets()
 	m.addColumns()
 	return m
@@ -183,19 +183,19 @@ func newOutline(w JobWorld, j Job) *mixed {
 
 // addColumns lists what preferences are charged by: from the top down, and at one layer those of
 // all members first.
-func (m *mixed) addColumns() {
-	for _, p := range inOrder(m.All.Prefer) {
+func (m *search) addColumns() {
+	for _, p := range plan.InOrder(m.All.Prefer) {
 		m.columns = append(m.columns, column{p, nil})
 	}
-	sets := map[Preference][]int{}
+	sets := map[plan.Preference][]int{}
 	for i, set := range m.Sets {
-		for _, p := range inOrder(set.Prefer) {
+		for _, p := range plan.InOrder(set.Prefer) {
 			if p.Layer > set.Must {
 				sets[p] = append(sets[p], i)
 			}
 		}
 	}
-	for _, p := range inOrder(slices.Collect(maps.Keys(sets))) {
+	for _, p := range plan.InOrder(slices.Collect(maps.Keys(sets))) {
 		m.columns = append(m.columns, column{p, sets[p]})
 	}
 	// Members share the domain of the layers above.
@@ -204,7 +204,7 @@ func (m *mixed) addColumns() {
 }
 
 // boundOf is how many members of a gang run in a domain already.
-func (m *mixed) boundOf(gang int, d topology.ID) offer.Slots {
+func (m *search) boundOf(gang int, d topology.ID) offer.Slots {
 	if m.gangs[gang] == nil {
 		return 0
 	}

@@ -1,19 +1,21 @@
-package plan
+package mixed
 
 import (
 	"cmp"
 	"slices"
+
+	"github.com/muster-scheduler/muster/pkg/plan"
 )
 
-// chooseAll is ChooseJob for a job that needs all of its gangs, which looks at no more than so many
+// chooseAll is Choose for a job that needs all of its gangs, which looks at no more than so many
 // vecs before it tries one by one.
-func chooseAll(w JobWorld, j Job, vecs int) (*JobPlan, *Refusal) {
+func chooseAll(w World, j Job, vecs int) (*Plan, *plan.Refusal) {
 	if w.Trial != nil {
 		known := newMemory(w.Trial)
 		defer known.catchUp()
 		w.Trial = known
 	}
-	m := newMixed(w, j)
+	m := newSearch(w, j)
 	p, exact := m.choose(vecs)
 	if p != nil && !m.holds(p) {
 		p = nil
@@ -37,7 +39,7 @@ func chooseAll(w JobWorld, j Job, vecs int) (*JobPlan, *Refusal) {
 
 // holds says whether a plan passes in the trial, if there is one, and notes the order
 // in which it does.
-func (m *mixed) holds(p *JobPlan) bool {
+func (m *search) holds(p *Plan) bool {
 	if m.Trial == nil {
 		return true
 	}

@@ -1,4 +1,4 @@
-package plan
+package mixed
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -26,7 +27,7 @@ const (
 )
 
 // chooseSome returns the first plan for any set of gangs.
-func chooseSome(w JobWorld, j Job) (*JobPlan, *Refusal) {
+func chooseSome(w World, j Job) (*Plan, *plan.Refusal) {
 	w.Work = nil // tables are those of one job
 	c := j.alike()
 	sets, s := c.Sets(setsLookedAt), &some{job: j, choice: c, world: w}
@@ -59,15 +60,15 @@ func chooseSome(w JobWorld, j Job) (*JobPlan, *Refusal) {
 type some struct {
 	job      Job
 	choice   *choice.Choice
-	world    JobWorld
-	best     *JobPlan
+	world    World
+	best     *Plan
 	set      choice.Set // that it is for
-	judge    *mixed
+	judge    *search
 	capacity []offer.Slots // by kind, what a domain that may hold all takes; made when asked for
 }
 
 // try plans for one set.
-func (s *some) try(set choice.Set) *Refusal {
+func (s *some) try(set choice.Set) *plan.Refusal {
 	sub, ok := s.job.only(s.choice, set)
 	if !ok || len(sub.job.Classes) == 0 {
 		return nil
@@ -124,7 +125,7 @@ func (s *some) price() {
 }
 
 // before says whether the plan for a set comes before the best.
-func (s *some) before(p *JobPlan, set choice.Set) bool {
+func (s *some) before(p *Plan, set choice.Set) bool {
 	if len(p.Puts) != len(s.best.Puts) {
 		return len(p.Puts) > len(s.best.Puts)
 	}
@@ -133,12 +134,12 @@ func (s *some) before(p *JobPlan, set choice.Set) bool {
 		w.Take = nil
 		s.judge = newOutline(w, s.job)
 	}
-	_, o := s.judge.decide(s.judge.draft(p), s.judge.draft(s.best), "")
+	_, o := s.judge.Order(s.judge.draft(p), s.judge.draft(s.best), "")
 	return cmp.Or(o, set.Compare(s.set)) < 0
 }
 
 // refuse says why not even the least are placed; or they are, if not all sets were searched.
-func (s *some) refuse(cut bool) (*JobPlan, *Refusal) {
+func (s *some) refuse(cut bool) (*Plan, *plan.Refusal) {
 	least := s.choice.All()
 	if fewest := s.job.least(s.choice, s.world.Tree, 1); len(fewest) > 0 {
 		least = fewest[0]
@@ -149,11 +150,11 @@ func (s *some) refuse(cut bool) (*JobPlan, *Refusal) {
 		return s.best, nil
 	}
 	if r == nil { // nobody of it waits
-		m := newMixed(s.world, s.job)
+		m := newSearch(s.world, s.job)
 		r = m.refuse(false)
 	}
 	r.Cut = r.Cut || cut
-	r.Some = &Some{}
+	r.Some = &plan.Some{}
 	for i, g := range s.choice.Gangs {
 		if len(g.Above) == 0 {
 			continue
@@ -220,7 +221,7 @@ func (s *some) capacities() []offer.Slots {
 			slots[i] = s.world.Take(i, nobody, k)
 		}
 		sums := offer.Sum(s.world.Tree, slots)
-		for _, d := range domainsAt(s.world.Tree, s.job.All.Must) {
+		for _, d := range plan.DomainsAt(s.world.Tree, s.job.All.Must) {
 			out[k] = max(out[k], sums[d])
 		}
 	}
@@ -293,7 +294,7 @@ func (p part) asOne() part {
 }
 
 // translate names the classes of a plan as the whole job does. Members take their places by rank.
-func (p part) translate(of *JobPlan) *JobPlan {
+func (p part) translate(of *Plan) *Plan {
 	out := *of
 	out.Puts = slices.Clone(of.Puts)
 	if p.seats == nil {
@@ -322,7 +323,7 @@ func (p part) translate(of *JobPlan) *JobPlan {
 func (j Job) alike() *choice.Choice {
 	c := &choice.Choice{Gangs: slices.Clone(j.Choice.Gangs), Totals: j.Choice.Totals}
 	for g := range c.Gangs {
-		if anybody(j.Gangs[g].Bound) {
+		if j.Gangs[g].runs() {
 			continue // where they run, nobody else of it does
 		}
 		kinds := map[int]int{}
@@ -354,9 +355,9 @@ func (j Job) alike() *choice.Choice {
 func (j Job) Least(t *topology.Tree) []choice.Set { return j.least(j.alike(), t, leastSets) }
 
 func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
-	every := common(j.All.Multiple, t.Depth())
+	every := j.All.Multiple.Common(t.Depth())
 	for _, set := range j.Sets {
-		every = max(every, common(set.Multiple, t.Depth()))
+		every = max(every, set.Multiple.Common(t.Depth()))
 	}
 	if every == 1 {
 		return c.Least(most, setsLookedAt, nil)
@@ -366,8 +367,8 @@ func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
 		if !ok || len(sub.job.Classes) == 0 {
 			return ok
 		}
-		m := newOutline(JobWorld{World: World{Tree: t, Free: make([]offer.Slots, t.NumNodes())}}, sub.job)
-		return m.split || m.possible()
+		m := newOutline(World{World: plan.World{Tree: t, Free: make([]offer.Slots, t.NumNodes())}}, sub.job)
+		return m.Split || m.possible()
 	}
 	if sets := c.Least(most, setsCounted, legal); len(sets) > 0 {
 		return sets
@@ -375,7 +376,7 @@ func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
 	return c.Least(most, setsLookedAt, nil)
 }
 
-// ChooseJob returns the first plan by the order of the rules, or nil and why there is none. What is not a question for like members is decided so:
+// Choose returns the first plan by the order of the rules, or nil and why there is none. What is not a question for like members is decided so:
 //
 //   - of two sets of as many members, the one with the lower ranks;
 //   - a domain is as large as the number of members that it takes whichever they are;
@@ -387,7 +388,7 @@ func (j Job) least(c *choice.Choice, t *topology.Tree, most int) []choice.Set {
 // Where there are too many ways to look at all of them, or members depend on one
 // another across nodes, the plan is one that holds, found by trying the best domains
 // first, and a refusal may be wrong; both say so.
-func ChooseJob(w JobWorld, j Job) (*JobPlan, *Refusal) {
+func Choose(w World, j Job) (*Plan, *plan.Refusal) {
 	if j.Choice.Any() {
 		return chooseSome(w, j)
 	}

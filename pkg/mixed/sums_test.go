@@ -1,4 +1,4 @@
-package plan_test
+package mixed_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -14,10 +15,10 @@ import (
 )
 
 // unlike is a job of so many members, no two of which are alike, and all of which are needed.
-func unlike(members int) plan.Job {
-	j := plan.Job{Gangs: []plan.Gang{{Need: offer.Slots(members)}}}
+func unlike(members int) mixed.Job {
+	j := mixed.Job{Gangs: []mixed.Gang{{Need: offer.Slots(members)}}}
 	for i := range members {
-		j.Classes = append(j.Classes, plan.Class{Kind: i, Ranks: []int{i}})
+		j.Classes = append(j.Classes, mixed.Class{Kind: i, Ranks: []int{i}})
 	}
 	return j
 }
@@ -44,57 +45,57 @@ func TestPossible(t *testing.T) {
 		out[node] = 1
 		return out
 	}
-	job := func(members int, change func(*plan.Job)) plan.Job {
+	job := func(members int, change func(*mixed.Job)) mixed.Job {
 		j := unlike(members)
 		change(&j)
 		return j
 	}
-	gangs := func(need ...offer.Slots) (j plan.Job) {
+	gangs := func(need ...offer.Slots) (j mixed.Job) {
 		for g, n := range need {
-			class := plan.Class{Gang: g}
+			class := mixed.Class{Gang: g}
 			for i := range n {
 				class.Ranks = append(class.Ranks, g*100+int(i))
 			}
-			j.Classes, j.Gangs = append(j.Classes, class), append(j.Gangs, plan.Gang{Need: n})
+			j.Classes, j.Gangs = append(j.Classes, class), append(j.Gangs, mixed.Gang{Need: n})
 		}
 		return j
 	}
 	for _, c := range []struct {
 		name          string
-		j             plan.Job
+		j             mixed.Job
 		counts, slots bool // possible by counts alone, and with what nodes take
 	}{
 		{"twelve of any kind", unlike(12), true, true},
 		{"more than there is room for", gangs(13), true, false},
-		{"eleven are no sum of threes", job(11, func(j *plan.Job) { j.All.Multiple = offer.Multiples{0, 3} }), false, false},
-		{"nine are", job(9, func(j *plan.Job) { j.All.Multiple = offer.Multiples{0, 3} }), true, true},
-		{"nine of ten are enough", job(10, func(j *plan.Job) { j.All.Multiple, j.Gangs[0].Need = offer.Multiples{0, 3}, 8 }), true, true},
-		{"twos and threes make no nine", job(9, func(j *plan.Job) { j.All.Multiple = offer.Multiples{0, 3, 2} }), false, false},
-		{"no number is a common multiple", job(12, func(j *plan.Job) { j.All.Multiple = offer.Multiples{0, 1 << 62, 3} }), false, false},
-		{"ten, beside two that run, are", job(10, func(j *plan.Job) {
+		{"eleven are no sum of threes", job(11, func(j *mixed.Job) { j.All.Multiple = offer.Multiples{0, 3} }), false, false},
+		{"nine are", job(9, func(j *mixed.Job) { j.All.Multiple = offer.Multiples{0, 3} }), true, true},
+		{"nine of ten are enough", job(10, func(j *mixed.Job) { j.All.Multiple, j.Gangs[0].Need = offer.Multiples{0, 3}, 8 }), true, true},
+		{"twos and threes make no nine", job(9, func(j *mixed.Job) { j.All.Multiple = offer.Multiples{0, 3, 2} }), false, false},
+		{"no number is a common multiple", job(12, func(j *mixed.Job) { j.All.Multiple = offer.Multiples{0, 1 << 62, 3} }), false, false},
+		{"ten, beside two that run, are", job(10, func(j *mixed.Job) {
 			j.All.Multiple, j.Gangs[0].Bound = offer.Multiples{3}, []offer.Slots{1, 0, 0, 1}
 		}), true, true},
-		{"eleven beside two are not", job(11, func(j *plan.Job) {
+		{"eleven beside two are not", job(11, func(j *mixed.Job) {
 			j.All.Multiple, j.Gangs[0].Bound = offer.Multiples{3}, []offer.Slots{1, 0, 0, 1}
 		}), false, false},
-		{"they run in two blocks", job(1, func(j *plan.Job) { j.All.Must, j.Gangs[0].Bound = 1, []offer.Slots{1, 0, 0, 1} }), false, false},
-		{"four on nodes that take three, in fours", job(4, func(j *plan.Job) { j.All.Multiple = offer.Multiples{0, 0, 4} }), true, false},
-		{"seven in a block", job(7, func(j *plan.Job) { j.All.Must = 1 }), true, false},
-		{"seven alike in a block", func() plan.Job { j := gangs(7); j.All.Must = 1; return j }(), true, false},
-		{"two gangs of six, each in a block", func() plan.Job { j := gangs(6, 6); j.Sets = plan.EachGang(2, plan.Gather{Must: 1}); return j }(), true, true},
-		{"one of seven, the other of five", func() plan.Job { j := gangs(7, 5); j.Sets = plan.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false},
-		{"too many to look at, one for half a block more than it has", func() plan.Job { j := gangs(900, 300); j.Sets = plan.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false},
-		{"each in threes", func() plan.Job {
+		{"they run in two blocks", job(1, func(j *mixed.Job) { j.All.Must, j.Gangs[0].Bound = 1, []offer.Slots{1, 0, 0, 1} }), false, false},
+		{"four on nodes that take three, in fours", job(4, func(j *mixed.Job) { j.All.Multiple = offer.Multiples{0, 0, 4} }), true, false},
+		{"seven in a block", job(7, func(j *mixed.Job) { j.All.Must = 1 }), true, false},
+		{"seven alike in a block", func() mixed.Job { j := gangs(7); j.All.Must = 1; return j }(), true, false},
+		{"two gangs of six, each in a block", func() mixed.Job { j := gangs(6, 6); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(), true, true},
+		{"one of seven, the other of five", func() mixed.Job { j := gangs(7, 5); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false},
+		{"too many to look at, one for half a block more than it has", func() mixed.Job { j := gangs(900, 300); j.Sets = mixed.EachGang(2, plan.Gather{Must: 1}); return j }(), true, false},
+		{"each in threes", func() mixed.Job {
 			j := gangs(4, 5)
-			j.Sets = plan.EachGang(2, plan.Gather{Multiple: offer.Multiples{0, 3}})
+			j.Sets = mixed.EachGang(2, plan.Gather{Multiple: offer.Multiples{0, 3}})
 			return j
 		}(), false, false},
-		{"each in threes, one with two that run", func() plan.Job {
+		{"each in threes, one with two that run", func() mixed.Job {
 			j := gangs(3, 1)
-			j.Sets, j.Gangs[1].Bound = plan.EachGang(2, plan.Gather{Multiple: offer.Multiples{3}}), []offer.Slots{0, 2, 0, 0}
+			j.Sets, j.Gangs[1].Bound = mixed.EachGang(2, plan.Gather{Multiple: offer.Multiples{3}}), []offer.Slots{0, 2, 0, 0}
 			return j
 		}(), true, true},
-		{"with one that runs elsewhere", func() plan.Job {
+		{"with one that runs elsewhere", func() mixed.Job {
 			j := gangs(6)
 			j.All.Must, j.Gangs[0].Bound = 1, one(3)
 			return j
@@ -103,15 +104,15 @@ func TestPossible(t *testing.T) {
 		if room = 3; len(c.j.Classes[0].Ranks) > 100 {
 			room = 300
 		}
-		w := plan.JobWorld{World: plan.World{Tree: tree, Free: []offer.Slots{room, room, room, room}}}
-		if got := plan.Possible(w, c.j); got != c.counts {
+		w := mixed.World{World: plan.World{Tree: tree, Free: []offer.Slots{room, room, room, room}}}
+		if got := mixed.Possible(w, c.j); got != c.counts {
 			t.Errorf("%s: by counts %v", c.name, got)
 		}
 		w.Take = take
-		if got := plan.Possible(w, c.j); got != c.slots {
+		if got := mixed.Possible(w, c.j); got != c.slots {
 			t.Errorf("%s: with what nodes take %v", c.name, got)
 		}
-		if p, refusal := plan.ChooseJob(w, c.j); (p != nil) != c.slots {
+		if p, refusal := mixed.Choose(w, c.j); (p != nil) != c.slots {
 			t.Errorf("%s: %v", c.name, refusal)
 		}
 	}
@@ -125,7 +126,7 @@ func TestRefusedByTheSums(t *testing.T) {
 	for i := range 95 {
 		nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i), Path: []string{fmt.Sprint("b", i/8)}})
 	}
-	w := plan.JobWorld{World: plan.World{Tree: topology.Build([]string{"BlockLayer"}, nodes)}}
+	w := mixed.World{World: plan.World{Tree: topology.Build([]string{"BlockLayer"}, nodes)}}
 	for range nodes {
 		w.Free = append(w.Free, 6)
 	}
@@ -140,9 +141,9 @@ func TestRefusedByTheSums(t *testing.T) {
 	}
 	j := unlike(16)
 	j.All.Multiple = offer.Multiples{0, 3}
-	for _, trial := range []plan.Trial{nil, noTrial{t}} {
+	for _, trial := range []mixed.Trial{nil, noTrial{t}} {
 		asked, w.Trial = 0, trial
-		p, refusal := plan.ChooseJob(w, j)
+		p, refusal := mixed.Choose(w, j)
 		if p != nil || refusal.Cut || refusal.Want != 16 || refusal.Domains[0].Slots != 15 || !strings.Contains(refusal.String(), "BlockLayer=3") {
 			t.Fatalf("%+v, %v", p, refusal)
 		}
@@ -151,7 +152,7 @@ func TestRefusedByTheSums(t *testing.T) {
 		}
 	}
 	asked = 0
-	if plan.Possible(w, j) || asked > 16*95 {
+	if mixed.Possible(w, j) || asked > 16*95 {
 		t.Fatalf("it may be possible, or %d questions", asked)
 	}
 }
@@ -176,7 +177,7 @@ func TestSums(t *testing.T) {
 		ways := o.all(o.legal)
 		counts := w
 		counts.Take = nil
-		byCounts, bySlots := plan.Possible(counts, j), plan.Possible(w, j)
+		byCounts, bySlots := mixed.Possible(counts, j), mixed.Possible(w, j)
 		if len(ways) > 0 && !byCounts {
 			t.Fatalf("refused by counts, the twin knows %d ways\n%s", len(ways), o)
 		}

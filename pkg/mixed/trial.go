@@ -1,4 +1,4 @@
-package plan
+package mixed
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ func (s *trials) fewerTries(all int) int {
 // another across nodes, or too many classes. Where there is little to look at it looks
 // at everything, and else as long as it has tries.
 type trials struct {
-	*mixed
+	*search
 	trial     Trial
 	now       *loads        // the trial where members do not depend on one another, or
 	memory    *memory       // else
@@ -71,11 +71,11 @@ const lately = 16
 // homeless is the home of a set that may still gather anywhere.
 const homeless topology.ID = -1
 
-func newTrials(m *mixed) *trials {
-	s := &trials{mixed: m, trial: m.Trial, dependent: m.Trial != nil}
+func newTrials(m *search) *trials {
+	s := &trials{search: m, trial: m.Trial, dependent: m.Trial != nil}
 	s.memory, _ = m.Trial.(*memory)
 	if s.trial == nil {
-		s.now = &loads{mixed: m, load: make([][]offer.Slots, m.Tree.NumNodes())}
+		s.now = &loads{search: m, load: make([][]offer.Slots, m.Tree.NumNodes())}
 		s.trial = s.now
 	}
 	s.free = make([]offer.Slots, len(m.slots))
@@ -91,7 +91,7 @@ func newTrials(m *mixed) *trials {
 		return cmp.Compare(s.free[m.Classes[a].Kind], s.free[m.Classes[b].Kind])
 	})
 	s.scarce = s.bySet(s.scarce)
-	m.placed = make([]offer.Slots, m.tree.Len())
+	m.placed = make([]offer.Slots, m.Tree.Len())
 	return s
 }
 
@@ -139,10 +139,10 @@ func (s *trials) domains(target []int) (out []topology.ID) {
 				return false
 			}
 		}
-		return s.holdsBound(d)
+		return s.HoldsBound(d)
 	}
-	for _, root := range s.roots {
-		for d := root; d < s.tree.End(root); d++ {
+	for _, root := range s.Roots {
+		for d := root; d < s.Tree.End(root); d++ {
 			if enough(d) {
 				out = append(out, d)
 			}
@@ -150,10 +150,10 @@ func (s *trials) domains(target []int) (out []topology.ID) {
 	}
 	penalty := s.guessPenalties(out, want)
 	slices.SortStableFunc(out, func(a, b topology.ID) int {
-		if x, y := s.tree.Layer(a), s.tree.Layer(b); x != y {
+		if x, y := s.Tree.Layer(a), s.Tree.Layer(b); x != y {
 			return cmp.Compare(y, x)
 		}
-		return cmp.Or(-s.compareUpwards(s.attract, a, b), cmp.Compare(penalty[a], penalty[b]), s.compareDomains(a, b))
+		return cmp.Or(-s.CompareAttraction(a, b), cmp.Compare(penalty[a], penalty[b]), s.CompareDomains(a, b))
 	})
 	return out
 }
@@ -166,7 +166,7 @@ func (s *trials) guessPenalties(domains []topology.ID, want []offer.Slots) map[t
 	}
 	out := map[topology.ID]int64{}
 	for _, d := range domains {
-		lo, hi := s.tree.Nodes(d)
+		lo, hi := s.Tree.Nodes(d)
 		nodes := make([]int, hi-lo)
 		for k, left := range want {
 			for i := range nodes {
@@ -197,9 +197,9 @@ func (s *trials) ofAllKinds(node int) (n int64) {
 	return n
 }
 
-// search tries to place so many members of each class in a domain. If it can, they
+// searchIn tries to place so many members of each class in a domain. If it can, they
 // are in s.puts.
-func (s *trials) search(d topology.ID, target []int) bool {
+func (s *trials) searchIn(d topology.ID, target []int) bool {
 	s.begin(d, target)
 	found := s.descend()
 	if found {
@@ -213,7 +213,7 @@ func (s *trials) search(d topology.ID, target []int) bool {
 // begin prepares to place so many members of each class in a domain.
 func (s *trials) begin(d topology.ID, target []int) {
 	s.nodes, s.left, s.puts = s.nodes[:0], slices.Clone(target), nil
-	s.root = s.tree.Ancestor(d, s.All.Must)
+	s.root = s.Tree.Ancestor(d, s.All.Must)
 	s.listNodes(d)
 	s.filled = places(s.filled, s.nodes, s.Tree.NumNodes())
 	s.mildestFirst(s.nodes)
@@ -237,29 +237,29 @@ func (s *trials) begin(d topology.ID, target []int) {
 
 // home is the domain in which a set gathers if one of it is on the node.
 func (s *trials) home(set, node int) topology.ID {
-	return s.tree.Ancestor(s.tree.Node(node), s.Sets[set].Must)
+	return s.Tree.Ancestor(s.Tree.Node(node), s.Sets[set].Must)
 }
 
 // listNodes lists the nodes of d by size, layer by layer.
 func (s *trials) listNodes(d topology.ID) {
-	if s.tree.IsNode(d) {
-		lo, _ := s.tree.Nodes(d)
+	if s.Tree.IsNode(d) {
+		lo, _ := s.Tree.Nodes(d)
 		s.nodes = append(s.nodes, lo)
 		return
 	}
-	for _, k := range s.largestFirst(d) {
+	for _, k := range s.LargestFirst(d) {
 		s.listNodes(k)
 	}
 }
 
 // inTurn lists the nodes of d so that those of one domain are as far apart as they can.
 func (s *trials) inTurn(d topology.ID) (out []int) {
-	if s.tree.IsNode(d) {
-		lo, _ := s.tree.Nodes(d)
+	if s.Tree.IsNode(d) {
+		lo, _ := s.Tree.Nodes(d)
 		return []int{lo}
 	}
 	var kids [][]int
-	for _, k := range s.largestFirst(d) {
+	for _, k := range s.LargestFirst(d) {
 		kids = append(kids, s.inTurn(k))
 	}
 	for i := 0; len(kids) > 0; i++ {
@@ -396,7 +396,7 @@ func (s *trials) mayGather(class, node int, small *topology.ID) bool {
 
 // takesSet says whether those of a set who have no place find room in a domain class by class.
 func (s *trials) takesSet(home topology.ID, set int) bool {
-	lo, hi := s.tree.Nodes(home)
+	lo, hi := s.Tree.Nodes(home)
 	for _, c := range s.inSet[set] {
 		left := s.left[c]
 		for node := lo; node < hi && left > 0 && s.ask(1); node++ {
@@ -485,12 +485,12 @@ func (s *trials) legal() bool {
 			return false
 		}
 	}
-	return s.areMultiples(s.All.Multiple, func(Put) bool { return true }, s.boundIn)
+	return s.areMultiples(s.All.Multiple, func(Put) bool { return true }, s.BoundIn)
 }
 
 // areMultiples says whether some of the puts make up the multiples with those who are bound.
 func (s *trials) areMultiples(of offer.Multiples, isIn func(Put) bool, bound func(topology.ID) offer.Slots) bool {
-	if common(of, s.tree.Depth()) == 1 {
+	if of.Common(s.Tree.Depth()) == 1 {
 		return true
 	}
 	count := make([]offer.Slots, s.Tree.NumNodes())
@@ -501,7 +501,7 @@ func (s *trials) areMultiples(of offer.Multiples, isIn func(Put) bool, bound fun
 	}
 	for d, n := range offer.Sum(s.Tree, count) {
 		d := topology.ID(d)
-		if n > 0 && (n+bound(d))%of.At(s.tree.Layer(d)) != 0 {
+		if n > 0 && (n+bound(d))%of.At(s.Tree.Layer(d)) != 0 {
 			return false
 		}
 	}
@@ -509,9 +509,9 @@ func (s *trials) areMultiples(of offer.Multiples, isIn func(Put) bool, bound fun
 }
 
 // plan is the plan of what was put. Ranks fill nodes in the order of rule 8.
-func (s *trials) plan() *JobPlan {
-	p := &JobPlan{Puts: s.puts, InOrder: s.dependent}
-	p.Domain, _ = s.tree.Enclosing(func(yield func(int) bool) {
+func (s *trials) plan() *Plan {
+	p := &Plan{Puts: s.puts, InOrder: s.dependent}
+	p.Domain, _ = s.Tree.Enclosing(func(yield func(int) bool) {
 		for _, put := range s.puts {
 			if !yield(put.Node) {
 				return
@@ -533,7 +533,7 @@ func (s *trials) plan() *JobPlan {
 
 // loads is a trial for members that depend only on who is on their node.
 type loads struct {
-	*mixed
+	*search
 	load [][]offer.Slots // by node index and kind; nil where nobody is
 	puts [][2]int        // kind and node
 }

@@ -1,10 +1,23 @@
-package plan
+// Package mixed chooses where the members of a job go that differ: in what they need, or in which gangs they gather with.
+//
+// The rules and their order are those of package plan, on whose Ground a search here stands too. What each number of members
+// of each class costs a domain is a table, where plan has a curve: tables of children are merged up the tree. Where there
+// are too many combinations, or members depend on one another across nodes, members are put one by one, in counted steps.
+//
+//	Choose ──► gangs that may be left out: sets of gangs, one job each (choice.go)
+//	       ──► sums that no plan can satisfy (sums.go)
+//	       ──► tables (search.go, table.go), else trials (trial.go, targets.go)
+//	       ──► a refusal (shortage.go)
+//
+// It knows slots, layers, classes and gangs, and nothing of pods, clocks or locks. Equal input gives equal output.
+package mixed
 
 import (
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/choice"
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -12,13 +25,13 @@ import (
 // itself, or those of a branch in a tree of gangs. Sets may share gangs.
 type Set struct {
 	Gangs []int // indexes into Job.Gangs
-	Gather
+	plan.Gather
 }
 
 // asks says whether a set asks for anything that all gangs of a job together do not.
-func (s Set) asks(all Gather, layers int) bool {
-	return len(s.Gangs) > 0 && (s.Must > all.Must || common(s.Multiple, layers) > 1 ||
-		slices.ContainsFunc(s.Prefer, func(p Preference) bool { return p.Layer > max(s.Must, all.Must) }))
+func (s Set) asks(all plan.Gather, layers int) bool {
+	return len(s.Gangs) > 0 && (s.Must > all.Must || s.Multiple.Common(layers) > 1 ||
+		slices.ContainsFunc(s.Prefer, func(p plan.Preference) bool { return p.Layer > max(s.Must, all.Must) }))
 }
 
 // Job is a request whose members differ: in what they need (launcher and workers), or
@@ -27,10 +40,10 @@ func (s Set) asks(all Gather, layers int) bool {
 type Job struct {
 	Classes []Class // by the lowest rank in them
 	Gangs   []Gang
-	All     Gather // how the members of all gangs gather
-	Sets    []Set  // and those of some
+	All     plan.Gather // how the members of all gangs gather
+	Sets    []Set       // and those of some
 	// Choice says which gangs may be left out, by the index of the gang; nil is none. Only
-	// ChooseJob asks.
+	// Choose asks.
 	Choice *choice.Choice
 }
 
@@ -49,22 +62,20 @@ type Gang struct {
 	Bound []offer.Slots // by node index, how many run already; nil if none does
 }
 
-// Gather is what a gather spec asks for in one scope.
-type Gather struct {
-	Must     int          // the deepest MustGather layer; 0 is the whole cluster
-	Prefer   []Preference // in any order
-	Multiple offer.Multiples
+// runs says whether any member of the gang is bound.
+func (g Gang) runs() bool {
+	return slices.ContainsFunc(g.Bound, func(n offer.Slots) bool { return n > 0 })
 }
 
-// JobWorld is what a job is placed on.
-type JobWorld struct {
-	// World's Free is how many members each node takes whichever they are: it says
+// World is what a job is placed on.
+type World struct {
+	// plan.World's Free is how many members each node takes whichever they are: it says
 	// which domains are large. Its Bound is not read.
-	World
+	plan.World
 	// Take says how many members of a kind a node takes beside a load, by kind, of
 	// others that are not there yet.
 	Take func(node int, load []offer.Slots, kind int) offer.Slots
-	// Penalties is World.Penalty by kind; nil if no member is charged. World's own is not read.
+	// Penalties is plan.World's Penalty by kind; nil if no member is charged. The world's own is not read.
 	Penalties [][]int64
 	// Trial is for members that depend on one another across nodes; nil if none do.
 	Trial Trial
@@ -81,8 +92,8 @@ type Trial interface {
 	Undo()
 }
 
-// JobPlan says where the members of a job go.
-type JobPlan struct {
+// Plan says where the members of a job go.
+type Plan struct {
 	Domain topology.ID // the deepest domain that holds all members
 	// Puts has an entry for each member that is placed.
 	Puts []Put
@@ -119,13 +130,4 @@ func (j Job) need() (n offer.Slots) {
 		n += g.Need
 	}
 	return max(n, 1)
-}
-
-// common is the common multiple of all layers down to one.
-func common(multiple offer.Multiples, layer int) offer.Slots {
-	step := offer.Slots(1)
-	for l := range layer + 1 {
-		step = offer.Common(step, multiple.At(l))
-	}
-	return step
 }

@@ -1,9 +1,10 @@
-package plan
+package mixed
 
 import (
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
@@ -12,8 +13,8 @@ const mostTooLarge = 3
 
 // tooLarge lists the first sets of those that must gather deeper than all which are too large
 // by themselves. Where members depend on one another nobody knows.
-func (m *mixed) tooLarge() (out []TooLarge) {
-	if m.Trial != nil || m.split {
+func (m *search) tooLarge() (out []plan.TooLarge) {
+	if m.Trial != nil || m.Split {
 		return nil
 	}
 	for i, set := range m.Sets {
@@ -25,8 +26,8 @@ func (m *mixed) tooLarge() (out []TooLarge) {
 			continue
 		}
 		if best := m.bestFor(i, want); best.Slots < want {
-			out = append(out, TooLarge{
-				Gangs: set.Gangs, Layer: m.tree.LayerNames()[set.Must], Want: want, Best: best,
+			out = append(out, plan.TooLarge{
+				Gangs: set.Gangs, Layer: m.Tree.LayerNames()[set.Must], Want: want, Best: best,
 				Beside: m.boundOfSet(i, topology.Root) > 0,
 			})
 		}
@@ -35,7 +36,7 @@ func (m *mixed) tooLarge() (out []TooLarge) {
 }
 
 // needOf is how many members the gangs of a set need.
-func (m *mixed) needOf(set int) (n offer.Slots) {
+func (m *search) needOf(set int) (n offer.Slots) {
 	for _, g := range m.Sets[set].Gangs {
 		n += m.Gangs[g].Need
 	}
@@ -43,11 +44,11 @@ func (m *mixed) needOf(set int) (n offer.Slots) {
 }
 
 // bestFor is the first domain that takes most of what the gangs of a set need.
-func (m *mixed) bestFor(set int, want offer.Slots) (best Offer) {
+func (m *search) bestFor(set int, want offer.Slots) (best plan.Offer) {
 	known := map[*table]offer.Slots{} // clusters have few kinds of domains
 	none := true
-	for _, root := range m.roots {
-		for d := range m.below(root, m.Sets[set].Must) {
+	for _, root := range m.Roots {
+		for d := range m.Below(root, m.Sets[set].Must) {
 			if m.boundOfSet(set, d) != m.boundOfSet(set, topology.Root) {
 				continue
 			}
@@ -58,9 +59,9 @@ func (m *mixed) bestFor(set int, want offer.Slots) (best Offer) {
 				known[t] = n
 			}
 			if none || n > best.Slots {
-				none, best = false, Offer{Slots: n}
-				if m.tree.Named(d) {
-					best.Path = m.tree.Path(d)
+				none, best = false, plan.Offer{Slots: n}
+				if m.Tree.Named(d) {
+					best.Path = m.Tree.Path(d)
 				}
 			}
 			if n == want {
@@ -72,7 +73,7 @@ func (m *mixed) bestFor(set int, want offer.Slots) (best Offer) {
 }
 
 // counted is the table of a domain; nil if nobody made it.
-func (m *mixed) counted(d topology.ID) *table {
+func (m *search) counted(d topology.ID) *table {
 	if m.table == nil {
 		return nil
 	}
@@ -81,7 +82,7 @@ func (m *mixed) counted(d topology.ID) *table {
 
 // takesOfSet is how many members a domain takes of those that the gangs of a set need, or where
 // nobody counted them, no less than that.
-func (m *mixed) takesOfSet(set int, d topology.ID) (most offer.Slots) {
+func (m *search) takesOfSet(set int, d topology.ID) (most offer.Slots) {
 	t := m.counted(d)
 	if t == nil {
 		want := make([]offer.Slots, m.kinds())
@@ -105,17 +106,17 @@ func (m *mixed) takesOfSet(set int, d topology.ID) (most offer.Slots) {
 
 // refuse says how many of the members each domain takes, if it is known: the needs of
 // single gangs do not count, so that of a set that finds no room those count who do.
-func (m *mixed) refuse(cut bool) *Refusal {
+func (m *search) refuse(cut bool) *plan.Refusal {
 	m.partly = slices.ContainsFunc(m.Sets, func(s Set) bool { return s.Must > m.All.Must })
-	if (m.Trial == nil || m.placed == nil) && (m.table == nil || m.partly) && !m.split {
+	if (m.Trial == nil || m.placed == nil) && (m.table == nil || m.partly) && !m.Split {
 		m.count(m.little())
 	}
-	r := m.ground.refuse(m.All.Must, m.most)
-	r.Want, r.Dependent, r.AtLeast, r.Cut = m.need(), m.Trial != nil, slices.ContainsFunc(m.roots, m.tried), cut
-	r.multiples(m.tree, m.All.Multiple)
+	r := m.Ground.Refuse(m.All.Must, m.most)
+	r.Want, r.Dependent, r.AtLeast, r.Cut = m.need(), m.Trial != nil, slices.ContainsFunc(m.Roots, m.tried), cut
+	r.AddMultiples(m.Tree, m.All.Multiple)
 	for i, set := range m.Sets {
 		if !slices.ContainsFunc(m.Sets[:i], func(s Set) bool { return slices.Equal(s.Multiple, set.Multiple) }) {
-			r.multiples(m.tree, set.Multiple)
+			r.AddMultiples(m.Tree, set.Multiple)
 		}
 		m.addDeeper(r, i)
 	}
@@ -124,16 +125,16 @@ func (m *mixed) refuse(cut bool) *Refusal {
 }
 
 // addDeeper says of a set that it must gather deeper than all, if it must.
-func (m *mixed) addDeeper(r *Refusal, set int) {
+func (m *search) addDeeper(r *plan.Refusal, set int) {
 	s := m.Sets[set]
 	if s.Must <= m.All.Must {
 		return
 	}
-	layer, size := m.tree.LayerNames()[s.Must], len(s.Gangs)
-	i := slices.IndexFunc(r.Deeper, func(a Deeper) bool { return a.Layer == layer && a.Gangs == size })
+	layer, size := m.Tree.LayerNames()[s.Must], len(s.Gangs)
+	i := slices.IndexFunc(r.Deeper, func(a plan.Deeper) bool { return a.Layer == layer && a.Gangs == size })
 	if i < 0 {
 		i = len(r.Deeper)
-		r.Deeper = append(r.Deeper, Deeper{Layer: layer, Gangs: size})
+		r.Deeper = append(r.Deeper, plan.Deeper{Layer: layer, Gangs: size})
 	}
 	a := &r.Deeper[i]
 	a.Sets++
@@ -142,31 +143,30 @@ func (m *mixed) addDeeper(r *Refusal, set int) {
 		return
 	}
 	for _, g := range s.Gangs {
-		if m.gangs[g] != nil && !a.split[g] {
-			if a.split == nil {
-				a.split = map[int]bool{}
-			}
-			a.split[g] = true
+		counted := slices.ContainsFunc(m.setsOf[g], func(i int) bool {
+			return i < set && m.Sets[i].Must == s.Must && len(m.Sets[i].Gangs) == size && m.splitSet(i)
+		})
+		if m.gangs[g] != nil && !counted {
 			a.Split++
 		}
 	}
 }
 
 // tried says whether trials, and no table, say how many members a domain takes.
-func (m *mixed) tried(d topology.ID) bool {
+func (m *search) tried(d topology.ID) bool {
 	return m.placed != nil && (m.Trial != nil || m.counted(d) == nil)
 }
 
 // most returns how many members a domain takes. After trials it returns how many they have put there; where there is
 // neither trial nor table, an upper bound.
-func (m *mixed) most(d topology.ID) (n offer.Slots) {
+func (m *search) most(d topology.ID) (n offer.Slots) {
 	if m.tried(d) {
 		return m.placed[d]
 	}
 	if m.table == nil || m.table[d] == nil {
 		n = m.mostIn(d)
-		if m.bound == nil {
-			n -= n % common(m.All.Multiple, m.Tree.Depth())
+		if !m.AnyBound() {
+			n -= n % m.All.Multiple.Common(m.Tree.Depth())
 		}
 		return n
 	}

@@ -1,4 +1,4 @@
-package plan
+package mixed
 
 import (
 	"slices"
@@ -13,13 +13,13 @@ import (
 
 // little bounds what is counted where the sums alone do not refuse, or after they have: to
 // some milliseconds, and few questions about each node.
-func (m *mixed) little() effort { return effort{vecs: 1 << 20, asks: 512 + 4*m.Tree.NumNodes()} }
+func (m *search) little() effort { return effort{vecs: 1 << 20, asks: 512 + 4*m.Tree.NumNodes()} }
 
 // possible asks the sums of every domain in which all members may gather. Before anybody
 // was asked what nodes take, they are taken to take everybody.
-func (m *mixed) possible() bool {
-	return slices.ContainsFunc(m.roots, func(root topology.ID) bool {
-		n := m.legalTotals(m.bound != nil)
+func (m *search) possible() bool {
+	return slices.ContainsFunc(m.Roots, func(root topology.ID) bool {
+		n := m.legalTotals()
 		n.least, n.most = 1, m.mostIn(root)
 		least, most := offer.Slots(0), offer.Slots(0)
 		for g := range m.Gangs {
@@ -57,20 +57,20 @@ func (e *extent) fit() bool {
 // legalTotals says what the multiples make of the number of all members. If some are bound
 // they count, and only in the layers in which they are together with the others is it known
 // who is where.
-func (m *mixed) legalTotals(bound bool) extent {
-	if !bound {
+func (m *search) legalTotals() extent {
+	if !m.AnyBound() {
 		each := offer.Slots(0)
 		for g := range m.Gangs {
 			each = divisor(each, m.multipleOf(g, m.Tree.Depth()))
 		}
-		return extent{step: offer.Common(common(m.All.Multiple, m.Tree.Depth()), max(each, 1))}
+		return extent{step: offer.Common(m.All.Multiple.Common(m.Tree.Depth()), max(each, 1))}
 	}
-	return beside(m.boundIn(topology.Root), common(m.All.Multiple, m.All.Must))
+	return beside(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))
 }
 
 // countsAre says whether the multiples allow so many members of each class, wherever they go.
-func (m *mixed) countsAre(target []int) bool {
-	total := m.legalTotals(m.bound != nil)
+func (m *search) countsAre(target []int) bool {
+	total := m.legalTotals()
 	for g := range m.Gangs {
 		n := offer.Slots(0)
 		for c, many := range target {
@@ -90,7 +90,7 @@ func (m *mixed) countsAre(target []int) bool {
 }
 
 // legalOf is legalTotals for one gang.
-func (m *mixed) legalOf(g int) extent {
+func (m *search) legalOf(g int) extent {
 	if bound := m.boundOf(g, topology.Root); bound > 0 {
 		return beside(bound, m.multipleOf(g, m.gathersAt(g)))
 	}
@@ -108,7 +108,7 @@ func beside(bound, step offer.Slots) extent {
 
 // gangIn says how many members of a gang there may be below a root; ok is false if they are
 // fewer than it needs.
-func (m *mixed) gangIn(g int, root topology.ID) (of extent, ok bool) {
+func (m *search) gangIn(g int, root topology.ID) (of extent, ok bool) {
 	need := m.Gangs[g].Need
 	of = m.legalOf(g)
 	of.least = max(need, 1)
@@ -129,15 +129,15 @@ func (m *mixed) gangIn(g int, root topology.ID) (of extent, ok bool) {
 
 // mostOf is how many members of a gang the domain takes that takes most of them, of those
 // below a root in which it may gather.
-func (m *mixed) mostOf(g int, root topology.ID) (most offer.Slots) {
+func (m *search) mostOf(g int, root topology.ID) (most offer.Slots) {
 	want := offer.Slots(0)
 	for _, c := range m.Classes {
 		if c.Gang == g {
 			want += offer.Slots(len(c.Ranks))
 		}
 	}
-	layer := max(m.gathersAt(g), m.tree.Layer(root))
-	for d := range m.below(root, layer) {
+	layer := max(m.gathersAt(g), m.Tree.Layer(root))
+	for d := range m.Below(root, layer) {
 		if m.boundOf(g, d) != m.boundOf(g, topology.Root) {
 			continue
 		}
@@ -155,7 +155,7 @@ func (m *mixed) mostOf(g int, root topology.ID) (most offer.Slots) {
 }
 
 // takesAlone is how many of so many members of a kind a domain takes if there are no others.
-func (m *mixed) takesAlone(d topology.ID, kind int, want offer.Slots) offer.Slots {
+func (m *search) takesAlone(d topology.ID, kind int, want offer.Slots) offer.Slots {
 	if m.slots == nil {
 		return want
 	}
@@ -163,7 +163,7 @@ func (m *mixed) takesAlone(d topology.ID, kind int, want offer.Slots) offer.Slot
 }
 
 // sumOf is what domains take of a kind alone, by ID.
-func (m *mixed) sumOf(kind int) []offer.Slots {
+func (m *search) sumOf(kind int) []offer.Slots {
 	if m.sums == nil {
 		m.sums = make([][]offer.Slots, len(m.slots))
 	}
@@ -174,29 +174,15 @@ func (m *mixed) sumOf(kind int) []offer.Slots {
 }
 
 // mostIn is no less than a domain takes of all members, whichever they are.
-func (m *mixed) mostIn(d topology.ID) (n offer.Slots) {
-	want := m.wantOf()
-	for kind, many := range want {
+func (m *search) mostIn(d topology.ID) (n offer.Slots) {
+	for kind, many := range m.wantOf() {
 		n += m.takesAlone(d, kind, many)
 	}
-	steps := m.All.Multiple.Steps(m.Tree.Depth() + 1)
-	if m.slots == nil || m.bound != nil || steps[topology.Root] == 1 {
-		return n
-	}
-	if m.rounded == nil {
-		nodes := make([]offer.Slots, m.Tree.NumNodes())
-		for kind, many := range want {
-			for i, slots := range m.slots[kind] {
-				nodes[i] += min(slots, many)
-			}
-		}
-		m.rounded = offer.Roll(m.Tree, nodes, steps)
-	}
-	return min(n, m.rounded[d])
+	return n
 }
 
 // wantOf is how many members there are, by kind.
-func (m *mixed) wantOf() []offer.Slots {
+func (m *search) wantOf() []offer.Slots {
 	want := make([]offer.Slots, m.kinds())
 	for _, c := range m.Classes {
 		want[c.Kind] += offer.Slots(len(c.Ranks))

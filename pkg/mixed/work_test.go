@@ -1,4 +1,4 @@
-package plan_test
+package mixed_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -15,12 +16,12 @@ import (
 
 // sharedNodes is a tree of nodes in blocks of so many, and how many members of two kinds each takes: one of the second kind
 // needs as much as two of the first.
-func sharedNodes(nodes, block int, free []offer.Slots) plan.JobWorld {
+func sharedNodes(nodes, block int, free []offer.Slots) mixed.World {
 	var list []topology.Node
 	for i := range nodes {
 		list = append(list, topology.Node{Name: fmt.Sprint("n", i), Path: []string{fmt.Sprint("b", i/block)}})
 	}
-	return plan.JobWorld{
+	return mixed.World{
 		World: plan.World{Tree: topology.Build([]string{"BlockLayer"}, list), Free: free},
 		Take: func(node int, load []offer.Slots, kind int) offer.Slots {
 			left := free[node]
@@ -41,17 +42,17 @@ func TestWork(t *testing.T) {
 			free[i] = offer.Slots(worlds.Even(t, 6, "free"))
 		}
 		w := sharedNodes(6, 3, free)
-		j := plan.Job{
-			Gangs: []plan.Gang{{Need: 5}}, All: plan.Gather{Must: worlds.Even(t, 2, "must")},
-			Classes: []plan.Class{{Ranks: []int{0, 1, 2}}, {Kind: 1, Ranks: []int{3, 4}}},
+		j := mixed.Job{
+			Gangs: []mixed.Gang{{Need: 5}}, All: plan.Gather{Must: worlds.Even(t, 2, "must")},
+			Classes: []mixed.Class{{Ranks: []int{0, 1, 2}}, {Kind: 1, Ranks: []int{3, 4}}},
 		}
-		work := plan.NewWork(plan.OneWork)
-		var last *plan.JobPlan
+		work := mixed.NewWork(mixed.OneWork)
+		var last *mixed.Plan
 		for step := range 4 {
 			w.Work = nil
-			alone, refusal := plan.ChooseJob(w, j)
+			alone, refusal := mixed.Choose(w, j)
 			w.Work = work
-			shared, also := plan.ChooseJob(w, j)
+			shared, also := mixed.Choose(w, j)
 			if fmt.Sprint(alone, refusal) != fmt.Sprint(shared, also) {
 				t.Fatalf("step %d: %+v %v, alone %+v %v\n%v", step, shared, also, alone, refusal, free)
 			}
@@ -76,15 +77,15 @@ func TestWorkIsBounded(t *testing.T) {
 		free[i] = offer.Slots(3 + i%5)
 	}
 	w := sharedNodes(40, 10, free)
-	j := plan.Job{Gangs: []plan.Gang{{Need: 24}}, Classes: make([]plan.Class, 2)}
+	j := mixed.Job{Gangs: []mixed.Gang{{Need: 24}}, Classes: make([]mixed.Class, 2)}
 	for rank := range 24 {
 		c := &j.Classes[rank%2]
 		c.Kind, c.Ranks = rank%2, append(c.Ranks, rank)
 	}
-	w.Work = plan.NewWork(plan.OneWork)
+	w.Work = mixed.NewWork(mixed.OneWork)
 	search := func() (spent int) {
 		before := w.Work.Left()
-		if p, refusal := plan.ChooseJob(w, j); p == nil {
+		if p, refusal := mixed.Choose(w, j); p == nil {
 			t.Fatal(refusal)
 		}
 		return before - w.Work.Left()

@@ -1,4 +1,4 @@
-package plan
+package mixed
 
 // memory is a trial that asks another one nothing twice: the same members on the same
 // nodes are met on many ways. Members are put on the other trial only when it is asked.

@@ -1,15 +1,16 @@
-package plan
+package mixed
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
 // effort is how much the search may look at.
-func (m *mixed) effort() effort {
+func (m *search) effort() effort {
 	if m.Work == nil {
 		return effort{vecs: maxVecsSeen}
 	}
@@ -20,23 +21,23 @@ func (m *mixed) effort() effort {
 const listingCosts = 16
 
 // spend notes what was done since the last time.
-func (m *mixed) spend() {
+func (m *search) spend() {
 	if m.Work != nil && m.tables != nil {
 		m.Work.vecs -= m.tables.done.vecs + listingCosts*m.tables.listed
 		m.tables.done.vecs, m.tables.listed = 0, 0
 	}
 }
 
-func newMixed(w JobWorld, j Job) *mixed {
+func newSearch(w World, j Job) *search {
 	m := newOutline(w, j)
-	m.never = m.split || !m.possible()
+	m.never = m.Split || !m.possible()
 	m.rank()
 	m.sortKinds()
 	return m
 }
 
 // rank lists the members by rank.
-func (m *mixed) rank() {
+func (m *search) rank() {
 	rank := map[seat]int{}
 	for c, class := range m.Classes {
 		for n, r := range class.Ranks {
@@ -50,7 +51,7 @@ func (m *mixed) rank() {
 
 // sortKinds puts the classes of small kinds first: the last kind on a node is counted,
 // the others are tried out.
-func (m *mixed) sortKinds() {
+func (m *search) sortKinds() {
 	many := make([]int, m.kinds())
 	for c, class := range m.Classes {
 		many[class.Kind] += len(class.Ranks)
@@ -71,7 +72,7 @@ func (m *mixed) sortKinds() {
 }
 
 // choose returns the first plan; exact is false if there are too many to look at.
-func (m *mixed) choose(vecs int) (p *JobPlan, exact bool) {
+func (m *search) choose(vecs int) (p *Plan, exact bool) {
 	m.makeTables()
 	defer m.spend()
 	if m.never || !m.possible() {
@@ -83,13 +84,13 @@ func (m *mixed) choose(vecs int) (p *JobPlan, exact bool) {
 		return nil, exact
 	}
 	m.tables.most = effort{} // all that is asked from here on belongs to the answer
-	d := first(&m.ground, m, m.best, nil)
-	fill(&m.ground, m, d, m.best)
-	return &JobPlan{Domain: d, Puts: m.puts}, true
+	d := plan.First(&m.Ground, plan.Chooser[vec]{Charge: m.charge, Fewest: m.fewest, Softest: m.softest}, m.best, nil)
+	plan.Fill(&m.Ground, plan.Filler[vec]{Price: m.price, Takes: m.takes, Rest: m.rest, Share: m.share, Put: m.put}, d, m.best)
+	return &Plan{Domain: d, Puts: m.puts}, true
 }
 
 // makeTables prepares to count, if members are not too many for that.
-func (m *mixed) makeTables() {
+func (m *search) makeTables() {
 	want := make([]offer.Slots, len(m.Classes))
 	setsOf := make([]uint64, len(m.Classes))
 	for c, class := range m.Classes {
@@ -109,7 +110,7 @@ func (m *mixed) makeTables() {
 
 // count finds out how many members of each class can be placed; exact is false if that is
 // too much. The best of them is then in m.
-func (m *mixed) count(most effort) (found, exact bool) {
+func (m *search) count(most effort) (found, exact bool) {
 	if m.tables == nil || len(m.Gangs) > 64 || len(m.Sets) > 64 {
 		return false, false // a table has a bit for each set
 	}
@@ -117,7 +118,7 @@ func (m *mixed) count(most effort) (found, exact bool) {
 	defer m.spend()
 	m.table = make([]*table, m.Tree.Len())
 	m.ruled = map[ruled]*table{}
-	for _, d := range m.roots {
+	for _, d := range m.Roots {
 		t := m.at(d)
 		if t == nil {
 			return false, false
@@ -133,7 +134,7 @@ func (m *mixed) count(most effort) (found, exact bool) {
 
 // enough says whether every gang has the members that it needs, and the domains above
 // a root the multiple that they must.
-func (m *mixed) enough(root topology.ID, v vec) bool {
+func (m *search) enough(root topology.ID, v vec) bool {
 	if v == 0 {
 		return false
 	}
@@ -143,7 +144,7 @@ func (m *mixed) enough(root topology.ID, v vec) bool {
 		}
 	}
 	for d := root; d != topology.Root; {
-		d = m.tree.Parent(d)
+		d = m.Tree.Parent(d)
 		if !m.multiples(d, v) {
 			return false
 		}
@@ -152,7 +153,7 @@ func (m *mixed) enough(root topology.ID, v vec) bool {
 }
 
 // better is rule 3, and then the lower ranks.
-func (m *mixed) better(a, b vec) bool {
+func (m *search) better(a, b vec) bool {
 	if x, y := m.total(a), m.total(b); x != y {
 		return x > y
 	}
@@ -165,14 +166,14 @@ func (m *mixed) better(a, b vec) bool {
 	return false
 }
 
-func (m *mixed) total(v vec) (n offer.Slots) {
+func (m *search) total(v vec) (n offer.Slots) {
 	for c := range m.Classes {
 		n += m.tables.count(v, c)
 	}
 	return n
 }
 
-func (m *mixed) ofGang(v vec, gang int) (n offer.Slots) {
+func (m *search) ofGang(v vec, gang int) (n offer.Slots) {
 	for c, class := range m.Classes {
 		if class.Gang == gang {
 			n += m.tables.count(v, c)
@@ -182,7 +183,7 @@ func (m *mixed) ofGang(v vec, gang int) (n offer.Slots) {
 }
 
 // at returns the table of a domain, nil if that is too much work.
-func (m *mixed) at(d topology.ID) *table {
+func (m *search) at(d topology.ID) *table {
 	if m.table[d] != nil {
 		return m.table[d]
 	}
@@ -190,7 +191,7 @@ func (m *mixed) at(d topology.ID) *table {
 	if lo, _ := m.Tree.Nodes(d); m.Tree.IsNode(d) {
 		t = m.leaf(lo)
 	} else {
-		t = m.together(slices.Collect(m.Tree.Children(d)), m.apart(m.tree.Layer(d)))
+		t = m.together(slices.Collect(m.Tree.Children(d)), m.apart(m.Tree.Layer(d)))
 	}
 	if t == nil {
 		return nil
@@ -200,7 +201,7 @@ func (m *mixed) at(d topology.ID) *table {
 }
 
 // together returns the table of several domains, merged in pairs; apart are sets.
-func (m *mixed) together(domains []topology.ID, apart uint64) *table {
+func (m *search) together(domains []topology.ID, apart uint64) *table {
 	switch n := len(domains); n {
 	case 0:
 		return m.tables.nobody()
@@ -218,7 +219,7 @@ func (m *mixed) together(domains []topology.ID, apart uint64) *table {
 
 // leaf returns the table of a node, nil if that is too much work: kind by kind, as many of each as it takes beside those
 // before.
-func (m *mixed) leaf(node int) *table {
+func (m *search) leaf(node int) *table {
 	var vecs []vec
 	load := make([]offer.Slots, len(m.slots))
 	var add func(i int, v vec, left offer.Slots)
@@ -256,9 +257,9 @@ func (m *mixed) leaf(node int) *table {
 // rule leaves out what rules 1 and 2 forbid at the layer of d, and adds to prices what
 // rule 5 counts there, and soft preferences. For all domains of a layer without bound members it is the
 // same, but for nodes on which soft preferences charge.
-func (m *mixed) rule(d topology.ID, t *table) *table {
-	same := ruled{t, m.tree.Layer(d)}
-	if m.boundIn(d) > 0 || m.tree.IsNode(d) && m.penalised(d) {
+func (m *search) rule(d topology.ID, t *table) *table {
+	same := ruled{t, m.Tree.Layer(d)}
+	if m.BoundIn(d) > 0 || m.Tree.IsNode(d) && m.penalised(d) {
 		return m.ruleHere(d, t)
 	}
 	if m.ruled[same] == nil {
@@ -267,7 +268,7 @@ func (m *mixed) rule(d topology.ID, t *table) *table {
 	return m.ruled[same]
 }
 
-func (m *mixed) ruleHere(d topology.ID, t *table) *table {
+func (m *search) ruleHere(d topology.ID, t *table) *table {
 	var vecs []vec
 	var price []int64
 	for i, v := range t.vecs {
@@ -279,7 +280,7 @@ func (m *mixed) ruleHere(d topology.ID, t *table) *table {
 		for c, column := range m.columns {
 			price[len(price)-t.width+c] += m.touches(d, v, column)
 		}
-		if m.soft && m.tree.IsNode(d) {
+		if m.soft && m.Tree.IsNode(d) {
 			price[len(price)-1] += m.penaltyIn(d, v)
 		}
 	}
@@ -288,8 +289,8 @@ func (m *mixed) ruleHere(d topology.ID, t *table) *table {
 
 // gathers says whether each set that gathers in the layer of d, below where all do, has either
 // nobody there or everybody: enough members of all its gangs, and all who are bound already.
-func (m *mixed) gathers(d topology.ID, v vec) bool {
-	layer := m.tree.Layer(d)
+func (m *search) gathers(d topology.ID, v vec) bool {
+	layer := m.Tree.Layer(d)
 	for i := range m.Sets {
 		set := &m.Sets[i]
 		if set.Must != layer || layer <= m.All.Must || m.ofSet(v, i) == 0 {
@@ -309,9 +310,9 @@ func (m *mixed) gathers(d topology.ID, v vec) bool {
 
 // multiples says whether the members in d, if there are new ones, are multiples, and
 // those of each set.
-func (m *mixed) multiples(d topology.ID, v vec) bool {
-	l := m.tree.Layer(d)
-	if n := m.total(v); n > 0 && (n+m.boundIn(d))%m.All.Multiple.At(l) != 0 {
+func (m *search) multiples(d topology.ID, v vec) bool {
+	l := m.Tree.Layer(d)
+	if n := m.total(v); n > 0 && (n+m.BoundIn(d))%m.All.Multiple.At(l) != 0 {
 		return false
 	}
 	for i := range m.Sets {
@@ -327,40 +328,40 @@ func (m *mixed) multiples(d topology.ID, v vec) bool {
 }
 
 // touches is what a column charges for the members in d.
-func (m *mixed) touches(d topology.ID, v vec, c column) (n int64) {
+func (m *search) touches(d topology.ID, v vec, c column) (n int64) {
 	switch {
-	case c.Layer != m.tree.Layer(d) || v == 0:
+	case c.Layer != m.Tree.Layer(d) || v == 0:
 		return 0
 	case c.sets == nil:
-		return c.Charge.of(m.boundIn(d), m.total(v))
+		return c.Charge.Of(m.BoundIn(d), m.total(v))
 	}
 	for _, i := range c.sets {
-		n += c.Charge.of(m.boundOfSet(i, d), m.ofSet(v, i))
+		n += c.Charge.Of(m.boundOfSet(i, d), m.ofSet(v, i))
 	}
 	return n
 }
 
-func (m *mixed) charge(d topology.ID, v vec) (offer.Price, bool) {
+func (m *search) charge(d topology.ID, v vec) (offer.Price, bool) {
 	_, ok := m.price(d, v)
 	return nil, ok
 }
 
-func (m *mixed) fewest(domains []topology.ID, v vec) []topology.ID {
-	return cheapest(domains, func(d topology.ID) offer.Price {
+func (m *search) fewest(domains []topology.ID, v vec) []topology.ID {
+	return plan.Cheapest(domains, func(d topology.ID) offer.Price {
 		p, _ := m.price(d, v)
 		return p[:len(m.columns)]
 	})
 }
 
-func (m *mixed) softest(domains []topology.ID, v vec) []topology.ID {
-	return cheapest(domains, func(d topology.ID) offer.Price {
+func (m *search) softest(domains []topology.ID, v vec) []topology.ID {
+	return plan.Cheapest(domains, func(d topology.ID) offer.Price {
 		p, _ := m.price(d, v)
 		return p
 	})
 }
 
 // penalty returns what soft preferences charge for one member of a kind on a node.
-func (m *mixed) penalty(kind, node int) int64 {
+func (m *search) penalty(kind, node int) int64 {
 	if kind >= len(m.Penalties) || m.Penalties[kind] == nil {
 		return 0
 	}
@@ -368,8 +369,8 @@ func (m *mixed) penalty(kind, node int) int64 {
 }
 
 // penaltyIn returns what soft preferences charge for so many members of each class on a node.
-func (m *mixed) penaltyIn(d topology.ID, v vec) (n int64) {
-	node, _ := m.tree.Nodes(d)
+func (m *search) penaltyIn(d topology.ID, v vec) (n int64) {
+	node, _ := m.Tree.Nodes(d)
 	for c, class := range m.Classes {
 		n += int64(m.tables.count(v, c)) * m.penalty(class.Kind, node)
 	}
@@ -377,12 +378,12 @@ func (m *mixed) penaltyIn(d topology.ID, v vec) (n int64) {
 }
 
 // penalised says whether soft preferences charge for any kind of member on a node.
-func (m *mixed) penalised(d topology.ID) bool {
-	node, _ := m.tree.Nodes(d)
+func (m *search) penalised(d topology.ID) bool {
+	node, _ := m.Tree.Nodes(d)
 	return slices.ContainsFunc(m.Penalties, func(of []int64) bool { return of != nil && of[node] > 0 })
 }
 
-func (m *mixed) price(d topology.ID, v vec) (offer.Price, bool) {
+func (m *search) price(d topology.ID, v vec) (offer.Price, bool) {
 	return priceIn(m.at(d), m.tables.index(v))
 }
 
@@ -394,7 +395,7 @@ func priceIn(t *table, index int) (offer.Price, bool) {
 	return t.row(i), true
 }
 
-func (m *mixed) takes(domains []topology.ID, v vec) (out []topology.ID) {
+func (m *search) takes(domains []topology.ID, v vec) (out []topology.ID) {
 	for _, d := range domains {
 		if _, ok := m.price(d, v); ok {
 			out = append(out, d)
@@ -403,25 +404,16 @@ func (m *mixed) takes(domains []topology.ID, v vec) (out []topology.ID) {
 	return out
 }
 
-func (m *mixed) rest(domains []topology.ID, _ vec) rest[vec] {
-	apart := m.apart(m.tree.Layer(m.tree.Parent(domains[0])))
-	return after{m.tables, newTails(domains, m.tables.nobody(), func(after *table, d topology.ID) *table {
+func (m *search) rest(domains []topology.ID, _ vec) func(int, vec) (offer.Price, bool) {
+	apart := m.apart(m.Tree.Layer(m.Tree.Parent(domains[0])))
+	t := plan.NewTails(domains, m.tables.nobody(), func(after *table, d topology.ID) *table {
 		return m.tables.merge(m.at(d), after, apart)
-	})}
+	})
+	return func(i int, v vec) (offer.Price, bool) { return priceIn(t.From(i), m.tables.index(v)) }
 }
 
-// after is the rest of domains as their tables tell it.
-type after struct {
-	*tables
-	tails *tails[*table]
-}
-
-func (a after) price(i int, v vec) (offer.Price, bool) {
-	return priceIn(a.tails.from(i), a.index(v))
-}
-
-func (m *mixed) share(d topology.ID, after func(vec) (offer.Price, bool), v vec, due offer.Price) (most vec) {
-	t, apart := m.at(d), m.apart(m.tree.Layer(d)-1)
+func (m *search) share(d topology.ID, after func(vec) (offer.Price, bool), v vec, due offer.Price) (most vec) {
+	t, apart := m.at(d), m.apart(m.Tree.Layer(d)-1)
 	for i, x := range t.vecs {
 		if !m.within(x, v) || !m.better(x, most) {
 			continue
@@ -438,7 +430,7 @@ func (m *mixed) share(d topology.ID, after func(vec) (offer.Price, bool), v vec,
 }
 
 // within says whether x has no more of any class than v.
-func (m *mixed) within(x, v vec) bool {
+func (m *search) within(x, v vec) bool {
 	for c := range m.Classes {
 		if m.tables.count(x, c) > m.tables.count(v, c) {
 			return false
@@ -447,15 +439,11 @@ func (m *mixed) within(x, v vec) bool {
 	return true
 }
 
-func (m *mixed) minus(v, share vec) vec { return v - share }
-
-func (m *mixed) nobody(v vec) bool { return v == 0 }
-
-func (m *mixed) put(d topology.ID, v vec) bool {
-	if !m.tree.IsNode(d) {
+func (m *search) put(d topology.ID, v vec) bool {
+	if !m.Tree.IsNode(d) {
 		return false
 	}
-	node, _ := m.tree.Nodes(d)
+	node, _ := m.Tree.Nodes(d)
 	for c := range m.Classes {
 		for range m.tables.count(v, c) {
 			m.puts = append(m.puts, Put{Class: c, Node: node})

@@ -1,4 +1,4 @@
-package plan_test
+package mixed_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -13,7 +14,7 @@ import (
 
 // sized is a world in which nodes have room, and kinds need some of it. Nodes are
 // written as spine/rack/node=room.
-func sized(needs []offer.Slots, nodes ...string) plan.JobWorld {
+func sized(needs []offer.Slots, nodes ...string) mixed.World {
 	var all []topology.Node
 	room := map[string]offer.Slots{}
 	for _, n := range nodes {
@@ -25,7 +26,7 @@ func sized(needs []offer.Slots, nodes ...string) plan.JobWorld {
 			room[name] = room[name]*10 + offer.Slots(digit-'0')
 		}
 	}
-	w := plan.JobWorld{World: plan.World{Tree: topology.Build([]string{"Spine", "Rack"}, all)}}
+	w := mixed.World{World: plan.World{Tree: topology.Build([]string{"Spine", "Rack"}, all)}}
 	for i := range all {
 		w.Free = append(w.Free, room[w.Tree.NodeName(i)]/slices.Min(needs))
 	}
@@ -40,7 +41,7 @@ func sized(needs []offer.Slots, nodes ...string) plan.JobWorld {
 }
 
 // drawn writes a plan as node=classes, in its order.
-func drawn(w plan.JobWorld, p *plan.JobPlan) string {
+func drawn(w mixed.World, p *mixed.Plan) string {
 	if p == nil {
 		return "refused"
 	}
@@ -59,41 +60,41 @@ func drawn(w plan.JobWorld, p *plan.JobPlan) string {
 }
 
 func TestJobs(t *testing.T) {
-	gangs := func(sizes ...int) (j plan.Job) {
+	gangs := func(sizes ...int) (j mixed.Job) {
 		rank := 0
 		for g, n := range sizes {
-			c := plan.Class{Gang: g}
+			c := mixed.Class{Gang: g}
 			for range n {
 				c.Ranks = append(c.Ranks, rank)
 				rank++
 			}
 			j.Classes = append(j.Classes, c)
-			j.Gangs = append(j.Gangs, plan.Gang{Need: offer.Slots(n)})
+			j.Gangs = append(j.Gangs, mixed.Gang{Need: offer.Slots(n)})
 		}
-		j.All.Must, j.Sets = 1, plan.EachGang(len(sizes), plan.Gather{Must: 2})
+		j.All.Must, j.Sets = 1, mixed.EachGang(len(sizes), plan.Gather{Must: 2})
 		return j
 	}
 	one := []offer.Slots{1}
 	big := []offer.Slots{16, 4}
 	racks := []string{"s/r1/n1=4", "s/r2/n2=3"}
-	bound := func(j plan.Job, gang int, counts ...offer.Slots) plan.Job {
+	bound := func(j mixed.Job, gang int, counts ...offer.Slots) mixed.Job {
 		j.Gangs[gang].Bound = counts
 		return j
 	}
 	for _, c := range []struct {
 		name string
-		w    plan.JobWorld
-		j    plan.Job
+		w    mixed.World
+		j    mixed.Job
 		want string
 	}{
-		{"16 is the first of 16, 4 and 4", sized(big, "s/r/n1=16", "s/r/n2=8"), plan.Job{
-			Classes: []plan.Class{{Kind: 0, Ranks: []int{0}}, {Kind: 1, Ranks: []int{1, 2}}}, Gangs: []plan.Gang{{Need: 3}},
+		{"16 is the first of 16, 4 and 4", sized(big, "s/r/n1=16", "s/r/n2=8"), mixed.Job{
+			Classes: []mixed.Class{{Kind: 0, Ranks: []int{0}}, {Kind: 1, Ranks: []int{1, 2}}}, Gangs: []mixed.Gang{{Need: 3}},
 		}, "n1=0 n2=11"},
-		{"16 is the second", sized(big, "s/r/n1=16", "s/r/n2=8"), plan.Job{
-			Classes: []plan.Class{{Kind: 1, Ranks: []int{0, 2}}, {Kind: 0, Ranks: []int{1}}}, Gangs: []plan.Gang{{Need: 3}},
+		{"16 is the second", sized(big, "s/r/n1=16", "s/r/n2=8"), mixed.Job{
+			Classes: []mixed.Class{{Kind: 1, Ranks: []int{0, 2}}, {Kind: 0, Ranks: []int{1}}}, Gangs: []mixed.Gang{{Need: 3}},
 		}, "n1=1 n2=00"},
-		{"16 is the last", sized(big, "s/r/n1=16", "s/r/n2=8"), plan.Job{
-			Classes: []plan.Class{{Kind: 1, Ranks: []int{0, 1}}, {Kind: 0, Ranks: []int{2}}}, Gangs: []plan.Gang{{Need: 3}},
+		{"16 is the last", sized(big, "s/r/n1=16", "s/r/n2=8"), mixed.Job{
+			Classes: []mixed.Class{{Kind: 1, Ranks: []int{0, 1}}, {Kind: 0, Ranks: []int{2}}}, Gangs: []mixed.Gang{{Need: 3}},
 		}, "n1=1 n2=00"},
 
 		{"gangs of 2, 2 and 3 in racks of 4 and 3", sized(one, racks...), gangs(2, 2, 3), "n1=0011 n2=222"},
@@ -105,12 +106,12 @@ func TestJobs(t *testing.T) {
 		{
 			"a gang may be in two racks, not in two spines, though all take the same",
 			sized(one, "s1/r/n1=1", "s2/r/n2=1", "s3/r3/n3=1", "s3/r4/n4=1", "s4/r/n5=1"),
-			plan.Job{Classes: []plan.Class{{Ranks: []int{0, 1}}}, Gangs: []plan.Gang{{Need: 1}}, Sets: plan.EachGang(1, plan.Gather{Must: 1})},
+			mixed.Job{Classes: []mixed.Class{{Ranks: []int{0, 1}}}, Gangs: []mixed.Gang{{Need: 1}}, Sets: mixed.EachGang(1, plan.Gather{Must: 1})},
 			"n3=0 n4=0",
 		},
 		{
 			"late members make up the multiple with the bound one", sized(one, "s/r1/n1=3", "s/r2/n2=9"),
-			func() plan.Job {
+			func() mixed.Job {
 				j := bound(gangs(3), 0, 1, 0)
 				j.All.Multiple = offer.Multiples{0, 0, 4}
 				return j
@@ -118,7 +119,7 @@ func TestJobs(t *testing.T) {
 		},
 		{
 			"late members make up no multiple", sized(one, "s/r1/n1=9", "s/r2/n2=9"),
-			func() plan.Job {
+			func() mixed.Job {
 				j := bound(gangs(4), 0, 1, 0)
 				j.All.Multiple = offer.Multiples{0, 0, 4}
 				return j
@@ -129,7 +130,7 @@ func TestJobs(t *testing.T) {
 		{"another gang is free to go", sized(one, "s/r1/n1=9", "s/r2/n2=1"), bound(gangs(1, 2), 0, 0, 1), "n1=11 n2=0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, _ := plan.ChooseJob(c.w, c.j)
+			p, _ := mixed.Choose(c.w, c.j)
 			if got := drawn(c.w, p); got != c.want {
 				t.Errorf("%s, not %s", got, c.want)
 			}
@@ -140,7 +141,7 @@ func TestJobs(t *testing.T) {
 // asked counts questions, and is a trial on which each question is about one node, and
 // about how even it is there.
 type asked struct {
-	world plan.JobWorld
+	world mixed.World
 	load  [][]offer.Slots // by node and kind
 	puts  [][2]int
 	count int
@@ -175,10 +176,10 @@ func (a *asked) Undo() {
 // What is asked has a bound, plans hold, and refusals say what they are.
 func TestLargeJobs(t *testing.T) {
 	const kinds, members, nodes = 20, 30, 2000
-	job := func(gangs int, need offer.Slots) (j plan.Job) {
-		j.Gangs = make([]plan.Gang, gangs)
+	job := func(gangs int, need offer.Slots) (j mixed.Job) {
+		j.Gangs = make([]mixed.Gang, gangs)
 		for k := range kinds {
-			c := plan.Class{Kind: k, Gang: k % gangs}
+			c := mixed.Class{Kind: k, Gang: k % gangs}
 			for n := range members {
 				c.Ranks = append(c.Ranks, k*members+n)
 			}
@@ -190,7 +191,7 @@ func TestLargeJobs(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		room    offer.Slots // of a node; kind k needs k%5+1
-		job     plan.Job
+		job     mixed.Job
 		each    int
 		trials  bool
 		spread  bool
@@ -232,8 +233,8 @@ func TestLargeJobs(t *testing.T) {
 			if c.trials {
 				w.Trial = a
 			}
-			c.job.Sets = plan.EachGang(len(c.job.Gangs), plan.Gather{Must: c.each})
-			p, refusal := plan.ChooseJob(w, c.job)
+			c.job.Sets = mixed.EachGang(len(c.job.Gangs), plan.Gather{Must: c.each})
+			p, refusal := mixed.Choose(w, c.job)
 			t.Logf("%d questions, %v", a.count, refusal)
 			if a.count > 60_000 {
 				t.Errorf("%d questions", a.count)
@@ -272,19 +273,19 @@ func TestPairsInRacks(t *testing.T) {
 		names = append(names, fmt.Sprintf("s%d/r%d/n%d=4", i/12, i/4, i))
 	}
 	for pairs := 1; pairs <= 8; pairs++ {
-		j := plan.Job{}
+		j := mixed.Job{}
 		for p := range pairs {
 			for kind, size := range []int{1, 4} {
-				c := plan.Class{Gang: len(j.Gangs), Kind: kind}
+				c := mixed.Class{Gang: len(j.Gangs), Kind: kind}
 				for range size {
 					c.Ranks = append(c.Ranks, len(j.Gangs)*10+len(c.Ranks))
 				}
-				j.Classes, j.Gangs = append(j.Classes, c), append(j.Gangs, plan.Gang{Need: offer.Slots(size)})
+				j.Classes, j.Gangs = append(j.Classes, c), append(j.Gangs, mixed.Gang{Need: offer.Slots(size)})
 			}
-			j.Sets = append(j.Sets, plan.Set{Gangs: []int{2 * p, 2*p + 1}, Gather: plan.Gather{Must: 2}})
+			j.Sets = append(j.Sets, mixed.Set{Gangs: []int{2 * p, 2*p + 1}, Gather: plan.Gather{Must: 2}})
 		}
 		w := sized([]offer.Slots{1, 2}, names...)
-		p, refusal := plan.ChooseJob(w, j)
+		p, refusal := mixed.Choose(w, j)
 		if p == nil {
 			t.Fatalf("%d pairs: %v", pairs, refusal)
 		}
@@ -304,13 +305,13 @@ func TestPairsInRacks(t *testing.T) {
 // TestSplitSets: a refusal counts the gangs that run in several domains, each once.
 func TestSplitSets(t *testing.T) {
 	w := sized([]offer.Slots{1}, "s/r1/n1=4", "s/r2/n2=4")
-	j := plan.Job{Gangs: []plan.Gang{{Need: 1}, {Need: 1, Bound: []offer.Slots{1, 1}}, {Need: 1}}}
+	j := mixed.Job{Gangs: []mixed.Gang{{Need: 1}, {Need: 1, Bound: []offer.Slots{1, 1}}, {Need: 1}}}
 	for g := range j.Gangs {
-		j.Classes = append(j.Classes, plan.Class{Gang: g, Ranks: []int{g}})
+		j.Classes = append(j.Classes, mixed.Class{Gang: g, Ranks: []int{g}})
 	}
 	rack := plan.Gather{Must: 2}
-	j.Sets = []plan.Set{{Gangs: []int{0, 1}, Gather: rack}, {Gangs: []int{1, 2}, Gather: rack}}
-	_, refusal := plan.ChooseJob(w, j)
+	j.Sets = []mixed.Set{{Gangs: []int{0, 1}, Gather: rack}, {Gangs: []int{1, 2}, Gather: rack}}
+	_, refusal := mixed.Choose(w, j)
 	if refusal == nil || !strings.Contains(refusal.String(), "the members already bound of 1 of the gangs are in several domains of Rack") {
 		t.Fatal(refusal)
 	}
@@ -318,19 +319,19 @@ func TestSplitSets(t *testing.T) {
 
 // TestWhoGathersDeeper: a refusal says how many gangs must gather where, as far as it knows them.
 func TestWhoGathersDeeper(t *testing.T) {
-	for want, sets := range map[string][]plan.Set{
-		"; each gang in one domain of Rack":                   plan.EachGang(3, plan.Gather{Must: 2}),
+	for want, sets := range map[string][]mixed.Set{
+		"; each gang in one domain of Rack":                   mixed.EachGang(3, plan.Gather{Must: 2}),
 		"; one of the gangs in one domain of Rack":            {{Gangs: []int{1}, Gather: plan.Gather{Must: 2}}},
-		"; 2 of the gangs, each in one domain of Rack":        plan.EachGang(2, plan.Gather{Must: 2}),
+		"; 2 of the gangs, each in one domain of Rack":        mixed.EachGang(2, plan.Gather{Must: 2}),
 		"; 2 of the gangs together in one domain of Rack":     {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
 		"; 2 sets of 2 gangs, each set in one domain of Rack": {{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}, {Gangs: []int{1, 2}, Gather: plan.Gather{Must: 2}}},
 	} {
-		j := plan.Job{Sets: sets}
+		j := mixed.Job{Sets: sets}
 		for g := range 3 {
-			j.Gangs = append(j.Gangs, plan.Gang{Need: 1})
-			j.Classes = append(j.Classes, plan.Class{Gang: g, Ranks: []int{g}})
+			j.Gangs = append(j.Gangs, mixed.Gang{Need: 1})
+			j.Classes = append(j.Classes, mixed.Class{Gang: g, Ranks: []int{g}})
 		}
-		_, refusal := plan.ChooseJob(sized([]offer.Slots{1}, "s/r1/n1=1", "s/r2/n2=1"), j)
+		_, refusal := mixed.Choose(sized([]offer.Slots{1}, "s/r1/n1=1", "s/r2/n2=1"), j)
 		if refusal == nil || !strings.Contains(refusal.String(), want) {
 			t.Errorf("%v, not %q", refusal, want)
 		}
@@ -342,35 +343,35 @@ func TestWhoGathersDeeper(t *testing.T) {
 func TestSetsTooLarge(t *testing.T) {
 	rack := plan.Gather{Must: 2}
 	for name, c := range map[string]struct {
-		sets []plan.Set
+		sets []mixed.Set
 		need []offer.Slots // by gang
 		runs offer.Slots   // of the first gang, on n1
 		want string
 	}{
 		"one gang": {
-			plan.EachGang(2, rack),
+			mixed.EachGang(2, rack),
 			[]offer.Slots{2, 4},
 			0,
 			"desiredOfferSlot: 6, topology topologyNode ClusterTopologyLayer/: 5; each gang in one domain of Rack; " +
 				"one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3",
 		},
 		"two gangs together": {
-			[]plan.Set{{Gangs: []int{0, 1}, Gather: rack}},
+			[]mixed.Set{{Gangs: []int{0, 1}, Gather: rack}},
 			[]offer.Slots{2, 2},
 			0,
 			"ClusterTopologyLayer/: 3; 2 of the gangs together in one domain of Rack; 2 of the gangs together need 4 in one domain of Rack, best is s/r2 with 3",
 		},
 		"each would fit alone": {
-			plan.EachGang(3, rack), []offer.Slots{3, 2, 1}, 0, "ClusterTopologyLayer/: 5; each gang in one domain of Rack",
+			mixed.EachGang(3, rack), []offer.Slots{3, 2, 1}, 0, "ClusterTopologyLayer/: 5; each gang in one domain of Rack",
 		},
 		"where some run": {
-			plan.EachGang(2, rack),
+			mixed.EachGang(2, rack),
 			[]offer.Slots{3, 1},
 			2,
 			"one of the gangs needs 3 more in one domain of Rack, best is s/r1 with 2",
 		},
 		"four gangs": {
-			plan.EachGang(4, rack),
+			mixed.EachGang(4, rack),
 			[]offer.Slots{4, 4, 4, 4},
 			0,
 			"best is s/r2 with 3; one of the gangs needs 4 in one domain of Rack, best is s/r2 with 3; " +
@@ -378,20 +379,20 @@ func TestSetsTooLarge(t *testing.T) {
 		},
 	} {
 		w := sized([]offer.Slots{1}, "s/r1/n1=2", "s/r2/n2=3")
-		j := plan.Job{Sets: c.sets}
+		j := mixed.Job{Sets: c.sets}
 		rank := 0
 		for g, n := range c.need {
-			class := plan.Class{Gang: g}
+			class := mixed.Class{Gang: g}
 			for range n {
 				class.Ranks = append(class.Ranks, rank)
 				rank++
 			}
-			j.Classes, j.Gangs = append(j.Classes, class), append(j.Gangs, plan.Gang{Need: n})
+			j.Classes, j.Gangs = append(j.Classes, class), append(j.Gangs, mixed.Gang{Need: n})
 		}
 		if c.runs > 0 {
 			j.Gangs[0].Bound = []offer.Slots{c.runs, 0}
 		}
-		_, refusal := plan.ChooseJob(w, j)
+		_, refusal := mixed.Choose(w, j)
 		if refusal == nil || !strings.HasSuffix(refusal.String(), c.want) {
 			t.Errorf("%s: %v, not %q", name, refusal, c.want)
 		}
@@ -400,12 +401,12 @@ func TestSetsTooLarge(t *testing.T) {
 
 // TestSetTooLargeWithMore: members beyond what a gang of a set needs do not stand for those of another.
 func TestSetTooLargeWithMore(t *testing.T) {
-	j := plan.Job{
-		Gangs:   []plan.Gang{{Need: 1}, {Need: 2}},
-		Classes: []plan.Class{{Ranks: []int{0, 1, 2}}, {Gang: 1, Kind: 1, Ranks: []int{3, 4}}},
-		Sets:    []plan.Set{{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
+	j := mixed.Job{
+		Gangs:   []mixed.Gang{{Need: 1}, {Need: 2}},
+		Classes: []mixed.Class{{Ranks: []int{0, 1, 2}}, {Gang: 1, Kind: 1, Ranks: []int{3, 4}}},
+		Sets:    []mixed.Set{{Gangs: []int{0, 1}, Gather: plan.Gather{Must: 2}}},
 	}
-	_, refusal := plan.ChooseJob(sized([]offer.Slots{1, 2}, "s/r1/n1=2", "s/r2/n2=3"), j)
+	_, refusal := mixed.Choose(sized([]offer.Slots{1, 2}, "s/r1/n1=2", "s/r2/n2=3"), j)
 	if refusal == nil || !strings.HasSuffix(refusal.String(), "need 3 in one domain of Rack, best is s/r2 with 2") {
 		t.Error(refusal)
 	}

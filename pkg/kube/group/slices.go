@@ -1,4 +1,4 @@
-package cache
+package group
 
 import (
 	"slices"
@@ -20,10 +20,10 @@ const (
 	LastSlice   = "last slice"
 )
 
-// splitSlices splits a gang into its whole slices and its last slice, if finished members leave a remainder. net is nil if it is not known.
-func (g *Group) splitSlices(r *record, net *Topology) {
+// splitSlices splits a gang into its whole slices and its last slice, if finished members leave a remainder. tree is nil if it is not known.
+func (g *Group) splitSlices(r *Record, tree *topology.Tree) {
 	at := slices.IndexFunc(g.Gangs, func(of gang.Gang) bool { return of.Ref == r.Ref })
-	d, of := r.declared, g.Gangs[at]
+	d, of := r.Declared, g.Gangs[at]
 	if d == nil || !d.Multiples || d.Gather == nil || len(d.SubGroups)+len(d.Tasks) > 0 || g.Choice != nil || of.Finished+of.Completed == 0 {
 		return
 	}
@@ -44,7 +44,7 @@ func (g *Group) splitSlices(r *record, net *Topology) {
 	}
 	g.leaveSlices(r.Ref)
 	p := &parts{of: map[string]string{}}
-	last := lastOf(members, left, rules[0], net)
+	last := lastOf(members, left, rules[0], tree)
 	for _, name := range []string{wholeSlices, LastSlice} {
 		s := &subGroup{name: name, policy: -1}
 		for _, m := range members {
@@ -74,10 +74,10 @@ func (g *Group) splitSlices(r *record, net *Topology) {
 }
 
 // lastOf are the members of the last slice of so many: those of a domain that has so many beyond its whole slices, else the last that wait.
-func lastOf(members []gang.Member, left int, rule scheduling.GatherRule, net *Topology) map[string]bool {
+func lastOf(members []gang.Member, left int, rule scheduling.GatherRule, tree *topology.Tree) map[string]bool {
 	last, bound := map[string]bool{}, map[topology.ID][]string{}
 	for _, m := range members {
-		if d, ok := net.domainOf(m.Node, rule.Layer); ok {
+		if d, ok := domainOf(tree, m.Node, rule.Layer); ok {
 			bound[d] = append(bound[d], m.Pod)
 		}
 	}
@@ -102,16 +102,16 @@ func lastOf(members []gang.Member, left int, rule scheduling.GatherRule, net *To
 }
 
 // domainOf is the domain of a layer that a node is in; ok is false if that is not known.
-func (t *Topology) domainOf(node, layer string) (d topology.ID, ok bool) {
+func domainOf(t *topology.Tree, node, layer string) (d topology.ID, ok bool) {
 	if t == nil || node == "" {
 		return 0, false
 	}
-	l, known := t.Tree.LayerIndex(layer)
-	i, exists := t.Tree.NodeIndex(node)
+	l, known := t.LayerIndex(layer)
+	i, exists := t.NodeIndex(node)
 	if !known || !exists {
 		return 0, false
 	}
-	return t.Tree.Ancestor(t.Tree.Node(i), l), true
+	return t.Ancestor(t.Node(i), l), true
 }
 
 // leaveSlices takes the multiples of each gang from what the group asks for, but for one gang, which says them itself.

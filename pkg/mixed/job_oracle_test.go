@@ -1,4 +1,4 @@
-package plan_test
+package mixed_test
 
 import (
 	"cmp"
@@ -8,17 +8,18 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/mixed"
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
 	"github.com/muster-scheduler/muster/test/worlds"
 )
 
-// jobTwin is the slow and obvious twin of ChooseJob: it writes down every way to put
+// jobTwin is the slow and obvious twin of mixed.Choose: it writes down every way to put
 // each member on a node or nowhere, and goes through the rules, one after the other.
 type jobTwin struct {
-	plan.JobWorld
-	plan.Job
+	mixed.World
+	mixed.Job
 	shop  shop
 	who   []member        // by class, and then by rank
 	reach []worlds.Reach  // what each domain can take, whoever they are
@@ -34,14 +35,14 @@ type member struct{ class, gang, kind, rank int }
 // one class are at rising nodes: they are alike, and the lower ranks get a place.
 type way []int
 
-func newJobTwin(s shop, w plan.JobWorld, j plan.Job) *jobTwin {
+func newJobTwin(s shop, w mixed.World, j mixed.Job) *jobTwin {
 	if w.Room == nil {
 		w.Room = w.Free
 	}
 	if w.Attract == nil {
 		w.Attract = make([]offer.Slots, len(w.Free))
 	}
-	o := &jobTwin{JobWorld: w, Job: j, shop: s, reach: worlds.Reaches(w.Tree, w.Free, j.All.Multiple)}
+	o := &jobTwin{World: w, Job: j, shop: s, reach: worlds.Reaches(w.Tree, w.Free, j.All.Multiple)}
 	for c, class := range j.Classes {
 		for _, r := range class.Ranks {
 			o.who = append(o.who, member{c, class.Gang, class.Kind, r})
@@ -264,13 +265,13 @@ func (o *jobTwin) touched(at way) (out []int) {
 		if slices.Contains(o.All.Prefer, plan.Preference{Layer: l}) {
 			out = append(out, touches(l, []int{0}))
 		}
-		if slices.Contains(o.All.Prefer, plan.Preference{Layer: l, Charge: plan.PerPair}) {
+		if slices.Contains(o.All.Prefer, plan.Preference{Layer: l, Charge: perPair}) {
 			out = append(out, pairs(l, []int{0}))
 		}
 		if rows := those(plan.Preference{Layer: l}); rows != nil {
 			out = append(out, touches(l, rows))
 		}
-		if rows := those(plan.Preference{Layer: l, Charge: plan.PerPair}); rows != nil {
+		if rows := those(plan.Preference{Layer: l, Charge: perPair}); rows != nil {
 			out = append(out, pairs(l, rows))
 		}
 	}
@@ -287,39 +288,35 @@ func (o *jobTwin) penalty(at way) (n int64) {
 	return n
 }
 
-func (o *jobTwin) upwards(have []offer.Slots, d topology.ID) []offer.Slots {
-	return oracle{World: o.World}.upwards(have, d)
-}
-
 // first goes through rules 3 to 9, but for 8, and leaves the ways that are first by
 // each.
 func (o *jobTwin) first(ways []way) (topology.ID, []way) {
-	ways = least(o.tied(ways), func(a, b way) int { return cmp.Compare(o.domain(a), o.domain(b)) })
+	ways = worlds.Least(o.tied(ways), func(a, b way) int { return cmp.Compare(o.domain(a), o.domain(b)) })
 	return o.domain(ways[0]), ways
 }
 
 // tied is first without names.
 func (o *jobTwin) tied(ways []way) []way {
-	ways = least(ways, func(a, b way) int { return o.compareRanks(a, b, topology.Root) })
-	ways = least(ways, func(a, b way) int { return -cmp.Compare(o.Tree.Layer(o.domain(a)), o.Tree.Layer(o.domain(b))) })
-	ways = least(ways, func(a, b way) int { return slices.Compare(o.touched(a), o.touched(b)) })
-	ways = least(ways, func(a, b way) int {
-		return -slices.Compare(o.upwards(o.Attract, o.domain(a)), o.upwards(o.Attract, o.domain(b)))
+	ways = worlds.Least(ways, func(a, b way) int { return o.compareRanks(a, b, topology.Root) })
+	ways = worlds.Least(ways, func(a, b way) int { return -cmp.Compare(o.Tree.Layer(o.domain(a)), o.Tree.Layer(o.domain(b))) })
+	ways = worlds.Least(ways, func(a, b way) int { return slices.Compare(o.touched(a), o.touched(b)) })
+	ways = worlds.Least(ways, func(a, b way) int {
+		return -slices.Compare(worlds.Upwards(o.Tree, o.Attract, o.domain(a)), worlds.Upwards(o.Tree, o.Attract, o.domain(b)))
 	})
-	ways = least(ways, func(a, b way) int { return cmp.Compare(o.penalty(a), o.penalty(b)) })
-	return least(ways, func(a, b way) int {
-		return slices.Compare(o.upwards(o.Room, o.domain(a)), o.upwards(o.Room, o.domain(b)))
+	ways = worlds.Least(ways, func(a, b way) int { return cmp.Compare(o.penalty(a), o.penalty(b)) })
+	return worlds.Least(ways, func(a, b way) int {
+		return slices.Compare(worlds.Upwards(o.Tree, o.Room, o.domain(a)), worlds.Upwards(o.Tree, o.Room, o.domain(b)))
 	})
 }
 
 // fill is rule 8 on a list of ways. Of the children of d, largest offer first: if one
 // of those that are left can take all that is left, the smallest of them does; else
 // the largest takes as many as it can in any of the ways, and those of low ranks.
-func (o *jobTwin) fill(d topology.ID, ways []way) (out []plan.Put) {
+func (o *jobTwin) fill(d topology.ID, ways []way) (out []mixed.Put) {
 	if lo, _ := o.Tree.Nodes(d); o.Tree.IsNode(d) {
 		for i, n := range ways[0] {
 			if n == lo {
-				out = append(out, plan.Put{Class: o.who[i].class, Node: n})
+				out = append(out, mixed.Put{Class: o.who[i].class, Node: n})
 			}
 		}
 		return out
@@ -338,7 +335,7 @@ func (o *jobTwin) fill(d topology.ID, ways []way) (out []plan.Put) {
 		}
 		k := left[0]
 		left = left[1:]
-		ways = least(ways, func(a, b way) int { return o.compareRanks(a, b, k) })
+		ways = worlds.Least(ways, func(a, b way) int { return o.compareRanks(a, b, k) })
 		if o.sums(ways[0])[0][k] > 0 {
 			out = append(out, o.fill(k, ways)...)
 		}
@@ -356,14 +353,14 @@ func (o *jobTwin) alone(k topology.ID, left []topology.ID, ways []way) []way {
 
 // compare compares the plan with the twin's.
 func (o *jobTwin) compare(t *rapid.T, y worlds.Tally) {
-	p, refusal := plan.ChooseJob(o.JobWorld, o.Job)
+	p, refusal := mixed.Choose(o.World, o.Job)
 	if (p == nil) != (refusal != nil) {
 		t.Fatalf("%v and %v", p, refusal)
 	}
 	o.compareWithLike(t, y, p)
 	ways := o.all(o.legal)
 	if (refusal == nil) != (len(ways) > 0) {
-		t.Fatalf("ChooseJob says %v, the twin knows %d ways\n%s", refusal, len(ways), o)
+		t.Fatalf("Choose says %v, the twin knows %d ways\n%s", refusal, len(ways), o)
 	}
 	y.Count("refused", refusal != nil)
 	if refusal != nil {
@@ -380,14 +377,14 @@ func (o *jobTwin) compare(t *rapid.T, y worlds.Tally) {
 }
 
 // compareWithLike: a job of like members of one gang is what Choose is for.
-func (o *jobTwin) compareWithLike(t *rapid.T, y worlds.Tally, p *plan.JobPlan) {
+func (o *jobTwin) compareWithLike(t *rapid.T, y worlds.Tally, p *mixed.Plan) {
 	if len(o.Sets) > 0 || len(o.Classes) != 1 || len(o.Gangs) != 1 || o.bound[0][topology.Root] > 0 && slices.Max(o.All.Multiple) > 1 {
 		return
 	}
 	if len(o.shop.needs) != 1 {
 		return // Free counts others, too
 	}
-	w, want := o.World, offer.Slots(len(o.who))
+	w, want := o.World.World, offer.Slots(len(o.who))
 	w.Bound = o.Gangs[0].Bound
 	if o.Penalties != nil {
 		w.Penalty = o.Penalties[0]
@@ -396,13 +393,13 @@ func (o *jobTwin) compareWithLike(t *rapid.T, y worlds.Tally, p *plan.JobPlan) {
 		Want: want, Min: o.Gangs[0].Need, Must: o.All.Must, Prefer: o.All.Prefer, Multiple: o.All.Multiple,
 	})
 	if (p == nil) != (like == nil) || p != nil && (p.Domain != like.Domain || !slices.Equal(places(p.Puts), like.Places)) {
-		t.Fatalf("%+v, Choose says %+v\n%s", p, like, o)
+		t.Fatalf("%+v, Choose for like members says %+v\n%s", p, like, o)
 	}
 	y.Count("like members", p != nil)
 }
 
 // places counts the members by node, in the order in which nodes come.
-func places(puts []plan.Put) (out []plan.Place) {
+func places(puts []mixed.Put) (out []plan.Place) {
 	for _, p := range puts {
 		if len(out) == 0 || out[len(out)-1].Node != p.Node {
 			out = append(out, plan.Place{Node: p.Node})
@@ -492,7 +489,7 @@ func (o *jobTwin) checkTooLarge(t *rapid.T, y worlds.Tally, r *plan.Refusal) {
 
 // takesOf is how many of those that the gangs of a set need are in a domain at the most, if all others are
 // nowhere.
-func (o *jobTwin) takesOf(set plan.Set, d topology.ID) (most offer.Slots) {
+func (o *jobTwin) takesOf(set mixed.Set, d topology.ID) (most offer.Slots) {
 	o.all(func(at way) bool {
 		now := o.sums(at)
 		for x := d; x < o.Tree.End(d); x++ {
@@ -545,7 +542,7 @@ func (o *jobTwin) gathered(now [][]offer.Slots, x, d topology.ID) bool {
 }
 
 // count says what the world was good for.
-func (o *jobTwin) count(y worlds.Tally, p *plan.JobPlan, ways, first []way) {
+func (o *jobTwin) count(y worlds.Tally, p *mixed.Plan, ways, first []way) {
 	o.countMembers(y, p)
 	layer := o.Tree.Layer(p.Domain)
 	y.Count("on one node", layer == o.Tree.Depth())
@@ -553,15 +550,15 @@ func (o *jobTwin) count(y worlds.Tally, p *plan.JobPlan, ways, first []way) {
 	y.Count("across the cluster", layer == 0)
 	y.Count("on eight nodes", o.Tree.NumNodes() == 8)
 	y.Count("six members on eight nodes", o.Tree.NumNodes() == 8 && len(p.Puts) == 6)
-	gangs := o.has(p, func(c plan.Class) int { return c.Gang })
-	gathers := func(size int, kept func(plan.Set) bool) bool {
-		return gangs > 1 && slices.ContainsFunc(o.Sets, func(s plan.Set) bool { return len(s.Gangs) == size && s.Must > layer && kept(s) })
+	gangs := o.has(p, func(c mixed.Class) int { return c.Gang })
+	gathers := func(size int, kept func(mixed.Set) bool) bool {
+		return gangs > 1 && slices.ContainsFunc(o.Sets, func(s mixed.Set) bool { return len(s.Gangs) == size && s.Must > layer && kept(s) })
 	}
-	any := func(plan.Set) bool { return true }
+	any := func(mixed.Set) bool { return true }
 	y.Count("each gang gathers", gathers(1, any))
 	y.Count("two of three gangs gather", gathers(2, any) && gangs == 3)
-	y.Count("gangs gather in unlike layers", gathers(1, func(s plan.Set) bool {
-		return gathers(1, func(other plan.Set) bool { return other.Must != s.Must })
+	y.Count("gangs gather in unlike layers", gathers(1, func(s mixed.Set) bool {
+		return gathers(1, func(other mixed.Set) bool { return other.Must != s.Must })
 	}))
 	differs := func(change func(*jobTwin)) bool {
 		other := *o
@@ -587,17 +584,17 @@ func (o *jobTwin) count(y worlds.Tally, p *plan.JobPlan, ways, first []way) {
 }
 
 // countMembers says who was placed.
-func (o *jobTwin) countMembers(y worlds.Tally, p *plan.JobPlan) {
-	gangs := o.has(p, func(c plan.Class) int { return c.Gang })
-	kinds := o.has(p, func(c plan.Class) int { return c.Kind })
-	multiples := slices.Max(o.All.Multiple) > 1 || slices.ContainsFunc(o.Sets, func(s plan.Set) bool { return slices.Max(s.Multiple) > 1 })
+func (o *jobTwin) countMembers(y worlds.Tally, p *mixed.Plan) {
+	gangs := o.has(p, func(c mixed.Class) int { return c.Gang })
+	kinds := o.has(p, func(c mixed.Class) int { return c.Kind })
+	multiples := slices.Max(o.All.Multiple) > 1 || slices.ContainsFunc(o.Sets, func(s mixed.Set) bool { return slices.Max(s.Multiple) > 1 })
 	bound := o.bound[0][topology.Root] > 0
 	y.Count("unlike members", kinds > 1)
 	y.Count("three kinds", kinds == 3)
 	y.Count("several gangs", gangs > 1)
 	y.Count("three gangs", gangs == 3)
-	y.Count("some gangs only", slices.ContainsFunc(o.Classes, func(c plan.Class) bool {
-		return !slices.ContainsFunc(p.Puts, func(x plan.Put) bool { return o.Classes[x.Class].Gang == c.Gang })
+	y.Count("some gangs only", slices.ContainsFunc(o.Classes, func(c mixed.Class) bool {
+		return !slices.ContainsFunc(p.Puts, func(x mixed.Put) bool { return o.Classes[x.Class].Gang == c.Gang })
 	}))
 	y.Count("in part", len(p.Puts) < len(o.who))
 	y.Count("six members", len(p.Puts) == 6)
@@ -607,7 +604,7 @@ func (o *jobTwin) countMembers(y worlds.Tally, p *plan.JobPlan) {
 }
 
 // has counts the gangs, or the kinds, that are in a plan.
-func (o *jobTwin) has(p *plan.JobPlan, what func(plan.Class) int) int {
+func (o *jobTwin) has(p *mixed.Plan, what func(mixed.Class) int) int {
 	seen := map[int]bool{}
 	for _, x := range p.Puts {
 		seen[what(o.Classes[x.Class])] = true
@@ -649,7 +646,7 @@ func (s shop) accepts(node int, load []offer.Slots) bool {
 	return left[0] >= 0 && left[1] >= 0 && (a == b || !has(a) || !has(b))
 }
 
-// take is plan.JobWorld's Take.
+// take is mixed.World's Take.
 func (s shop) take(node int, load []offer.Slots, kind int) (n offer.Slots) {
 	load = slices.Clone(load)
 	for n < 9 {
@@ -691,17 +688,17 @@ func drawShop(t *rapid.T, nodes, kinds int) shop {
 
 // drawJob draws up to six members of up to so many kinds in up to three gangs, and no
 // more than can be put on the nodes in so many ways.
-func drawJob(t *rapid.T, tree *topology.Tree, kinds, ways int) plan.Job {
+func drawJob(t *rapid.T, tree *topology.Tree, kinds, ways int) mixed.Job {
 	gangs := 1 + worlds.Even(t, 3, "gangs")
-	j := plan.Job{All: drawGather(t, tree, 4)}
+	j := mixed.Job{All: drawGather(t, tree, 4)}
 	if !worlds.Chance(t, 4, "all gather only") {
 		j.Sets = drawSets(t, tree, gangs)
 	}
-	j.Gangs = make([]plan.Gang, gangs)
+	j.Gangs = make([]mixed.Gang, gangs)
 	members := 1 + worlds.Even(t, 6, "members")
 	for rank := range members {
-		c := plan.Class{Gang: worlds.Even(t, gangs, "gang"), Kind: worlds.Even(t, kinds, "kind")}
-		i := slices.IndexFunc(j.Classes, func(x plan.Class) bool { return x.Gang == c.Gang && x.Kind == c.Kind })
+		c := mixed.Class{Gang: worlds.Even(t, gangs, "gang"), Kind: worlds.Even(t, kinds, "kind")}
+		i := slices.IndexFunc(j.Classes, func(x mixed.Class) bool { return x.Gang == c.Gang && x.Kind == c.Kind })
 		like := 0
 		if i >= 0 {
 			like = len(j.Classes[i].Ranks)
@@ -732,12 +729,12 @@ func drawJob(t *rapid.T, tree *topology.Tree, kinds, ways int) plan.Job {
 }
 
 // drawSets draws how gangs gather: each in one way, each in its own, or some with one another.
-func drawSets(t *rapid.T, tree *topology.Tree, gangs int) (sets []plan.Set) {
+func drawSets(t *rapid.T, tree *topology.Tree, gangs int) (sets []mixed.Set) {
 	if worlds.Chance(t, 2, "each alike") {
-		return plan.EachGang(gangs, drawGather(t, tree, 2))
+		return mixed.EachGang(gangs, drawGather(t, tree, 2))
 	}
 	for range 1 + worlds.Even(t, 3, "sets") {
-		set := plan.Set{Gather: drawGather(t, tree, 2)}
+		set := mixed.Set{Gather: drawGather(t, tree, 2)}
 		for g := range gangs {
 			if rapid.Bool().Draw(t, "in the set") {
 				set.Gangs = append(set.Gangs, g)
@@ -777,10 +774,22 @@ func drawGather(t *rapid.T, tree *topology.Tree, of int) plan.Gather {
 	return g
 }
 
+// perPair is a preference that only tests know: it charges for every two members of a domain.
+var perPair = plan.NewCharge(func(bound, n offer.Slots) int64 { return int64(n*(n-1)/2 + bound*n) })
+
+// drawPairs lets some preferences charge for every two members of a domain.
+func drawPairs(t *rapid.T, prefer []plan.Preference) {
+	for i := range prefer {
+		if rapid.Bool().Draw(t, "per pair") {
+			prefer[i].Charge = perPair
+		}
+	}
+}
+
 // drawJobWorld draws what nodes accept, and what the rest of the rules ask of them.
-func drawJobWorld(t *rapid.T, tree *topology.Tree, kinds int) (shop, plan.JobWorld) {
+func drawJobWorld(t *rapid.T, tree *topology.Tree, kinds int) (shop, mixed.World) {
 	s := drawShop(t, tree.NumNodes(), kinds)
-	w := plan.JobWorld{World: plan.World{Tree: tree}, Take: s.take}
+	w := mixed.World{World: plan.World{Tree: tree}, Take: s.take}
 	for i := range tree.NumNodes() {
 		most := offer.Slots(0)
 		for k := range kinds {
@@ -798,7 +807,7 @@ func drawJobWorld(t *rapid.T, tree *topology.Tree, kinds int) (shop, plan.JobWor
 	}
 	if worlds.Chance(t, 3, "some prefer nodes") {
 		for range kinds {
-			w.Penalties = append(w.Penalties, drawPenalty(t, tree.NumNodes()))
+			w.Penalties = append(w.Penalties, worlds.Penalty(t, tree.NumNodes()))
 		}
 	}
 	return s, w
@@ -840,16 +849,16 @@ func TestJobSets(t *testing.T) {
 		}
 		tree := topology.Build([]string{"SpineLayer", "BlockLayer"}, nodes)
 		s := shop{has: make([][2]offer.Slots, len(nodes)), needs: [][2]offer.Slots{{1, 0}, {2, 0}}, single: make([]bool, 2)}
-		w := plan.JobWorld{World: plan.World{Tree: tree}}
+		w := mixed.World{World: plan.World{Tree: tree}}
 		for i := range s.has {
 			s.has[i][0] = offer.Slots(1 + worlds.Even(t, 3, "cpu"))
 			w.Free = append(w.Free, s.has[i][0])
 		}
 		w.Take = s.take
 		none := make(offer.Multiples, 4)
-		j := plan.Job{All: plan.Gather{Multiple: none}, Gangs: make([]plan.Gang, 2+worlds.Even(t, 2, "gangs"))}
+		j := mixed.Job{All: plan.Gather{Multiple: none}, Gangs: make([]mixed.Gang, 2+worlds.Even(t, 2, "gangs"))}
 		for g := range j.Gangs {
-			c := plan.Class{Gang: g, Kind: worlds.Even(t, 3, "kind") / 2}
+			c := mixed.Class{Gang: g, Kind: worlds.Even(t, 3, "kind") / 2}
 			for range 1 + worlds.Even(t, 2, "members") {
 				c.Ranks = append(c.Ranks, g*2+len(c.Ranks))
 			}
@@ -857,7 +866,7 @@ func TestJobSets(t *testing.T) {
 		}
 		for range 1 + worlds.Even(t, 3, "sets") {
 			who := rapid.Permutation([]int{0, 1, 2}[:len(j.Gangs)]).Draw(t, "who")
-			j.Sets = append(j.Sets, plan.Set{Gangs: who[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
+			j.Sets = append(j.Sets, mixed.Set{Gangs: who[:1+worlds.Even(t, 2, "more")], Gather: plan.Gather{Must: 1 + worlds.Even(t, 3, "must"), Multiple: none}})
 		}
 		newJobTwin(s, w, j).compare(t, y)
 	})
@@ -870,20 +879,20 @@ func TestJobPreferences(t *testing.T) {
 	worlds.Check(t, 300, kinds, func(t *rapid.T, y worlds.Tally) {
 		var nodes []topology.Node
 		s := shop{needs: [][2]offer.Slots{{1, 0}}, single: []bool{false}}
-		w := plan.JobWorld{Take: s.take}
+		w := mixed.World{Take: s.take}
 		for i := range 5 {
 			nodes = append(nodes, topology.Node{Name: fmt.Sprint("n", i), Path: []string{fmt.Sprint("b", i)}})
 			w.Free = append(w.Free, offer.Slots(1+worlds.Even(t, 3, "slots")))
 			s.has = append(s.has, [2]offer.Slots{w.Free[i], 0})
 		}
-		w.Tree, w.Take, w.Penalties = topology.Build([]string{"BlockLayer"}, nodes), s.take, [][]int64{drawPenalty(t, 5)}
-		j := plan.Job{Gangs: make([]plan.Gang, 3), All: plan.Gather{Prefer: plan.PreferGather(1)}}
+		w.Tree, w.Take, w.Penalties = topology.Build([]string{"BlockLayer"}, nodes), s.take, [][]int64{worlds.Penalty(t, 5)}
+		j := mixed.Job{Gangs: make([]mixed.Gang, 3), All: plan.Gather{Prefer: plan.PreferGather(1)}}
 		for g := range j.Gangs {
-			j.Classes = append(j.Classes, plan.Class{Gang: g, Ranks: []int{2 * g, 2*g + 1}})
+			j.Classes = append(j.Classes, mixed.Class{Gang: g, Ranks: []int{2 * g, 2*g + 1}})
 			j.Gangs[g].Need = 2
 		}
 		j.All.Multiple = make(offer.Multiples, 3)
-		j.Sets = plan.EachGang(3, plan.Gather{Prefer: plan.PreferGather(1), Multiple: j.All.Multiple})
+		j.Sets = mixed.EachGang(3, plan.Gather{Prefer: plan.PreferGather(1), Multiple: j.All.Multiple})
 		o := newJobTwin(s, w, j)
 		o.compare(t, y)
 		if ways := o.all(o.legal); len(ways) > 0 {
@@ -909,8 +918,8 @@ func TestChooseJobOneByOne(t *testing.T) {
 		s, w := drawJobWorld(t, tree, kinds)
 		j := drawJob(t, tree, kinds, 1000)
 		o := newJobTwin(s, w, j)
-		j.Gangs = append(j.Gangs, make([]plan.Gang, 65)...)
-		p, refusal := plan.ChooseJob(w, j)
+		j.Gangs = append(j.Gangs, make([]mixed.Gang, 65)...)
+		p, refusal := mixed.Choose(w, j)
 		ways := o.all(o.legal)
 		if (p == nil) != (refusal != nil) || (p == nil) != (len(ways) == 0) {
 			t.Fatalf("%+v and %v, the twin knows %d ways\n%s", p, refusal, len(ways), o)
@@ -923,12 +932,12 @@ func TestChooseJobOneByOne(t *testing.T) {
 			return
 		}
 		o.checkPuts(t, p)
-		best := least(ways, func(a, b way) int { return o.compareRanks(a, b, topology.Root) })
+		best := worlds.Least(ways, func(a, b way) int { return o.compareRanks(a, b, topology.Root) })
 		if o.compareRanks(o.way(p.Puts), best[0], topology.Root) != 0 || p.InOrder {
 			t.Fatalf("%+v, the twin has a place for %v\n%s", p, o.ranks(best[0], topology.Root), o)
 		}
-		best = least(best, func(a, b way) int { return -cmp.Compare(o.Tree.Layer(o.domain(a)), o.Tree.Layer(o.domain(b))) })
-		best = least(best, func(a, b way) int { return slices.Compare(o.touched(a), o.touched(b)) })
+		best = worlds.Least(best, func(a, b way) int { return -cmp.Compare(o.Tree.Layer(o.domain(a)), o.Tree.Layer(o.domain(b))) })
+		best = worlds.Least(best, func(a, b way) int { return slices.Compare(o.touched(a), o.touched(b)) })
 		found := o.way(p.Puts)
 		first := o.Tree.Layer(p.Domain) == o.Tree.Layer(o.domain(best[0])) && slices.Equal(o.touched(found), o.touched(best[0]))
 		if !first && !p.NotAll {
@@ -950,7 +959,7 @@ func TestOrderOfJobs(t *testing.T) {
 		kinds := 1 + worlds.Even(t, 3, "kinds")
 		s, w := drawJobWorld(t, net.Build(), kinds)
 		j := drawJob(t, w.Tree, kinds, 1<<30)
-		one, _ := plan.ChooseJob(w, j)
+		one, _ := mixed.Choose(w, j)
 		y.Count("placed", one != nil)
 		if one != nil {
 			newJobTwin(s, w, j).countMembers(y, one)
@@ -977,24 +986,24 @@ func TestOrderOfJobs(t *testing.T) {
 		for k := range w.Penalties {
 			other.Penalties[kind[k]] = w.Penalties[k]
 		}
-		to := plan.Job{
-			Classes: make([]plan.Class, len(j.Classes)), Gangs: make([]plan.Gang, len(j.Gangs)),
+		to := mixed.Job{
+			Classes: make([]mixed.Class, len(j.Classes)), Gangs: make([]mixed.Gang, len(j.Gangs)),
 			All: shuffledGather(t, j.All),
 		}
 		for _, set := range rapid.Permutation(j.Sets).Draw(t, "sets") {
-			other := plan.Set{Gather: shuffledGather(t, set.Gather)}
+			other := mixed.Set{Gather: shuffledGather(t, set.Gather)}
 			for _, g := range rapid.Permutation(set.Gangs).Draw(t, "gangs of a set") {
 				other.Gangs = append(other.Gangs, gang[g])
 			}
 			to.Sets = append(to.Sets, other)
 		}
 		for c, x := range j.Classes {
-			to.Classes[class[c]] = plan.Class{Gang: gang[x.Gang], Kind: kind[x.Kind], Ranks: x.Ranks}
+			to.Classes[class[c]] = mixed.Class{Gang: gang[x.Gang], Kind: kind[x.Kind], Ranks: x.Ranks}
 		}
 		for g, x := range j.Gangs {
 			to.Gangs[gang[g]] = x
 		}
-		two, _ := plan.ChooseJob(other, to)
+		two, _ := mixed.Choose(other, to)
 		if two != nil {
 			for i := range two.Puts {
 				two.Puts[i].Class = slices.Index(class, two.Puts[i].Class)
@@ -1012,7 +1021,7 @@ func shuffledGather(t *rapid.T, g plan.Gather) plan.Gather {
 }
 
 // byNode is a plan without the order of the members on one node.
-func byNode(p *plan.JobPlan) string {
+func byNode(p *mixed.Plan) string {
 	if p == nil {
 		return "refused"
 	}

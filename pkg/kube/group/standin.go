@@ -1,0 +1,74 @@
+package group
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/source"
+	"github.com/muster-scheduler/muster/pkg/topology"
+)
+
+// Where a controller makes the leader of a gang before the other members, these are planned with
+// it all the same (Declaration.Total). Who stands in for one that is still to be made is a pod like
+// the one that is to come, as far as that is known. Its name is the leader's with a number, after a
+// character that names of pods cannot have.
+
+const standsIn = "~"
+
+// StandIns are the members of a gang that are still to be made; none if it is not known that there
+// will be any.
+func (r *Record) StandIns() (members []gang.Member, pods []*v1.Pod) {
+	if r.Declared == nil || len(r.Pods) == 0 || r.Declared.Total+len(r.Declared.Resources) == 0 {
+		return nil, nil
+	}
+	leader := r.Pods[slices.MinFunc(slices.Collect(maps.Keys(r.Pods)), topology.CompareNames)]
+	exist, total, number := len(r.Pods)+len(r.Finished), r.Declared.Total, strconv.Itoa
+	if total == 0 {
+		rest, others := r.rest(leader), r.requests(leader)
+		exist, total = rest.covered(others)
+		number = func(share int) string { return rest.number(share, others) }
+	}
+	for i := exist + 1; i <= total; i++ {
+		pod := r.StandIn(leader, number(i))
+		pods = append(pods, pod)
+		members = append(members, gang.Member{
+			Gang: r.Ref, Pod: convert.PodKey(pod), UID: string(pod.UID), Rank: gang.NoRank, Priority: convert.Priority(pod),
+		})
+	}
+	return members, pods
+}
+
+// StandIn is a pod that matters as much as the leader, and needs what the others will. It has no volumes
+// and claims that may be the leader's own: those of one that does not exist cannot be asked for. Of claims that are
+// made from a template it is known what they will be.
+func (r *Record) StandIn(leader *v1.Pod, number string) *v1.Pod {
+	pod := *leader
+	pod.Name, pod.UID = leader.Name+standsIn+number, leader.UID+types.UID(standsIn+number)
+	pod.DeletionTimestamp, pod.Status = nil, v1.PodStatus{}
+	if r.Declared.Total == 0 {
+		pod.Spec = *pod.Spec.DeepCopy()
+		r.rest(leader).request(&pod.Spec, number)
+	}
+	own := func(v v1.Volume) bool { return v.Ephemeral != nil || v.PersistentVolumeClaim != nil }
+	if f := r.Declared.Follower; f != nil {
+		pod.Spec = *f.Spec.DeepCopy()
+		pod.Spec.Priority, pod.Spec.PriorityClassName, pod.Spec.PreemptionPolicy = leader.Spec.Priority, leader.Spec.PriorityClassName, leader.Spec.PreemptionPolicy
+		pod.Labels = source.FollowerLabels(leader.Labels, f.Labels)
+		source.KeepTogether(leader, &pod.Spec)
+		own = func(v v1.Volume) bool { return v.Ephemeral != nil }
+	}
+	pod.Spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), own)
+	convert.WithoutClaims(&pod.Spec, func(ref v1.PodResourceClaim) bool { return ref.ResourceClaimTemplateName == nil })
+	pod.Spec.NodeName, pod.Spec.SchedulingGates = "", nil
+	return &pod
+}
+
+// Leader returns the name of the pod for which one of that name stands in, and its number among those that do.
+func Leader(key string) (leader, number string, ok bool) { return strings.Cut(key, standsIn) }
