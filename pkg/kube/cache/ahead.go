@@ -73,10 +73,7 @@ type Bereft struct {
 
 // TakeBereft returns those that a profile serves, once.
 func (c *Cache) TakeBereft(scheduler string) (some []Bereft) {
-	c.mu.RLock()
-	any := len(c.bereft) > 0
-	c.mu.RUnlock()
-	if !any {
+	if read(c, func() bool { return len(c.bereft) == 0 }) {
 		return nil
 	}
 	c.mu.Lock()
