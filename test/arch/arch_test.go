@@ -83,8 +83,9 @@ var arrows = map[string][]string{
 	"pkg/kube/ledger":      {"pkg/kube/convert", "pkg/kube/fit"},
 	"pkg/kube/deviceshare": {"pkg/apis/config", "pkg/device", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/memo"},
 	"pkg/kube/elasticquota": {
-		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/fit", "pkg/kube/source", "pkg/quota",
+		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceclass", "pkg/kube/fit", "pkg/kube/source", "pkg/quota",
 	},
+	"pkg/kube/deviceclass": {"pkg/kube/convert"},
 	"pkg/kube/pace": {"pkg/apis/config"},
 	"pkg/kube/plugin": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/fit",

@@ -316,6 +316,9 @@ func (r *Room) least(group *cache.Group, needed []gang.Member, a quota.Ask, refu
 
 // Why is what is said of some members of a group that are not admitted; nil if they are.
 func (r *Room) Why(group *cache.Group, members []gang.Member) *Said {
+	if !r.Active() {
+		return nil
+	}
 	r.lock()
 	defer r.mu.Unlock()
 	_, refusal := r.asked().Admit(r.ask(group, members, nil))

@@ -157,7 +157,7 @@ func (r *Room) asks(p *v1.Pod, pays func(claimName) bool) quota.List {
 			convert.AddDevices(l, asks)
 		}
 	}
-	convert.AddExtended(l, p, r.classes.backing)
+	convert.AddExtended(l, p, r.classes.Backing)
 	words := convert.Quantities(l)
 	if known, ok := r.lists[words]; ok {
 		return known

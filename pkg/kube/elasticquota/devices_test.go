@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/dynamic-resource-allocation/cel"
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/pkg/kube/deviceclass"
 	_ "github.com/muster-scheduler/muster/test/seed"
 )
 
@@ -226,7 +226,7 @@ func (w *claimed) deadPod(d drawer) *v1.Pod {
 func TestTotalOfAClass(t *testing.T) {
 	w := newClaimed(t)
 	slices, classes := store(), store()
-	w.classes.slices, w.classes.classes, w.classes.cel = resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes), cel.NewCache(10, cel.Features{})
+	w.classes = deviceclass.New(resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes))
 	put := func(name, node string, generation int64, kinds ...string) {
 		s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		s.Spec.Driver, s.Spec.Pool = "gpu.example.com", resourceapi.ResourcePool{Name: "pool-" + node, Generation: generation}
@@ -248,7 +248,7 @@ func TestTotalOfAClass(t *testing.T) {
 		defer w.mu.Unlock()
 		w.totals()
 		w.asked()
-		got := w.classes.total(w.classes.named(w.book.Tree().Resources()), func(node string) bool { return w.nodes.known[node] != nil })
+		got := w.classes.Total(w.classes.Named(w.book.Tree().Resources()), func(node string) bool { return w.nodes.known[node] != nil })
 		n, ok := got[gpus]
 		require.Equal(t, []any{want, known}, []any{n, ok})
 	}
@@ -277,7 +277,7 @@ func TestTotalOfAClass(t *testing.T) {
 func TestWhoseDevicesAreUnsure(t *testing.T) {
 	w := newClaimed(t)
 	slices, classes := store(), store()
-	w.classes.slices, w.classes.classes, w.classes.cel = resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes), cel.NewCache(10, cel.Features{})
+	w.classes = deviceclass.New(resourcelisters.NewResourceSliceLister(slices), resourcelisters.NewDeviceClassLister(classes))
 	require.NoError(t, classes.Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example.com"}}))
 	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
 	s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices = "gpu.example.com", "p", []resourceapi.Device{{Name: "0"}, {Name: "1"}}

@@ -6,7 +6,7 @@
 //	nodes ─────────────────► nodes.go    how much there is
 //	pods ──────────────────► pods.go     of which quota, and whether bound, planned or waiting
 //	claims ────────────────► devices.go  what pods ask for with ResourceClaims, and which of those who share one counts for it
-//	slices, classes ───────► classes.go  how many devices there are of the classes that quotas name
+//	slices, classes ───────► classes.go  devices of the classes that quotas name, as package deviceclass counts them
 //
 //	plugin.go   PreFilter, Reserve, Unreserve for pods without a gang
 //	admit.go    whether a gang is admitted, and with how many members; what is said if not
@@ -40,6 +40,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/deviceclass"
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
@@ -86,7 +87,7 @@ type Room struct {
 	going   map[string]bool // pods on nodes that are seen leaving
 	afters  afters
 	devices devices
-	classes classes
+	classes deviceclass.Counter
 }
 
 // Active says whether anybody has declared a quota.

@@ -98,12 +98,12 @@ func (r *Room) asked() *quota.Book {
 	r.stale = false
 	all := quota.List{}
 	maps.Copy(all, r.nodes.sum)
-	named := r.classes.named(r.book.Tree().Resources())
+	named := r.classes.Named(r.book.Tree().Resources())
 	var known quota.List
 	if len(named) > 0 {
-		known = r.classes.total(named, func(node string) bool { return r.nodes.known[node] != nil })
+		known = r.classes.Total(named, func(node string) bool { return r.nodes.known[node] != nil })
 		maps.DeleteFunc(known, func(name string, _ int64) bool { return r.devices.unsure.all[name] > 0 })
-		for resource, class := range r.classes.backs {
+		for resource, class := range r.classes.Backs() {
 			if r.nodes.sum[resource] > 0 { // whoever asks for it may have it of kubelets
 				delete(known, convert.QuotaOfClass(class))
 			}
@@ -121,7 +121,7 @@ func (r *Room) asked() *quota.Book {
 	maps.DeleteFunc(all, func(name string, _ int64) bool { // how much there is of it cannot be said, so that nothing limits it
 		_, of := named[name]
 		_, is := known[name]
-		return of && !is || r.classes.backing(name) != ""
+		return of && !is || r.classes.Backing(name) != ""
 	})
 	tops := map[string]quota.List{scheduling.RootQuota: all}
 	for _, o := range r.objects {

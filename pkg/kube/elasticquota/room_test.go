@@ -590,6 +590,18 @@ func TestStarvingToBorrow(t *testing.T) {
 	require.NotContains(t, said.Text, "is kept for it")
 }
 
+// TestWithoutQuotas: no quota refuses a pod where there is none.
+func TestWithoutQuotas(t *testing.T) {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
+	g := group.Alone(p, "")
+	r := NewRoom()
+	require.Nil(t, r.Why(g, g.Pending))
+	require.Nil(t, r.Claim(g, forEver))
+	require.Nil(t, r.Revoke(g))
+	require.False(t, r.Later(g))
+	r.Tick()
+}
+
 // What the cluster itself cannot do without evicts by priority alone; an ordinary pod of the default quota takes nothing back.
 func TestCriticalPods(t *testing.T) {
 	w := newWorld(t, nil)

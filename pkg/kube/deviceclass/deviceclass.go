@@ -1,0 +1,170 @@
+// Package deviceclass counts the devices of the DeviceClasses that quotas name, from ResourceSlices.
+//
+// It knows no quota and has no lock: the caller keeps two calls apart.
+package deviceclass
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
+)
+
+// Counter counts the devices of classes. The zero Counter is for a cluster without these APIs.
+type Counter struct {
+	slices  resourcelisters.ResourceSliceLister // nil where there is no such API
+	classes resourcelisters.DeviceClassLister
+	cel     *cel.Cache
+	known   map[string]counted // by slice
+	backs   map[string]string  // by extended resource, the class that has it
+}
+
+// counted is how many devices of a slice are of each class; fewer than none if that cannot be said.
+type counted struct {
+	slice *resourceapi.ResourceSlice
+	of    map[*resourceapi.DeviceClass]int64
+}
+
+// New returns a counter for what listers list.
+func New(slices resourcelisters.ResourceSliceLister, classes resourcelisters.DeviceClassLister) Counter {
+	return Counter{slices: slices, classes: classes, cel: cel.NewCache(10, cel.Features{})}
+}
+
+// ReadBacks returns the class that has each extended resource: of several classes the newest, as for the API server.
+func (c *Counter) ReadBacks() (map[string]string, error) {
+	all, err := c.classes.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b *resourceapi.DeviceClass) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
+	})
+	backs := map[string]string{}
+	for _, class := range all {
+		if name := class.Spec.ExtendedResourceName; name != nil {
+			backs[*name] = class.Name
+		}
+	}
+	return backs, nil
+}
+
+// SetBacks notes what ReadBacks has returned, and returns whether that is new.
+func (c *Counter) SetBacks(backs map[string]string) bool {
+	changed := !maps.Equal(backs, c.backs)
+	c.backs = backs
+	return changed
+}
+
+// Backs returns the classes of extended resources, by resource. It must not be changed.
+func (c *Counter) Backs() map[string]string { return c.backs }
+
+// Backing is the class that has an extended resource; "" if none has it.
+func (c *Counter) Backing(name string) string {
+	if class, is := strings.CutPrefix(name, resourceapi.ResourceDeviceClassPrefix); is {
+		return class
+	}
+	return c.backs[name]
+}
+
+// Named are the classes among what quotas name, by that name.
+func (c *Counter) Named(resources []string) (all map[string]*resourceapi.DeviceClass) {
+	if c.slices == nil {
+		return nil
+	}
+	for _, name := range resources {
+		class, is := convert.ClassOfQuota(name)
+		if !is {
+			continue
+		}
+		if all == nil {
+			all = map[string]*resourceapi.DeviceClass{}
+		}
+		all[name], _ = c.classes.Get(class)
+	}
+	return all
+}
+
+// Total says how many devices there are of each class that quotas name, on nodes that count and beside nodes. A class of which that
+// cannot be said, since nobody declares it, or devices are parts of others or shared, is not in it.
+func (c *Counter) Total(named map[string]*resourceapi.DeviceClass, counts func(node string) bool) map[string]int64 {
+	all, err := c.slices.List(labels.Everything())
+	if err != nil {
+		return nil // an informer's store has no errors
+	}
+	newest := map[[2]string]int64{}
+	for _, s := range all {
+		pool := [2]string{s.Spec.Driver, s.Spec.Pool.Name}
+		newest[pool] = max(newest[pool], s.Spec.Pool.Generation)
+	}
+	sum, was := map[string]int64{}, c.known
+	c.known = make(map[string]counted, len(all))
+	for name, class := range named {
+		if class != nil {
+			sum[name] = 0
+		}
+	}
+	for _, s := range all {
+		is := was[s.Name]
+		if is.slice != s {
+			is = counted{s, map[*resourceapi.DeviceClass]int64{}}
+		}
+		c.known[s.Name] = is
+		old := s.Spec.Pool.Generation < newest[[2]string{s.Spec.Driver, s.Spec.Pool.Name}]
+		if old || s.Spec.NodeName != nil && !counts(*s.Spec.NodeName) {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(sum)) {
+			if n := c.count(is, named[name]); n < 0 {
+				delete(sum, name)
+			} else {
+				sum[name] += n
+			}
+		}
+	}
+	return sum
+}
+
+// count is how many devices of a slice are of a class, which is found out once.
+func (c *Counter) count(s counted, class *resourceapi.DeviceClass) (n int64) {
+	if n, known := s.of[class]; known {
+		return n
+	}
+	maps.DeleteFunc(s.of, func(old *resourceapi.DeviceClass, _ int64) bool { return old.Name == class.Name })
+	defer func() { s.of[class] = n }()
+	for i := range s.slice.Spec.Devices {
+		d := &s.slice.Spec.Devices[i]
+		switch {
+		case !c.match(s.slice.Spec.Driver, d, class):
+		case len(d.ConsumesCounters) > 0 || d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations:
+			return -1
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// match says whether a device is of a class.
+func (c *Counter) match(driver string, d *resourceapi.Device, class *resourceapi.DeviceClass) bool {
+	return !slices.ContainsFunc(class.Spec.Selectors, func(s resourceapi.DeviceSelector) bool {
+		if s.CEL == nil {
+			return true
+		}
+		expression := c.cel.GetOrCompile(s.CEL.Expression)
+		if expression.Error != nil {
+			return true
+		}
+		ok, _, err := expression.DeviceMatches(context.Background(), cel.Device{
+			Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
+		})
+		return err != nil || !ok
+	})
+}
