@@ -14,8 +14,8 @@ import (
 type bounds struct{ Limit, Target int }
 
 var (
-	lines           = bounds{81523, 62000}
-	schedulingPath  = bounds{3519, 3500}
+	lines           = bounds{81495, 62000}
+	schedulingPath  = bounds{3500, 3500}
 	searches        = bounds{1, 1}
 	definitions     = bounds{1, 1}
 	remembered      = bounds{27, 15}

@@ -6,9 +6,8 @@
 //	job.go         the plan for members that differ, or depend on one another
 //	reserved.go    whether places that were chosen before can be taken now
 //	capable.go     where a gang could be if others had finished
-//	limits.go      what refusals have told of nodes that were counted wrong
+//	limits.go      what refusals have told of nodes that were counted wrong, and whether a refusal is nothing new
 //	settled.go     what is to be given back by those who have gone
-//	sees.go        whether a refusal is nothing new to the next attempt
 //	nominated.go   who counts on nodes besides the snapshot
 //	ahead.go       members that are still to be made
 //	joint.go       what members have together
@@ -22,7 +21,6 @@
 //	soft.go        what soft preferences charge
 //	class.go       which groups ask for the same
 //	layout.go      where the nodes of a snapshot stand in the tree
-//	extend.go      ledgers and preferences of somebody's own
 //
 // An attempt is a value: it is made with all that it needs, changes nothing outside of
 // itself, and is forgotten. The package decides nothing about domains (plan), evicts
@@ -249,4 +247,26 @@ func (a *Attempt) Enclosing(places []gang.Place) topology.ID {
 	}
 	domain, _ := a.Net.Tree.Enclosing(indexes(a.Net.Tree, slices.Values(names)))
 	return domain
+}
+
+// Preferrer says by what plans for a group are chosen where there is a choice, beside what the group itself says. The tree's layers are the
+// network's, by index; a preference for layer 0 or less, or for one that there is not, is left out.
+type Preferrer interface {
+	Prefer(group *cache.Group, tree *topology.Tree) []plan.Preference
+}
+
+// Extend has the planner ask more ledgers, and whom else to please. It is to be called before the first attempt.
+func (p *Planner) Extend(ledgers []fit.Ledger, prefer []Preferrer) {
+	p.ledgers, p.prefer = append(p.ledgers, ledgers...), append(p.prefer, prefer...)
+}
+
+// preferred adds to what the group prefers what others do for it.
+func (a *Attempt) preferred() {
+	for _, who := range a.planner.prefer {
+		for _, p := range who.Prefer(a.Group, a.Net.Tree) {
+			if p.Layer > 0 && p.Layer <= a.Net.Tree.Depth() && !slices.Contains(a.All.Prefer, p) {
+				a.All.Prefer = append(a.All.Prefer, p)
+			}
+		}
+	}
 }
