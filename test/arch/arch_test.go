@@ -86,7 +86,7 @@ var arrows = map[string][]string{
 		"pkg/apis/config", "pkg/apis/scheduling", "pkg/gang", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/deviceclass", "pkg/kube/fit", "pkg/kube/source", "pkg/quota",
 	},
 	"pkg/kube/deviceclass": {"pkg/kube/convert"},
-	"pkg/kube/pace": {"pkg/apis/config"},
+	"pkg/kube/pace":        {"pkg/apis/config"},
 	"pkg/kube/plugin": {
 		"pkg/apis/config", "pkg/gang", "pkg/kube/allot", "pkg/kube/cache", "pkg/kube/convert", "pkg/kube/departure", "pkg/kube/deviceshare", "pkg/kube/elasticquota", "pkg/kube/fit",
 		"pkg/kube/group", "pkg/kube/memo", "pkg/kube/place", "pkg/kube/preempt", "pkg/kube/source", "pkg/kube/status", "pkg/kube/wake",
