@@ -176,11 +176,7 @@ func (b *Book) Set(p Pod) {
 		if was.equal(&p) {
 			return
 		}
-		moved := *was
-		moved.State = p.State
-		if was.State == Waits || p.State == Waits || !moved.equal(&p) {
-			defer b.stir(was, &p)
-		}
+		defer b.stir(was, &p)
 		defer b.tidy(b.count(was, -1)) // what is known of its gang lasts if this is all of it
 	} else {
 		defer b.stir(nil, &p)

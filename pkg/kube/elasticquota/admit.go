@@ -169,9 +169,7 @@ func (r *Room) admitPod(p *v1.Pod) (why string) {
 		return ""
 	}
 	r.tries(a, p)
-	v := r.asked().View()
-	v.Leave(key(p)) // what is kept for it
-	_, refusal := v.Admit(a)
+	refusal := r.refuses(a, p)
 	if r.isLater(a.Gang, refusal); refusal == nil {
 		delete(r.waiting, key(p))
 		return ""
@@ -179,6 +177,15 @@ func (r *Room) admitPod(p *v1.Pod) (why string) {
 	r.waiting[key(p)] = p
 	r.book.Passed(gangOf(p), refusal.Cause != quota.NotNext)
 	return Words(refusal, "pod's")
+}
+
+// refuses returns why the quotas do not admit a pod without a gang; nil if they do. What they keep for the pod itself is not in its way.
+// r.mu is held.
+func (r *Room) refuses(a quota.Ask, p *v1.Pod) *quota.Refusal {
+	v := r.asked().View()
+	v.Leave(key(p))
+	_, refusal := v.Admit(a)
+	return refusal
 }
 
 // Passed notes that a pod without a gang cannot start now for other reasons than quota, or may be tried again: gangs of quotas that are
@@ -248,7 +255,7 @@ func (r *Room) Waiting() map[string]*v1.Pod {
 	}
 	for k, p := range r.waiting {
 		a := r.askOf(p)
-		_, refusal := r.asked().Admit(a)
+		refusal := r.refuses(a, p)
 		if r.comesLater(a.Gang, refusal); refusal == nil || r.later[a.Gang] && refusal.Cause != quota.NotNext {
 			out[k] = p
 		}

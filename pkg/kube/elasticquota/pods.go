@@ -174,7 +174,7 @@ func (r *Room) put(p *pod) {
 		r.forget(p)
 		return
 	}
-	if state != quota.Waits && p.state == quota.Waits {
+	if state != quota.Waits && (p.state == quota.Waits || source.Of(p.Pod).IsZero() && !place.Reserved) {
 		r.revoke.gone(gangOf(p.Pod)) // others of the gang that wait ask for something else now
 	}
 	switch {

@@ -233,3 +233,20 @@ func TestRevokeWithinBudgets(t *testing.T) {
 	w.Violated = nil
 	require.Equal(t, []string{"young"}, at(300))
 }
+
+// TestBoundPodWaitsNoMore: a pod that was tried while a node was reserved for it is no waiter any more once it is bound.
+func TestBoundPodWaitsNoMore(t *testing.T) {
+	w := newWorld(t, func(*config.QuotaArgs) {})
+	w.node("n1", "40", v1.ConditionTrue)
+	w.declare(`a max=40 namespaces=["default"]`)
+	p := w.pod("default/p", "", "", "40")
+	w.reserved[key(p)] = true
+	w.Look(key(p))
+	require.Empty(t, w.admitPod(p))
+	require.Contains(t, w.revoke.waits, gangOf(p))
+	delete(w.reserved, key(p))
+	bound := p.DeepCopy()
+	bound.Spec.NodeName = "n1"
+	w.setPod(bound)
+	require.Empty(t, w.revoke.waits)
+}
