@@ -95,7 +95,7 @@ func (p *Plugin) evictAlone(ctx context.Context, a *place.Attempt, pod *v1.Pod, 
 	}
 	node, came := p.Preemptor.Evict(ctx, a, pod)
 	if node != "" {
-		return answer(fwk.Success, node, "")
+		return answer(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until pods there, or in its quotas, have terminated.")
 	}
 	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podWords(a, pod, came, nodes))
 }
