@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +20,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
+	"github.com/muster-scheduler/muster/pkg/kube/eligible"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/kube/status"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Reservation is an eviction that was decided: which pods are evicted for which node assignments, for a gang or for a pod without one.
@@ -162,6 +165,11 @@ func (r *reservation) evict(ctx context.Context, left []*v1.Pod) {
 			return true
 		},
 		still: func(left []*v1.Pod) []*v1.Pod {
+			if r.Group.Alone && !r.stillRight(left) {
+				r.end("", "its quotas do not allow the eviction any more")
+				r.wake(ctx)
+				return r.onlyBroken(left)
+			}
 			left = r.stillNeeded(ctx, left)
 			if !r.Outdated(r.bundles, left) {
 				return left
@@ -173,6 +181,20 @@ func (r *reservation) evict(ctx context.Context, left []*v1.Pod) {
 			return left
 		},
 	})
+}
+
+// stillRight returns whether quotas allow what is left of an eviction: a pod that was bound by other means may have taken what the preemptor was to have.
+func (r *reservation) stillRight(left []*v1.Pod) bool {
+	if r.Quotas == nil || r.Why != "" {
+		return true
+	}
+	claim := r.Quotas.Claim(r.Group, eligible.ForEver)
+	if claim == nil {
+		return true
+	}
+	claim.OwnFirst()
+	claim.BelowMin(math.MaxUint64)
+	return claim.Check(slices.DeleteFunc(slices.Clone(left), r.Terminates)) == quota.Admitted
 }
 
 // wake has the representative tried.

@@ -99,10 +99,14 @@ func TestQuotaNeedsWhoIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestQuotaOfWhoIsNominated: a pod that waits for somebody of another quota to leave holds nothing of its own. If others have got that when the
-// eviction is tried again nobody leaves for it, until its quota has enough again.
+// TestQuotaOfWhoIsNominated: a pod that waits for the victims of another quota keeps what it needs of its own. If pods that were bound by hand have got that when the
+// eviction is tried again, no pod is evicted for it until its quota has enough again.
 func TestQuotaOfWhoIsNominated(t *testing.T) {
 	quietLogs(t)
+	asImportant := func(e event) event {
+		e.pod.priority = 9 // as the pod that waits, which may not evict it
+		return e
+	}
 	runs := func(name, node, quota string, cpu int) event {
 		return event{kind: podPut, pod: &podSpec{name: name, room: room{cpu: cpu}, priority: 5, rank: -1, node: node, quota: quota}}
 	}
@@ -124,8 +128,8 @@ func TestQuotaOfWhoIsNominated(t *testing.T) {
 				{kind: requestsFail, fail: &failSpec{What: evictions, How: timedOut, Times: 3, Share: 3}},
 				{kind: podPut, pod: &podSpec{name: "big", room: room{cpu: 4}, priority: 9, rank: -1, quota: "b"}},
 				{kind: turnsGiven, n: 1},
-				runs("x", "n2", "b", 2),
-				runs("y", "n3", "b", 2),
+				asImportant(runs("x", "n2", "b", 2)),
+				asImportant(runs("y", "n3", "b", 2)),
 				{kind: timePassed, n: 60},
 			})
 			w, err := playFor(t, h)

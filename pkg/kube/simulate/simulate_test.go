@@ -79,12 +79,12 @@ func TestPreemption(t *testing.T) {
 		pod("r1", ", nodeName: m1") + pod("r2", ", nodeName: m2") + pod("r3", ", nodeName: m3")
 	high := pod("h", ", priorityClassName: high")
 	pods, r := run(t, Options{}, busy, high)
-	require.Equal(t, []string{"h Bound m3", "r1 Bound m1", "r2 Bound m2", "r3 Evicted m3"}, pods)
-	require.Equal(t, []string{"default/r3"}, r.Evicted)
+	require.Equal(t, []string{"h Bound m1", "r1 Evicted m1", "r2 Bound m2", "r3 Bound m3"}, pods)
+	require.Equal(t, []string{"default/r1"}, r.Evicted)
 
 	pods, r = run(t, Options{VictimsStay: true}, busy, high)
-	require.Equal(t, []string{"h Pending m3", "r1 Bound m1", "r2 Bound m2", "r3 Evicted m3"}, pods)
-	require.Equal(t, []string{"default/r3"}, r.Evicted)
+	require.Equal(t, []string{"h Pending m1", "r1 Evicted m1", "r2 Bound m2", "r3 Bound m3"}, pods)
+	require.Equal(t, []string{"default/r1"}, r.Evicted)
 
 	// The class of the default does not preempt.
 	pods, _ = run(t, Options{}, busy, strings.Replace(classes, "value: 100", "value: 1", 1)+pod("h", ""))
