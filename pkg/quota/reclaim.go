@@ -270,7 +270,7 @@ func (r *Reclaim) when(victims map[string][]string) *View {
 func (r *Reclaim) aboveMin(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	top := r.load.top(n.top)
-	return slices.ContainsFunc(top.wanted(), func(d int) bool { return v.taken(node, d) > n.min[d] })
+	return slices.ContainsFunc(top.wanted(), func(d int) bool { return !n.hasMin[d] || v.taken(node, d) > n.min[d] })
 }
 
 // shortfall is how much a victim's quota, or one above it up to that of the title, lacks of its min in a view: of the resource of which that is the
