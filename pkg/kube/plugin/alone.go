@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -34,18 +35,9 @@ func (p *Plugin) takeOver() {
 			continue
 		}
 		stock.Evaluator.Interface = alonePreemption{stock.Evaluator.Interface, p}
-		p.Preemptor.PodsEvict = containsPlugin(p.profile.ListPlugins().PostFilter.Enabled, stock.Name())
+		p.Preemptor.PodsEvict = slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() })
 		return
 	}
-}
-
-func containsPlugin(all []schedulerconfig.Plugin, name string) bool {
-	for _, pl := range all {
-		if pl.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // PodEligibleToPreemptOthers implements preemption.Interface: the first question of an attempt, and the last one.
@@ -118,7 +110,7 @@ func podWords(a *place.Attempt, pod *v1.Pod, came status.Preemption, nodes fwk.N
 	case status.PreemptionNever:
 		return came.ForPod(0, 0)
 	}
-	const noHelp, nobody = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
+	const noHelp, noVictims = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
 	d := framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
 	n := 0
 	for _, node := range a.Nodes {
@@ -128,7 +120,7 @@ func podWords(a *place.Attempt, pod *v1.Pod, came status.Preemption, nodes fwk.N
 		n++
 		why := noHelp
 		if came == status.PreemptionNobody && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
-			why = nobody
+			why = noVictims
 		}
 		d.NodeToStatus.Set(node.Node().Name, fwk.NewStatus(fwk.Unschedulable, why))
 	}
