@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,10 +168,16 @@ func TestWhatIsDoneYields(t *testing.T) {
 // last; another key has its own turn.
 func TestIdleIsDoneOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
+		var mu sync.Mutex // the writer has two workers
 		var done []string
 		w.busy.Store(true)
 		ask := func(key, what string) {
-			w.teller.DoIdle(key, time.Second, func(context.Context, func() bool) error { done = append(done, what); return nil })
+			w.teller.DoIdle(key, time.Second, func(context.Context, func() bool) error {
+				mu.Lock()
+				defer mu.Unlock()
+				done = append(done, what)
+				return nil
+			})
 		}
 		ask("other", "other")
 		for i := range 3 {
