@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
@@ -24,9 +25,6 @@ type observer struct {
 	// refused counts the requests that were refused: whoever was may ask again after a pause,
 	// which only the goroutine's stack tells from other sleep.
 	refused *atomic.Int64
-	// counts says that the runtime's counts are enough, since one goroutine runs at a time and no
-	// garbage is collected: nobody is being handed from one thread to another, or waits for memory.
-	counts  bool
 	heard   int64  // refused, when nothing moved for the last time
 	outside uint64 // goroutines outside of Go then: those that wait for signals
 	known   bool   // all this has been looked at once
@@ -37,15 +35,18 @@ func (o *observer) wait(ctx context.Context) error {
 	return o.until(ctx, func() bool { return !o.busy() && o.quiet() })
 }
 
-// quiet says whether every other goroutine waits.
+// quiet reports whether every other goroutine waits.
 //
-// Where the runtime's counts are not enough, or if somebody may ask again, the stacks tell, and
-// that costs more than most of what is waited for.
+// The runtime's counts are exact while one thread runs Go code and no garbage is collected. Otherwise they miss a goroutine that is
+// being handed from one thread to another, and one that waits for the collector.
+// After a refused request, and the first time, only the stacks show what a goroutine waits for. They cost much more.
 func (o *observer) quiet() bool {
 	refused := o.refused.Load()
-	if o.counts && o.known && o.heard == refused {
+	if o.known && o.heard == refused && o.count(sampleOutside) == o.outside {
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // waits for the end of a collection
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		for range 3 {
-			if o.busy() || o.samples[2].Value.Uint64() != o.outside {
+			if o.busy() || o.count(sampleOutside) != o.outside {
 				return false
 			}
 			runtime.Gosched()
@@ -56,7 +57,7 @@ func (o *observer) quiet() bool {
 		return false
 	}
 	o.heard, o.known = refused, !o.busy()
-	o.outside = o.samples[2].Value.Uint64()
+	o.outside = o.count(sampleOutside)
 	return true
 }
 
@@ -90,19 +91,28 @@ func (o *observer) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// busy says whether others run or could, as far as the runtime knows without stopping the
-// world.
+// The samples, in order.
+const (
+	sampleRunning = iota
+	sampleRunnable
+	sampleOutside
+)
+
+// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads.
 func (o *observer) busy() bool {
 	if o.samples == nil {
 		o.samples = []metrics.Sample{
-			{Name: "/sched/goroutines/running:goroutines"},
-			{Name: "/sched/goroutines/runnable:goroutines"},
-			{Name: "/sched/goroutines/not-in-go:goroutines"},
+			sampleRunning:  {Name: "/sched/goroutines/running:goroutines"},
+			sampleRunnable: {Name: "/sched/goroutines/runnable:goroutines"},
+			sampleOutside:  {Name: "/sched/goroutines/not-in-go:goroutines"},
 		}
 	}
 	metrics.Read(o.samples)
-	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
+	return o.count(sampleRunning) > 1 || o.count(sampleRunnable) > 0
 }
+
+// count returns a sample's value at the last call of busy.
+func (o *observer) count(sample int) uint64 { return o.samples[sample].Value.Uint64() }
 
 // allWait reads off their stacks whether every other goroutine waits. The runtime stops the
 // world to write down their states, so they are all of one moment.

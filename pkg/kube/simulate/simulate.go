@@ -72,8 +72,6 @@ type Options struct {
 	between func(clienttesting.Action, answer) (runtime.Object, error)
 	// allServed has all APIs served, whether or not there are objects of them yet.
 	allServed bool
-	// counted is the observer's counts.
-	counted bool
 }
 
 // Run simulates until the cluster of the first set has settled, then brings in the
@@ -168,7 +166,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 		}},
 		patience: max(retryAfter, time.Duration(cfg.PodMaxBackoffSeconds)*time.Second) + littleMore,
 	}
-	s.observer.refused, s.observer.counts = &s.cluster.refused, o.counted
+	s.observer.refused = &s.cluster.refused
 	pods, err := s.cluster.apply(first)
 	if err != nil {
 		return nil, nil, err

@@ -133,7 +133,7 @@ func play(ctx context.Context, h history) (w *world, err error) {
 	}
 	life, cancel := context.WithCancel(ctx)
 	w.cancel = cancel
-	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass, allServed: true, counted: true}, &Set{}); err != nil {
+	if w.s, _, err = start(life, Options{VictimsStay: true, between: w.wire.pass, allServed: true}, &Set{}); err != nil {
 		cancel()
 		return w, err
 	}
