@@ -343,7 +343,7 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
-	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(last) && !w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(group, last) && !w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
@@ -406,10 +406,18 @@ func (w *world) noteRobbed(pod *v1.Pod) {
 	}
 }
 
-// robs says whether a more important pod without a gang waits to be where somebody has left for a group: it counts on that.
-func (w *world) robs(last *eviction) bool {
+// robs says whether a more important pod that waits has a node on which a group has evicted: the group's plan does not count on that node any more.
+// A binding of that pod may be lost.
+func (w *world) robs(group []string, last *eviction) bool {
 	for _, p := range w.pods {
-		if p.Spec.NodeName == "" && w.members[p.Name] == "" && last.nodes[p.Status.NominatedNodeName] && convert.Priority(p) > last.lowest {
+		if p.Spec.NodeName != "" || slices.Contains(group, w.members[p.Name]) || convert.Priority(p) <= last.lowest {
+			continue
+		}
+		at := p.Status.NominatedNodeName
+		if w.members[p.Name] != "" {
+			at, _ = w.s.shared.Cache.Place(p)
+		}
+		if last.nodes[at] {
 			return true
 		}
 	}
