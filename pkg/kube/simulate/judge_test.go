@@ -332,11 +332,10 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		if w.members[v.Name] != "" || w.theirs[v.Name] != "" {
 			continue // it leaves with its gang, whose places need not all be used
 		}
-		left := w.free(v.Spec.NodeName, w.leaving()...)
-		for _, m := range members {
-			if places[convert.PodKey(m)] == v.Spec.NodeName {
-				left = left.minus(needs(m))
-			}
+		at := slices.DeleteFunc(slices.Clone(members), func(m *v1.Pod) bool { return places[convert.PodKey(m)] != v.Spec.NodeName })
+		left := w.free(v.Spec.NodeName, slices.DeleteFunc(w.leaving(), func(p *v1.Pod) bool { return slices.Contains(gone, p) && !w.mayUse(group, at, p) })...)
+		for _, m := range at {
+			left = left.minus(needs(m))
 		}
 		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
 		if !late && !w.anyUntold() && !left.less(needs(v)) { // who was not told of its place cannot be seen to have one

@@ -522,6 +522,18 @@ func (w *world) judgeRightBy(b *quota.Book, group []string, alone *v1.Pod, victi
 	return wrong("right", "%s of quota %q is evicted for %s of %q: %s", victim.Name, theirs, all[0].Name, w.quotaOf(all[0]), why)
 }
 
+// mayUse says whether members of a group may use what a victim of the group leaves: what it leaves by right of other members' quotas is not theirs.
+func (w *world) mayUse(group []string, members []*v1.Pod, victim *v1.Pod) bool {
+	if !w.hasQuotas() {
+		return true
+	}
+	b, theirs := w.quotaBook(group, nil), w.quotaOf(victim)
+	return !slices.ContainsFunc(members, func(m *v1.Pod) bool {
+		mine, _, ok := apart(b.Tree().Path(w.quotaOf(m)), b.Tree().Path(theirs))
+		return w.quotaOf(m) != theirs && (!ok || sure(b, theirs, mine, convert.Requests(m)) != "")
+	})
+}
+
 // givesBack says whether somebody who leaves gives back something of a quota that members of a group who wait belong to, or are below.
 func (w *world) givesBack(p *v1.Pod, group []string) bool {
 	if !w.hasQuotas() {

@@ -157,6 +157,9 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		why  string
 	}{
 		{7520, "", "of a group that needs one of two gangs the one that fits waits for its quota, beside one that fits nowhere, and is not tried again"},
+		{362, "", "a quota that has no more than its min loses a pod to another quota, since its min does not name all that is asked for"},
+		{207, "", "the same, to a group of several quotas"},
+		{881146, "", "the same, with a whole gang"},
 		{77011, "all", "a gang of which quotas admit only a choice that fits nowhere is not tried again when quotas serve the others no longer"},
 	} {
 		with := *simWith
