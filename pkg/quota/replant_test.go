@@ -60,7 +60,7 @@ func TestViewOutlivesPod(t *testing.T) {
 	require.False(t, view.Any())
 }
 
-// TestQuotaWithinMinLosesNoPod: a quota that has no more than its min keeps its gang, also if its min does not name a resource that is asked for.
+// TestQuotaWithinMinLosesNoPod: a quota that has no more than its min keeps its gang, also if its min does not name all that is asked for.
 func TestQuotaWithinMinLosesNoPod(t *testing.T) {
 	for name, test := range map[string]struct {
 		min, has quota.List

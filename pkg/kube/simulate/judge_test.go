@@ -333,7 +333,8 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 			continue // it leaves with its gang, whose places need not all be used
 		}
 		at := slices.DeleteFunc(slices.Clone(members), func(m *v1.Pod) bool { return places[convert.PodKey(m)] != v.Spec.NodeName })
-		left := w.free(v.Spec.NodeName, slices.DeleteFunc(w.leaving(), func(p *v1.Pod) bool { return slices.Contains(gone, p) && !w.mayUse(group, at, p) })...)
+		others := func(p *v1.Pod) bool { return slices.Contains(gone, p) && !w.mayUse(group, at, p) }
+		left := w.free(v.Spec.NodeName, slices.DeleteFunc(w.leaving(), others)...)
 		for _, m := range at {
 			left = left.minus(needs(m))
 		}
@@ -405,8 +406,8 @@ func (w *world) noteRobbed(pod *v1.Pod) {
 	}
 }
 
-// robs says whether a more important pod that waits has a node on which a group has evicted: the group's plan does not count on that node any more.
-// A binding of that pod may be lost.
+// robs says whether a more important pod that waits has a node on which a group has evicted: the group's plan does not count on that node
+// any more. A binding of that pod may be lost.
 func (w *world) robs(group []string, last *eviction) bool {
 	for _, p := range w.pods {
 		if p.Spec.NodeName != "" || slices.Contains(group, w.members[p.Name]) || convert.Priority(p) <= last.lowest {

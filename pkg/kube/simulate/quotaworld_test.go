@@ -522,7 +522,8 @@ func (w *world) judgeRightBy(b *quota.Book, group []string, alone *v1.Pod, victi
 	return wrong("right", "%s of quota %q is evicted for %s of %q: %s", victim.Name, theirs, all[0].Name, w.quotaOf(all[0]), why)
 }
 
-// mayUse says whether members of a group may use what a victim of the group leaves: what it leaves by right of other members' quotas is not theirs.
+// mayUse says whether members of a group may use what a victim of the group leaves: what it leaves by right of other members' quotas is
+// not theirs.
 func (w *world) mayUse(group []string, members []*v1.Pod, victim *v1.Pod) bool {
 	if !w.hasQuotas() {
 		return true
