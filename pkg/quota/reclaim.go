@@ -266,8 +266,7 @@ func (r *Reclaim) when(victims map[string][]string) *View {
 	return v
 }
 
-// aboveMin returns whether a quota has more than its min of a resource that is asked for. Resources that its min does not name do not
-// count, unless it names none at all.
+// aboveMin returns whether a quota has more than its min of a resource that is asked for and that its min names; a min may name none.
 func (r *Reclaim) aboveMin(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
 	limited := slices.Contains(n.hasMin, true)

@@ -10,9 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// late activates pods for plugins: at once if the scheduler itself is calling, and when nothing moves any more if other goroutines are.
-// Pods are activated in the order of their names, whichever goroutine called first: the queue tries pods of equal priority in the order
-// in which they come.
+// late activates pods for plugins, in the order of their names: the queue tries pods of equal priority in the order in which they come. If
+// the scheduler itself is calling it does so at once, and if other goroutines are, when nothing moves any more.
 type late struct {
 	fwk.PodActivator
 	gate *gate
@@ -25,13 +24,12 @@ type late struct {
 func (l *late) next() bool {
 	l.mu.Lock()
 	waiting := l.waiting
-	l.waiting = nil
+	l.waiting = map[string]*v1.Pod{}
 	l.mu.Unlock()
 	l.inOrder(waiting)
 	return len(waiting) > 0
 }
 
-// inOrder activates pods one after another.
 func (l *late) inOrder(pods map[string]*v1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
 		l.PodActivator.Activate(klog.Background(), map[string]*v1.Pod{name: pods[name]})
@@ -45,9 +43,6 @@ func (l *late) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 		return
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.waiting == nil {
-		l.waiting = map[string]*v1.Pod{}
-	}
 	maps.Copy(l.waiting, pods)
+	l.mu.Unlock()
 }

@@ -455,10 +455,16 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	w.backWith(b, victim)
-	// Victims of a pod's own quota may be evicted before the others: its quota may be within its min then.
+	// Victims of the own quota may be evicted before the others: that quota may be within its min then. Members of several quotas have none.
+	quotas := map[string]bool{}
+	for _, p := range w.sorted() {
+		if p == alone || p.Spec.NodeName == "" && w.members[p.Name] != "" && slices.Contains(group, w.members[p.Name]) {
+			quotas[w.quotaOf(p)] = true
+		}
+	}
 	var own []string
 	for _, p := range w.leaving() {
-		if alone != nil && w.victims[p.Name] && w.quotaOf(p) == w.quotaOf(alone) && convert.Priority(p) < lowest {
+		if len(quotas) == 1 && w.victims[p.Name] && quotas[w.quotaOf(p)] && convert.Priority(p) < lowest {
 			own = append(own, p.Name)
 		}
 	}

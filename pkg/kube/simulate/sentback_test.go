@@ -162,6 +162,7 @@ func TestSeedsThatBrokeWithSuspects(t *testing.T) {
 		{362, "", "a quota that has no more than its min loses a pod to another quota, since its min does not name all that is asked for"},
 		{207, "", "the same, to a group of several quotas"},
 		{881146, "", "the same, with a whole gang"},
+		{21881, "", "a gang evicts a less important one of its own quota, and by its min one that borrows (the judge's)"},
 		{77011, "all", "a gang of which quotas admit only a choice that fits nowhere is not tried again when quotas serve the others no longer"},
 	} {
 		with := *simWith

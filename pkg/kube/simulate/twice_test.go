@@ -56,7 +56,7 @@ func TestTwice(t *testing.T) {
 // TestPodsComeInOneOrder: pods that several goroutines activate at one moment reach the queue in the order of their names.
 func TestPodsComeInOneOrder(t *testing.T) {
 	var came activated
-	l := &late{PodActivator: &came, gate: &gate{}}
+	l := &late{PodActivator: &came, gate: &gate{}, waiting: map[string]*v1.Pod{}}
 	for _, names := range [][]string{{"d", "b"}, {"c", "a"}} {
 		pods := map[string]*v1.Pod{}
 		for _, name := range names {
