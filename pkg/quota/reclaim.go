@@ -266,11 +266,11 @@ func (r *Reclaim) when(victims map[string][]string) *View {
 	return v
 }
 
-// aboveMin says whether a quota has more than its min of something that is asked for.
+// aboveMin returns whether a quota has more than its min of a resource that is asked for and that its min names; a min may name none.
 func (r *Reclaim) aboveMin(node int, v *View) bool {
 	n := &r.book.tree.nodes[node]
-	top := r.load.top(n.top)
-	return slices.ContainsFunc(top.wanted(), func(d int) bool { return !n.hasMin[d] || v.taken(node, d) > n.min[d] })
+	limited := slices.Contains(n.hasMin, true)
+	return slices.ContainsFunc(r.load.top(n.top).wanted(), func(d int) bool { return n.hasMin[d] == limited && v.taken(node, d) > n.min[d] })
 }
 
 // shortfall is how much a victim's quota, or one above it up to that of the title, lacks of its min in a view: of the resource of which that is the

@@ -59,3 +59,33 @@ func TestViewOutlivesPod(t *testing.T) {
 	view.Return("p")
 	require.False(t, view.Any())
 }
+
+// TestQuotaWithinMinLosesNoPod: a quota that has no more than its min keeps its gang, also if its min does not name all that is asked for.
+func TestQuotaWithinMinLosesNoPod(t *testing.T) {
+	for name, test := range map[string]struct {
+		min, has quota.List
+		want     quota.Right
+	}{
+		"within min":                             {quota.List{"cpu": 4}, quota.List{"cpu": 4}, quota.None},
+		"within min, with what it does not name": {quota.List{"cpu": 4}, quota.List{"cpu": 4, "gpu": 1}, quota.None},
+		"within min of what is not asked for":    {quota.List{"memory": 4}, quota.List{"cpu": 4, "memory": 4}, quota.None},
+		"above min, and below without the gang":  {quota.List{"cpu": 2}, quota.List{"cpu": 4}, quota.ByMin},
+		"no min":                                 {nil, quota.List{"cpu": 4}, quota.ByMin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, _ := quota.Grow([]quota.Spec{
+				{Name: "root", Inner: true},
+				{Name: "a", Parent: "root", Min: quota.List{"cpu": 4, "gpu": 2}},
+				{Name: "b", Parent: "root", Min: test.min},
+			})
+			b := quota.NewBook(tree)
+			b.Total("root", quota.List{"cpu": 4, "gpu": 2, "memory": 8})
+			b.Set(quota.Pod{Name: "b1", Gang: "B", Quota: "b", Asks: test.has, State: quota.Holds, Since: 1})
+			asks := quota.List{"cpu": 2, "gpu": 1}
+			b.Set(quota.Pod{Name: "a1", Gang: "A", Quota: "a", Asks: asks})
+			r := b.Reclaim(quota.Ask{Gang: "A", Need: []quota.Want{{Quota: "a", Asks: asks, Count: 1}}}, quota.AnyPriority)
+			r.BelowMin(math.MaxUint64)
+			require.Equal(t, test.want, r.Right("B"))
+		})
+	}
+}

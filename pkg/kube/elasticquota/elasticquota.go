@@ -119,7 +119,7 @@ func (r *Room) activate() {
 	// Nobody is told of pods while nothing is counted, so that nothing that is known now is true later. Who has seen that
 	// rules apply and waits for the lock writes into maps that nobody reads.
 	r.book = r.newBook(r.book.Tree())
-	r.claims, r.revoke, r.rights = map[gang.Ref]string{}, revocations{}, rights{due: r.rights.due}
+	r.claims, r.revoke, r.rights = map[gang.Ref]string{}, revocations{waits: map[string]waiter{}}, rights{due: r.rights.due}
 	r.pods, r.later, r.lists = map[string]*pod{}, map[string]bool{}, map[string]quota.List{}
 	r.going, r.afters = map[string]bool{}, afters{}
 	r.devices.users, r.devices.pays, r.devices.unsure = map[claimName]map[string]bool{}, map[drawn]string{}, unsure{}

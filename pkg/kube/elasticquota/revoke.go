@@ -42,14 +42,6 @@ type waiter struct {
 	grown uint64  // how often the tree was made then
 }
 
-// asks notes what somebody who is tried asks for, whoever refuses it: what is within what its quota is entitled to may not be there.
-func (v *revocations) asks(w waiter) {
-	if v.waits == nil {
-		v.waits = map[string]waiter{}
-	}
-	v.waits[w.ask.Gang] = w
-}
-
 // gone notes that nobody is known any more who has asked for a gang.
 func (v *revocations) gone(gang string) {
 	delete(v.waits, gang)

@@ -87,8 +87,8 @@ func (r *Room) waiter(a quota.Ask, pod *v1.Pod) waiter {
 	return waiter{ask: a, pod: pod, what: fmt.Sprint(a.Priority, a.Need), grown: r.grown}
 }
 
-// tries notes what a gang that is tried asks for. r.mu is held.
-func (r *Room) tries(a quota.Ask, pod *v1.Pod) { r.revoke.asks(r.waiter(a, pod)) }
+// tries notes what a gang that is tried asks for, whatever refuses it. r.mu is held.
+func (r *Room) tries(a quota.Ask, pod *v1.Pod) { r.revoke.waits[a.Gang] = r.waiter(a, pod) }
 
 // Named says what a pod's gang is called where quotas name those who wait, or the pod.
 func Named(p *v1.Pod) string { return gangOf(p) }

@@ -332,18 +332,18 @@ func (w *world) judgeVictims(group []string, gone []*v1.Pod) error {
 		if w.members[v.Name] != "" || w.theirs[v.Name] != "" {
 			continue // it leaves with its gang, whose places need not all be used
 		}
-		left := w.free(v.Spec.NodeName, w.leaving()...)
-		for _, m := range members {
-			if places[convert.PodKey(m)] == v.Spec.NodeName {
-				left = left.minus(needs(m))
-			}
+		at := slices.DeleteFunc(slices.Clone(members), func(m *v1.Pod) bool { return places[convert.PodKey(m)] != v.Spec.NodeName })
+		others := func(p *v1.Pod) bool { return slices.Contains(gone, p) && !w.mayUse(group, at, p) }
+		left := w.free(v.Spec.NodeName, slices.DeleteFunc(w.leaving(), others)...)
+		for _, m := range at {
+			left = left.minus(needs(m))
 		}
 		left = left.minus(w.reserved(v.Spec.NodeName, group, lowest))
 		if !late && !w.anyUntold() && !left.less(needs(v)) { // who was not told of its place cannot be seen to have one
 			return wrong("needless", "%s is evicted from %s for %s, which leaves %s there", v.Name, v.Spec.NodeName, groupKey(group), left)
 		}
 	}
-	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(last) && !w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
+	if last, ok := w.last[groupKey(group)]; ok && last.change == w.change && !last.robbed && !w.robs(group, last) && !w.onlyUnasked(last.unsaid(uids)) && !w.followedAlone(group, last) {
 		for _, uid := range last.gone {
 			for _, p := range w.pods {
 				if p.UID == uid && p.DeletionTimestamp != nil && w.s.clock.Since(p.DeletionTimestamp.Time) < 0 {
@@ -406,10 +406,18 @@ func (w *world) noteRobbed(pod *v1.Pod) {
 	}
 }
 
-// robs says whether a more important pod without a gang waits to be where somebody has left for a group: it counts on that.
-func (w *world) robs(last *eviction) bool {
+// robs says whether a more important pod that waits has a node on which a group has evicted: the group's plan does not count on that node
+// any more. A binding of that pod may be lost.
+func (w *world) robs(group []string, last *eviction) bool {
 	for _, p := range w.pods {
-		if p.Spec.NodeName == "" && w.members[p.Name] == "" && last.nodes[p.Status.NominatedNodeName] && convert.Priority(p) > last.lowest {
+		if p.Spec.NodeName != "" || slices.Contains(group, w.members[p.Name]) || convert.Priority(p) <= last.lowest {
+			continue
+		}
+		at := p.Status.NominatedNodeName
+		if w.members[p.Name] != "" {
+			at, _ = w.s.shared.Cache.Place(p)
+		}
+		if last.nodes[at] {
 			return true
 		}
 	}

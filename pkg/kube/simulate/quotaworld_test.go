@@ -455,10 +455,16 @@ func (w *world) judgeRight(group []string, alone *v1.Pod, victim *v1.Pod, lowest
 		}
 	}
 	w.backWith(b, victim)
-	// Victims of a pod's own quota may be evicted before the others: its quota may be within its min then.
+	// Victims of the own quota may be evicted before the others: that quota may be within its min then. Members of several quotas have none.
+	quotas := map[string]bool{}
+	for _, p := range w.sorted() {
+		if p == alone || p.Spec.NodeName == "" && w.members[p.Name] != "" && slices.Contains(group, w.members[p.Name]) {
+			quotas[w.quotaOf(p)] = true
+		}
+	}
 	var own []string
 	for _, p := range w.leaving() {
-		if alone != nil && w.victims[p.Name] && w.quotaOf(p) == w.quotaOf(alone) && convert.Priority(p) < lowest {
+		if len(quotas) == 1 && w.victims[p.Name] && quotas[w.quotaOf(p)] && convert.Priority(p) < lowest {
 			own = append(own, p.Name)
 		}
 	}
@@ -520,6 +526,19 @@ func (w *world) judgeRightBy(b *quota.Book, group []string, alone *v1.Pod, victi
 		return nil
 	}
 	return wrong("right", "%s of quota %q is evicted for %s of %q: %s", victim.Name, theirs, all[0].Name, w.quotaOf(all[0]), why)
+}
+
+// mayUse says whether members of a group may use what a victim of the group leaves: what it leaves by right of other members' quotas is
+// not theirs.
+func (w *world) mayUse(group []string, members []*v1.Pod, victim *v1.Pod) bool {
+	if !w.hasQuotas() {
+		return true
+	}
+	b, theirs := w.quotaBook(group, nil), w.quotaOf(victim)
+	return !slices.ContainsFunc(members, func(m *v1.Pod) bool {
+		mine, _, ok := apart(b.Tree().Path(w.quotaOf(m)), b.Tree().Path(theirs))
+		return w.quotaOf(m) != theirs && (!ok || sure(b, theirs, mine, convert.Requests(m)) != "")
+	})
 }
 
 // givesBack says whether somebody who leaves gives back something of a quota that members of a group who wait belong to, or are below.

@@ -182,7 +182,7 @@ func start(ctx context.Context, o Options, first *Set) (*simulation, []object, e
 // cluster.
 func (s *simulation) boot(ctx context.Context, cfg *schedulerconfig.KubeSchedulerConfiguration) error {
 	s.asked.Store(0)
-	s.given, s.late, s.turn, s.ended, s.shared = 0, &late{gate: s.gate}, make(chan struct{}), make(chan struct{}), nil
+	s.given, s.late, s.turn, s.ended, s.shared = 0, &late{gate: s.gate, waiting: map[string]*v1.Pod{}}, make(chan struct{}), make(chan struct{}), nil
 	if err := s.build(ctx, cfg); err != nil {
 		return err
 	}

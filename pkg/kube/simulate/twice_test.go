@@ -3,10 +3,15 @@ package simulate
 import (
 	"encoding/json"
 	"flag"
+	"maps"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	smallworlds "github.com/muster-scheduler/muster/test/worlds"
 )
@@ -18,7 +23,8 @@ var simTwice = flag.Int("sim.twice", 40, "how many worlds TestTwice plays twice"
 func TestTwice(t *testing.T) {
 	quietLogs(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
-	seeds := []uint64{97, 97, 97} // whose scheduler, when it begins again, has two pods to choose from
+	// 97: the scheduler, when it begins again, has two pods to choose from. 142: quotas try pods when others do.
+	seeds := []uint64{97, 97, 97, 142, 142, 142}
 	worlds := *simTwice
 	if testing.Short() {
 		worlds = min(worlds, 5)
@@ -45,6 +51,34 @@ func TestTwice(t *testing.T) {
 	}
 	t.Logf("seeds from %d: %d worlds twice in %s", first, len(seeds), time.Since(began).Round(time.Second))
 	smallworlds.Report(t, len(seeds), nil)
+}
+
+// TestPodsComeInOneOrder: pods that several goroutines activate at one moment reach the queue in the order of their names.
+func TestPodsComeInOneOrder(t *testing.T) {
+	var came activated
+	l := &late{PodActivator: &came, gate: &gate{}, waiting: map[string]*v1.Pod{}}
+	for _, names := range [][]string{{"d", "b"}, {"c", "a"}} {
+		pods := map[string]*v1.Pod{}
+		for _, name := range names {
+			pods[name] = &v1.Pod{}
+		}
+		l.Activate(klog.Background(), pods)
+	}
+	require.Empty(t, came)
+	require.True(t, l.next())
+	require.Equal(t, activated{"a", "b", "c", "d"}, came)
+	require.False(t, l.next())
+	l.gate.own(goroutine())
+	l.Activate(klog.Background(), map[string]*v1.Pod{"f": {}, "e": {}, "g": {}})
+	require.Equal(t, activated{"a", "b", "c", "d", "e", "f", "g"}, came, "the scheduler's own at once")
+}
+
+// activated are the names of pods that were activated.
+type activated []string
+
+// Activate implements fwk.PodActivator.
+func (a *activated) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	*a = slices.AppendSeq(*a, maps.Keys(pods))
 }
 
 // reliably is a history in which no request is lost: how long the client waits before it sends
