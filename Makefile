@@ -9,8 +9,8 @@ COMMIT    ?= $(shell git describe --always --abbrev=40 --match=- --dirty 2>/dev/
 TOOL       = $(GO) tool -modfile=tools/go.mod
 # The time in all files of a release: the commit's, so that they are the same whenever they are made.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-CORE      := ./pkg/topology/... ./pkg/offer/... ./pkg/plan/... ./pkg/mixed/... ./pkg/evict/... ./pkg/gang/... ./pkg/choice/... ./pkg/device/... ./pkg/picture/... ./test/arch/... ./test/cases/...
-THREADS   := ./pkg/kube/... ./pkg/localcluster/... ./pkg/page/... ./pkg/cli/... ./cmd/...
+# The packages in which goroutines share state: "go list" of those whose source has a lock, an atomic value or a goroutine of its own.
+CONCURRENT = $(shell grep -lrE --include='*.go' --exclude='*_test.go' 'sync\.(Mutex|RWMutex|Once|Map)|atomic\.|memo\.Map|go func|\.Go\b' pkg cmd | xargs -n1 dirname | sort -u | grep -v '^pkg/kube/simulate$$' | sed 's,^,./,')
 
 # Kubernetes says the version of the scheduler from these, and pkg/version which Muster it is.
 K8S       := v1.37.0
@@ -44,11 +44,8 @@ demo: build ## both documented examples, one with GPUs and one with quotas, on a
 
 test: build control-plane ## unit tests, properties, scenarios, and e2e on the local control plane
 	@echo "go test, without e2e"
-	@worlds=$$(mktemp); WORLDS=$$worlds $(GO) test -timeout 20m $$($(GO) list ./... | grep -v '/test/e2e$$'); ok=$$?; \
-	  echo "random worlds, by property and kind:"; cut -c1-300 $$worlds; \
-	  awk '{n += $$1} END {print n+0 " worlds in all"}' $$worlds; rm -f $$worlds; exit $$ok
+	@$(GO) test -timeout 20m $$($(GO) list ./... | grep -v '/test/e2e$$')
 	$(MAKE) --no-print-directory e2e
-	$(MAKE) --no-print-directory e2e-versions
 
 # Without Chromium (apt-get install --no-install-recommends chromium) there are none. With it, 15,000 nodes are measured, too.
 ui-shots: ## pictures of the page of "musterctl ui" in Chromium, into bin/ui-shots
@@ -84,30 +81,34 @@ sim: ## random histories of whole clusters; SEED=… repeats one, WORLDS=… say
 	$(GO) test -count=1 -timeout 6h -v -run '^TestWorlds$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),$(if $(SEED),1,200)) -sim.with="$(WITH)"
 
-# What takes longer than CI may. The seeds are drawn by lot, and printed.
-nightly: build control-plane image-check ## 10,000 random histories, 1,000 twice, 1,000 random clusters, 2,000 histories of killed schedulers, 10,000 worlds of claims, 200 crashes, 200 worlds of which musterctl is asked, the race detector, all versions, the image twice, vuln: hours
-	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
+# What takes longer than CI may. MUSTER_NIGHTLY=1 draws all random worlds, from new seeds, and prints the seeds: test/seed.
+nightly: build control-plane image-check ## all random worlds from new seeds, 10,000 random histories, the race detector on all packages, older API servers, other controllers, the image twice, vuln: hours
+	@worlds=$$(mktemp); MUSTER_NIGHTLY=1 WORLDS=$$worlds $(GO) test -timeout 3h ./pkg/... ./test/acceptance/...; ok=$$?; \
+	  echo "random worlds, by property and kind:"; cut -c1-300 $$worlds; \
+	  awk '{n += $$1} END {print n+0 " worlds in all"}' $$worlds; rm -f $$worlds; exit $$ok
+	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 6h -v -run '^(TestWorlds|TestTwice)$$' ./pkg/kube/simulate \
 	  -args -sim.shrink -sim.seed=$(or $(SEED),0) -sim.worlds=$(or $(WORLDS),10000) -sim.twice=$(or $(TWICE),1000)
-	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
-	$(GO) test -count=1 -timeout 2h -v -run '^TestKilled$$' ./pkg/kube/simulate -rapid.checks=2000
-	$(GO) test -count=1 -timeout 3h -v -run '^TestClaimPlans$$' ./pkg/kube/simulate -rapid.checks=10000
-	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -v -run '^TestQuotaVictims$$' ./pkg/kube/simulate -rapid.checks=10000
+	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 2h -v -run '^TestRandomClusters$$' ./pkg/kube/simulate -rapid.checks=1000
+	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 2h -v -run '^TestKilled$$' ./pkg/kube/simulate -rapid.checks=2000
+	MUSTER_NIGHTLY=1 $(GO) test -count=1 -timeout 3h -v -run '^(TestClaimPlans|TestQuotaVictims)$$' ./pkg/kube/simulate -rapid.checks=10000
 	E2E_CRASHES=200 $(GO) test -count=1 -timeout 2h -v -run '^TestCrashes$$' ./test/e2e
 	E2E_WORLDS=200 E2E_SEED=$(or $(SEED),$$RANDOM) $(GO) test -count=1 -timeout 2h -v -run '^TestAsked$$' ./test/e2e
-	MUSTER_RANDOM=1 $(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
+	$(GO) test -count=1 -timeout 2h -race ./pkg/... ./cmd/...
 	$(MAKE) --no-print-directory e2e-versions VERSIONS="1.34 1.35 1.36"
+	$(MAKE) --no-print-directory e2e-controllers
+	$(MAKE) --no-print-directory quality-smoke
 	$(MAKE) --no-print-directory vuln
 
 # VULN_DB=file:///… or another mirror of the database, where vuln.go.dev cannot be reached.
 vuln: ## known weaknesses that the programs reach, as govulncheck finds them; it asks vuln.go.dev
 	@$(TOOL) govulncheck $(if $(VULN_DB),-db='$(VULN_DB)') ./cmd/...
 
-check: ## formatting, vet, staticcheck, the arrows between packages, pure tests: seconds
+check: ## formatting, vet, staticcheck, the arrows between packages
 	@unformatted=$$($(TOOL) gofumpt -l cmd pkg test manifests deploy release); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt -w these: $$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
-	$(GO) test $(CORE)
+	$(GO) test ./test/arch
 
 house: ## how large and how tangled the source is: figures, limits and targets
 	@$(GO) run ./test/house/report
@@ -116,8 +117,8 @@ cases: ## the cases that must hold, by number: docs/cases.md; which are open
 	@$(GO) test -count=1 -v -run '^TestCases$$' ./test/cases
 
 # One package at a time: their tests wait for conditions, which others would delay.
-race: ## the packages in which there are goroutines, with the race detector
-	$(GO) test -race -short -p 1 $(THREADS)
+race: ## the packages in which goroutines share state, with the race detector
+	$(GO) test -race -short -p 1 $(CONCURRENT)
 
 bench: build ## pods a second beside the stock scheduler and plain binding requests: table, bench.json, bench.svg
 	$(GO) run ./test/perf -rounds 3 -json bench.json -svg bench.svg

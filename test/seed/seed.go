@@ -1,6 +1,8 @@
-// Package seed has random tests draw the same worlds in every run, so that what fails has failed for a
-// change, and for whoever runs the tests. Import it for its effect. With MUSTER_RANDOM=1, as in
-// "make nightly", and with -rapid.seed, other worlds are drawn.
+// Package seed decides which random worlds a test run draws.
+//
+// By default each run draws the same worlds, a tenth of all: a test that fails has failed because of a change.
+// With MUSTER_NIGHTLY=1, as in "make nightly", a run draws all worlds from new seeds.
+// The flags -rapid.seed and -rapid.checks overrule both. Import the package for its effect.
 package seed
 
 import (
@@ -8,16 +10,29 @@ import (
 	"os"
 	"strconv"
 
-	_ "pgregory.net/rapid" // which defines the flag
+	_ "pgregory.net/rapid" // which defines the flags
 )
 
-const fixed = 20261122
+const (
+	fixed = 20261122
+	part  = 10
+)
 
 func init() {
-	if os.Getenv("MUSTER_RANDOM") != "" {
+	if nightly() {
 		return
 	}
 	if err := flag.Set("rapid.seed", strconv.Itoa(fixed)); err != nil {
 		panic(err)
 	}
+}
+
+func nightly() bool { return os.Getenv("MUSTER_NIGHTLY") != "" }
+
+// Worlds returns the number of worlds that this run draws of a property for which the nightly run draws all: a tenth of all, and at least one.
+func Worlds(all int) int {
+	if nightly() {
+		return all
+	}
+	return max(1, all/part)
 }

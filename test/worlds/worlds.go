@@ -21,6 +21,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/topology"
+	"github.com/muster-scheduler/muster/test/seed"
 )
 
 // Network is what a tree is built of.
@@ -143,11 +144,11 @@ func (y Tally) Count(kind string, is bool) {
 	}
 }
 
-// Check runs a property on so many worlds (or as many as -rapid.checks says) and fails
-// if a kind came up in less than one of two hundred. Runs of less than a hundred, as with -short, are too short to say that.
+// Check runs a property on a number of worlds (package seed says how many of them this run draws; -rapid.checks overrules it).
+// It fails if fewer than one of two hundred worlds are of some kind. A run of fewer than a hundred worlds is too short to say that.
 func Check(t *testing.T, worlds int, kinds []string, property func(t *rapid.T, y Tally)) {
 	t.Helper()
-	setFlag(t, "rapid.checks", strconv.Itoa(worlds))
+	setFlag(t, "rapid.checks", strconv.Itoa(seed.Worlds(worlds)))
 	setFlag(t, "rapid.nofailfile", "true") // the seed that is printed says it all
 	y := Tally{}
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,13 +15,14 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/muster-scheduler/muster/test/seed"
 	smallworlds "github.com/muster-scheduler/muster/test/worlds"
 )
 
 var (
 	simSeed   = flag.Uint64("sim.seed", 1, "the first seed of TestWorlds and TestTwice; 0 draws one")
 	simShrink = flag.Bool("sim.shrink", false, "make histories that break a rule shorter")
-	simWorlds = flag.Int("sim.worlds", 200, "how many seeds TestWorlds tries")
+	simWorlds = flag.Int("sim.worlds", seed.Worlds(200), "the number of seeds that TestWorlds tries")
 	simWith   = flag.String("sim.with", "", "troubles and rules to have that are off, with commas; or all")
 )
 
@@ -47,11 +48,11 @@ var leastOften = map[string]int{
 // TestWorlds: whatever happens, and in whatever order, no rule is broken.
 func TestWorlds(t *testing.T) {
 	quietLogs(t)
-	seed, worlds := firstSeed(), *simWorlds
+	from, worlds := firstSeed(), *simWorlds
 	if testing.Short() {
 		worlds = min(worlds, 20)
 	}
-	t.Logf("make sim SEED=%d WORLDS=%d", seed, worlds)
+	t.Logf("make sim SEED=%d WORLDS=%d", from, worlds)
 	counts := map[string]int{}
 	skipped, events := 0, 0
 	began := time.Now()
@@ -59,15 +60,15 @@ func TestWorlds(t *testing.T) {
 		if i > 0 && i%500 == 0 {
 			t.Logf("%d worlds in %s", i, time.Since(began).Round(time.Second))
 		}
-		if knownFaults[seed+i] != "" && worlds > 1 {
+		if knownFaults[from+i] != "" && worlds > 1 {
 			skipped++
 			continue
 		}
-		h := withSuspects(draw(seed + i))
+		h := withSuspects(draw(from + i))
 		events += len(h)
 		w, err := playFor(t, h)
 		if err != nil {
-			t.Errorf("seed %d breaks a rule: %v", seed+i, err)
+			t.Errorf("seed %d breaks a rule: %v", from+i, err)
 			if *simShrink {
 				h, err = shrink(t, h, err)
 				t.Errorf("these %d events are enough: %v\n%s\nwhat the scheduler did:\n%s", len(h), err, h, replay(t, h))
@@ -82,7 +83,7 @@ func TestWorlds(t *testing.T) {
 			once, errOnce := playFor(t, reliably(h))
 			again, err := playFor(t, reliably(h))
 			if a, b := firstDifference(once.result(), again.result()); errOnce != nil || err != nil || a != b {
-				t.Errorf("seed %d: the same again is another history (%v, %v):\n%s\n%s", seed+i, errOnce, err, a, b)
+				t.Errorf("seed %d: the same again is another history (%v, %v):\n%s\n%s", from+i, errOnce, err, a, b)
 			}
 			counts[sameAgain]++
 		}
@@ -107,7 +108,7 @@ func TestWorlds(t *testing.T) {
 	for _, k := range slices.Sorted(maps.Keys(counts)) {
 		kinds = append(kinds, fmt.Sprintf("%s %d", k, counts[k]))
 	}
-	t.Logf("seeds %d to %d: %d worlds, %d skipped, %d events in %s: %s", seed, seed+uint64(worlds)-1, worlds-skipped, skipped, events,
+	t.Logf("seeds %d to %d: %d worlds, %d skipped, %d events in %s: %s", from, from+uint64(worlds)-1, worlds-skipped, skipped, events,
 		time.Since(began).Round(time.Second), strings.Join(kinds, ", "))
 	smallworlds.Report(t, worlds-skipped, kinds)
 }

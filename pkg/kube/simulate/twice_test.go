@@ -13,10 +13,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/muster-scheduler/muster/test/seed"
 	smallworlds "github.com/muster-scheduler/muster/test/worlds"
 )
 
-var simTwice = flag.Int("sim.twice", 40, "how many worlds TestTwice plays twice")
+var simTwice = flag.Int("sim.twice", seed.Worlds(100), "the number of worlds that TestTwice plays twice")
 
 // TestTwice: equal input gives equal output, byte for byte, with all that was said
 // meanwhile. Threads are what leaves the order to chance, so there are some.
