@@ -50,8 +50,8 @@ func (p *Evictor) Reserve(ctx context.Context, of Reservation) {
 	if !of.Group.Alone {
 		by.gangs = of.Group.Whole()
 	}
-	number := p.Victims.set(of.Group.Key, of.Evicted)
 	r := &reservation{Reservation: of, Departure: p.Depart(by, p.BundlesOf(of.Evicted))}
+	number := p.Victims.set(of.Group.Key, of.Evicted)
 	r.number = number
 	r.To = func(victim *v1.Pod) preemption.Candidate { return Site{victim.Spec.NodeName, of.Domain} }
 	r.Stands = func() bool { return p.Victims.current(of.Group.Key, number) && r.reserved() }
