@@ -156,6 +156,40 @@ func Template(pod *v1.Pod) string {
 	w.add(pod.Namespace)
 	w.add(spec.SchedulerName)
 	w = strconv.AppendInt(w, int64(Priority(pod)), 10)
+	w.addWants(pod)
+	return string(append(w, rest...))
+}
+
+// Occupies returns a string that is equal for pods of a node which leave the same room when they terminate: less than Template, since nothing counts that
+// says where such a pod may go.
+func Occupies(pod *v1.Pod) string {
+	spec := &pod.Spec
+	w := words(make([]byte, 0, 256))
+	w.add(pod.Namespace)
+	w.addWants(pod)
+	key := struct {
+		Apart   []v1.PodAffinityTerm
+		Ports   []v1.ContainerPort
+		Volumes []v1.Volume
+		Claims  []v1.PodResourceClaim
+	}{Ports: schedutil.GetHostPorts(pod), Volumes: boundVolumes(spec), Claims: spec.ResourceClaims}
+	if spec.Affinity != nil && spec.Affinity.PodAntiAffinity != nil {
+		key.Apart = spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	if len(key.Apart)+len(key.Ports)+len(key.Volumes)+len(key.Claims) > 0 {
+		rest, err := json.Marshal(key)
+		if err != nil {
+			return PodKey(pod)
+		}
+		w = append(w, rest...)
+	}
+	w.add(deviceWords(pod))
+	w.add(DevicesHeld(pod))
+	return string(w)
+}
+
+// addWants adds the labels but for each replica's own index, and the requests.
+func (w *words) addWants(pod *v1.Pod) {
 	labels := make([]string, 0, len(pod.Labels))
 	for k := range pod.Labels {
 		if !slices.Contains(ownIndex, k) {
@@ -167,14 +201,13 @@ func Template(pod *v1.Pod) string {
 		w.add(k)
 		w.add(pod.Labels[k])
 	}
-	w = append(w, '|')
+	*w = append(*w, '|')
 	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
 	for _, k := range slices.Sorted(maps.Keys(requests)) {
 		q := requests[k]
 		w.add(string(k))
 		w.add(q.String())
 	}
-	return string(append(w, rest...))
 }
 
 // words are texts one after the other, which can be told from others that read the same together. A dictionary for JSON

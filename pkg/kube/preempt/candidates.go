@@ -324,7 +324,7 @@ func (c *candidates) gone(victims []evict.Pick) [][]*v1.Pod {
 // victim is a pod as package evict sees it.
 func (c *candidates) victim(pod *v1.Pod) evict.Victim {
 	v := c.unshaped(pod)
-	v.Shape = convert.Template(pod) + convert.DevicesHeld(pod)
+	v.Shape = convert.Occupies(pod)
 	return v
 }
 
