@@ -35,7 +35,12 @@ func (p *Plugin) takeOver() {
 			continue
 		}
 		stock.Evaluator.Interface = alonePreemption{stock.Evaluator.Interface, p}
-		p.Preemptor.PodsEvict = slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() })
+		if slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() }) {
+			p.Preemptor.Compares = func(nodes int32) int32 {
+				_, few := stock.GetOffsetAndNumCandidates(nodes)
+				return few
+			}
+		}
 		return
 	}
 }
