@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Key names a namespaced object: namespace/name.
@@ -156,17 +157,27 @@ func Template(pod *v1.Pod) string {
 	w.add(pod.Namespace)
 	w.add(spec.SchedulerName)
 	w = strconv.AppendInt(w, int64(Priority(pod)), 10)
-	w.addWants(pod)
+	w.addLabels(pod)
+	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	for _, k := range slices.Sorted(maps.Keys(requests)) {
+		q := requests[k]
+		w.add(string(k))
+		w.add(q.String())
+	}
 	return string(append(w, rest...))
 }
 
 // Occupies returns a string that is equal for pods of a node which leave the same room when they terminate: less than Template, since nothing counts that
-// says where such a pod may go.
-func Occupies(pod *v1.Pod) string {
+// says where such a pod may go. requests are the pod's.
+func Occupies(pod *v1.Pod, requests quota.List) string {
 	spec := &pod.Spec
 	w := words(make([]byte, 0, 256))
 	w.add(pod.Namespace)
-	w.addWants(pod)
+	w.addLabels(pod)
+	for _, k := range slices.Sorted(maps.Keys(requests)) {
+		w.add(k)
+		w = strconv.AppendInt(w, requests[k], 10)
+	}
 	key := struct {
 		Apart   []v1.PodAffinityTerm
 		Ports   []v1.ContainerPort
@@ -179,7 +190,7 @@ func Occupies(pod *v1.Pod) string {
 	if len(key.Apart)+len(key.Ports)+len(key.Volumes)+len(key.Claims) > 0 {
 		rest, err := json.Marshal(key)
 		if err != nil {
-			return PodKey(pod)
+			return PodKey(pod) // a pod that cannot be written down is like no other
 		}
 		w = append(w, rest...)
 	}
@@ -188,8 +199,8 @@ func Occupies(pod *v1.Pod) string {
 	return string(w)
 }
 
-// addWants adds the labels but for each replica's own index, and the requests.
-func (w *words) addWants(pod *v1.Pod) {
+// addLabels adds the labels of a pod but for each replica's own index.
+func (w *words) addLabels(pod *v1.Pod) {
 	labels := make([]string, 0, len(pod.Labels))
 	for k := range pod.Labels {
 		if !slices.Contains(ownIndex, k) {
@@ -202,12 +213,6 @@ func (w *words) addWants(pod *v1.Pod) {
 		w.add(pod.Labels[k])
 	}
 	*w = append(*w, '|')
-	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
-	for _, k := range slices.Sorted(maps.Keys(requests)) {
-		q := requests[k]
-		w.add(string(k))
-		w.add(q.String())
-	}
 }
 
 // words are texts one after the other, which can be told from others that read the same together. A dictionary for JSON

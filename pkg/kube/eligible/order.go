@@ -30,9 +30,9 @@ func SizesFor(members []*v1.Pod) Sizes {
 	return Sizes(most)
 }
 
-// Of returns how much a pod holds of what a member requests, in thousandths of one member: of the resource of which it holds the most.
-func (s Sizes) Of(pod *v1.Pod) (size int64) {
-	for name, n := range convert.Requests(pod) {
+// Of returns how much a pod with some requests holds of what a member requests, in thousandths of one member: of the resource of which it holds the most.
+func (s Sizes) Of(requests quota.List) (size int64) {
+	for name, n := range requests {
 		if most := s[name]; most > 0 {
 			size = max(size, int64(float64(n)/float64(most)*1000))
 		}
