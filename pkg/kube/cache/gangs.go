@@ -348,13 +348,13 @@ type aloneAt struct {
 func (c *Cache) ReserveAlone(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
 	c.mu.Lock()
-	was := c.alone[key]
-	moved := was.node != node || node != "" && was.pod.UID != pod.UID
-	if c.alone[key] = (aloneAt{pod, node}); node == "" {
+	was, now := c.alone[key], aloneAt{pod, node}
+	if c.alone[key] = now; node == "" {
+		now = aloneAt{}
 		delete(c.alone, key)
 	}
 	c.mu.Unlock()
-	if moved {
+	if was != now {
 		c.Do([]gang.Effect{{Verb: gang.Moved, Pod: key}})
 	}
 }

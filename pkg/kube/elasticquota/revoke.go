@@ -148,19 +148,14 @@ func (c *Claim) Revoked(gone []*v1.Pod) (why string) {
 func (c *Claim) NotRevoked(budgets []string) {
 	r := c.room
 	r.lock()
-	from := slices.DeleteFunc(sorted(c.from), func(name string) bool { // of which pods were evicted for another gang or pod a moment ago
+	from := slices.DeleteFunc(sorted(c.from), func(name string) bool { // evicted for others a moment ago
 		return r.clock.Now().Sub(r.revoke.over[name]) < r.args.Delay
 	})
-	r.mu.Unlock()
-	if len(from) == 0 {
-		return
-	}
 	message := c.whyRevoked(from) + ": no pod is evicted, since no set of pods that may be makes room for it"
 	if len(budgets) > 0 {
 		message = fmt.Sprintf("%s: no pod is evicted as long as PodDisruptionBudgets do not allow it: %s", c.whyRevoked(from), strings.Join(budgets, ", "))
 	}
-	r.lock()
-	if r.revoke.barred[c.ask.Gang].message != message {
+	if len(from) > 0 && r.revoke.barred[c.ask.Gang].message != message {
 		if r.revoke.barred == nil {
 			r.revoke.barred = map[string]barred{}
 		}

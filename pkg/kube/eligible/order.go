@@ -18,13 +18,9 @@ type Sizes quota.List
 // SizesFor returns the sizes for some members.
 func SizesFor(members []*v1.Pod) Sizes {
 	most := quota.List{}
-	var last string
 	for _, pod := range members {
-		if shape := convert.Shape(pod); shape != last { // neighbours mostly request the same
-			last = shape
-			for name, n := range convert.Requests(pod) {
-				most[name] = max(most[name], n)
-			}
+		for name, n := range convert.Requests(pod) {
+			most[name] = max(most[name], n)
 		}
 	}
 	return Sizes(most)

@@ -36,10 +36,7 @@ func (p *Plugin) takeOver() {
 		}
 		stock.Evaluator.Interface = alonePreemption{stock.Evaluator.Interface, p}
 		if slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() }) {
-			p.Preemptor.Compares = func(nodes int32) int32 {
-				_, few := stock.GetOffsetAndNumCandidates(nodes)
-				return few
-			}
+			p.Preemptor.Compares = stock.GetOffsetAndNumCandidates
 		}
 		return
 	}

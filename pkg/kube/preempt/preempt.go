@@ -39,9 +39,9 @@ type (
 // Preemptor finds victims for the gangs of one profile, and has them evicted.
 type Preemptor struct {
 	*departure.Evictor
-	// Compares returns of how many nodes, among so many, the victims are compared for a pod without a gang. nil is that no pods are evicted for such pods: the
-	// profile's DefaultPreemption does not evict. To be set before the first cycle.
-	Compares func(nodes int32) int32
+	// Compares returns, second, on how many of some nodes the victims for a pod without a gang are compared; nil is that no pods are evicted for such pods,
+	// since the profile's DefaultPreemption does not evict. To be set before the first cycle.
+	Compares func(nodes int32) (int32, int32)
 	budgets  policylisters.PodDisruptionBudgetLister
 	there    toolscache.Store // pods by namespace/name
 	vain     vain

@@ -95,18 +95,17 @@ func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, 
 	return found, verdict, c
 }
 
-// share is an attempt for a pod without a gang on as many nodes as the profile's DefaultPreemption compares, evenly spread; nil if these are all, or if
-// victims may have to be on other nodes since quotas have a say.
+// share is an attempt for a pod without a gang on a share of the nodes, evenly spread; nil if these are all, or victims may have to be elsewhere for quotas.
 func (p *Preemptor) share(a *place.Attempt) *place.Attempt {
 	if !a.Group.Alone || p.claim(a.Group, eligible.ForEver, extent{}) != nil {
 		return nil
 	}
 	n := len(a.Nodes)
-	few := int(p.Compares(int32(n)))
-	if few >= n {
+	_, few := p.Compares(int32(n))
+	if int(few) >= n {
 		return nil
 	}
-	return a.Without(func(node int) bool { return node*few%n >= few })
+	return a.Without(func(node int) bool { return node*int(few)%n >= int(few) })
 }
 
 // mostSmaller bounds how often a set is looked for that leaves quotas less short of their mins.

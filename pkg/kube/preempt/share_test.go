@@ -39,7 +39,7 @@ func TestPodComparesVictimsOnAShareOfTheNodes(t *testing.T) {
 				tc.Pod(a("v2", 9, "4", "n2"))
 				tc.Pod(a("v3", 8, "4", "n3"))
 			}, c.budgets...)
-			s.Plugin.Preemptor.Compares = func(int32) int32 { return c.nodes }
+			s.Plugin.Preemptor.Compares = func(int32) (int32, int32) { return 0, c.nodes }
 			pod := a("high", 100, "4", "")
 			pod.Namespace, pod.UID = "default", "high"
 			attempt := place.NewPlanner(s.Profile(), s.Plugin.Cache).NewAttempt(kubegroup.Alone(pod, ""), s.infos(), nil)
