@@ -21,7 +21,7 @@ import (
 )
 
 // BenchmarkPodPreemption has a pod without a gang look for victims on 1,000 full nodes: 19 pods on each of three priorities, like or of three sizes,
-// or the members of gangs that can spare none. stock is DefaultPreemption's dry run of the same pod, which the search must not exceed.
+// or the members of gangs that can spare none. stock is DefaultPreemption's dry run of the same pod, to compare with.
 func BenchmarkPodPreemption(b *testing.B) {
 	const nodes, perNode = 1000, 19
 	var list strings.Builder
