@@ -332,7 +332,7 @@ func (c *Cache) Place(pod *v1.Pod) (node string, confirmed bool) {
 	c.mu.RLock()
 	at, alone := c.alone[convert.PodKey(pod)]
 	c.mu.RUnlock()
-	if alone && at.uid == pod.UID {
+	if alone && at.pod.UID == pod.UID {
 		return at.node, false
 	}
 	seat := c.Seat(pod)

@@ -340,7 +340,7 @@ func (c *Cache) Nominate(pod *v1.Pod, node string) {
 
 // aloneAt is the node that is reserved for a pod without a gang.
 type aloneAt struct {
-	uid  types.UID
+	pod  *v1.Pod
 	node string
 }
 
@@ -348,7 +348,7 @@ type aloneAt struct {
 func (c *Cache) ReserveAlone(pod *v1.Pod, node string) {
 	key := convert.PodKey(pod)
 	c.mu.Lock()
-	was, now := c.alone[key], aloneAt{pod.UID, node}
+	was, now := c.alone[key], aloneAt{pod, node}
 	if c.alone[key] = now; node == "" {
 		now = aloneAt{}
 		delete(c.alone, key)
@@ -357,6 +357,19 @@ func (c *Cache) ReserveAlone(pod *v1.Pod, node string) {
 	if was != now {
 		c.Do([]gang.Effect{{Verb: gang.Moved, Pod: key}})
 	}
+}
+
+// Alone returns a pod without a gang for which a node is reserved; nil if there is none.
+func (c *Cache) Alone(key string) *v1.Pod { return read(c, func() *v1.Pod { return c.alone[key].pod }) }
+
+// tryAlone has the pods without a gang tried for which a node is reserved that takes no pods any more. c.mu is held.
+func (c *Cache) tryAlone(node string) (out []gang.Effect) {
+	for _, key := range slices.Sorted(maps.Keys(c.alone)) {
+		if c.alone[key].node == node {
+			out = append(out, gang.Effect{Verb: gang.Again, Pod: key})
+		}
+	}
+	return out
 }
 
 // NominatedNodes lists the nodes for which pods are nominated, of gangs or not.

@@ -166,7 +166,7 @@ func (c *Cache) setNode(node *v1.Node) {
 		effects = c.gangsOn(node.Name)
 	}
 	if old != nil && !old.Spec.Unschedulable && node.Spec.Unschedulable {
-		effects = append(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now())...)
+		effects = slices.Concat(effects, c.book.Apply(gang.NodeClosed{Node: node.Name}, c.Clock.Now()), c.tryAlone(node.Name))
 	}
 	c.mu.Unlock()
 	if moved || len(effects) > 0 {
@@ -195,7 +195,7 @@ func (c *Cache) dropNode(name string) {
 	delete(c.nodes, name)
 	c.gone[name] = true
 	c.move(name)
-	effects := c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now())
+	effects := append(c.book.Apply(gang.NodeGone{Node: name}, c.Clock.Now()), c.tryAlone(name)...)
 	c.mu.Unlock()
 	c.do(effects)
 	c.topologyChanged()

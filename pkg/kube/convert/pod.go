@@ -12,12 +12,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/resource"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // Key names a namespaced object: namespace/name.
@@ -153,28 +153,45 @@ func Template(pod *v1.Pod) string {
 		return PodKey(pod) // a pod that cannot be written down is like no other
 	}
 	w := words(make([]byte, 0, 1024))
-	w.add(pod.Namespace)
+	w.addWants(pod, Requests(pod))
 	w.add(spec.SchedulerName)
 	w = strconv.AppendInt(w, int64(Priority(pod)), 10)
-	labels := make([]string, 0, len(pod.Labels))
-	for k := range pod.Labels {
+	return string(append(w, rest...))
+}
+
+// Occupies returns a string that is equal for pods of a node, with some requests, which leave the same room when they terminate: less than Template, since
+// nothing counts that says where such a pod may go.
+func Occupies(pod *v1.Pod, requests quota.List) string {
+	w := words(make([]byte, 0, 256))
+	w.addWants(pod, requests)
+	ports, volumes, claims, apart := schedutil.GetHostPorts(pod), boundVolumes(&pod.Spec), pod.Spec.ResourceClaims, []v1.PodAffinityTerm(nil)
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		apart = a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	if len(ports)+len(volumes)+len(claims)+len(apart) > 0 {
+		rest, err := json.Marshal([]any{ports, volumes, claims, apart})
+		if err != nil {
+			return PodKey(pod)
+		}
+		w = append(w, rest...)
+	}
+	return string(w) + deviceWords(pod) + DevicesHeld(pod)
+}
+
+// addWants adds the namespace of a pod, its labels but for each replica's own index, and its requests.
+func (w *words) addWants(pod *v1.Pod, requests quota.List) {
+	w.add(pod.Namespace)
+	for _, k := range slices.Sorted(maps.Keys(pod.Labels)) {
 		if !slices.Contains(ownIndex, k) {
-			labels = append(labels, k)
+			w.add(k)
+			w.add(pod.Labels[k])
 		}
 	}
-	slices.Sort(labels)
-	for _, k := range labels {
-		w.add(k)
-		w.add(pod.Labels[k])
-	}
-	w = append(w, '|')
-	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	*w = append(*w, '|')
 	for _, k := range slices.Sorted(maps.Keys(requests)) {
-		q := requests[k]
-		w.add(string(k))
-		w.add(q.String())
+		w.add(k)
+		*w = strconv.AppendInt(*w, requests[k], 10)
 	}
-	return string(append(w, rest...))
 }
 
 // words are texts one after the other, which can be told from others that read the same together. A dictionary for JSON

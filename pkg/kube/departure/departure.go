@@ -70,8 +70,8 @@ const (
 	lastAgain  = 10 * time.Second
 )
 
-// UnseenFor is how long a victim without a reservation counts as terminating without being seen to.
-const UnseenFor = 10 * time.Second
+// unseenFor is how long a victim without a reservation counts as terminating without being seen to.
+const unseenFor = 10 * time.Second
 
 // Bundles are the bundles of several pods among some victims, and how far their eviction has come.
 type Bundles struct {
@@ -245,7 +245,7 @@ func (d *Departure) evict(ctx context.Context, victim *v1.Pod) error {
 		err = nil
 	}
 	if inMemory { // it is requeued, and may come again
-		d.Victims.Expect([]*v1.Pod{victim}, d.Clock.Now().Add(UnseenFor), d.number)
+		d.Victims.Expect([]*v1.Pod{victim}, d.Clock.Now().Add(unseenFor), d.number)
 	}
 	d.bundles.came(victim, inMemory, err)
 	if err == nil && !inMemory && !taken {
@@ -396,7 +396,7 @@ func (d *Departure) Leave(ctx context.Context, left []*v1.Pod) {
 	began := d.Clock.Now()
 	d.run(ctx, left, hooks{
 		before: func(left []*v1.Pod, pause time.Duration) {
-			d.Victims.Expect(left, d.Clock.Now().Add(pause+UnseenFor), d.number)
+			d.Victims.Expect(left, d.Clock.Now().Add(pause+unseenFor), d.number)
 		},
 		after: func(_ *round, left []*v1.Pod, _ time.Duration) bool {
 			d.noteAwaited(left, began)
@@ -409,7 +409,7 @@ func (d *Departure) Leave(ctx context.Context, left []*v1.Pod) {
 
 // Expect notes that the victims are to be evicted, until they have been asked for once.
 func (d *Departure) Expect(victims []*v1.Pod) {
-	d.Victims.Expect(victims, d.Clock.Now().Add(firstAgain+UnseenFor), d.number)
+	d.Victims.Expect(victims, d.Clock.Now().Add(firstAgain+unseenFor), d.number)
 }
 
 // begin keeps members from joining the bundles until these are gone, or spared.

@@ -84,7 +84,7 @@ func New(o Options) *Evictor {
 		Executor: preemption.NewExecutor(o.Profile, features),
 		Pods:     o.Profile.SharedInformerFactory().Core().V1().Pods().Lister(),
 	}
-	p.Executor.PreemptPod = p.InTurn(p.Gently(p.truly(p.Executor.PreemptPod)))
+	p.Executor.PreemptPod = p.inTurn(p.gently(p.truly(p.Executor.PreemptPod)))
 	return p
 }
 
@@ -94,9 +94,9 @@ type PreemptPod = func(context.Context, preemption.Candidate, preemption.Executo
 // ErrTaken means that the API server has accepted the eviction from another request meanwhile.
 var ErrTaken = errors.New("another eviction has evicted the pod")
 
-// InTurn lets one request for a pod run at a time, and none after the API server has accepted one: two preemptors that
+// inTurn lets one request for a pod run at a time, and none after the API server has accepted one: two preemptors that
 // need the room of one pod would evict it twice.
-func (p *Evictor) InTurn(evict PreemptPod) PreemptPod {
+func (p *Evictor) inTurn(evict PreemptPod) PreemptPod {
 	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
 		taken, done := p.Victims.turn(victim)
 		if taken {
@@ -115,9 +115,9 @@ const (
 	lookFor   = 5 * time.Second
 )
 
-// Gently keeps an executor from deleting a member that is on its way back to the queue. The first member of a gang that
+// gently keeps an executor from deleting a member that is on its way back to the queue. The first member of a gang that
 // leaves Permit takes the others along: the executor would find no waiting pod, and delete members of which none runs.
-func (p *Evictor) Gently(evict PreemptPod) PreemptPod {
+func (p *Evictor) gently(evict PreemptPod) PreemptPod {
 	return func(ctx context.Context, to preemption.Candidate, by preemption.ExecutorPreemptor, victim *v1.Pod, plugin string) (bool, error) {
 		if source.Of(victim).IsZero() || p.Cache.Bound(victim) {
 			return evict(ctx, to, by, victim, plugin)

@@ -47,3 +47,6 @@ func Names(gangs int) string {
 	}
 	return p.names()
 }
+
+// Gently is gently.
+func (p *Evictor) Gently(evict PreemptPod) PreemptPod { return p.gently(evict) }

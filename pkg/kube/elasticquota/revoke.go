@@ -16,7 +16,7 @@ import (
 
 // Where quotas are watched (monitorAllQuotas), pods may be evicted if their quota has had more than it is entitled to for delayEvictTime without a
 // pause, whatever their priority. Tick finds such quotas and has the gangs and pods that wait tried, in the order of the queue; each looks for victims
-// in a cycle of its own, and what they leave is reserved for it. For one eviction of a quota delayEvictTime begins anew.
+// in a cycle of its own, and what they leave is reserved for it. After evictions delayEvictTime begins anew.
 
 // revocations is what is known of quotas that have too much, and of the gangs and pods that wait for that.
 type revocations struct {
@@ -126,8 +126,7 @@ func (c *Claim) Revoked(gone []*v1.Pod) (why string) {
 	from := r.quotasOf(gone)
 	why = c.whyRevoked(from)
 	for _, name := range from {
-		r.revoke.over[name] = r.clock.Now() // once more as long, before others are evicted
-		delete(r.revoke.late, name)
+		r.revoke.over[name] = r.clock.Now() // once more as long; until it is looked the next time, the others that wait are tried, too
 		r.noteRevoked(name, why, gone)
 	}
 	notes := r.takeNotes()
@@ -140,13 +139,15 @@ func (c *Claim) Revoked(gone []*v1.Pod) (why string) {
 // no set of such pods makes room.
 func (c *Claim) NotRevoked(budgets []string) {
 	r := c.room
-	from := sorted(c.from)
+	r.lock()
+	from := slices.DeleteFunc(sorted(c.from), func(name string) bool { // evicted for others a moment ago
+		return r.clock.Now().Sub(r.revoke.over[name]) < r.args.Delay
+	})
 	message := c.whyRevoked(from) + ": no pod is evicted, since no set of pods that may be makes room for it"
 	if len(budgets) > 0 {
 		message = fmt.Sprintf("%s: no pod is evicted as long as PodDisruptionBudgets do not allow it: %s", c.whyRevoked(from), strings.Join(budgets, ", "))
 	}
-	r.lock()
-	if r.revoke.barred[c.ask.Gang].message != message {
+	if len(from) > 0 && r.revoke.barred[c.ask.Gang].message != message {
 		if r.revoke.barred == nil {
 			r.revoke.barred = map[string]barred{}
 		}

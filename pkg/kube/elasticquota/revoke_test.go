@@ -68,7 +68,7 @@ func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
 	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(convert.Started(b), convert.Started(a)) })
 	var violated []string
 	for _, victim := range pods {
-		if convert.Protected(victim) || !claim.May(victim, false) || claim.Check([]*v1.Pod{victim}) != quota.Admitted {
+		if w.evicted[key(victim)] || convert.Protected(victim) || !claim.May(victim, false) || claim.Check([]*v1.Pod{victim}) != quota.Admitted {
 			continue
 		}
 		if violated = nil; w.hooks.Violated != nil {
@@ -76,6 +76,7 @@ func (w *world) revokeFor(p *v1.Pod) []*v1.Pod {
 		}
 		if len(violated) == 0 {
 			claim.Revoked([]*v1.Pod{victim})
+			w.evicted[key(victim)] = true
 			w.reserved[key(p)] = true
 			w.Look(key(p))
 			return []*v1.Pod{victim}
@@ -132,6 +133,27 @@ func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
 	started.Spec.NodeName = "n1"
 	w.setPod(started)
 	require.NotContains(t, admits(second), "reserved: cpu:40")
+}
+
+// TestAllPodsOfADeploymentGetTheMinOfTheirQuotaAtOnce: when a quota has had too much for delayEvictTime, pods are evicted for each pod that waits, as far as
+// its quota is entitled to it. The time begins anew then.
+func TestAllPodsOfADeploymentGetTheMinOfTheirQuotaAtOnce(t *testing.T) {
+	w, at := watched(t)
+	w.Leaves = func(p *v1.Pod) bool { return w.evicted[key(p)] }
+	w.Terminates = func(p *v1.Pod, _ time.Duration) bool { return w.evicted[key(p)] }
+	w.declare("a min=32 max=96", "b min=64 max=96")
+	w.setPod(w.pod("default/oldest", "a", "n1", "32"))
+	for _, name := range []string{"default/w1", "default/w2", "default/w3"} {
+		w.admitPod(w.pod(name, "b", "", "32"))
+	}
+	require.Empty(t, at(1))
+	require.Equal(t, []string{"young", "old"}, at(121))
+	require.Empty(t, at(181), "a has what it is entitled to")
+	for _, name := range []string{"young", "old"} {
+		w.dropPod(w.Room.pods["default/"+name].Pod)
+	}
+	w.setPod(w.pod("default/other", "a", "n1", "32"))
+	require.Empty(t, at(241), "a has had too much for a minute")
 }
 
 // TestRevokedQuotaIsNotKeptForEver: no node takes the pod that others were evicted for, and its reservation is given up: others have what is free.

@@ -55,7 +55,7 @@ func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
 		args(&a)
 	}
 	w := &world{t: t, pods: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})}
-	w.Room, w.hooks = NewRoom(), &hooks{reserved: map[string]bool{}, Changed: func() { w.calls++ }}
+	w.Room, w.hooks = NewRoom(), &hooks{reserved: map[string]bool{}, evicted: map[string]bool{}, Changed: func() { w.calls++ }}
 	w.begun, w.args, w.lister = true, a, corelisters.NewPodLister(w.pods)
 	w.Connect(cluster{w}, testingclock.NewFakePassiveClock(time.Unix(1000, 0)), 0)
 	return w
@@ -64,6 +64,7 @@ func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
 // hooks are what the cluster of a world does; nil is nothing.
 type hooks struct {
 	reserved      map[string]bool
+	evicted       map[string]bool // by revokeFor
 	Has           func(*v1.Pod) bool
 	Leaves        func(*v1.Pod) bool
 	Terminates    func(pod *v1.Pod, within time.Duration) bool

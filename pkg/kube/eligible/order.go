@@ -18,21 +18,17 @@ type Sizes quota.List
 // SizesFor returns the sizes for some members.
 func SizesFor(members []*v1.Pod) Sizes {
 	most := quota.List{}
-	var last string
 	for _, pod := range members {
-		if shape := convert.Shape(pod); shape != last { // neighbours mostly request the same
-			last = shape
-			for name, n := range convert.Requests(pod) {
-				most[name] = max(most[name], n)
-			}
+		for name, n := range convert.Requests(pod) {
+			most[name] = max(most[name], n)
 		}
 	}
 	return Sizes(most)
 }
 
-// Of returns how much a pod holds of what a member requests, in thousandths of one member: of the resource of which it holds the most.
-func (s Sizes) Of(pod *v1.Pod) (size int64) {
-	for name, n := range convert.Requests(pod) {
+// Of returns how much a pod with some requests holds of what a member requests, in thousandths of one member: of the resource of which it holds the most.
+func (s Sizes) Of(requests quota.List) (size int64) {
+	for name, n := range requests {
 		if most := s[name]; most > 0 {
 			size = max(size, int64(float64(n)/float64(most)*1000))
 		}

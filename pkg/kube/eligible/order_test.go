@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-scheduler/muster/pkg/bundle"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 func requesting(cpu, gpu string) *v1.Pod {
@@ -32,9 +33,9 @@ func TestSizes(t *testing.T) {
 		"more than a member":            {requesting("40", ""), 10_000},
 		"nothing":                       {&v1.Pod{}, 0},
 	} {
-		require.Equal(t, c.size, sizes.Of(c.pod), name)
+		require.Equal(t, c.size, sizes.Of(convert.Requests(c.pod)), name)
 	}
-	require.Zero(t, SizesFor([]*v1.Pod{requesting("1", "")}).Of(requesting("0", "8")), "what no member requests is not released for one")
+	require.Zero(t, SizesFor([]*v1.Pod{requesting("1", "")}).Of(convert.Requests(requesting("0", "8"))), "what no member requests is not released for one")
 }
 
 func member(name, owner string, day int, labels map[string]string) *v1.Pod {

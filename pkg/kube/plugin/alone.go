@@ -35,7 +35,9 @@ func (p *Plugin) takeOver() {
 			continue
 		}
 		stock.Evaluator.Interface = alonePreemption{stock.Evaluator.Interface, p}
-		p.Preemptor.PodsEvict = slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() })
+		if slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() }) {
+			p.Preemptor.Compares = stock.GetOffsetAndNumCandidates
+		}
 		return
 	}
 }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -32,9 +33,9 @@ func (s *Shared) do(effects []gang.Effect) {
 				wake[e.Pod] = pod
 			}
 		case gang.Again:
-			if pod := s.Cache.Pod(e.Pod); pod != nil {
+			if pod := cmp.Or(s.Cache.Pod(e.Pod), s.Cache.Alone(e.Pod)); pod != nil {
 				s.refused.Call(s.Cache.GroupKey(pod), e.Pod)
-				s.letIn("members with places on a node that is cordoned", map[string]*v1.Pod{e.Pod: pod})
+				s.letIn("pods with places on a node that takes no pods any more", map[string]*v1.Pod{e.Pod: pod})
 			}
 		case gang.Allow:
 			s.answer(e, []gang.Step{gang.PastBarrier}, func(w fwk.WaitingPod) { w.Allow(Name) })

@@ -9,70 +9,101 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	policy "k8s.io/api/policy/v1"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 
+	kubegroup "github.com/muster-scheduler/muster/pkg/kube/group"
+	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/preempt"
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// BenchmarkPodPreemption has a pod without a gang look for victims among the members of one
-// gang that has as many nodes as members and can spare nobody. The stock rules look at a
-// tenth of the nodes, and on each of them the whole gang is the victim: that must not cost
-// as many steps as the gang has members for each node.
+// BenchmarkPodPreemption has a pod without a gang look for victims on 1,000 full nodes: 19 pods on each of three priorities, like or of three sizes,
+// or the members of gangs that can spare none. stock is DefaultPreemption's dry run of the same pod, to compare with.
 func BenchmarkPodPreemption(b *testing.B) {
-	for _, members := range []int{500, 1000, 2000, 4000} {
-		for _, budgets := range []int{0, 2} {
-			b.Run(fmt.Sprintf("members=%d/budgets=%d", members, budgets), func(b *testing.B) {
-				var nodes strings.Builder
-				for i := range members {
-					fmt.Fprintf(&nodes, "s/b/n%d=8 ", i)
+	const nodes, perNode = 1000, 19
+	var list strings.Builder
+	for i := range nodes {
+		fmt.Fprintf(&list, "s%d/b%d/n%d=20 ", i/100, i/10, i)
+	}
+	for name, given := range map[string]func(c *testcluster.Cluster){
+		"pods": func(c *testcluster.Cluster) {
+			for i := range perNode * nodes {
+				c.Pod(ordinary(a(fmt.Sprint("v", i), int32(10+i%3), "1050m", fmt.Sprint("n", i/perNode))))
+			}
+		},
+		"unlike pods": func(c *testcluster.Cluster) {
+			for i := range perNode * nodes {
+				c.Pod(ordinary(a(fmt.Sprint("v", i), int32(10+i%3), []string{"1000m", "1050m", "1100m"}[i%3], fmt.Sprint("n", i/perNode))))
+			}
+		},
+		"gangs": func(c *testcluster.Cluster) {
+			for g := range nodes / 4 {
+				var members []*v1.Pod
+				for m := range 8 {
+					members = append(members, ordinary(a("", 10, "10", fmt.Sprint("n", 4*g+m/2))))
 				}
-				c := testcluster.New(b, nodes.String())
-				var pdbs []*policy.PodDisruptionBudget
-				for i := range budgets {
-					p := budget(fmt.Sprint("budget-", i), int32(members/2+i), "train")
-					p.Namespace = "default"
-					pdbs = append(pdbs, p)
-				}
-				var gang []*v1.Pod
-				for i := range members {
-					gang = append(gang, app(a("", 10, "8", fmt.Sprint("n", i)), "train"))
-				}
-				c.Gang("g", members, gang...)
-				c.Run()
-				c.Pod(a("first", 0, "0", "")) // with it the scheduler takes its snapshot
-				c.Wait("bound", func() string {
-					if c.Get("first").Spec.NodeName != "" {
-						return "bound"
-					}
-					return ""
-				})
-				var stock *defaultpreemption.DefaultPreemption
-				for _, e := range c.Profile().EnqueueExtensions() {
-					if p, ok := e.(*defaultpreemption.DefaultPreemption); ok {
-						stock = p
-					}
-				}
-				pod := a("high", 100, "8", "")
-				pod.Namespace = "default"
-				infos, err := c.Profile().SnapshotSharedLister().NodeInfos().List()
+				c.Gang(fmt.Sprint("g", g), 8, members...)
+			}
+		},
+	} {
+		c := testcluster.New(b, list.String())
+		given(c)
+		c.Run()
+		c.Pod(a("first", 0, "0", "")) // with it the scheduler takes its snapshot
+		c.Wait("bound", func() string {
+			if c.Get("first").Spec.NodeName != "" {
+				return "bound"
+			}
+			return ""
+		})
+		infos, err := c.Profile().SnapshotSharedLister().NodeInfos().List()
+		require.NoError(b, err)
+		pod := ordinary(a("high", 100, "2", ""))
+		pod.Namespace, pod.UID = "default", "high"
+		b.Run(name+"/muster", func(b *testing.B) {
+			planner := place.NewPlanner(c.Profile(), c.Plugin.Cache)
+			before := spent(b)
+			for b.Loop() {
+				attempt := planner.NewAttempt(kubegroup.Alone(pod, ""), infos, nil)
+				_, _, err := attempt.Plan(b.Context())
 				require.NoError(b, err)
+				c.Plugin.Preemptor.ForgetVain()
+				_, _, verdict := c.Plugin.Preemptor.Asked(b.Context(), attempt)
+				require.Equal(b, preempt.Evicts, verdict)
+			}
+			b.ReportMetric(float64((spent(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+		})
+		b.Run(name+"/stock", func(b *testing.B) {
+			args := &schedulerconfig.DefaultPreemptionArgs{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}
+			stock, err := defaultpreemption.New(b.Context(), args, c.Profile(), feature.Features{})
+			require.NoError(b, err)
+			before := spent(b)
+			for b.Loop() {
 				state := framework.NewCycleState()
 				_, status, _ := c.Profile().RunPreFilterPlugins(b.Context(), state, pod)
 				require.True(b, status.IsSuccess(), status)
-				for b.Loop() {
-					stock.Evaluator.PodEligibleToPreemptOthers(b.Context(), pod, nil)
-					found, _, err := stock.Evaluator.DryRunPreemption(b.Context(), state, pod, infos, pdbs, 0, int32(members/10))
-					require.NoError(b, err)
-					best := stock.Evaluator.SelectCandidate(b.Context(), found)
-					require.Len(b, best.Victims().Pods, members)
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*members), "ns/member")
-			})
-		}
+				offset, candidates := stock.GetOffsetAndNumCandidates(nodes)
+				found, _, err := stock.Evaluator.DryRunPreemption(b.Context(), state, pod, infos, nil, offset, candidates)
+				require.NoError(b, err)
+				require.NotNil(b, stock.Evaluator.SelectCandidate(b.Context(), found))
+			}
+			b.ReportMetric(float64((spent(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+		})
 	}
+}
+
+// ordinary adds what controllers and the API server write into nearly every pod.
+func ordinary(p *v1.Pod) *v1.Pod {
+	p.Labels = map[string]string{"app": "web", "pod-template-hash": "6b8d7c9f5"}
+	seconds := int64(300)
+	for _, key := range []string{v1.TaintNodeNotReady, v1.TaintNodeUnreachable} {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+	}
+	p.Spec.Volumes = []v1.Volume{{Name: "kube-api-access", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}}
+	return p
 }
 
 // BenchmarkUnlikeMembers evicts from a full cluster for a gang of 96 members of three sizes, whose ways are

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/place"
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 	"github.com/muster-scheduler/muster/pkg/offer"
+	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
 // candidates are the pods that may be evicted for an attempt.
@@ -209,7 +210,7 @@ func (c *candidates) listGroup(group int, together []gang.Ref, mayEvict func(*v1
 	}
 	for i, g := range gangs {
 		for _, p := range runs[i] {
-			v := c.unshaped(p)
+			v := c.unshaped(p, convert.Requests(p))
 			g.Cost, g.Budgets = g.Cost.Add(evict.CostOf(v)), append(g.Budgets, v.Budgets...)
 		}
 		c.gangs, c.whole, c.stand = append(c.gangs, g), append(c.whole, runs[i]), append(c.stand, stand[i])
@@ -323,16 +324,17 @@ func (c *candidates) gone(victims []evict.Pick) [][]*v1.Pod {
 
 // victim is a pod as package evict sees it.
 func (c *candidates) victim(pod *v1.Pod) evict.Victim {
-	v := c.unshaped(pod)
-	v.Shape = convert.Template(pod) + convert.DevicesHeld(pod)
+	requests := convert.Requests(pod)
+	v := c.unshaped(pod, requests)
+	v.Shape = convert.Occupies(pod, requests)
 	return v
 }
 
 // unshaped is a victim of which only the costs count. Who waits at Permit is not healthy yet: no budget counts
 // on it.
-func (c *candidates) unshaped(pod *v1.Pod) evict.Victim {
+func (c *candidates) unshaped(pod *v1.Pod, requests quota.List) evict.Victim {
 	v := evict.Victim{
-		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(pod),
+		Name: convert.PodKey(pod), Priority: c.cache.Priority(pod), Waits: c.waits[pod.UID], Started: convert.Started(pod), Size: c.sizes.Of(requests),
 	}
 	if !v.Waits {
 		v.Budgets = c.budgetsOf(pod)

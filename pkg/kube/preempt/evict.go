@@ -173,7 +173,7 @@ func (p *Preemptor) may(a *place.Attempt) Verdict {
 
 // forbidden says why no pods may be evicted for their lower priority, or since their quotas have more than their own; Evicts is that they may.
 func (p *Preemptor) forbidden(a *place.Attempt) Verdict {
-	if a.Group.Alone && !p.PodsEvict || !a.Group.Alone && !p.Limits().Enabled {
+	if a.Group.Alone && p.Compares == nil || !a.Group.Alone && !p.Limits().Enabled {
 		return Off
 	}
 	for _, m := range a.Group.Pending {

@@ -39,15 +39,16 @@ type (
 // Preemptor finds victims for the gangs of one profile, and has them evicted.
 type Preemptor struct {
 	*departure.Evictor
-	// PodsEvict says that pods are evicted for pods without a gang: the profile has DefaultPreemption evict. To be set before the first cycle.
-	PodsEvict bool
-	budgets   policylisters.PodDisruptionBudgetLister
-	there     toolscache.Store // pods by namespace/name
-	vain      vain
-	patient   patient
-	again     memo.Map[gang.Ref, *v1.Pod] // the pods to try once more in a moment, one for each gang
-	searched  atomic.Int64                // nodes on which victims were looked for
-	among     int64                       // mostAmongNodes
+	// Compares returns, second, on how many of some nodes the victims for a pod without a gang are compared; nil is that no pods are evicted for such pods,
+	// since the profile's DefaultPreemption does not evict. To be set before the first cycle.
+	Compares func(nodes int32) (int32, int32)
+	budgets  policylisters.PodDisruptionBudgetLister
+	there    toolscache.Store // pods by namespace/name
+	vain     vain
+	patient  patient
+	again    memo.Map[gang.Ref, *v1.Pod] // the pods to try once more in a moment, one for each gang
+	searched atomic.Int64                // nodes on which victims were looked for
+	among    int64                       // mostAmongNodes
 }
 
 // New returns the Preemptor of a profile.

@@ -69,6 +69,12 @@ func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, 
 	if why := p.forbidden(a); why != Evicts {
 		return nil, why, &candidates{Attempt: a, here: make([]onNode, len(a.Nodes))}
 	}
+	if share := p.share(a); share != nil {
+		found, verdict, c := p.chooseBelow(ctx, share, extent{})
+		if found != nil && found.cost.Violations == 0 && longestGrace(found.gone) <= p.Limits().MaxGrace {
+			return found, verdict, c
+		}
+	}
 	found, verdict, c := p.chooseBelow(ctx, a, extent{})
 	for _, to := range []extent{noneBelow, allBelow} {
 		if found == nil && verdict != LeftOut && verdict != Untried && c.claim != nil && c.claim.BelowMin(to.lacks) {
@@ -87,6 +93,19 @@ func (p *Preemptor) byRights(ctx context.Context, a *place.Attempt) (*solution, 
 		found, c = less, of
 	}
 	return found, verdict, c
+}
+
+// share is an attempt for a pod without a gang on a share of the nodes, evenly spread; nil if these are all, or victims may have to be elsewhere for quotas.
+func (p *Preemptor) share(a *place.Attempt) *place.Attempt {
+	if !a.Group.Alone || p.claim(a.Group, eligible.ForEver, extent{}) != nil {
+		return nil
+	}
+	n := len(a.Nodes)
+	_, few := p.Compares(int32(n))
+	if int(few) >= n {
+		return nil
+	}
+	return a.Without(func(node int) bool { return node*int(few)%n >= int(few) })
 }
 
 // mostSmaller bounds how often a set is looked for that leaves quotas less short of their mins.

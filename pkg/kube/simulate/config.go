@@ -47,18 +47,5 @@ func readConfig(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, error
 	if len(cfg.Extenders) > 0 {
 		return nil, &ConfigError{errors.New("extenders: a simulation asks nobody outside")}
 	}
-	for i := range cfg.Profiles {
-		certain(&cfg.Profiles[i])
-	}
 	return cfg, nil
-}
-
-// certain has DefaultPreemption, which looks for victims for pods without a gang, look
-// at all nodes instead of some of them that it draws by lot.
-func certain(p *schedulerconfig.KubeSchedulerProfile) {
-	for _, c := range p.PluginConfig {
-		if args, ok := c.Args.(*schedulerconfig.DefaultPreemptionArgs); ok {
-			args.MinCandidateNodesPercentage = 100
-		}
-	}
 }
