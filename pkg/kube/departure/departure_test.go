@@ -46,7 +46,7 @@ func filled(t *testing.T) *testcluster.Cluster {
 	return c
 }
 
-// wrote are the requests about members of a gang, in order.
+// wrote are the requests about victims, in order.
 type wrote struct {
 	mu  sync.Mutex
 	all []string
@@ -55,7 +55,7 @@ type wrote struct {
 // answering notes the requests, and has some answered so.
 func (w *wrote) answering(c *testcluster.Cluster, answer func(request string, times int) error) {
 	c.Answering(func(r testcluster.Request) error {
-		if !strings.HasPrefix(r.Pod, "r-") {
+		if !strings.HasPrefix(r.Pod, "r-") && !strings.HasPrefix(r.Pod, "low-") {
 			return nil
 		}
 		w.mu.Lock()
