@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-scheduler/muster/test/request"
 	_ "github.com/muster-scheduler/muster/test/seed"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
@@ -334,7 +335,7 @@ func TestRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			words, _, _ := strings.Cut(c.want, ": ")
-			r, err := picture.ParseRequest(p.Tree, strings.Fields(words))
+			r, err := request.Parse(p.Tree, strings.Fields(words))
 			if err != nil {
 				t.Fatal(err)
 			}

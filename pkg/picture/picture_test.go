@@ -13,7 +13,6 @@ import (
 	_ "github.com/muster-scheduler/muster/test/seed"
 
 	"github.com/muster-scheduler/muster/pkg/evict"
-	"github.com/muster-scheduler/muster/pkg/offer"
 	"github.com/muster-scheduler/muster/pkg/picture"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
@@ -149,19 +148,4 @@ func TestChanges(t *testing.T) {
 		}
 	}()
 	c.Place(&plan.Plan{Places: []plan.Place{{Node: 0, Count: 3}}})
-}
-
-func TestParseRequest(t *testing.T) {
-	tree := topology.Build([]string{"SpineLayer", "BlockLayer"}, nil)
-	words := strings.Fields("want=6 min=4 must=SpineLayer prefer=BlockLayer,SpineLayer multiple=BlockLayer:2,NodeTopologyLayer:4")
-	got, err := picture.ParseRequest(tree, words)
-	want := plan.Request{Want: 6, Min: 4, Must: 1, Prefer: plan.PreferGather(2, 1), Multiple: offer.Multiples{0, 0, 2, 4}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Fatalf("%+v %v, not %+v", got, err, want)
-	}
-	for _, bad := range []string{"want=x", "must=spineLayer", "prefer=", "multiple=BlockLayer", "multiple=Block:2", "wants=3", "want", ""} {
-		if r, err := picture.ParseRequest(tree, []string{bad}); err == nil {
-			t.Errorf("%q is read as %+v", bad, r)
-		}
-	}
 }

@@ -248,31 +248,6 @@ func rulesOf(spec *scheduling.GatherSpec) []scheduling.GatherRule {
 	return spec.Rules
 }
 
-// ValidateSiblings warns of PodGroups of one GangGroup that carry other rules. Those of scope PodGroup are each one's own;
-// what they say of all must be the same, or Muster refuses the gang, and Koordinator uses what it looks at first.
-func ValidateSiblings(pg *unstructured.Unstructured, siblings []*unstructured.Unstructured) (out Verdict) {
-	mine := shared(pg)
-	for _, other := range siblings {
-		if shared(other) != mine {
-			out.warn("%s differs from that of PodGroup %s/%s in the same GangGroup: Muster refuses the gang, and Koordinator uses the one that it looks at first; a rule of one PodGroup alone has scope PodGroup",
-				scheduling.AnnotationTopologySpec, other.GetNamespace(), other.GetName())
-		}
-	}
-	return out
-}
-
-// shared are the rules of a PodGroup that are about its whole GangGroup; those that cannot be read as they stand.
-func shared(pg *unstructured.Unstructured) string {
-	value := pg.GetAnnotations()[scheduling.AnnotationTopologySpec]
-	spec, err := scheduling.ParseGatherSpec(value)
-	if err != nil {
-		return value
-	}
-	spec.Rules = slices.DeleteFunc(spec.Rules, func(r scheduling.GatherRule) bool { return r.Scope == scheduling.ScopePodGroup })
-	slices.SortFunc(spec.Rules, func(a, b scheduling.GatherRule) int { return strings.Compare(a.Layer, b.Layer) })
-	return SpecJSON(spec)
-}
-
 // CliqueSetRules are what a backend cannot do for PodCliqueSets.
 type CliqueSetRules struct {
 	Backend         string // for messages

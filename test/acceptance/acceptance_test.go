@@ -69,6 +69,7 @@ type run struct {
 
 // elsewhere are the cases without an entry here, and why.
 var elsewhere = map[string]string{
+	"S001-04": "admission sees one object; the scheduler compares the PodGroups of a GangGroup: test/badinput/gang_test.go",
 	"S003-03": "profiles and arguments are the scheduler's: test/e2e/testdata/error-config.txtar",
 }
 
@@ -175,19 +176,6 @@ var cases = map[string]func(*run){
 		require.Nil(r, spec)
 		require.Equal(r, in(r.Then, "event", "reason"), notes[0].Reason)
 		require.Equal(r, in(r.Then, "event", "type") == "Warning", !notes[0].Info)
-	},
-	"S001-04": func(r *run) {
-		group := func(name, layer string) *unstructured.Unstructured {
-			u := &unstructured.Unstructured{Object: object{"kind": "PodGroup"}}
-			u.SetNamespace("default")
-			u.SetName(name)
-			u.SetAnnotations(map[string]string{scheduling.AnnotationTopologySpec: `{"gatherStrategy":[{"layer":"` + layer + `","strategy":"MustGather"}]}`})
-			return u
-		}
-		master, worker := group("llm-master", "SpineLayer"), group("llm-worker", "BlockLayer")
-		require.Contains(r, podgang.ValidateSiblings(master, []*unstructured.Unstructured{worker}).Warnings[0], "PodGroup default/llm-worker")
-		require.Contains(r, podgang.ValidateSiblings(worker, []*unstructured.Unstructured{master}).Warnings[0], "PodGroup default/llm-master")
-		require.Empty(r, podgang.ValidateSiblings(master, []*unstructured.Unstructured{group("other", "SpineLayer")}).Warnings)
 	},
 	"S002-01": func(r *run) {
 		registry := r.registry("", "workload", "podgang", "koordinator")

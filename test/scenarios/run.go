@@ -20,6 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/picture"
 	"github.com/muster-scheduler/muster/pkg/plan"
 	"github.com/muster-scheduler/muster/pkg/topology"
+	"github.com/muster-scheduler/muster/test/request"
 )
 
 // Run runs every text file in a folder. The commands:
@@ -29,7 +30,7 @@ import (
 //	place want=… […] [keep]     a plan; keep leaves the members where they are
 //	evict want=… […] [keep]     an eviction and its plan
 //
-// A gang asks in the words of picture.ParseRequest. With penalty=n1:2,n2:1 soft preferences charge each member on these nodes.
+// A gang asks in the words of request.Parse. With penalty=n1:2,n2:1 soft preferences charge each member on these nodes.
 func Run(t *testing.T, folder string) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil || len(paths) == 0 {
@@ -81,7 +82,7 @@ func (s *scene) do(d *datadriven.TestData) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := picture.ParseRequest(s.Tree, words)
+	r, err := request.Parse(s.Tree, words)
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,5 @@
-package picture
+// Package request reads what a gang asks for from words, for tests with pictures.
+package request
 
 import (
 	"fmt"
@@ -10,12 +11,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// ParseRequest reads what a gang asks for, written as words:
+// Parse reads what a gang asks for, written as words:
 //
 //	want=6 min=4 must=SpineLayer prefer=BlockLayer,SpineLayer multiple=BlockLayer:2
 //
 // Without min all that are wanted are needed.
-func ParseRequest(t *topology.Tree, words []string) (plan.Request, error) {
+func Parse(t *topology.Tree, words []string) (plan.Request, error) {
 	var r plan.Request
 	r.Multiple = make(offer.Multiples, t.Depth()+1)
 	for _, w := range words {
