@@ -152,10 +152,13 @@ func (w *world) noteLost(lost []lostRequest) {
 		w.say(fmt.Sprintf("lost: %s of %s %s", l.what, l.pod, l.node))
 		if l.what == evictions {
 			w.counts[evictionsLost]++
+			for _, group := range w.groups() {
+				w.noteDelayed(group)
+			}
 		}
 		if pod := w.pods["default/"+l.pod]; l.what == podStatus && pod != nil {
 			w.untold[pod.UID] = true
-			w.noteDelayed(l.pod)
+			w.noteDelayed(w.groupOf(w.members[l.pod]))
 		}
 		if l.what != bindings {
 			continue
@@ -179,10 +182,9 @@ func (w *world) noteLost(lost []lostRequest) {
 	}
 }
 
-// noteDelayed notes with which places a group waits, when it could not be written that a member has one: its victims
-// are asked once that is written, whatever room has come since.
-func (w *world) noteDelayed(pod string) {
-	group := w.groupOf(w.members[pod])
+// noteDelayed notes the places with which a group waits when a nominated node could not be written, or an eviction was lost: its
+// remaining victims are evicted later for these places, whatever capacity is free by then.
+func (w *world) noteDelayed(group []string) {
 	if places, waiting := w.placesOf(group); waiting {
 		w.delayed[groupKey(group)] = fmt.Sprint(places)
 	}

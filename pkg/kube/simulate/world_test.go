@@ -490,7 +490,7 @@ func (w *world) run(u until) error {
 		}
 		switch {
 		case w.kubelet():
-		case u.turns > 0, u.time > 0 && passed >= u.time, u.settled && w.s.clock.Since(since) >= w.s.patience:
+		case u.turns > 0, u.time > 0 && passed >= u.time, u.settled && w.s.clock.Since(since) >= w.s.patience+2*u.by: // a retry and the backoff after it end with a step
 			return nil
 		default:
 			w.s.clock.Step(cmp.Or(u.by, stepBy))
