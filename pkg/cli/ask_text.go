@@ -42,7 +42,7 @@ func explainText(e *ask.Explanation, wide bool) string {
 		out.WriteByte('\n')
 		switch {
 		case q.Position == 0:
-			out.WriteString("Queue: nobody tries it now\n")
+			out.WriteString("Queue: no scheduler tries it now\n")
 		case len(q.Ahead) == 0:
 			fmt.Fprintf(&out, "Queue: first of %d\n", q.Of)
 		default:
@@ -130,15 +130,15 @@ func evictionText(e *ask.Eviction) string {
 	case e.Part:
 		return fmt.Sprintf("at most %d", e.Slots)
 	case e.Untried:
-		return "not all ways were tried"
+		return "search limit reached"
 	case e.Possible && e.Pods == 0 && e.SentBack == 0:
-		return "nobody"
+		return "no pods"
 	case e.Possible && e.Pods == 0:
-		return fmt.Sprintf("nobody, but %d that wait go back", e.SentBack)
+		return fmt.Sprintf("none, but %d waiting pods are requeued", e.SentBack)
 	case e.Possible:
 		text := fmt.Sprintf("%s of priority up to %d", countPods(e.Pods), e.HighestPriority)
 		if e.SentBack > 0 {
-			text += fmt.Sprintf(", and %d that wait go back", e.SentBack)
+			text += fmt.Sprintf(", and %d waiting pods are requeued", e.SentBack)
 		}
 		if e.Violations > 0 {
 			text += fmt.Sprintf(", %d against a budget", e.Violations)

@@ -133,7 +133,7 @@ func drainText(d *ask.Drain, wide bool) string {
 		}
 	}
 	last("Evicted for those who come: ", d.Evicted)
-	last("Without a controller, so that they come back only if somebody makes them: ", d.Alone)
+	last("Without a controller, so that they are not recreated: ", d.Alone)
 	return out.String()
 }
 
@@ -172,7 +172,7 @@ func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 // leaveSentence says who leaves.
 func leaveSentence(d *ask.Drain) string {
 	if d.Pods == 0 {
-		return "nobody is there who would have to leave."
+		return "no pod would have to be evicted."
 	}
 	stops := 0
 	for _, g := range d.Gangs {
@@ -222,7 +222,7 @@ func verdict(d *ask.Drain) string {
 	case len(d.Evicted) > 0:
 		return "All find other places, for which " + counted(len(d.Evicted), "pod is", "pods are") + " evicted."
 	}
-	return "All find other places, and nobody is evicted for them."
+	return "All pods find other nodes, and no pod is evicted for them."
 }
 
 // who counts gangs, and pods of none.

@@ -51,7 +51,7 @@ is that cluster at that moment, also with -f.
 Each --what-if is done before the scheduler begins, in order:
   evict=NAMESPACE/POD        the pod leaves; nobody makes it anew
   evict=gang/NAMESPACE/NAME  all pods of the gang leave that are on nodes
-  cordon=NODE                the node takes nobody new
+  cordon=NODE                the node takes no new pod
   add-nodes=N,like=NODE      N nodes come with the size, the labels and the devices of this one
 
 The files hold Nodes, Pods, PodGroups, the ClusterNetworkTopology, PriorityClasses,

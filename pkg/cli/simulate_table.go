@@ -126,7 +126,7 @@ func writeEvictions(out *strings.Builder, gangs []simulate.Gang) {
 				add(fmt.Sprintf("and %d more", len(g.Eviction.Considered)-i))
 			case i > mostConsidered:
 			case c.Untried:
-				add(domain, "-", "-", "-", "-", "not all ways were tried")
+				add(domain, "-", "-", "-", "-", "search limit reached")
 			case !c.Possible:
 				add(domain, "-", "-", "-", "-", "impossible")
 			default:

@@ -31,13 +31,13 @@ d/c   Scheduled  2/2
 EVICTION FOR  DOMAIN       BUDGETS  PODS  HIGHEST  SUM
 d/a           s0           0        1     7        7
 d/a           s1           2        12    7        30
-d/a           s2           -        -     -        -    not all ways were tried
+d/a           s2           -        -     -        -    search limit reached
 d/a           t0           -        -     -        -    impossible
 d/a           t1           -        -     -        -    impossible
 d/a           and 3 more
     s0 won: fewest pods
 d/c           the cluster
-    the cluster won: not all ways were tried
+    the cluster won: search limit reached
 `, simulateTable(&simulate.Result{Summary: simulate.Summary{Gangs: 3, Scheduled: 3}, Gangs: []simulate.Gang{
 		{Namespace: "d", Name: "a", State: simulate.Scheduled, Bound: 2, Min: 2, Eviction: many},
 		{Namespace: "d", Name: "b", State: simulate.Scheduled, Bound: 2, Min: 2},

@@ -119,7 +119,7 @@ func (w *watched) serve(ctx context.Context, address string, refresh time.Durati
 	go func() { ended <- server.Serve(listener) }()
 	fmt.Fprintf(w.cmd.OutOrStdout(), "http://%s/\n", served)
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		fmt.Fprintln(w.cmd.ErrOrStderr(), "Note: whoever can reach this address sees what you may see of the cluster")
+		fmt.Fprintln(w.cmd.ErrOrStderr(), "Note: every client that can reach this address sees what you may see of the cluster")
 	}
 	wait := refresh
 	for {

@@ -77,7 +77,7 @@ func drawDevices(ctx context.Context, d *demo) error {
 		return err
 	}
 	d.show("\n" + text)
-	d.checks([]check{equal("each has both GPUs of one switch and its NIC, and nobody has another one's", "", apart)})
+	d.checks([]check{equal("each has both GPUs of one switch and its NIC, and no pod has the device of another one", "", apart)})
 	return nil
 }
 

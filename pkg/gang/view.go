@@ -139,7 +139,7 @@ func Uncounted(members int) string {
 	if members <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(", and %d that do not count: they have scheduling gates or another scheduler, or wait for claims to be made", members)
+	return fmt.Sprintf(", and %d that cannot be placed yet: they have scheduling gates or another schedulerName, or their ResourceClaims do not exist", members)
 }
 
 // notNow says why a gang takes no part in what its group does, which can do without it.

@@ -418,7 +418,7 @@ func (s *scene) may(b *quota.Book, names []string, more int, policy quota.Policy
 			fmt.Fprintf(&out, "; %s is short of %s", short.Quota, text(short.Amount))
 		}
 		if !ok {
-			out.WriteString("; nobody who leaves helps")
+			out.WriteString("; evicting pods does not help")
 		}
 		out.WriteString("\n")
 	}

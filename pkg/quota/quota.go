@@ -42,7 +42,7 @@ type Spec struct {
 	Min    List
 	Max    List
 	Weight List // what is not named is as in Max, or as much as any sibling's if that does not name it either
-	// Keeps says that what it does not use of its min is lent to nobody.
+	// Keeps says that what it does not use of its min is not lent.
 	Keeps bool
 	// Inner quotas have quotas below them, and no pods of their own.
 	Inner bool

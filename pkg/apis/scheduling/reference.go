@@ -114,7 +114,7 @@ func chapters() []Chapter {
 				{Name: LabelQuotaName, Label: true, On: onPod, Meaning: "the ElasticQuota that the pod belongs to", Legal: "the name of an ElasticQuota without quotas below it", Default: "by namespace, see above", Example: "research"},
 				{Name: LabelQuotaParent, Label: true, On: onQuota, Meaning: "the quota above", Legal: "the name of an ElasticQuota that is marked as a parent", Default: "`koordinator-root-quota`, or the root of its tree", Example: "research"},
 				{Name: LabelQuotaIsParent, Label: true, On: onQuota, Meaning: "`true`: there are quotas below it, and no pods belong to it", Legal: "`true`; other values have no effect", Default: "pods belong to it", Example: "true"},
-				{Name: LabelQuotaLends, Label: true, On: onQuota, Meaning: "`false`: what it does not use of its min is lent to nobody", Legal: "`false`; other values have no effect", Default: "it is lent", Example: "false"},
+				{Name: LabelQuotaLends, Label: true, On: onQuota, Meaning: "`false`: what it does not use of its min is not lent", Legal: "`false`; other values have no effect", Default: "it is lent", Example: "false"},
 				{Name: AnnotationQuotaWeight, On: onQuota, Meaning: "by which weights what is left over is divided", Default: "max; where that names nothing, as much as any sibling's", Example: `{"cpu":"40","memory":"80Gi"}`, Check: check(ParseQuotaAmounts(AnnotationQuotaWeight))},
 				{Name: AnnotationQuotaNamespaces, On: onQuota, Meaning: "the namespaces whose pods belong to the quota", Default: "none", Example: `["team-a","team-a-dev"]`, Check: check(ParseQuotaNamespaces)},
 				{Name: LabelQuotaTree, Label: true, On: onQuota, Meaning: "of which tree the quota is", Legal: anyValue, Default: "the tree of the whole cluster", Example: "a100"},

@@ -271,7 +271,7 @@ func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error
 		case is.DeletionTimestamp != nil:
 			return errors.New("it is being deleted")
 		case is.Status.Allocation != nil:
-			return errors.New("it was allocated by somebody else meanwhile")
+			return errors.New("it was allocated for another pod meanwhile")
 		}
 		c := is.DeepCopy()
 		if mark := markOf(want.Status.Allocation); c.Annotations[scheduling.AnnotationAllocatedAhead] != mark || !slices.Contains(c.Finalizers, resourceapi.Finalizer) {

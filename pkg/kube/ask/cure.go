@@ -19,17 +19,17 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *
 	}
 	switch {
 	case l.refusal.Plan.Split:
-		c.Words = "members that run made anew, all of them or those in the wrong domain; more room does not help"
+		c.Words = "recreate the running members outside one domain, or all members; more nodes do not help"
 	case l.shortage.Pin != nil:
-		c.Words = "room in " + l.shortage.Pin.In + ": pods that leave, or nodes that come; or all its members made anew"
+		c.Words = "free capacity in " + l.shortage.Pin.In + ": pods that terminate or nodes that are added; or recreate all members of the gang"
 	case l.shortage.Never != nil:
 		c.Words = l.ever()
 	case l.refusal.Everywhere:
-		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more room does not help"
+		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more nodes do not help"
 	default:
-		c.Words = "pods that leave, or nodes that come"
+		c.Words = "pods that terminate, or nodes that are added"
 		if l.refusal.Plan.Dependent {
-			c.Words = "pods that come to where its members must be near them, or leave, or nodes that come"
+			c.Words = "pods that start where its members must be near them, pods that terminate, or nodes that are added"
 		}
 		if len(l.shortage.Apart) > 0 {
 			c.Words = l.shortage.Apart[0].Helps() + ", or members that may be together"
@@ -38,11 +38,11 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *
 		case l.may != preempt.Evicts:
 			c.Words += "; " + l.may.Says(0, 0)
 		case l.nobody:
-			c.Words += "; nobody may be evicted for it"
+			c.Words += "; no pod may be evicted for it"
 		case untried(r):
-			c.Words += "; no eviction was found that makes enough room in one domain, and not all ways were tried"
+			c.Words += "; no eviction found that frees enough capacity in one domain (search limit reached)"
 		default:
-			c.Words += "; no eviction makes enough room in one domain"
+			c.Words += "; no eviction frees enough capacity in one domain"
 		}
 	}
 	return c
@@ -65,7 +65,7 @@ func (l *look) ever() string {
 	if len(l.shortage.Odd(l.shortage.Never)) > 0 {
 		all = []string{"another number of members"}
 	}
-	return strings.Join(append(all, "or other rules"), ", ") + "; nobody who leaves helps"
+	return strings.Join(append(all, "or other rules"), ", ") + "; evicting pods does not help"
 }
 
 // events are what plugins wait for that have refused a pod, each once.

@@ -273,7 +273,7 @@ func (v *View) settled(ctx context.Context, out *Drain, l *emptied, gone []strin
 		case p.State == simulate.Bound:
 			m.To = p.Node
 		case p.State == simulate.Evicted:
-			m.Reason = "it is evicted for somebody who is more important"
+			m.Reason = "it is evicted for a pod of higher priority"
 		default:
 			m.Reason, m.Unknown = p.Message, p.Unknown
 		}

@@ -40,7 +40,7 @@ func (e *FullError) Error() string {
 	if e.Unknown {
 		can = "of no domain of layer " + e.Layer + " it is known that it can be emptied"
 	}
-	out.WriteString(can + ", so that all that runs there runs elsewhere and nobody is evicted for it:")
+	out.WriteString(can + ", so that all that runs there runs elsewhere and no pod is evicted for it:")
 	for i, why := range e.Why {
 		if i == mostRefusals {
 			fmt.Fprintf(&out, "\n  and %d more", len(e.Why)-i)
@@ -130,5 +130,5 @@ func (d *Drain) obstacle() string {
 			return "pod " + p.Pod + ": " + p.Reason
 		}
 	}
-	return "those who leave would evict " + several(d.Evicted)
+	return "the pods from there would evict " + several(d.Evicted)
 }

@@ -262,13 +262,13 @@ func (v *View) fate(ctx context.Context, e *Explanation, ref gang.Ref, was cache
 		}
 	case r.Refusal.By == gang.Declaration:
 		e.State, e.WaitsFor = Rejected, sentence(r.Refusal.Words)
-		e.Cure = &Cure{Words: "what its users wrote must be changed"}
+		e.Cure = &Cure{Words: "fix the field named above"}
 	case r.Refusal.Waits() || r.Refusal.By == gang.Conflict:
 		e.State, e.WaitsFor = Waiting, sentence(condition.Message)
 		e.Cure = &Cure{Words: map[gang.Refuser]string{
-			gang.Missing:  "what is missing must be made: look at whoever makes it, such as a Job, and at quotas and webhooks",
-			gang.Consent:  "the gang that it lists must list it",
-			gang.Conflict: "the gangs of its group must ask for the same",
+			gang.Missing:  "create the missing pods: check the controller (parallelism of a Job), ResourceQuota and webhooks",
+			gang.Consent:  "list this gang in the gang group of each gang that it lists",
+			gang.Conflict: "give all gangs of the group the same topology constraint",
 		}[r.Refusal.By]}
 	case r.Refusal.By == gang.Quota:
 		e.State, e.WaitsFor = Unschedulable, r.Refusal.Says

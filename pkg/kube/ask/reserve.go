@@ -77,7 +77,7 @@ func (v *View) leftOut(ctx context.Context, e *Explanation, ref gang.Ref) error 
 	}
 	e.State = Unschedulable
 	e.WaitsFor = "Places are reserved for other gangs of its group, which has what it needs with these; there is none for this gang."
-	e.Cure = &Cure{Words: "pods that leave, or nodes that come, once the others have started"}
+	e.Cure = &Cure{Words: "pods that terminate, or nodes that are added, once the others have started"}
 	return nil
 }
 

@@ -366,7 +366,7 @@ func (v *View) besideOn(n fwk.NodeInfo, pod *v1.Pod) (all fit.Pods) {
 	return all
 }
 
-// isBroken says whether a node takes nobody new, whatever is on it.
+// isBroken says whether a node takes no new pod, whatever is on it.
 func isBroken(n *v1.Node) bool {
 	if n.Spec.Unschedulable {
 		return true

@@ -27,5 +27,5 @@ func (v *View) unlisted(what string) error {
 type UnlistedError struct{ What string }
 
 func (e *UnlistedError) Error() string {
-	return "whether there is " + e.What + " is not known: " + topologies + " may not be listed by whoever asks; what would help: " + simulate.AskAgain(topologies)
+	return "whether there is " + e.What + " is not known: " + topologies + " may not be listed with your permissions; what would help: " + simulate.AskAgain(topologies)
 }

@@ -165,7 +165,7 @@ func (w *writer) mine(ctx context.Context, info *podgang.PodGangInfo, o Object, 
 	gang, labelled := live.GetLabels()[LabelGang]
 	switch by := metav1.GetControllerOf(live); {
 	case by == nil:
-		return nil, conflict(o, "nobody's that this controller knows")
+		return nil, conflict(o, "not owned by a backend that this controller knows")
 	case by.UID != info.Owner.UID && by.Kind == info.Owner.Kind && by.Name == info.Owner.Name:
 		return nil, &podgang.Error{Reason: podgang.ReasonTerminating, Message: fmt.Sprintf("%s %s/%s is still that of the %s %s that was there before (UID %s)", o.GetKind(), o.GetNamespace(), o.GetName(), by.Kind, by.Name, by.UID)}
 	case by.UID != info.Owner.UID:

@@ -53,7 +53,7 @@ func (r *rivals) bound(pod *v1.Pod, now time.Time) (message string) {
 		return ""
 	}
 	r.told = now
-	return fmt.Sprintf("bound to %s by somebody else than this scheduler, which serves schedulerName %s (%d such pods so far): only one scheduler may serve a name",
+	return fmt.Sprintf("bound to %s by another process than this scheduler, which serves schedulerName %s (%d such pods so far): only one scheduler may serve a name",
 		pod.Spec.NodeName, pod.Spec.SchedulerName, r.count)
 }
 

@@ -116,7 +116,7 @@ func CheckReading(ctx context.Context, client kubernetes.Interface, custom dynam
 		}
 	}
 	if len(missing) > 0 {
-		missing = append(missing, errors.New("without them it is not known which gangs there are: grant these to whoever asks, or ask as somebody who has them, with --as"))
+		missing = append(missing, errors.New("without them it is not known which gangs there are: grant these permissions, or use --as with a user that has them"))
 	}
 	return errors.Join(missing...)
 }

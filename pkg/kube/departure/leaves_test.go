@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/muster-scheduler/muster/pkg/gang"
+	"github.com/muster-scheduler/muster/pkg/kube/convert"
 )
 
 func namesOf(pods []*v1.Pod) string {
@@ -99,8 +100,8 @@ func TestSays(t *testing.T) {
 	}{
 		"less important":                   {by, 99, "muster: preempting to accommodate a higher priority pod", false, ""},
 		"less important than a gang":       {gangs, 99, "muster: preempting to accommodate a higher priority gang", false, ""},
-		"as important":                     {by, 100, "muster: preempting to accommodate a pod whose quota is entitled to what this one's borrows", true, ""},
-		"more important":                   {gangs, 101, "muster: preempting to accommodate a gang whose quota is entitled to what this one's borrows", true, ""},
+		"as important":                     {by, 100, "muster: preempting to accommodate pod " + convert.PodKey(by.pod) + ": its quota reclaims what the quota of this pod borrows", true, ""},
+		"more important":                   {gangs, 101, "muster: preempting to accommodate gang " + gangG.String() + ": its quota reclaims what the quota of this pod borrows", true, ""},
 		"of a quota that has too much":     {since, 99, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s"},
 		"and of whatever priority that is": {since, 101, "muster: since quota b has had too much for 5m0s", false, "quota b has had too much for 5m0s"},
 	} {

@@ -1,6 +1,7 @@
 package departure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,8 +25,8 @@ import (
 // The executor tells each victim that somebody of higher priority is to be accommodated. Where quotas decide priorities are not compared,
 // and who comes after this process must know that, too: see Resume.
 const (
-	toAccommodate = "preempting to accommodate a "
-	byQuota       = " whose quota is entitled to what this one's borrows"
+	toAccommodate = "preempting to accommodate "
+	byQuota       = ": its quota reclaims what the quota of this pod borrows"
 	byDelay       = "since "
 )
 
@@ -36,9 +37,9 @@ func says(by preemption.ExecutorPreemptor, victim *v1.Pod) string {
 		return p.SchedulerName() + ": " + byDelay + p.why
 	}
 	if p.priority(victim) >= by.Priority() {
-		return by.SchedulerName() + ": " + toAccommodate + by.Type() + byQuota
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), cmp.Or(p.names(), convert.PodKey(p.pod)), byQuota)
 	}
-	return fmt.Sprintf("%s: %shigher priority %s", by.SchedulerName(), toAccommodate, by.Type())
+	return fmt.Sprintf("%s: %sa higher priority %s", by.SchedulerName(), toAccommodate, by.Type())
 }
 
 // told is what stands in a pod of why it is to leave; "" if it is not.

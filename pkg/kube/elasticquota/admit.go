@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 	"github.com/muster-scheduler/muster/pkg/gang"
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 	"github.com/muster-scheduler/muster/pkg/kube/convert"
@@ -379,23 +380,28 @@ func Sentence(r *quota.Refusal) string {
 		}
 		return strings.Join(all, ", ")
 	}
-	has := quota.List{}
+	has, lacks := quota.List{}, quota.List{}
+	remedy := "it starts when %s of the quota are free, or raise max"
 	for _, name := range r.Exceeds {
 		has[name] = r.Used[name] + r.Reserved[name]
+		if lacks[name] = has[name] + r.Request[name] - r.Limit[name]; r.Request[name] > r.Limit[name] {
+			remedy = "it never starts: raise max by %s, or use fewer or smaller pods"
+		}
 	}
+	asks := fmt.Sprintf("Quota %s: requests %s", r.Quota, amounts(r.Request))
 	switch r.Cause {
 	case quota.Broken:
 		return fmt.Sprintf("Quota %s cannot be used: %s.", r.Quota, r.Words)
 	case quota.OverMax:
-		return fmt.Sprintf("Quota %s may have %s, has %s, and %s more are needed.", r.Quota, amounts(r.Limit), amounts(has), amounts(r.Request))
+		return fmt.Sprintf("%s, max %s, used %s; "+remedy+".", asks, amounts(r.Limit), amounts(has), amounts(lacks))
 	case quota.OverMin:
-		return fmt.Sprintf("Pods that are never evicted may have %s of quota %s, have %s, and %s more are needed.", amounts(r.Limit), r.Quota, amounts(has), amounts(r.Request))
+		return fmt.Sprintf("%s for non-preemptible pods, min %s, used by such pods %s; raise min, or remove the label %s.", asks, amounts(r.Limit), amounts(has), scheduling.LabelQuotaPreemptible)
 	case quota.Claimed:
-		return fmt.Sprintf("What is left of quota %s is kept for gang %s, which has waited for long.", r.Quota, plain([]string{r.By})[0])
+		return fmt.Sprintf("Quota %s: what is free is reserved for gang %s, which is starving.", r.Quota, plain([]string{r.By})[0])
 	case quota.NotNext:
-		return fmt.Sprintf("Quota %s is entitled to %s, has %s, and quota %s is served before it may borrow %s more.", r.Quota, amounts(r.Limit), amounts(has), r.By, amounts(r.Request))
+		return fmt.Sprintf("%s, fair share %s, used %s; quota %s borrows first.", asks, amounts(r.Limit), amounts(has), r.By)
 	}
-	return fmt.Sprintf("Quota %s is entitled to %s, has %s, and there is nobody to borrow %s more from.", r.Quota, amounts(r.Limit), amounts(has), amounts(r.Request))
+	return fmt.Sprintf("%s, fair share %s, used %s; no quota lends the missing %s. It starts when that is free, or raise min.", asks, amounts(r.Limit), amounts(has), amounts(lacks))
 }
 
 // Cure says what would have a group admitted that its quotas refuse; "" if they do not.

@@ -12,7 +12,7 @@ import (
 var (
 	labelsOf = []string{"name", "resource", "tree", "is_parent", "parent", "field"}
 	specNow  = prometheus.NewDesc("scheduler_elastic_quota_spec", "What an ElasticQuota declares: min and max, by resource.", labelsOf, nil)
-	stateNow = prometheus.NewDesc("scheduler_elastic_quota_status", "What an ElasticQuota has, by resource: used, reserved, request and runtime, which is what it is entitled to.", labelsOf, nil)
+	stateNow = prometheus.NewDesc("scheduler_elastic_quota_status", "What an ElasticQuota has, by resource: used, reserved, request and runtime, which is its fair share.", labelsOf, nil)
 )
 
 // Describe implements prometheus.Collector.

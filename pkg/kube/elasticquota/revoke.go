@@ -16,7 +16,7 @@ import (
 
 // Where quotas are watched (monitorAllQuotas), pods may be evicted if their quota has had more than it is entitled to for delayEvictTime without a
 // pause, whatever their priority. Tick finds such quotas and has the gangs and pods that wait tried, in the order of the queue; each looks for victims
-// in a cycle of its own, and what they leave is reserved for it. After evictions delayEvictTime begins anew.
+// in a cycle of its own, and what they leave is reserved for it. For one eviction of a quota delayEvictTime begins anew.
 
 // revocations is what is known of quotas that have too much, and of the gangs and pods that wait for that.
 type revocations struct {
@@ -126,7 +126,8 @@ func (c *Claim) Revoked(gone []*v1.Pod) (why string) {
 	from := r.quotasOf(gone)
 	why = c.whyRevoked(from)
 	for _, name := range from {
-		r.revoke.over[name] = r.clock.Now() // once more as long; until it is looked the next time, the others that wait are tried, too
+		r.revoke.over[name] = r.clock.Now() // once more as long, before others are evicted
+		delete(r.revoke.late, name)
 		r.noteRevoked(name, why, gone)
 	}
 	notes := r.takeNotes()
@@ -140,14 +141,12 @@ func (c *Claim) Revoked(gone []*v1.Pod) (why string) {
 func (c *Claim) NotRevoked(budgets []string) {
 	r := c.room
 	r.lock()
-	from := slices.DeleteFunc(sorted(c.from), func(name string) bool { // evicted for others a moment ago
-		return r.clock.Now().Sub(r.revoke.over[name]) < r.args.Delay
-	})
+	from := sorted(c.from)
 	message := c.whyRevoked(from) + ": no pod is evicted, since no set of pods that may be makes room for it"
 	if len(budgets) > 0 {
 		message = fmt.Sprintf("%s: no pod is evicted as long as PodDisruptionBudgets do not allow it: %s", c.whyRevoked(from), strings.Join(budgets, ", "))
 	}
-	if len(from) > 0 && r.revoke.barred[c.ask.Gang].message != message {
+	if r.revoke.barred[c.ask.Gang].message != message {
 		if r.revoke.barred == nil {
 			r.revoke.barred = map[string]barred{}
 		}
@@ -167,7 +166,7 @@ func (c *Claim) whyRevoked(from []string) string {
 		of = append(of, w.Quota)
 	}
 	slices.Sort(of)
-	return fmt.Sprintf("quota %s has had more than it is entitled to for %s, which %s of quota %s waits for",
+	return fmt.Sprintf("quota %s has used more than its fair share for %s, and %s of quota %s waits for it",
 		strings.Join(from, ", "), c.room.args.Delay, plain([]string{c.ask.Gang})[0], strings.Join(slices.Compact(of), ", "))
 }
 

@@ -96,7 +96,7 @@ func TestRevoke(t *testing.T) {
 	require.Empty(t, at(1))
 	require.Empty(t, at(120))
 	require.Equal(t, []string{"young"}, at(121), "two minutes after somebody waits")
-	require.Contains(t, w.notes, "QuotaRevoked: quota a has had more than it is entitled to for 2m0s, which default/w of quota b waits for: default/young with 1 pod leave")
+	require.Contains(t, w.notes, "QuotaRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: default/young with 1 pod leave")
 	w.dropPod(w.Room.pods["default/young"].Pod)
 	require.Empty(t, at(300), "it may start")
 }
@@ -116,7 +116,7 @@ func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
 	}
 	require.Empty(t, at(1))
 	require.Equal(t, []string{"young"}, at(121))
-	require.Contains(t, w.notes[len(w.notes)-1], "which default/first of quota b waits for")
+	require.Contains(t, w.notes[len(w.notes)-1], "and default/first of quota b waits for it")
 	require.Contains(t, admits(second), "reserved: cpu:40")
 	w.dropPod(w.Room.pods["default/young"].Pod)
 	require.Empty(t, admits(first))
@@ -133,27 +133,6 @@ func TestRevokedQuotaGoesToTheFirst(t *testing.T) {
 	started.Spec.NodeName = "n1"
 	w.setPod(started)
 	require.NotContains(t, admits(second), "reserved: cpu:40")
-}
-
-// TestAllPodsOfADeploymentGetTheMinOfTheirQuotaAtOnce: when a quota has had too much for delayEvictTime, pods are evicted for each pod that waits, as far as
-// its quota is entitled to it. The time begins anew then.
-func TestAllPodsOfADeploymentGetTheMinOfTheirQuotaAtOnce(t *testing.T) {
-	w, at := watched(t)
-	w.Leaves = func(p *v1.Pod) bool { return w.evicted[key(p)] }
-	w.Terminates = func(p *v1.Pod, _ time.Duration) bool { return w.evicted[key(p)] }
-	w.declare("a min=32 max=96", "b min=64 max=96")
-	w.setPod(w.pod("default/oldest", "a", "n1", "32"))
-	for _, name := range []string{"default/w1", "default/w2", "default/w3"} {
-		w.admitPod(w.pod(name, "b", "", "32"))
-	}
-	require.Empty(t, at(1))
-	require.Equal(t, []string{"young", "old"}, at(121))
-	require.Empty(t, at(181), "a has what it is entitled to")
-	for _, name := range []string{"young", "old"} {
-		w.dropPod(w.Room.pods["default/"+name].Pod)
-	}
-	w.setPod(w.pod("default/other", "a", "n1", "32"))
-	require.Empty(t, at(241), "a has had too much for a minute")
 }
 
 // TestRevokedQuotaIsNotKeptForEver: no node takes the pod that others were evicted for, and its reservation is given up: others have what is free.
@@ -247,7 +226,7 @@ func TestRevokeWithinBudgets(t *testing.T) {
 	w.admitPod(w.pod("default/w", "b", "", "56"))
 	require.Empty(t, at(1))
 	require.Empty(t, at(121))
-	said := "QuotaNotRevoked: quota a has had more than it is entitled to for 2m0s, which default/w of quota b waits for: no pod is evicted as long as PodDisruptionBudgets do not allow it: default/all"
+	said := "QuotaNotRevoked: quota a has used more than its fair share for 2m0s, and default/w of quota b waits for it: no pod is evicted as long as PodDisruptionBudgets do not allow it: default/all"
 	require.Contains(t, w.notes, said)
 	told := len(w.notes)
 	require.Empty(t, at(200))

@@ -118,7 +118,7 @@ func (c *Counter) closed(node fwk.NodeInfo) *fwk.Status {
 		return nil
 	}
 	if whom, closed := c.off.Closes(node.Node()); closed {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain with places held for "+whom)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain reserved for "+whom+" (anti-affinity)")
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	if _, closed := offOf(state).Closes(node.Node()); closed {
 		p.keptOff.Add(convert.PodKey(pod), pod)
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain with places held for a gang, from which the pod must be apart")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are in a domain reserved for a gang (anti-affinity)")
 	}
 	others := p.Cache.PlacesOn(name, pod)
 	if len(others) == 0 {
@@ -34,7 +34,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		if source.Of(pod).IsZero() {
 			p.keptOff.Add(convert.PodKey(pod), pod) // no event says that places are given back
 		}
-		return fwk.NewStatus(fwk.Unschedulable, "node(s) have places held for gang "+source.Of(others[0]).String())
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) reserved for gang "+source.Of(others[0]).String())
 	}
 	return nil
 }

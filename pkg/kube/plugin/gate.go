@@ -69,7 +69,7 @@ func (p *Plugin) admit(pod *v1.Pod) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	if p.follows(pod) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for a gang that asks for the same and is tried first")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "queued behind a gang with identical requirements")
 	}
 	p.passed(pod, false)
 	return nil

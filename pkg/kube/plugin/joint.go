@@ -105,7 +105,7 @@ func (s *Shared) reviewAllotted() {
 				if !status.Final(err) {
 					return err
 				}
-				klog.FromContext(ctx).Error(err, "Devices that nobody uses stay allocated", "claim", claim)
+				klog.FromContext(ctx).Error(err, "Unused devices stay allocated", "claim", claim)
 				s.allotted.Refused(claim)
 			}
 			s.letIn("members whose devices were given back", s.allotted.Forget(claim))

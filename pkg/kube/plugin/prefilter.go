@@ -83,7 +83,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for gangs that were partially bound when this scheduler began")
 		}
 		if p.Preemptor.Victims.Holds(pod) {
-			o := &keptOut{"waits for the rest of a gang that leaves for it"}
+			o := &keptOut{"waits for the remaining members of a gang that is evicted for it to terminate"}
 			state.Write(stateKey, o) // so that PostFilter leaves its nomination, which says for whom the rest leaves
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, o.why)
 		}

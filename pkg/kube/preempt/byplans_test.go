@@ -42,7 +42,7 @@ func TestWhoLeavesElsewhere(t *testing.T) {
 	plain := func(p *v1.Pod) *v1.Pod { return p }
 	apart := func(p *v1.Pod) *v1.Pod { return repels("want", "block", p) }
 	seeks := func(cpus string) *v1.Pod { return near("data", v1.LabelHostname, app(a("", 100, cpus, ""), "want")) }
-	const noHelp, untried, nobody = "preemption is not helpful for scheduling", "not all ways were tried", "no potential victims"
+	const noHelp, untried, nobody = "preemption is not helpful for scheduling", "search limit reached", "no potential victims"
 	for name, test := range map[string]struct {
 		nodes  string
 		wants  []*v1.Pod

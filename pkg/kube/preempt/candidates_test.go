@@ -232,13 +232,13 @@ func TestWhoIsEvicted(t *testing.T) {
 		}, nil, "no potential victims"},
 		"who has its minMember evicts nobody": {[]*v1.Pod{a("", 100, "4", "n0"), a("", 100, "4", "")}, 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n1"))
-		}, nil, "not eligible: minMember is reached, further members evict nobody"},
+		}, nil, "not eligible: minMember is reached, further members do not evict"},
 		"whatever its match policy": {[]*v1.Pod{a("", 100, "4", "n0"), onlyWaiting(a("", 100, "4", ""))}, 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n1"))
-		}, nil, "not eligible: minMember is reached, further members evict nobody"},
+		}, nil, "not eligible: minMember is reached, further members do not evict"},
 		"unlike ones, too": {[]*v1.Pod{a("", 100, "4", "n0"), a("", 100, "4", ""), a("", 100, "3", "")}, 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n1"))
-		}, nil, "not eligible: minMember is reached, further members evict nobody"},
+		}, nil, "not eligible: minMember is reached, further members do not evict"},
 		"members beyond minMember evict nobody": {pending(2, 100, "4"), 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n0"))
 			c.Pod(a("y", 20, "4", "n1"))
@@ -257,7 +257,7 @@ func TestWhoIsEvicted(t *testing.T) {
 		}, nil, "x for want-1=n1"},
 		"there is room on a node that is left out": {one(), 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 10, "4", "n0"))
-		}, []string{"n1"}, "not eligible: there is room on nodes that are left out for now"},
+		}, []string{"n1"}, "not eligible: nodes that are excluded for now have capacity"},
 		"there would be no room there": {one(), 1, func(c *testcluster.Cluster) {
 			c.Pod(a("x", 20, "4", "n0"))
 			c.Pod(a("y", 10, "4", "n1"))

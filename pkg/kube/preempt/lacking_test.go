@@ -114,7 +114,7 @@ func TestWhoLeavesWithin(t *testing.T) {
 		}, lack: "b<9", evicts: noHelp},
 		"there is room on a node that is left out": {given: func(c *testcluster.Cluster) {
 			c.Pod(of("b", a("x", 10, "4", "n0")))
-		}, lack: "b", avoid: []string{"n1"}, evicts: "not eligible: there is room on nodes that are left out for now"},
+		}, lack: "b", avoid: []string{"n1"}, evicts: "not eligible: nodes that are excluded for now have capacity"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := wanting(t, "s/b/n0=4 s/b/n1=4", 1, pending(1, 100, "4"), test.given)

@@ -152,7 +152,7 @@ func (c *cluster) cordon(name string) ([]step, string, error) {
 	if n.Spec.Unschedulable {
 		return nil, name + " was cordoned already", nil
 	}
-	return []step{{given(cordoned(n))}}, name + " takes nobody new", nil
+	return []step{{given(cordoned(n))}}, name + " takes no new pod", nil
 }
 
 // cordoned marks a node as kubectl does, and as the controller of nodes does thereupon.

@@ -45,7 +45,7 @@ func readConfig(data []byte) (*schedulerconfig.KubeSchedulerConfiguration, error
 		return nil, &ConfigError{err}
 	}
 	if len(cfg.Extenders) > 0 {
-		return nil, &ConfigError{errors.New("extenders: a simulation asks nobody outside")}
+		return nil, &ConfigError{errors.New("extenders: a simulation calls no other process")}
 	}
 	return cfg, nil
 }

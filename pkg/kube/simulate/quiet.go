@@ -27,6 +27,7 @@ type observer struct {
 	refused *atomic.Int64
 	heard   int64  // refused, when nothing moved for the last time
 	outside uint64 // goroutines outside of Go then: those that wait for signals
+	now     uint64 // goroutines outside of Go
 	known   bool   // all this has been looked at once
 }
 
@@ -42,11 +43,11 @@ func (o *observer) wait(ctx context.Context) error {
 // After a refused request, and the first time, only the stacks show what a goroutine waits for. They cost much more.
 func (o *observer) quiet() bool {
 	refused := o.refused.Load()
-	if o.known && o.heard == refused && o.count(sampleOutside) == o.outside {
+	if o.known && o.heard == refused && o.now == o.outside {
 		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // waits for the end of a collection
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		for range 3 {
-			if o.busy() || o.count(sampleOutside) != o.outside {
+			if o.busy() || o.now != o.outside {
 				return false
 			}
 			runtime.Gosched()
@@ -57,7 +58,7 @@ func (o *observer) quiet() bool {
 		return false
 	}
 	o.heard, o.known = refused, !o.busy()
-	o.outside = o.count(sampleOutside)
+	o.outside = o.now
 	return true
 }
 
@@ -91,28 +92,17 @@ func (o *observer) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// The samples, in order.
-const (
-	sampleRunning = iota
-	sampleRunnable
-	sampleOutside
-)
-
-// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads.
+// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads. It updates now.
 func (o *observer) busy() bool {
 	if o.samples == nil {
-		o.samples = []metrics.Sample{
-			sampleRunning:  {Name: "/sched/goroutines/running:goroutines"},
-			sampleRunnable: {Name: "/sched/goroutines/runnable:goroutines"},
-			sampleOutside:  {Name: "/sched/goroutines/not-in-go:goroutines"},
+		for _, name := range []string{"running", "runnable", "not-in-go"} {
+			o.samples = append(o.samples, metrics.Sample{Name: "/sched/goroutines/" + name + ":goroutines"})
 		}
 	}
 	metrics.Read(o.samples)
-	return o.count(sampleRunning) > 1 || o.count(sampleRunnable) > 0
+	o.now = o.samples[2].Value.Uint64()
+	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
 }
-
-// count returns a sample's value at the last call of busy.
-func (o *observer) count(sample int) uint64 { return o.samples[sample].Value.Uint64() }
 
 // allWait reads off their stacks whether every other goroutine waits. The runtime stops the
 // world to write down their states, so they are all of one moment.

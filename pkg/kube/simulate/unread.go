@@ -26,7 +26,7 @@ func Unread(resource string) string {
 
 // Unknown is what is said of a gang or a pod that waits for nobody knows what, since objects of a kind could not be listed.
 func Unknown(resource string) string {
-	return "What it waits for is not known: " + resource + " may not be listed by whoever asks."
+	return "What it waits for is not known: " + resource + " may not be listed with your permissions."
 }
 
 // AskAgain is what helps then.
@@ -141,7 +141,7 @@ func mayExist(undeclared []string, namespace, name string) string {
 	if len(undeclared) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no pod is a member of a gang %s/%s; whether there is one is not known: %s may not be listed by whoever asks", namespace, name, strings.Join(undeclared, ", "))
+	return fmt.Sprintf("no pod is a member of a gang %s/%s; whether there is one is not known: %s may not be listed with your permissions", namespace, name, strings.Join(undeclared, ", "))
 }
 
 // doubt takes back what is said of a gang as far as it is not known.

@@ -11,7 +11,7 @@ import (
 func TestUnlistedClass(t *testing.T) {
 	const class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 7\n---\n"
 	for name, c := range map[string]struct{ more, class, want string }{
-		"not listed": {"", "high", "in.yaml: document 1, line 1: the value of PriorityClass high is not known: priorityclasses.scheduling.k8s.io may not be listed by whoever asks"},
+		"not listed": {"", "high", "in.yaml: document 1, line 1: the value of PriorityClass high is not known: priorityclasses.scheduling.k8s.io may not be listed with your permissions"},
 		"given":      {class, "high", ""},
 		"a system's": {"", "system-node-critical", ""},
 	} {

@@ -56,7 +56,7 @@ var rules = map[evict.Rule]string{
 	evict.ByBinpack:     "binpack, fewest slots as if all possible victims had gone",
 	evict.ByNames:       "first by name, all else being equal",
 	evict.ByOrder:       "the better plan",
-	evict.NotAll:        "not all ways were tried",
+	evict.NotAll:        "search limit reached",
 }
 
 // A message names at most this many domains, and no more than have room in this many
@@ -102,11 +102,11 @@ func clipped(path string) string {
 func (c ConsideredDomain) cost() string {
 	switch {
 	case c.Untried:
-		return "not all ways were tried"
+		return "search limit reached"
 	case !c.Possible:
 		return "impossible"
 	case c.Pods == 0 && c.SentBack == 0:
-		return "nobody"
+		return "no pods"
 	}
 	text := fmt.Sprintf("%d pods", c.Pods)
 	if c.Pods == 1 {
@@ -114,9 +114,9 @@ func (c ConsideredDomain) cost() string {
 	}
 	switch {
 	case c.Pods == 0:
-		text = fmt.Sprintf("nobody, but %d that wait go back, of priority up to %d", c.SentBack, c.HighestPriority)
+		text = fmt.Sprintf("none, but %d waiting pods are requeued, of priority up to %d", c.SentBack, c.HighestPriority)
 	case c.SentBack > 0:
-		text = fmt.Sprintf("%s, and %d that wait go back, of priority up to %d", text, c.SentBack, c.HighestPriority)
+		text = fmt.Sprintf("%s, and %d waiting pods are requeued, of priority up to %d", text, c.SentBack, c.HighestPriority)
 	case c.Pods == 1:
 		text += fmt.Sprintf(" of priority %d", c.HighestPriority)
 	default:

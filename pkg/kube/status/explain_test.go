@@ -20,7 +20,7 @@ func TestExplanationIsShort(t *testing.T) {
 		text := why.String()
 		require.LessOrEqual(t, len(text), Limit, text)
 		require.Regexp(t, `; and 9[5-9] more$`, text)
-		require.LessOrEqual(t, strings.Count(text, "pods"), mostDomains)
+		require.LessOrEqual(t, strings.Count(text, " pods, and"), mostDomains)
 	}
 }
 
@@ -39,15 +39,15 @@ func TestCostInWords(t *testing.T) {
 		says string
 		of   ConsideredDomain
 	}{
-		{"not all ways were tried", ConsideredDomain{Untried: true}},
+		{"search limit reached", ConsideredDomain{Untried: true}},
 		{"impossible", ConsideredDomain{}},
-		{"nobody", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{}}},
+		{"no pods", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{}}},
 		{"1 pod of priority 5", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, HighestPriority: 5, Sum: 5}}},
 		{"1 pod of priority -5, 1 against a budget", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, HighestPriority: -5, Sum: -5, Violations: 1}}},
 		{"3 pods of priority up to 5", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 3, HighestPriority: 5, Sum: 15}}},
 		{"3 pods of priority up to 5, 9 in sum, 2 against a budget", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 3, HighestPriority: 5, Sum: 9, Violations: 2}}},
-		{"nobody, but 2 that wait go back, of priority up to 7", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{SentBack: 2, HighestPriority: 7, Sum: 14}}},
-		{"1 pod, and 2 that wait go back, of priority up to 7", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, SentBack: 2, HighestPriority: 7, Sum: 15}}},
+		{"none, but 2 waiting pods are requeued, of priority up to 7", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{SentBack: 2, HighestPriority: 7, Sum: 14}}},
+		{"1 pod, and 2 waiting pods are requeued, of priority up to 7", ConsideredDomain{Possible: true, EvictionCost: &EvictionCost{Pods: 1, SentBack: 2, HighestPriority: 7, Sum: 15}}},
 	} {
 		require.Equal(t, test.says, test.of.cost())
 	}
@@ -58,10 +58,10 @@ func TestWhyInWords(t *testing.T) {
 	free, untried := ConsideredDomain{Domain: "s1", Possible: true, EvictionCost: &EvictionCost{}}, ConsideredDomain{Domain: "s2", Untried: true}
 	for says, why := range map[string]Explanation{
 		"evicts in the cluster: the better plan":                                                         {Rule: evict.ByOrder},
-		"evicts in s1: no other domain is possible. s1: nobody; s2: impossible":                          {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, {Domain: "s2"}}},
-		"evicts in s1: no other domain is known to be possible. s1: nobody; s2: not all ways were tried": {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, untried}},
-		"evicts in s1: fewest pods. s1: nobody; s2: not all ways were tried":                             {Won: "s1", Rule: evict.ByPods, Considered: []ConsideredDomain{free, untried}},
-		"evicts in the cluster: not all ways were tried. the cluster: 1 pod of priority 5; s2: not all ways were tried": {
+		"evicts in s1: no other domain is possible. s1: no pods; s2: impossible":                          {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, {Domain: "s2"}}},
+		"evicts in s1: no other domain is known to be possible. s1: no pods; s2: search limit reached": {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, untried}},
+		"evicts in s1: fewest pods. s1: no pods; s2: search limit reached":                             {Won: "s1", Rule: evict.ByPods, Considered: []ConsideredDomain{free, untried}},
+		"evicts in the cluster: search limit reached. the cluster: 1 pod of priority 5; s2: search limit reached": {
 			Rule: evict.NotAll, Considered: []ConsideredDomain{{Possible: true, EvictionCost: &EvictionCost{Pods: 1, HighestPriority: 5, Sum: 5}}, untried},
 		},
 	} {

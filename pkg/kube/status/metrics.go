@@ -136,7 +136,7 @@ func NewMeter(now clock.PassiveClock) *Meter {
 
 		plans:       histogram("muster_plan_duration_seconds", "Time to plan a whole gang, by result (planned, refused).", prometheus.ExponentialBuckets(0.0001, 4, 10), "result"),
 		preemptions: counter("muster_preemptions_total", "Reservations for which victims were asked to leave."),
-		victims:     counter("muster_preemption_victims_total", "Pods asked to leave for a gang."),
+		victims:     counter("muster_preemption_victims_total", "Pods that were evicted for a gang."),
 		starts: histogram("muster_gang_start_duration_seconds", "Time from a gang's first member to the binding of as many as it needs, by how many those are. Gangs that start again do not count.",
 			prometheus.ExponentialBuckets(0.1, 3, 13), "size"),
 		beyond: histogram("muster_gang_domains_above_least", "Domains that a gang touches at its start beyond the fewest that free places allowed, by layer. Gangs that others were evicted for do not count.",
@@ -145,7 +145,7 @@ func NewMeter(now clock.PassiveClock) *Meter {
 		gangRuns: histogram("muster_gang_filter_runs", "Filter runs for a gang until it started, by how many members it needs; all Filters for a node are one run.",
 			prometheus.ExponentialBuckets(1, 4, 11), "size"),
 		evictions: counters("muster_evictions_total", "Pods whose eviction the API server has taken, by cause: they make room for a gang, or for a pod without one, or leave since the whole of their own gang does, or since their quota has had too much for long.", "cause"),
-		unused:    counter("muster_evictions_unused_total", "Pods that were evicted from nodes which then nobody took of those whom they made room for."),
+		unused:    counter("muster_evictions_unused_total", "Pods that were evicted from nodes that their preemptors then did not use."),
 		kept: histogram("muster_reservation_duration_seconds", "How long places were reserved until victims had left, by how that ended (taken, given_up).",
 			prometheus.ExponentialBuckets(0.25, 2, 14), "end"),
 		wakes:    counters("muster_wakeups_total", "Gangs that were refused and tried again, by what came of it: places or an eviction (helped), or another refusal (vain).", "result"),

@@ -34,7 +34,7 @@ func Sentence(s place.Shortage) string {
 	} else {
 		fmt.Fprintf(&out, " in one %s domain", r.Layer)
 	}
-	could := "could take"
+	could := "has capacity for"
 	if s.AtMost {
 		could += " at most"
 	}
@@ -42,19 +42,19 @@ func Sentence(s place.Shortage) string {
 	case len(s.Roles) > 0:
 		for i, role := range s.Roles {
 			if i < mostDomains {
-				fmt.Fprintf(&out, "; %s needs %d, and no node has capacity for one, even with every pod gone", role.Name, role.Need)
+				fmt.Fprintf(&out, "; %s needs %d, and no node has capacity for one, even when empty", role.Name, role.Need)
 			}
 		}
 	case len(r.Domains) == 0:
 		out.WriteString("; no node is in one")
 	case s.Never != nil && r.Domains[0].Slots == 0 && len(r.Multiple) > 0: // fewer may have room
-		out.WriteString("; no domain could take the smallest multiple, even with every pod gone")
+		out.WriteString("; no domain has capacity for the smallest multiple, even when empty")
 	case s.Never != nil && r.Domains[0].Slots == 0:
-		out.WriteString("; no node could take a single member, even with every pod gone")
+		out.WriteString("; no node has capacity for one member, even when empty")
 	case s.Never != nil && whole:
-		fmt.Fprintf(&out, "; it %s %d with every pod gone", could, r.Domains[0].Slots)
+		fmt.Fprintf(&out, "; it %s %d, even when empty", could, r.Domains[0].Slots)
 	case s.Never != nil:
-		fmt.Fprintf(&out, "; the largest, %s, %s %d with every pod gone", clipped(r.Domains[0].Path), could, r.Domains[0].Slots)
+		fmt.Fprintf(&out, "; the largest, %s, %s %d, even when empty", clipped(r.Domains[0].Path), could, r.Domains[0].Slots)
 	case r.Dependent && !r.AtLeast: // the numbers of members alone forbid a plan, so that none was put anywhere
 	case whole:
 		fmt.Fprintf(&out, "; there is room for %s", slots(r))
@@ -84,7 +84,7 @@ func Sentence(s place.Shortage) string {
 		out.WriteString("; " + what)
 	}
 	for _, m := range s.Odd(r) {
-		fmt.Fprintf(&out, "; %d is no multiple of %d", r.Want, m.Count)
+		fmt.Fprintf(&out, "; %d is not a multiple of podCountMultiple %d (%s)", r.Want, m.Count, m.Layer)
 	}
 	out.WriteString(besides(r))
 	return Clip(out.String() + ".")
@@ -119,7 +119,7 @@ func pinned(p *place.Pin, atLeast bool) string {
 	default:
 		where += " there"
 	}
-	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: %s%s would help, or all its members made anew.",
+	return fmt.Sprintf("%s in %s, which has no room; the gang moves only as a whole: %s%s would help, or recreating all its members.",
 		run(p.Who), clipped(p.In), places, where)
 }
 
@@ -187,7 +187,7 @@ func nodes(s place.Shortage) string {
 		last = append(last, lack{s.Held.Nodes, [2]string{"has its free room reserved for " + whose, "have their free room reserved for " + whose}})
 	}
 	if s.Stay > 0 {
-		last = append(last, lack{s.Stay, [2]string{"holds pods that may not be evicted", "hold pods that may not be evicted"}})
+		last = append(last, lack{s.Stay, [2]string{"is used by pods of equal or higher priority, or protected pods", "are used by pods of equal or higher priority, or protected pods"}})
 	}
 	if len(last) > 0 {
 		all = append(all[:min(len(all), mostLacks-len(last))], last...)

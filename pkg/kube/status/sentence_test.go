@@ -25,7 +25,7 @@ func TestSentence(t *testing.T) {
 		of   place.Shortage
 	}{
 		{
-			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 3 hold pods that may not be evicted).",
+			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (6 nodes lack cpu, 3 are cordoned, 3 are used by pods of equal or higher priority, or protected pods).",
 			place.Shortage{Plan: block, Lacks: map[string]int{"Insufficient cpu": 6, "node(s) were unschedulable": 3}, Stay: 3},
 		},
 		{"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2.", place.Shortage{Plan: block}},
@@ -39,7 +39,7 @@ func TestSentence(t *testing.T) {
 		},
 		{ // whose it is, and who stays, is said whatever else there is; a long name loses its front
 			"Needs 3 in one BlockLayer domain; best is spine-0/block-1 with 2 (9 nodes lack a, 8 lack b, 2 have their free room reserved for …" + strings.Repeat("x", 160) +
-				" and 7 others, 4 hold pods that may not be evicted).",
+				" and 7 others, 4 are used by pods of equal or higher priority, or protected pods).",
 			place.Shortage{
 				Plan: block, Lacks: map[string]int{"Insufficient a": 9, "Insufficient b": 8, "Insufficient c": 7, "Insufficient d": 6},
 				Held: place.Held{Nodes: 2, For: "gang default/" + strings.Repeat("x", 253), Others: 7}, Stay: 4,
@@ -71,19 +71,19 @@ func TestSentence(t *testing.T) {
 			place.Shortage{Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
 		},
 		{
-			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3; 3 is no multiple of 2.",
+			"Needs 3 in multiples of 2 a BlockLayer in the cluster; there is room for 3; 3 is not a multiple of podCountMultiple 2 (BlockLayer).",
 			place.Shortage{Fresh: true, Plan: &plan.Refusal{Want: 3, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 3}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 2}}}},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, could take 5 with every pod gone (6 nodes are cordoned).",
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for 5, even when empty (6 nodes are cordoned).",
 			place.Shortage{Plan: block, Lacks: map[string]int{"node(s) were unschedulable": 6}, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
 		},
 		{
-			"Needs 6 in one SpineLayer domain; the largest, spine-0, could take at most 5 with every pod gone.",
+			"Needs 6 in one SpineLayer domain; the largest, spine-0, has capacity for at most 5, even when empty.",
 			place.Shortage{Plan: block, AtMost: true, Never: &plan.Refusal{Want: 6, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0", Slots: 5}}}},
 		},
 		{
-			"Needs 3 in one SpineLayer domain; no node could take a single member, even with every pod gone.",
+			"Needs 3 in one SpineLayer domain; no node has capacity for one member, even when empty.",
 			place.Shortage{Plan: block, Never: &plan.Refusal{Want: 3, Layer: "SpineLayer", Domains: []plan.Offer{{Path: "spine-0"}}}},
 		},
 		{
@@ -97,19 +97,19 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{
-			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: 1 place there would help, or all its members made anew.",
+			"a-1 and a-2 run in spine-2/block-4, which has no room; the gang moves only as a whole: 1 place there would help, or recreating all its members.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a-1", "a-2"}, In: "spine-2/block-4", Want: 1}},
 		},
 		{
-			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: 4 places there (1 now) would help, or all its members made anew.",
+			"a, b, c and 2 more run in s, which has no room; the gang moves only as a whole: 4 places there (1 now) would help, or recreating all its members.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a", "b", "c", "d", "e"}, In: "s", Want: 4, Room: 1}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: 3 places in one BlockLayer domain there (2 now) would help, or all its members made anew.",
+			"a runs in s, which has no room; the gang moves only as a whole: 3 places in one BlockLayer domain there (2 now) would help, or recreating all its members.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 2, Layer: "BlockLayer"}},
 		},
 		{
-			"Needs 9 in the cluster; it could take 8 with every pod gone.",
+			"Needs 9 in the cluster; it has capacity for 8, even when empty.",
 			place.Shortage{Plan: cluster, Never: &plan.Refusal{Want: 9, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 8}}}},
 		},
 		{
@@ -131,20 +131,20 @@ func TestSentence(t *testing.T) {
 			}},
 		},
 		{ // no member was put anywhere
-			"Needs 16 in multiples of 3 a BlockLayer in the cluster; 16 is no multiple of 3; its members depend on one another and do not all fit in any order.",
+			"Needs 16 in multiples of 3 a BlockLayer in the cluster; 16 is not a multiple of podCountMultiple 3 (BlockLayer); its members depend on one another and do not all fit in any order.",
 			place.Shortage{Fresh: true, Plan: &plan.Refusal{
 				Want: 16, Layer: topology.RootLayer, Domains: []plan.Offer{{Slots: 15}}, Multiple: []plan.Multiple{{Layer: "BlockLayer", Count: 3}}, Dependent: true,
 			}},
 		},
 		{
-			"a runs in s, which has no room; the gang moves only as a whole: 3 places there (at least 2 now) would help, or all its members made anew.",
+			"a runs in s, which has no room; the gang moves only as a whole: 3 places there (at least 2 now) would help, or recreating all its members.",
 			place.Shortage{
 				Plan: &plan.Refusal{Want: 3, Layer: "BlockLayer", Domains: []plan.Offer{{Path: "s", Slots: 2}}, Dependent: true, AtLeast: true},
 				Pin:  &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 2},
 			},
 		},
 		{ // each fits by itself, and not all of them
-			"a runs in s, which has no room; the gang moves only as a whole: more places there would help, or all its members made anew.",
+			"a runs in s, which has no room; the gang moves only as a whole: more places there would help, or recreating all its members.",
 			place.Shortage{Plan: block, Pin: &place.Pin{Who: []string{"a"}, In: "s", Want: 3, Room: 5}},
 		},
 	} {

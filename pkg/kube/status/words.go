@@ -42,10 +42,10 @@ var preemptionWords = map[Preemption]string{
 	PreemptionNobody: "no potential victims",
 	PreemptionNoHelp: "preemption is not helpful for scheduling",
 
-	PreemptionSurplus: "not eligible: minMember is reached, further members evict nobody",
-	PreemptionLeftOut: "not eligible: there is room on nodes that are left out for now",
-	PreemptionUntried: "preemption is not helpful for scheduling in any of the ways that were tried; not all ways were tried",
-	PreemptionEnding:  "not eligible yet: a gang is ending, and fewer need leave when it has",
+	PreemptionSurplus: "not eligible: minMember is reached, further members do not evict",
+	PreemptionLeftOut: "not eligible: nodes that are excluded for now have capacity",
+	PreemptionUntried: "preemption is not helpful for scheduling: no eviction found that frees enough capacity (search limit reached)",
+	PreemptionEnding:  "not eligible yet: a gang is finishing, after that fewer pods need to be evicted",
 }
 
 // Says is what is said of a preemption for a group of which so many members are held at
@@ -90,12 +90,15 @@ func (s Said) Within(most int) string {
 	if s.Sentence == "" {
 		return squeeze(s.Text, most)
 	}
-	sentence := clip(s.Sentence, min(longestSentence, most/2))
-	return sentence + " " + squeeze(s.Text, most-len(sentence)-1)
+	sentence := clip(s.Sentence, min(longestSentence, most/2)) + details
+	return sentence + squeeze(s.Text, most-len(sentence))
 }
 
-// longestSentence is how much of a message a sentence may take, in bytes: a text follows.
-const longestSentence = 480
+// A message has the sentence for users, of at most so many bytes, and after details the text that tools match on.
+const (
+	longestSentence = 480
+	details         = " Details: "
+)
 
 // squeeze leaves the middle of a text out that is too long, so that its end stays.
 func squeeze(text string, most int) string {
@@ -156,7 +159,7 @@ func Kept(many, needed int, where string) string {
 	if where != "" {
 		where = " in " + where
 	}
-	return fmt.Sprintf(". Refused for so long that what is free%s is kept for it: %d of %d places", where, many, needed)
+	return fmt.Sprintf(". The gang is starving: free capacity%s is reserved for it (%d of %d members)", where, many, needed)
 }
 
 // ForSpeaker is what the member is told that was tried, when its cycle ends: what the scheduler puts
@@ -182,7 +185,7 @@ func Sibling(of gang.Ref, speaker *v1.Pod, said Said, preemption string, held in
 	if said.Sentence == "" {
 		return head + squeeze(said.Text, room) + tail
 	}
-	sentence := clip(said.Sentence, min(longestSentence, room/2)) + " "
+	sentence := clip(said.Sentence, min(longestSentence, room/2)) + details
 	return sentence + head + squeeze(said.Text, room-len(sentence)) + tail
 }
 
@@ -199,6 +202,6 @@ func Frame(speaker *v1.Pod, gangs ...gang.Ref) (most int) {
 func Refused(r *place.Refusal, s place.Shortage, frame int) Said {
 	const ends = 160 // what came of the search for victims, and what is kept
 	out := Said{Sentence: clip(Sentence(s), longestSentence), Never: s.Never != nil}
-	out.Text = NoPlan(r, Limit-frame-ends-len(out.Sentence)-1)
+	out.Text = NoPlan(r, Limit-frame-ends-len(out.Sentence)-len(details))
 	return out
 }

@@ -28,9 +28,9 @@ func TestPreemptionInWords(t *testing.T) {
 		{status.PreemptionNever, "not eligible due to preemptionPolicy=Never", "no room. preemption: not eligible due to preemptionPolicy=Never"},
 		{status.PreemptionOff, "not eligible due to CoschedulingArgs.enablePreemption=false", "no room. preemption: not eligible due to CoschedulingArgs.enablePreemption=false"},
 		{status.PreemptionNobody, "no potential victims", "no room. preemption: no potential victims"},
-		{status.PreemptionSurplus, "not eligible: minMember is reached, further members evict nobody", "no room. preemption: not eligible: minMember is reached, further members evict nobody"},
-		{status.PreemptionLeftOut, "not eligible: there is room on nodes that are left out for now", "no room. preemption: not eligible: there is room on nodes that are left out for now"},
-		{status.PreemptionEnding, "not eligible yet: a gang is ending, and fewer need leave when it has", "no room. preemption: not eligible yet: a gang is ending, and fewer need leave when it has"},
+		{status.PreemptionSurplus, "not eligible: minMember is reached, further members do not evict", "no room. preemption: not eligible: minMember is reached, further members do not evict"},
+		{status.PreemptionLeftOut, "not eligible: nodes that are excluded for now have capacity", "no room. preemption: not eligible: nodes that are excluded for now have capacity"},
+		{status.PreemptionEnding, "not eligible yet: a gang is finishing, after that fewer pods need to be evicted", "no room. preemption: not eligible yet: a gang is finishing, after that fewer pods need to be evicted"},
 		{status.PreemptionNoHelp, "preemption is not helpful for scheduling", "no room. preemption: preemption is not helpful for scheduling"},
 	} {
 		require.Equal(t, c.says, c.came.Says(1, 4))
@@ -81,8 +81,8 @@ func TestNoPlanInWords(t *testing.T) {
 }
 
 func TestKeptInWords(t *testing.T) {
-	require.Equal(t, ". Refused for so long that what is free in s1/b1 is kept for it: 2 of 4 places", status.Kept(2, 4, "s1/b1"))
-	require.Equal(t, ". Refused for so long that what is free is kept for it: 2 of 4 places", status.Kept(2, 4, ""))
+	require.Equal(t, ". The gang is starving: free capacity in s1/b1 is reserved for it (2 of 4 members)", status.Kept(2, 4, "s1/b1"))
+	require.Equal(t, ". The gang is starving: free capacity is reserved for it (2 of 4 members)", status.Kept(2, 4, ""))
 }
 
 // TestSiblingInWords: the sentence stands first, and whatever is left out to keep it short, the ends stay.
@@ -91,7 +91,7 @@ func TestSiblingInWords(t *testing.T) {
 	of := gang.Ref{Namespace: "ns", Name: "g"}
 	require.Equal(t, `GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 2.`,
 		status.Sibling(of, speaker, status.Said{Text: "no room"}, "", 2))
-	require.Equal(t, `Needs 3. GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`,
+	require.Equal(t, `Needs 3. Details: GangGroup "ns/g" gets rejected due to member Pod "ns/g-0" is unschedulable with reason "no room", alreadyWaitForBound: 0.`,
 		status.Sibling(of, speaker, status.Said{Sentence: "Needs 3.", Text: "no room"}, "", 0))
 	for _, n := range []int{1, 800, 900, 1024, 5000} {
 		says := status.Sibling(of, speaker, status.Said{Text: strings.Repeat("x", n) + " at the end"}, "no potential victims", 0)

@@ -116,7 +116,7 @@ func TestWithoutRights(t *testing.T) {
 	}{
 		"who may ask for rights": {true, []string{
 			`permission is missing: list pods (API group "") in the whole cluster`, `permission is missing: watch pods (API group "") in the whole cluster`,
-			"grant these to whoever asks, or ask as somebody who has them, with --as",
+			"grant these permissions, or use --as with a user that has them",
 		}},
 		"who may not": {false, []string{`permission is missing: list pods (API group "") in the whole cluster`}},
 	} {

@@ -58,7 +58,7 @@ export function explanation(e, go, show) {
   if (e.waitsFor) out.push(el('p', { class: 'first' }, e.waitsFor));
   if (e.why) out.push(el('p', {}, e.why));
   if (e.cure) out.push(el('p', {}, el('strong', {}, 'What would help: '), e.cure.words + '.'));
-  const queue = e.queue && (e.queue.position ? `${e.queue.position} of ${e.queue.of}` : 'nobody tries it now');
+  const queue = e.queue && (e.queue.position ? `${e.queue.position} of ${e.queue.of}` : 'no scheduler tries it now');
   out.push(facts(
     ['State', e.state], ['Members', e.members && `${e.members.bound} of ${e.members.min} bound, ${plural(e.members.exist, 'exists', 'exist')}`],
     ['Queue', queue], ['Runs in', e.where && link(e.where.domain, go)], ['Starts in', e.next && link(e.next.domain, go)],
