@@ -113,7 +113,7 @@ spec: {schedulerName: muster-scheduler, containers: [{name: c, image: i, resourc
 	require.Nil(t, book.Gangs[0].Refusal)
 	large := book.Gangs[1]
 	require.Equal(t, ask.NeverFits, large.State)
-	require.Contains(t, large.Refusal.Says, "no node could take a single member")
+	require.Contains(t, large.Refusal.Says, "no node has capacity for one member")
 	large.Refusal.Says, large.Refusal.Words = "", ""
 	require.Equal(t, &ask.Refused{By: "Plan", Plugins: []string{"NodeResourcesFit"}, Evictable: true, Never: true}, large.Refusal)
 

@@ -224,6 +224,21 @@ func (g *Group) sets(most int, like func(int) string) (all []*Group) {
 	return all
 }
 
+// Startable returns some members without those of gangs that may be left out and of which they are too few to start.
+func (g *Group) Startable(members []Member) []Member {
+	if !g.Choice.Any() {
+		return members
+	}
+	count := map[Ref]int{}
+	for _, m := range members {
+		count[m.Gang]++
+	}
+	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool {
+		of := g.Choice.Gangs[slices.IndexFunc(g.Gangs, func(x Gang) bool { return x.Ref == m.Gang })]
+		return of.Open && count[m.Gang] < of.Need
+	})
+}
+
 // Sets returns the group with only the gangs of a set, for each set that may start alone and of which none can be left out. Of a group that has
 // what it needs these are its further gangs, each with those that run. Gangs are told apart by what like returns for a group with only their members.
 func (g *Group) Sets(most int, like func(*Group) string) (all []*Group) {

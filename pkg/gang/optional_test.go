@@ -246,3 +246,16 @@ func TestSets(t *testing.T) {
 	require.Equal(t, []string{"c0 c1", "d0 d1"}, sets(own))
 	require.Equal(t, []string{"c0 c1"}, sets(same))
 }
+
+// TestGangWithTooFewMembersIsLeftOut: quotas admit one of the two members that gang b needs; the plan is for the other gangs.
+func TestGangWithTooFewMembersIsLeftOut(t *testing.T) {
+	a, b, c := gang.Ref{Name: "a"}, gang.Ref{Name: "b"}, gang.Ref{Name: "c"}
+	g := gang.Group{
+		Gangs:  []gang.Gang{{Spec: gang.Spec{Ref: a}}, {Spec: gang.Spec{Ref: b}}, {Spec: gang.Spec{Ref: c}}},
+		Choice: &choice.Choice{Gangs: []choice.Gang{{Open: true, Need: 1}, {Open: true, Need: 2}, {Need: 2}}},
+	}
+	members := []gang.Member{{Gang: a, Pod: "a-0"}, {Gang: b, Pod: "b-0"}, {Gang: c, Pod: "c-0"}}
+	require.Equal(t, []gang.Member{members[0], members[2]}, g.Startable(members), "c may not be left out")
+	members = append(members, gang.Member{Gang: b, Pod: "b-1"})
+	require.Equal(t, members, g.Startable(members))
+}

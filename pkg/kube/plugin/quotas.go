@@ -249,6 +249,9 @@ func (p *Plugin) admitted(ctx context.Context, a *place.Attempt) (choices []*pla
 		if len(members) == len(a.Group.Pending) {
 			return []*place.Attempt{a}, nil
 		}
+		if start := a.Group.Startable(members); len(start) > 0 {
+			members = start
+		}
 		choices = append(choices, a.For(members))
 	}
 	if why == nil {

@@ -57,8 +57,8 @@ func TestCostInWords(t *testing.T) {
 func TestWhyInWords(t *testing.T) {
 	free, untried := ConsideredDomain{Domain: "s1", Possible: true, EvictionCost: &EvictionCost{}}, ConsideredDomain{Domain: "s2", Untried: true}
 	for says, why := range map[string]Explanation{
-		"evicts in the cluster: the better plan":                                                         {Rule: evict.ByOrder},
-		"evicts in s1: no other domain is possible. s1: no pods; s2: impossible":                          {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, {Domain: "s2"}}},
+		"evicts in the cluster: the better plan":                                                       {Rule: evict.ByOrder},
+		"evicts in s1: no other domain is possible. s1: no pods; s2: impossible":                       {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, {Domain: "s2"}}},
 		"evicts in s1: no other domain is known to be possible. s1: no pods; s2: search limit reached": {Won: "s1", Rule: evict.Alone, Considered: []ConsideredDomain{free, untried}},
 		"evicts in s1: fewest pods. s1: no pods; s2: search limit reached":                             {Won: "s1", Rule: evict.ByPods, Considered: []ConsideredDomain{free, untried}},
 		"evicts in the cluster: search limit reached. the cluster: 1 pod of priority 5; s2: search limit reached": {
