@@ -29,7 +29,7 @@ func saysGang(t *testing.T, c *testcluster.Cluster, name string) string {
 	if is == nil {
 		return ""
 	}
-	sentence, _, _ := strings.Cut(is.Message, " no candidate topology nodes")
+	sentence, _, _ := strings.Cut(is.Message, " Details: ")
 	return is.Reason + ": " + sentence
 }
 

@@ -56,7 +56,7 @@ func ends(t *testing.T, by clock.WithTicker) *testcluster.Cluster {
 // nobody is evicted.
 func TestNobodyLeavesForAnEnd(t *testing.T) {
 	c := ends(t, stopped{now: time.Now()}) // however long it takes until the second one goes
-	c.WaitSaid(1, "a gang is ending")
+	c.WaitSaid(1, "a gang is finishing")
 	c.Remove("end-1")
 	c.Wait("g-0=n0 g-1=n1", func() string { return c.Where("g-0", "g-1") })
 	require.Empty(t, c.Evicted())
@@ -86,7 +86,7 @@ func TestNotHeardOfYet(t *testing.T) {
 	require.True(t, p.Gone(end[0]))
 	require.NoError(t, there.Add(end[0]))
 	c.Gang("g", 2, testcluster.Pending(2, 100, "8")...)
-	c.WaitSaid(1, "a gang is ending")
+	c.WaitSaid(1, "a gang is finishing")
 	require.Empty(t, c.Evicted())
 }
 
@@ -102,7 +102,7 @@ func TestGoneButForTheSnapshot(t *testing.T) {
 	c.Wait("2", holding(c, end[0]))
 	c.Plugin.Preemptor.GoesBy(cache.NewStore(cache.MetaNamespaceKeyFunc))
 	c.Gang("g", 1, testcluster.Pending(1, 100, "8")...)
-	c.WaitSaid(1, "a gang is ending")
+	c.WaitSaid(1, "a gang is finishing")
 	require.Empty(t, c.Evicted())
 }
 
@@ -136,7 +136,7 @@ func TestWhoWaitsKeepsNoVictims(t *testing.T) {
 		c.Remove("end-0")
 		c.Wait("1", left)
 		c.Gang("g", 3, testcluster.Pending(3, 100, "8")...)
-		c.WaitSaid(1, "a gang is ending")
+		c.WaitSaid(1, "a gang is finishing")
 		c.Gang("b", 1, on(testcluster.A("", 100, "8", ""), "n2", "n3"))
 		c.Wait("b-0=n2", func() string { return c.Where("b-0") })
 		c.Remove("end-1")
@@ -167,7 +167,7 @@ func TestASpareOneIsNoEnd(t *testing.T) {
 	c.WaitSaid(1, "PodGroup/g Warning Unschedulable")
 	c.Remove("runs-0")
 	c.Wait("g-0=n0 g-1=n3", func() string { return c.Where("g-0", "g-1") })
-	require.Empty(t, c.Said("a gang is ending"))
+	require.Empty(t, c.Said("a gang is finishing"))
 }
 
 // TestOwnSubGroupsAreNoEnd: a gang of one sub-group has lost a member, and another one waits. It does not wait for those of its own who run,
@@ -190,7 +190,7 @@ func TestOwnSubGroupsAreNoEnd(t *testing.T) {
 	c.Remove("g-1")
 	c.Wait("g-2=n2", func() string { return c.Where("g-2") })
 	require.Equal(t, "low", c.Evicted())
-	require.Empty(t, c.Said("a gang is ending"))
+	require.Empty(t, c.Said("a gang is finishing"))
 }
 
 // TestOvertaken: who came later and needs less does not take the room of who waits for an end.
