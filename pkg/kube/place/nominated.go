@@ -144,7 +144,7 @@ func (a *Attempt) keepOff() {
 		for _, k := range a.kinds {
 			whom, closed := k.counter.Off().Closes(n.Node())
 			if closed {
-				kept[i] = "places held for " + whom
+				kept[i] = "reserved for " + whom
 			}
 			all = all && closed
 		}
