@@ -9,7 +9,7 @@ COMMIT    ?= $(shell git describe --always --abbrev=40 --match=- --dirty 2>/dev/
 TOOL       = $(GO) tool -modfile=tools/go.mod
 # The time in all files of a release: the commit's, so that they are the same whenever they are made.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-# The packages in which goroutines share state: "go list" of those whose source has a lock, an atomic value or a goroutine of its own.
+# The packages in which goroutines share state: their source has a lock, an atomic value or a goroutine of its own.
 CONCURRENT = $(shell grep -lrE --include='*.go' --exclude='*_test.go' 'sync\.(Mutex|RWMutex|Once|Map)|atomic\.|memo\.Map|go func|\.Go\b' pkg cmd | xargs -n1 dirname | sort -u | grep -v '^pkg/kube/simulate$$' | sed 's,^,./,')
 
 # Kubernetes says the version of the scheduler from these, and pkg/version which Muster it is.

@@ -37,7 +37,7 @@ func says(by preemption.ExecutorPreemptor, victim *v1.Pod) string {
 		return p.SchedulerName() + ": " + byDelay + p.why
 	}
 	if p.priority(victim) >= by.Priority() {
-		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), cmp.Or(p.names(), convert.PodKey(p.pod)), byQuota)
+		return fmt.Sprintf("%s: %s%s %s%s", by.SchedulerName(), toAccommodate, by.Type(), cmp.Or(p.names(), by.GetNamespace()+"/"+by.GetName()), byQuota)
 	}
 	return fmt.Sprintf("%s: %sa higher priority %s", by.SchedulerName(), toAccommodate, by.Type())
 }

@@ -24,11 +24,11 @@ type observer struct {
 	samples []metrics.Sample
 	// refused counts the requests that were refused: whoever was may ask again after a pause,
 	// which only the goroutine's stack tells from other sleep.
-	refused *atomic.Int64
-	heard   int64  // refused, when nothing moved for the last time
-	outside uint64 // goroutines outside of Go then: those that wait for signals
-	now     uint64 // goroutines outside of Go
-	known   bool   // all this has been looked at once
+	refused    *atomic.Int64
+	heard      int64  // refused, when nothing moved for the last time
+	outside    uint64 // goroutines outside of Go then: those that wait for signals
+	outsideNow uint64 // goroutines outside of Go at the last call of busy
+	known      bool   // all this has been looked at once
 }
 
 // wait returns once nothing moves, or when ctx ends.
@@ -43,11 +43,11 @@ func (o *observer) wait(ctx context.Context) error {
 // After a refused request, and the first time, only the stacks show what a goroutine waits for. They cost much more.
 func (o *observer) quiet() bool {
 	refused := o.refused.Load()
-	if o.known && o.heard == refused && o.now == o.outside {
+	if o.known && o.heard == refused && o.outsideNow == o.outside {
 		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // waits for the end of a collection
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		for range 3 {
-			if o.busy() || o.now != o.outside {
+			if o.busy() || o.outsideNow != o.outside {
 				return false
 			}
 			runtime.Gosched()
@@ -58,7 +58,7 @@ func (o *observer) quiet() bool {
 		return false
 	}
 	o.heard, o.known = refused, !o.busy()
-	o.outside = o.now
+	o.outside = o.outsideNow
 	return true
 }
 
@@ -92,7 +92,7 @@ func (o *observer) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads. It updates now.
+// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads. It updates outsideNow.
 func (o *observer) busy() bool {
 	if o.samples == nil {
 		for _, name := range []string{"running", "runnable", "not-in-go"} {
@@ -100,7 +100,7 @@ func (o *observer) busy() bool {
 		}
 	}
 	metrics.Read(o.samples)
-	o.now = o.samples[2].Value.Uint64()
+	o.outsideNow = o.samples[2].Value.Uint64()
 	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
 }
 
