@@ -82,7 +82,7 @@ func (f *askFlags) read(cmd *cobra.Command, of func(context.Context, ask.Options
 	switch f.output {
 	case "table", "wide", "json", "yaml":
 	default:
-		return usageError("--output %s: legal: table, wide, json, yaml", f.output)
+		return usageError("--output %s: supported values: table, wide, json, yaml", f.output)
 	}
 	return f.emulated(cmd, func(ctx context.Context, o ask.Options, set *simulate.Set) error {
 		value, text, err := of(ctx, o, set)

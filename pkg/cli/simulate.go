@@ -103,7 +103,7 @@ server would refuse.`,
 
 func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
-		return usageError("--output %s: legal: table, json", f.output)
+		return usageError("--output %s: supported values: table, json", f.output)
 	}
 	if len(f.files) == 0 && !f.fromCluster {
 		return usageError("nothing to simulate: give at least one -f FILE, or --from-cluster")

@@ -53,7 +53,7 @@ in the command line.`,
 
 func (f *sourcesFlags) run(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
-		return usageError("--output %s: legal: table, json", f.output)
+		return usageError("--output %s: supported values: table, json", f.output)
 	}
 	config, err := f.rest()
 	if err != nil {

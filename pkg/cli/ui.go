@@ -45,7 +45,7 @@ what you may see. It fetches nothing from elsewhere, and nothing can be changed 
 				return err
 			}
 			if port < 0 || port > 65535 {
-				return usageError("--port %d: legal: 0 to 65535", port)
+				return usageError("--port %d: supported values: 0 to 65535", port)
 			}
 			w := &watched{flags: &f, cmd: cmd, want: want, turn: make(chan struct{}, 1)}
 			return w.serve(cmd.Context(), net.JoinHostPort(strings.Trim(address, "[]"), strconv.Itoa(port)), time.Duration(refresh))

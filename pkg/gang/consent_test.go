@@ -110,7 +110,7 @@ func TestGroupsHaveAnEnd(t *testing.T) {
 		many = append(many, name(i))
 	}
 	s.do(declared("ns/x", 1, lists(many...)), seen("ns/x-0", 0, ""))
-	require.Equal(t, "rejected: it lists 65 gangs; legal: at most 64", s.admits("ns/x-0"))
+	require.Equal(t, "rejected: it lists 65 gangs; supported values: at most 64", s.admits("ns/x-0"))
 
 	link := func(i int) gang.Event { return declared(name(i), 1, lists(name(i-1), name(i), name(i+1))) }
 	s.book.Apply(declared(name(0), 1, lists(name(0), name(1))), s.now)

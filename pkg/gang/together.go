@@ -170,7 +170,7 @@ func (b *Book) stranger(ref Ref, g *gang) Refusal {
 	case g.spec == nil:
 		return Refusal{}
 	case len(g.spec.Group) > MaxGroupSize:
-		return Refusal{By: Declaration, Words: fmt.Sprintf("it lists %d gangs; legal: at most %d", len(g.spec.Group), MaxGroupSize)}
+		return Refusal{By: Declaration, Words: fmt.Sprintf("it lists %d gangs; supported values: at most %d", len(g.spec.Group), MaxGroupSize)}
 	case g.crowded:
 		return Refusal{By: Consent, Words: fmt.Sprintf("its group has more than %d gangs", MaxGroupSize)}
 	}

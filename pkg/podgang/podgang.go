@@ -153,7 +153,7 @@ const (
 	ReasonNotServed          = "SchedulingAPINotServed"          // no version of the native API
 	ReasonTooManyGroups      = "TooManyPodGroups"                // more groups than an object takes
 	ReasonNoBackend          = "NoBackend"                       // a scheduler name that nobody serves
-	ReasonInvalid            = "InvalidGang"                     // what the object says is not legal
+	ReasonInvalid            = "InvalidGang"                     // what the object says is invalid
 	ReasonNotWritten         = "NotWritten"                      // the API server refuses what would be written
 	ReasonNotPrepared        = "PodNotPrepared"                  // a pod that the webhook has missed, and that cannot be mended
 	ReasonRecreated          = "PodGroupRecreated"               // a field that can only be set at creation has changed

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/workloads"
 )
 
-// read reads the spec of an object. A field that is not legal is an *Error, which names the object.
+// read reads the spec of an object. A field that is invalid is an *Error, which names the object.
 func read(u *unstructured.Unstructured, into any) error {
 	if err := workloads.Read(u, "spec", into); err != nil {
 		return &Error{ReasonInvalid, fmt.Sprintf("%s %s/%s: %s", u.GetKind(), u.GetNamespace(), u.GetName(), err)}
@@ -32,7 +32,7 @@ func tooMany(u *unstructured.Unstructured, field string, n int64) error {
 	if n <= MaxGangs {
 		return nil
 	}
-	return illegal(u, "%s: more than %d gangs would be made of it; legal: at most %d", field, MaxGangs, MaxGangs)
+	return illegal(u, "%s: more than %d gangs would be made of it; supported values: at most %d", field, MaxGangs, MaxGangs)
 }
 
 // few is a number, or one that is too many: so products of several stay numbers.

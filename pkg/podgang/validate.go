@@ -47,7 +47,7 @@ const (
 
 var modes = []string{"hard", "soft"}
 
-// badMode is what is said of a mode that is not legal.
+// badMode is what is said of a mode that is invalid.
 func badMode(path, mode string) string {
 	return fmt.Sprintf(`%s: Unsupported value: %q: supported values: "hard", "soft"`, path, mode)
 }

@@ -348,7 +348,7 @@ func (t *Tree) unusable(name string) *Refusal {
 	case t.nodes[i].broken != "":
 		r.Words = t.nodes[i].broken
 	case t.nodes[i].Inner:
-		r.Words = "it is a parent of other quotas, to which pods cannot belong; legal: a quota below it"
+		r.Words = "it is a parent of other quotas, to which pods cannot belong; supported values: a quota below it"
 	default:
 		return nil
 	}

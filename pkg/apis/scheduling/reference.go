@@ -11,7 +11,7 @@ type Key struct {
 	Legal   string // what Check calls legal, unless there is more to say
 	Default string // what holds without the key
 	Example string
-	// Check says why a value is not legal; nil where every value is.
+	// Check says why a value is invalid; nil where every value is.
 	Check func(value string) error
 }
 
@@ -39,7 +39,7 @@ func Keys() []Chapter {
 	for _, c := range all {
 		for i := range c.Keys {
 			if k := &c.Keys[i]; k.Legal == "" {
-				_, k.Legal, _ = strings.Cut(k.Check("\x00").Error(), "; legal: ") // which nothing takes
+				_, k.Legal, _ = strings.Cut(k.Check("\x00").Error(), "; supported values: ") // which nothing takes
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func chapters() []Chapter {
 			Title: "A member's rank",
 			Intro: "Neighbours in rank sit together. The first of these that a pod has is its rank. Ranks that others give count within what they number: a Job " +
 				"(those of a JobSet by its `job-global-index`, else Jobs by name), a group of a LeaderWorkerSet, a StatefulSet. First come pods with our annotation, then row by row, " +
-				"then pods without a rank; equal ones by name. A value that is not legal is told in an event `InvalidTopologyIndex`, and the pod has no rank.",
+				"then pods without a rank; equal ones by name. A value that is invalid is told in an event `InvalidTopologyIndex`, and the pod has no rank.",
 			Keys: []Key{
 				{Name: AnnotationTopologyIndex, On: onPod, Meaning: "the rank", Default: "the next of these keys", Example: "0", Check: check(ParseTopologyIndex)},
 				{Name: LabelWorkerIndex, Label: true, On: onPod, Meaning: "LeaderWorkerSet's number of a pod in its group; 0 is the leader", Default: "the next of these keys", Example: "0", Check: index(LabelWorkerIndex)},

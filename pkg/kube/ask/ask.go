@@ -138,7 +138,7 @@ func ParseTarget(namespace string, words []string) (Target, error) {
 	case "pod", "pods", "po":
 		t.Kind = "pod"
 	default:
-		return Target{}, fmt.Errorf("%q: legal: podgroup, pod", words[0])
+		return Target{}, fmt.Errorf("%q: supported values: podgroup, pod", words[0])
 	}
 	return t, nil
 }

@@ -49,7 +49,7 @@ var builtIn = map[string]string{
 	"workload": "", "podgang": "kai-scheduler", "koordinator": scheduling.DropInSchedulerName, "muster": scheduling.SchedulerName, "volcano": "volcano",
 }
 
-// ReadConfig reads a configuration; what is not legal is an error, and so is what is not known.
+// ReadConfig reads a configuration; what is invalid is an error, and so is what is not known.
 func ReadConfig(data []byte) (*Config, error) {
 	out := &Config{}
 	if err := document.One(data, "the configuration of the backends"); err != nil {
@@ -77,13 +77,13 @@ func (c *Config) Translators() (out []Translator, err error) {
 		errs = append(errs, fmt.Errorf("backend configuration: "+format, args...))
 	}
 	if c.NodeTier != 0 && c.NodeTier != 1 {
-		bad("nodeTier: %d is not legal; legal: 0, 1", c.NodeTier)
+		bad("nodeTier: %d is invalid; supported values: 0, 1", c.NodeTier)
 	}
 	claimed := map[string]string{} // scheduler names, by whom
 	for i, b := range all {
 		for _, name := range b.SchedulerNames {
 			if by, twice := claimed[name]; twice || name == "" {
-				bad("backends[%d].schedulerNames: %q is not legal; legal: a name that no other backend has, and %q has it", i, name, by)
+				bad("backends[%d].schedulerNames: %q is invalid; supported values: a name that no other backend has, and %q has it", i, name, by)
 			}
 			claimed[name] = b.Name
 		}
@@ -92,7 +92,7 @@ func (c *Config) Translators() (out []Translator, err error) {
 	for i := range all {
 		b := &all[i]
 		if _, known := builtIn[b.Name]; !known || seen[b.Name] {
-			bad("backends[%d].name: %q is not legal; legal: each once of %q", i, b.Name, slices.Sorted(maps.Keys(builtIn)))
+			bad("backends[%d].name: %q is invalid; supported values: each once of %q", i, b.Name, slices.Sorted(maps.Keys(builtIn)))
 			continue
 		}
 		seen[b.Name] = true
@@ -102,16 +102,16 @@ func (c *Config) Translators() (out []Translator, err error) {
 		out = append(out, b.translator(claimed))
 	}
 	if c.Default != "" && !seen[c.Default] {
-		bad("default: %q is not legal; legal: one of %q", c.Default, slices.Sorted(maps.Keys(seen)))
+		bad("default: %q is invalid; supported values: one of %q", c.Default, slices.Sorted(maps.Keys(seen)))
 	}
 	return out, errors.Join(errs...)
 }
 
-// check says what is not legal.
+// check says what is invalid.
 func (b *BackendConfig) check() (errs []error) {
 	oneOf := func(field string, value *string, legal ...string) {
 		if value != nil && !slices.Contains(legal, *value) {
-			errs = append(errs, fmt.Errorf("%s: %q is not legal; legal: %q", field, *value, legal))
+			errs = append(errs, fmt.Errorf("%s: %q is invalid; supported values: %q", field, *value, legal))
 		}
 	}
 	oneOf("gangMode", b.GangMode, string(scheduling.ModeStrict), string(scheduling.ModeNonStrict))
@@ -122,13 +122,13 @@ func (b *BackendConfig) check() (errs []error) {
 	oneOf("matchPolicy", b.MatchPolicy, policies...)
 	oneOf("defaultQoSClass", b.DefaultQoSClass, "LSE", "LSR", "LS", "BE")
 	if s := b.ScheduleTimeoutSeconds; s != nil && *s < 1 {
-		errs = append(errs, fmt.Errorf("scheduleTimeoutSeconds: %d is not legal; legal: an integer ≥ 1", *s))
+		errs = append(errs, fmt.Errorf("scheduleTimeoutSeconds: %d is invalid; supported values: an integer ≥ 1", *s))
 	}
 	layers := slices.Sorted(maps.Values(koordinatorKeys))
 	for _, key := range slices.Sorted(maps.Keys(b.TopologyKeyMappings)) {
 		layer := b.TopologyKeyMappings[key]
 		if b.Name == "koordinator" && !slices.Contains(layers, layer) || layer == "" || key == "" {
-			errs = append(errs, fmt.Errorf("topologyKeyMappings[%s]: %q is not legal; legal: %q", key, layer, layers))
+			errs = append(errs, fmt.Errorf("topologyKeyMappings[%s]: %q is invalid; supported values: %q", key, layer, layers))
 		}
 	}
 	if b.Name != "koordinator" && b.Name != "muster" && (b.GangMode != nil || b.MatchPolicy != nil || b.ScheduleTimeoutSeconds != nil || b.DefaultQoSClass != nil || len(b.TopologyKeyMappings) > 0) {

@@ -44,5 +44,5 @@ func TestTwoConfigurations(t *testing.T) {
 	cmd.SetOut(io.Discard)
 	cmd.SetErr(io.Discard)
 	require.EqualError(t, cmd.ExecuteContext(t.Context()),
-		"--config="+file+": second document at line 4, kind KubeSchedulerConfiguration; legal: one document, a KubeSchedulerConfiguration")
+		"--config="+file+": second document at line 4, kind KubeSchedulerConfiguration; supported values: one document, a KubeSchedulerConfiguration")
 }

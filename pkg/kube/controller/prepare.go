@@ -200,7 +200,7 @@ func (p *preparation) mend(ctx context.Context, lacking map[types.UID]bool) (cha
 func (p *preparation) one(ctx context.Context, pod *unstructured.Unstructured, key podgang.PodKey) (able bool, err error) {
 	scheduler, _, _ := unstructured.NestedString(pod.Object, "spec", "schedulerName")
 	if b, err := p.Adapter.Registry.For(scheduler); err != nil || b.Name() != p.backend.Name() || b.Matches(scheduler) == backend.None {
-		p.say(pod, fmt.Sprintf("spec.schedulerName is %q, which cannot be changed any more; legal: %s (backend %s)", scheduler, p.backend.Serves(), p.backend.Name()))
+		p.say(pod, fmt.Sprintf("spec.schedulerName is %q, which cannot be changed any more; supported values: %s (backend %s)", scheduler, p.backend.Serves(), p.backend.Name()))
 		return false, nil
 	}
 	should := pod.DeepCopy()
@@ -208,7 +208,7 @@ func (p *preparation) one(ctx context.Context, pod *unstructured.Unstructured, k
 		return false, err
 	}
 	if field := changedField(pod, should); field != "" {
-		p.say(pod, fmt.Sprintf("spec.%s can only be set when a pod is created; legal: what the webhook of muster-controller sets there", field))
+		p.say(pod, fmt.Sprintf("spec.%s can only be set when a pod is created; supported values: what the webhook of muster-controller sets there", field))
 		return false, nil
 	}
 	patch, err := addedTo(pod, should)

@@ -278,17 +278,17 @@ func TestCannotBePrepared(t *testing.T) {
 		"another scheduler": {
 			config: koordinatorLS, scheduler: "koord-scheduler", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
-				`legal: "koord-scheduler", any that contains "koord" (backend koordinator); delete them, and those that come instead are prepared`,
+				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them, and those that come instead are prepared`,
 		},
 		"no scheduler, where the default is another's": {
 			config: koordinatorLS, scheduler: "", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
-				`legal: "koord-scheduler", any that contains "koord" (backend koordinator); delete them, and those that come instead are prepared`,
+				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them, and those that come instead are prepared`,
 		},
 		"a field": {
 			config: "backends: [{name: workload}]", scheduler: "default-scheduler", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulingGroup can only be set when a pod is created; ` +
-				`legal: what the webhook of muster-controller sets there; delete them, and those that come instead are prepared`,
+				`supported values: what the webhook of muster-controller sets there; delete them, and those that come instead are prepared`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

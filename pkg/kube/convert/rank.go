@@ -22,7 +22,7 @@ type numbering struct {
 }
 
 // numberings are asked in this order; the first that a pod has is its rank, also if its
-// value is not legal: somebody who writes one means it.
+// value is invalid: somebody who writes one means it.
 //
 //	key                                                    row
 //	gang.scheduling.koordinator.sh/network-topology-index  none: ranks of the gang, before all others
@@ -44,7 +44,7 @@ var numberings = []numbering{
 }
 
 // rank returns a pod's rank and the row that it is a rank of. A pod that nobody numbers, or
-// whose rank is not legal, has none; where only the row is not legal, it is that of the owner.
+// whose rank is invalid, has none; where only the row is invalid, it is that of the owner.
 func rank(pod *v1.Pod) (row string, index int, err error) {
 	for i := range numberings {
 		n := &numberings[i]

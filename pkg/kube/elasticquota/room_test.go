@@ -491,8 +491,8 @@ func TestNotes(t *testing.T) {
 	open = true
 	w.Resume()
 	require.ElementsMatch(t, []string{
-		`QuotaNotUsable: spec.max.cpu: many is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi`,
-		`QuotaNotUsable: its parent "nobody" does not exist; legal: none, or a quota that is marked as a parent`,
+		`QuotaNotUsable: spec.max.cpu: many is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi`,
+		`QuotaNotUsable: its parent "nobody" does not exist; supported values: none, or a quota that is marked as a parent`,
 		`QuotaNotUsable: there is an older quota named "fine", which counts`,
 		`QuotaNotFound: there is no ElasticQuota named "typo", which the pod's label names: the default quota counts`,
 	}, w.notes)
@@ -503,7 +503,7 @@ func TestNotes(t *testing.T) {
 	w.declare("bad max=8")
 	require.Empty(t, w.notes)
 	w.declare("bad max=-8")
-	require.Equal(t, []string{"QuotaNotUsable: spec.max.cpu: -8 is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi"}, w.notes)
+	require.Equal(t, []string{"QuotaNotUsable: spec.max.cpu: -8 is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi"}, w.notes)
 }
 
 // What a gang that starves asks for is kept from others as long as it does.

@@ -50,7 +50,7 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	template := &spec.Template
 	if keys := meant(out.Words); len(keys) > 0 && !gathers(template.Metadata.Annotations) {
 		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
-		out.Unheeded = fmt.Sprintf("%s: no effect on a Job whose pods are no gang; legal: in spec.template.metadata.annotations", strings.Join(keys, ", "))
+		out.Unheeded = fmt.Sprintf("%s: no effect on a Job whose pods are no gang; supported values: in spec.template.metadata.annotations", strings.Join(keys, ", "))
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func fillJob(d *Declaration, g Gang) {
 	}
 	n, err := scheduling.ParseMinAvailable(value)
 	if err == nil && n > g.Owner.Size {
-		err = fmt.Errorf("%s: %d is not legal; legal: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n, g.Owner.Size, g.Owner.Key)
+		err = fmt.Errorf("%s: %d is invalid; supported values: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n, g.Owner.Size, g.Owner.Key)
 		// Of a gang that runs somebody has lowered the parallelism: it goes on with fewer.
 		if d.Counts = true; g.begun() {
 			d.note(InvalidAnnotation, fmt.Sprintf("%s; %d is used, since some of them run", err, d.Min))

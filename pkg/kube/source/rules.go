@@ -206,7 +206,7 @@ func (k tierKeys) tierOf(says words, layers []convert.Layer, bottomUp []string) 
 		case name == scheduling.NodeTopologyLayer:
 			return 0, true, nil
 		}
-		return 0, false, fmt.Errorf("%s: unknown topology tier name %q; legal: a layer of the ClusterNetworkTopology or its label key: %v", k.tierName, name, bottomUp)
+		return 0, false, fmt.Errorf("%s: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v", k.tierName, name, bottomUp)
 	case !numbered:
 		return 0, false, nil
 	}
@@ -237,7 +237,7 @@ func readKueue(says words, layers []convert.Layer) (out reading) {
 	value, _ := says(AnnotationKueueSliceSize)
 	size, err := strconv.Atoi(value)
 	if err != nil || size < 1 {
-		return reading{err: fmt.Errorf("%s: %q is not legal with %s; legal: an integer ≥ 1", AnnotationKueueSliceSize, value, AnnotationKueueSlice)}
+		return reading{err: fmt.Errorf("%s: %q is invalid with %s; supported values: an integer ≥ 1", AnnotationKueueSliceSize, value, AnnotationKueueSlice)}
 	}
 	if out.gather == nil {
 		out.gather = &scheduling.GatherSpec{}

@@ -128,18 +128,18 @@ func (o *options) validate() error {
 		wrong = append(wrong, errors.New("--gate-pods needs --webhook-port: the webhook adds the gate"))
 	}
 	if o.webhookPort < 0 || o.webhookPort > math.MaxUint16 {
-		wrong = append(wrong, fmt.Errorf("--webhook-port=%d is not legal; legal: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
+		wrong = append(wrong, fmt.Errorf("--webhook-port=%d is invalid; supported values: 1 to %d, or 0 for none", o.webhookPort, math.MaxUint16))
 	}
 	if o.workers < 1 {
-		wrong = append(wrong, fmt.Errorf("--workers=%d is not legal; legal: 1 or more", o.workers))
+		wrong = append(wrong, fmt.Errorf("--workers=%d is invalid; supported values: 1 or more", o.workers))
 	}
 	if o.look < time.Second {
-		wrong = append(wrong, fmt.Errorf("--discovery-interval=%s is not legal; legal: a second or more", o.look))
+		wrong = append(wrong, fmt.Errorf("--discovery-interval=%s is invalid; supported values: a second or more", o.look))
 	}
 	return errors.Join(wrong...)
 }
 
-// backends reads the configuration of the backends. One that is not legal ends the process: with defaults gangs would
+// backends reads the configuration of the backends. One that is invalid ends the process: with defaults gangs would
 // start by rules that nobody asked for.
 func (o *options) backends() (*backend.Config, error) {
 	if o.backendConfig == "" {
