@@ -177,7 +177,7 @@ func (b *Book) released(ev Released, now time.Time) (out []Effect) {
 
 // mayStayOpen says whether the barrier is open to a member that comes a second time, whoever
 // else is there: the others may have failed, too, so that it would go alone. Gangs whose match
-// policy does not count those who run cannot be asked whether they are whole any more.
+// policy does not count running members cannot be asked whether they are whole any more.
 func (b *Book) mayStayOpen(key Ref) bool {
 	for _, ref := range b.groupOf(key) {
 		if g := b.gangs[ref]; g != nil && g.spec != nil && g.spec.Policy == OnlyWaiting && g.counts.bound > 0 {

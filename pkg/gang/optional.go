@@ -30,7 +30,7 @@ func (g *gang) complete() bool {
 }
 
 // under says whether so few members wait that the match policy keeps them from being tried: it
-// does not count those who run.
+// does not count running members.
 func (g *gang) under() bool {
 	if g.spec == nil || g.spec.Policy != OnlyWaiting {
 		return false

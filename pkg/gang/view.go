@@ -176,7 +176,7 @@ func (b *Book) tooFewWait(key Ref) Refusal {
 
 func (b *Book) fewWait(ref Ref) Refusal {
 	g := b.gangs[ref]
-	return missing("%d of %d members of gang %s wait: match-policy %s does not count those who run", g.counts.exist-g.counts.bound, g.spec.Min, ref, OnlyWaiting)
+	return missing("%d of %d members of gang %s wait: match-policy %s does not count running members", g.counts.exist-g.counts.bound, g.spec.Min, ref, OnlyWaiting)
 }
 
 // Group is what a planner needs to know of a group.

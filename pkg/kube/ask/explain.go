@@ -46,7 +46,7 @@ type Explanation struct {
 	Cure    *Cure    `json:"cure,omitempty"`
 	Domains []Domain `json:"domains,omitempty"`
 	Layer   string   `json:"layer,omitempty"` // of the domains
-	// Unlike says that the members differ in what they need: slots are for those that need most, but
+	// Unlike says that the members differ in what they need: slots are for the largest members, but
 	// where it is said how many of them all have room.
 	Unlike  bool     `json:"unlike,omitempty"`
 	Queue   *Place   `json:"queue,omitempty"`

@@ -167,7 +167,7 @@ func (n *Next) sentence() string {
 	case 0:
 		return fmt.Sprintf("Its places in %s are reserved, and free: it starts when the scheduler comes to it%s.", in(n.Domain), unless)
 	case 1:
-		return fmt.Sprintf("%s; it starts in %s when that pod has left%s.", strings.Join(out, "; "), in(n.Domain), unless)
+		return fmt.Sprintf("%s; it starts in %s when that pod has terminated%s.", strings.Join(out, "; "), in(n.Domain), unless)
 	}
 	return fmt.Sprintf("%s; it starts in %s when these have left%s.", strings.Join(out, "; "), in(n.Domain), unless)
 }

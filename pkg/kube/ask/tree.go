@@ -149,7 +149,7 @@ func (v *View) Topology(ctx context.Context, want Wanted) (*Topology, error) {
 	if net.Object == nil {
 		out.Problem = "there is no ClusterNetworkTopology " + "default"
 		if out.unlisted = v.missed(topologies); out.unlisted {
-			out.Problem += " that may be listed by whoever asks"
+			out.Problem += " that you may list"
 		}
 	}
 	leaves := make([]leaf, net.Tree.NumNodes())

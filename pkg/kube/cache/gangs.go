@@ -515,7 +515,7 @@ func (c *Cache) hint(d *source.Declaration) {
 			}
 			if len(gangs) > 0 {
 				d.Notes = append(d.Notes, source.Note{Reason: InvalidAnnotation, Message: fmt.Sprintf(
-					"%s: %q is no gang; did you mean those of %s: %s?", scheduling.AnnotationGroups, ref, key, strings.Join(gangs, ", "))})
+					"%s: %q is no gang; did you mean the gangs of %s: %s?", scheduling.AnnotationGroups, ref, key, strings.Join(gangs, ", "))})
 			}
 		}
 	}

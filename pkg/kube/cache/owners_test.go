@@ -442,7 +442,7 @@ func TestGroupsThatListOwners(t *testing.T) {
 	pg.Annotations = map[string]string{scheduling.AnnotationGroups: `["ns/a","ns/js","ns/other"]`}
 	c.setObject(ref("a"), pg, source.More{})
 	c.setPod(member("a-0"))
-	require.Contains(t, fmt.Sprint(*notes), scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean those of JobSet ns/js: ns/js.d, ns/js.w?`)
+	require.Contains(t, fmt.Sprint(*notes), scheduling.AnnotationGroups+`: "ns/js" is no gang; did you mean the gangs of JobSet ns/js: ns/js.d, ns/js.w?`)
 	require.NotContains(t, fmt.Sprint(*notes), `"ns/other" is no gang`, "it may still be made")
 }
 

@@ -274,7 +274,7 @@ func (p *preparation) tell() {
 		}
 		p.Teller.Tell(p.info.Namespace, p.info.Owner, podgang.Note{
 			Reason:  podgang.ReasonNotPrepared,
-			Message: fmt.Sprintf("gang %s, pods %s%s: %s; delete them, and those that come instead are prepared", p.info.Name, strings.Join(pods, ", "), more, wrong),
+			Message: fmt.Sprintf("gang %s, pods %s%s: %s; delete them; the pods that replace them are prepared", p.info.Name, strings.Join(pods, ", "), more, wrong),
 		})
 	}
 }

@@ -30,7 +30,7 @@ func (r *Room) lookLater() {
 	}
 	r.rights.due = true
 	after := r.settle * time.Duration(1+r.rights.called/calledAtOnce)
-	r.cluster.Do("quotas: who may be evicted", after, false, func(context.Context, func() bool) error {
+	r.cluster.Do("quotas: eligible victims", after, false, func(context.Context, func() bool) error {
 		if waits := r.gained(); len(waits) > 0 {
 			r.cluster.Hear(Event{What: MayEvict, Waits: waits})
 		}

@@ -120,7 +120,7 @@ func scalars(pod *v1.Pod) v1.ResourceList {
 }
 
 // Apart says which of the claims that are made for a pod are allocated, as a cycle leaves them whose binding came to nothing, and
-// which ask for something else than their template: it was made anew meanwhile.
+// which ask for something else than their template: it was recreated meanwhile.
 func (l *claims) Apart(pod *v1.Pod) (all string) {
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]

@@ -98,7 +98,7 @@ func (s *Shared) reviewAllotted() {
 	for _, claim := range s.allotted.Review(s.fate) {
 		s.Writer.Do("devices of "+string(claim), func(ctx context.Context) error {
 			if kept, waiting := s.allotted.Keep(claim, s.fate); kept {
-				s.letIn("members whose devices are not given back", waiting)
+				s.letIn("members with devices that are not returned", waiting)
 				return nil
 			}
 			if err := s.allotted.TakeBack(ctx, claim); err != nil {
@@ -108,7 +108,7 @@ func (s *Shared) reviewAllotted() {
 				klog.FromContext(ctx).Error(err, "Unused devices stay allocated", "claim", claim)
 				s.allotted.Refused(claim)
 			}
-			s.letIn("members whose devices were given back", s.allotted.Forget(claim))
+			s.letIn("members with devices that were returned", s.allotted.Forget(claim))
 			return nil
 		})
 	}

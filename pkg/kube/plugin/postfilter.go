@@ -99,7 +99,7 @@ func (p *Plugin) givesBack(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil
 	}
 	// A claim without devices may have gone, of which nobody hears.
-	p.letIn("pods whose claims were given back", map[string]*v1.Pod{convert.PodKey(pod): pod})
+	p.letIn("pods with claims that were returned", map[string]*v1.Pod{convert.PodKey(pod): pod})
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.Reasons()...)
 }
 

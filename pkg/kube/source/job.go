@@ -50,7 +50,7 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	template := &spec.Template
 	if keys := meant(out.Words); len(keys) > 0 && !gathers(template.Metadata.Annotations) {
 		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
-		out.Unheeded = fmt.Sprintf("%s: no effect on a Job whose pods are no gang; supported values: in spec.template.metadata.annotations", strings.Join(keys, ", "))
+		out.Unheeded = fmt.Sprintf("%s: no effect on a Job without a gang; supported values: in spec.template.metadata.annotations", strings.Join(keys, ", "))
 	}
 	return err
 }

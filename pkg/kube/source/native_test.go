@@ -170,7 +170,7 @@ func TestNativeTrees(t *testing.T) {
 		"unlike, on their own": {basic, []string{atLeast("2") + in(blockKey), atLeast("3")}, "", "must BlockLayer PodGroup", ""},
 		"together, on their own": {
 			basic + in(spineKey), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, whose minGroupCount is 1 to the number of its PodGroups, 2",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and minGroupCount from 1 to the number of its PodGroups, 2",
 		},
 		"any of them": {all("1"), two, "a b", "", ""},
 		"unlike ones": {
@@ -297,7 +297,7 @@ func TestDeepTrees(t *testing.T) {
 		},
 		"basic inside": {
 			[]string{"root: " + needs("1", ""), "p: " + basic + below("root"), "p/a: ", "p/b: "},
-			"a", "", "", "CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, whose minGroupCount is 1 to the number of its children, 2",
+			"a", "", "", "CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount from 1 to the number of its children, 2",
 		},
 		"four levels": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", in(blockKey)+below("p")), "q/a: "},

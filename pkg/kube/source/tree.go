@@ -137,7 +137,7 @@ func (t *tree) problem() error {
 			return c.Problem
 		}
 		if c.Size == 0 && c.Parent != (OwnerKey{}) {
-			return fmt.Errorf("%s: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, whose minGroupCount is 1 to the number of its children, %d", c.Key, len(t.parts[c.Key]))
+			return fmt.Errorf("%s: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount from 1 to the number of its children, %d", c.Key, len(t.parts[c.Key]))
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (t *tree) counts() (waits string, problem error) {
 	for _, c := range t.inner {
 		switch n := len(t.parts[c.Key]); {
 		case c.Size == 0 && n > 1 && c.TopologyKey != "":
-			problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, whose minGroupCount is 1 to the number of its PodGroups, %d", c.Key, n)
+			problem = fmt.Errorf("%s: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and minGroupCount from 1 to the number of its PodGroups, %d", c.Key, n)
 		case c.Size == 0:
 		case n < c.Size && waits == "":
 			waits = fmt.Sprintf("%s has %d of the %d %s that it needs", c.Key, n, c.Size, t.children(c))
