@@ -55,7 +55,7 @@ const (
 	known       = "pkg/kube/fit/memory.go"
 	reads       = "pkg/kube/fit/reads.go"
 	trials      = "pkg/kube/fit/trial.go"
-	aside       = "pkg/kube/plugin/aside.go"
+	aside       = "pkg/kube/plugin/nominations.go"
 	listeners   = "pkg/kube/plugin/listeners.go"
 	rehearsal   = "pkg/kube/ledger/rehearsal.go"
 	leavingNow  = "pkg/kube/departure/leaving.go"
@@ -719,8 +719,8 @@ func isDigit`, "TestCompareNames"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 
 	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.afterLeaving(look.state)`, `s.pages.without(look.state)`, "ledger.TestTrialOfBoundVolumes"},
-	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
-	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.waits)`, ``, "TestOnlyLeadersListen"},
+	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestLaterSiblingsDoNotBlockMember"},
+	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.mayBeQueued)`, ``, "TestOnlyTriedMembersReceiveEvents"},
 	{"a choice that is found is not listed", quChoices, `any != nil {`, `any == nil {`, "TestAnyIsListed"},
 	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
 `, `			_ = pod
@@ -734,7 +734,7 @@ func isDigit`, "TestCompareNames"},
 	{"a pod whose binding was not answered is not asked for", answered, `unanswered && a.bound(ctx, pod, node)`, `unanswered && false`, "TestWhatAFailedBindingSays"},
 	{"a pod that was made anew counts as bound", answered, `err == nil && is.UID == pod.UID && is.Spec`, `err == nil && is.Spec`, "TestWhatAFailedBindingSays"},
 	{"a pod on another node counts as bound", answered, `is.Spec.NodeName == node`, `is.Spec.NodeName != ""`, "TestWhatAFailedBindingSays"},
-	{"a claim that is left blames the node", afterFilter, `p.allotted.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestAClaimThatIsLeftBlamesNoNode"},
+	{"a claim that is left blames the node", afterFilter, `p.allocations.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestAClaimThatIsLeftBlamesNoNode"},
 	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestWhoHasLedEndsWhenAnotherLeads"},
 	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestWhoHasLedEndsWhenAnotherLeads"},
 	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestWhoHasLedEndsWhenAnotherLeads"},
@@ -749,12 +749,12 @@ func isDigit`, "TestCompareNames"},
 	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsLeaveFirst"},
 	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
 			choices = some`, `false {
-			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},
+			choices = some`, "plugin.TestVictimsOfAnyChoiceRetryGang"},
 	{"what one choice lacks is what all lack", pluChoices, `		s.plugins = append(s.plugins, plugins...)
-`, ``, "TestWhatAnyChoiceWaitsFor"},
-	{"who has several choices follows others", pluEvents, `case c.several != nil:`, `case false:`, "TestChoicesFollowNobody"},
-	{"who has several choices may always fit", pluChoices, `c.some = c.some || !all; !c.some`, `c.some = true; !c.some`, "TestNeverOfAllChoices"},
-	{"quotas that change have tried who never fits", pluChoices, `c.several.limits = limits`, `_ = limits`, "TestNeverOfAllChoices"},
+`, ``, "TestObstacleOfAnyChoiceRetriesGang"},
+	{"who has several choices follows others", pluEvents, `case c.alternatives != nil:`, `case false:`, "TestGangWithChoicesFollowsNoGang"},
+	{"who has several choices may always fit", pluChoices, `c.partial = c.partial || !all; !c.partial`, `c.partial = true; !c.partial`, "TestNeverFitsOnlyIfNoChoiceFits"},
+	{"quotas that change have tried who never fits", pluChoices, `c.alternatives.limits = limits`, `_ = limits`, "TestNeverFitsOnlyIfNoChoiceFits"},
 	{"what is remembered of one quota goes for several", vainly, ` || claim.Several())`, `)`, "TestInVainIsNotRememberedOfSeveralQuotas"},
 	{"a gang bound in part is first until it is planned", gangPlan, `	case !ev.Reserved:
 		b.startResumed(ev.Group)
