@@ -11,9 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestQueueIsAheadOfBook: the scheduler's queue and the book hear of a pod from handlers
-// of their own. A member can be tried of which the book does not know yet that its gates
-// are gone, or knows already that it was bound by somebody else.
+// The queue and the book learn of a pod from separate handlers. The queue may try a member whose gates the book has
+// not seen removed, or that the book knows to be bound by another scheduler.
 func TestQueueIsAheadOfBook(t *testing.T) {
 	c := testcluster.New(t, "s/b/n-0=4 s/b/n-1=4 s/b/n-2=4")
 	gated := testcluster.A("", 0, "4", "")

@@ -8,9 +8,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// done is a member that has finished on a node, after the members were created whose creation nothing else says.
+// done is a member that finished on a node after all members without another creation time were created.
 func done(pod, owner string) gang.Seen {
-	s := owned(seen(pod, 0, "n"), owner, true)
+	s := ownerCounts(seen(pod, 0, "n"), owner, true)
 	s.Member.Ended = 5
 	return s
 }
@@ -22,27 +22,26 @@ func succeeded(pod, owner string) gang.Seen {
 	return s
 }
 
-// again is a member that was made after the others had finished.
+// again is a member that was created after the others had finished.
 func again(pod, owner string) gang.Seen {
-	s := owned(seen(pod, 0, ""), owner, false)
+	s := ownerCounts(seen(pod, 0, ""), owner, false)
 	s.Member.Created = 5
 	return s
 }
 
-// completed is a gang whose minimum leaves out members that have succeeded.
+// completed sets how many succeeded members the minimum excludes.
 func completed(n int) func(*gang.Spec) { return func(s *gang.Spec) { s.Completed = n } }
 
-func owned(s gang.Seen, owner string, done bool) gang.Seen {
+func ownerCounts(s gang.Seen, owner string, done bool) gang.Seen {
 	s.Member.Owner, s.Member.Done = owner, done
 	return s
 }
 
-// counted is a gang of which nobody says how many it needs.
-func counted(s *gang.Spec) { s.Counted = true }
+// withoutMinMember is for a gang whose minMember no object states.
+func withoutMinMember(s *gang.Spec) { s.Counted = true }
 
-// TestWhatAGangHasReached: members that have finished on a node count where nobody has taken
-// their place, and a gang that was whole may go on one by one.
-func TestWhatAGangHasReached(t *testing.T) {
+// A finished member counts unless it was recreated, and a gang that was complete may continue one by one.
+func TestFinishedMembersCountForGang(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []gang.Event
 		admits string // a-3
@@ -55,7 +54,7 @@ func TestWhatAGangHasReached(t *testing.T) {
 			[]gang.Event{seen("a-3", 0, ""), seen("a-1", 0, "n"), done("a-0", ""), seen("a-2", 0, "n"), declared("a", 4)}, "yes", 1,
 		},
 		"all but one have finished": {
-			[]gang.Event{declared("a", 4), done("a-0", "job"), done("a-1", "job"), done("a-2", "job"), owned(seen("a-3", 0, ""), "job", false)}, "yes", 1,
+			[]gang.Event{declared("a", 4), done("a-0", "job"), done("a-1", "job"), done("a-2", "job"), ownerCounts(seen("a-3", 0, ""), "job", false)}, "yes", 1,
 		},
 		"its PodGroup was made again (case 46)": {
 			[]gang.Event{
@@ -72,12 +71,12 @@ func TestWhatAGangHasReached(t *testing.T) {
 		},
 		"its owner is away while some of it run": {
 			[]gang.Event{
-				declared("a", 4), seen("a-0", 0, "n"), seen("a-1", 0, "n"), declared("a", 2, counted), seen("a-3", 0, ""), declared("a", 4),
+				declared("a", 4), seen("a-0", 0, "n"), seen("a-1", 0, "n"), declared("a", 2, withoutMinMember), seen("a-3", 0, ""), declared("a", 4),
 			}, "3 of 4 members exist", 2,
 		},
 		"it was whole before its owner was away": {
 			[]gang.Event{
-				declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), declared("a", 2, counted), left("a-1"), declared("a", 4), seen("a-3", 0, ""),
+				declared("a", 2), seen("a-0", 0, "n"), seen("a-1", 0, "n"), declared("a", 2, withoutMinMember), left("a-1"), declared("a", 4), seen("a-3", 0, ""),
 			}, "yes", 0,
 		},
 		"its PodGroup says that it was whole": {
@@ -96,12 +95,12 @@ func TestWhatAGangHasReached(t *testing.T) {
 		},
 		"a job that was made again starts whole": {
 			[]gang.Event{
-				declared("a", 4), done("a-0", "old"), done("a-1", "old"), done("a-2", "old"), done("a-4", "old"), owned(seen("a-3", 0, ""), "new", false),
+				declared("a", 4), done("a-0", "old"), done("a-1", "old"), done("a-2", "old"), done("a-4", "old"), ownerCounts(seen("a-3", 0, ""), "new", false),
 			}, "1 of 4 members exist", 4,
 		},
 		"told in another order, too": {
 			[]gang.Event{
-				declared("a", 4), owned(seen("a-3", 0, ""), "new", false), done("a-0", "old"), done("a-1", "old"), done("a-2", "old"), done("a-4", "old"),
+				declared("a", 4), ownerCounts(seen("a-3", 0, ""), "new", false), done("a-0", "old"), done("a-1", "old"), done("a-2", "old"), done("a-4", "old"),
 			}, "1 of 4 members exist", 4,
 		},
 		"once-satisfied is forgotten with the last, finished or not": {
@@ -158,8 +157,7 @@ func TestWhatAGangHasReached(t *testing.T) {
 	}
 }
 
-// TestAFinishedLauncher (case 47): a worker is replaced although the launcher's gang has
-// nobody left who runs, and passes the barrier.
+// Case 47: a worker is replaced although no member of the launcher's gang runs any more.
 func TestAFinishedLauncher(t *testing.T) {
 	for _, policy := range []gang.MatchPolicy{gang.OnceSatisfied, gang.WaitingAndRunning} {
 		s := newStory(t)
@@ -171,14 +169,13 @@ func TestAFinishedLauncher(t *testing.T) {
 	}
 }
 
-// TestTheLastFinishes: the last member of a gang that was whole is said to be gone, and then
-// that it has finished. Other gangs of its group need not wait for it to be whole again; a gang
-// that is made anew in between does.
-func TestTheLastFinishes(t *testing.T) {
+// The last member of a complete gang is reported as deleted, and then as finished. Other gangs of its group need
+// not wait for it. A gang that is created in between starts over.
+func TestLastMemberFinishesAfterItsDeletion(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		between []gang.Event
-		done    string // the UID of who has finished
+		done    string // the UID of the finished pod
 		want    string
 	}{
 		{"it is the same pod", nil, "b-0", "yes"},
@@ -196,8 +193,7 @@ func TestTheLastFinishes(t *testing.T) {
 	}
 }
 
-// TestOnlyWaitingAndBound: a gang that counts only those who wait, and of which all run, is
-// nothing that the others of its group wait for.
+// With policy OnlyWaiting, a gang whose members all run does not delay the others of its group.
 func TestOnlyWaitingAndBound(t *testing.T) {
 	s := newStory(t)
 	only := func(s *gang.Spec) { s.Policy = gang.OnlyWaiting }

@@ -18,9 +18,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestALostPlace is case 54 in a whole scheduler: of a NonStrict gang that needs all its four
-// members one loses its place at the barrier. Once the others all hold theirs it gets another,
-// nobody goes back, and the barrier opens.
+// Case 54 in a whole scheduler: one of four members of a NonStrict gang loses its node at the barrier. Once the
+// others have arrived it gets another node, and the barrier opens.
 func TestALostPlace(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8 s/b/n2=8").Run()
 	members := testcluster.Pending(4, 100, "4")
@@ -42,9 +41,9 @@ func TestALostPlace(t *testing.T) {
 	require.Empty(t, c.Said("ScheduleTimeout"))
 }
 
-// TestWhoComesBesideDoesNotKeepAMemberOff: a binding fails, and before it is tried again another gang, as important, has
-// reserved a place on the same node, where somebody leaves. It counted the member there, which does not wait for that.
-func TestWhoComesBesideDoesNotKeepAMemberOff(t *testing.T) {
+// A binding fails. Before its retry, another gang of equal priority reserves the same node, where a victim
+// terminates. That gang counted the member, which need not wait for the victim.
+func TestLaterReservationDoesNotBlockMember(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8")
 	low := testcluster.A("low", 10, "4", "n0")
 	low.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -67,9 +66,9 @@ func TestWhoComesBesideDoesNotKeepAMemberOff(t *testing.T) {
 	c.Wait("h-0=n0", func() string { return c.Where("h-0") })
 }
 
-// TestSiblingsThatFollowDoNotKeepAMemberOff: a reservation keeps three places on a node, where the first member may come only before the others do.
-// One of them has a claim, so that it is not planned anew when the node is free.
-func TestSiblingsThatFollowDoNotKeepAMemberOff(t *testing.T) {
+// A reservation keeps three members on a node, where the first may start only before the others. One of them has a
+// claim, so the gang is not planned again when the node is free.
+func TestLaterSiblingsDoNotBlockMember(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
 	c.Pod(testcluster.A("low", 0, "8", "n0"))
 	local, meta := "local", metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "c"}
@@ -108,6 +107,6 @@ func TestSiblingsThatFollowDoNotKeepAMemberOff(t *testing.T) {
 	}}
 	members[2].Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
 	c.Gang("g", 3, members...)
-	c.Wait("g-0=n0 g-1=n0 low gone", func() string { return c.Where("g-0", "g-1", "low") }) // nobody binds the claim, which g-2 waits for
+	c.Wait("g-0=n0 g-1=n0 low gone", func() string { return c.Where("g-0", "g-1", "low") }) // g-2 waits for the claim, which is never bound
 	require.Empty(t, c.Said("left out for this attempt"))
 }

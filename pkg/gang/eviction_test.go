@@ -17,9 +17,8 @@ func victims(pods ...string) (out []gang.Victim) {
 
 const leaves = "the gang is being evicted, and members of it have yet to leave"
 
-// TestNobodyJoinsAGangThatIsEvicted: as long as some of those who are to leave run, a
-// replacement gets no place, and a plan that it is part of is given up.
-func TestNobodyJoinsAGangThatIsEvicted(t *testing.T) {
+// While evicted members run, a replacement gets no node, and a plan with it is dropped.
+func TestEvictedGangGetsNoReplacementUntilItTerminates(t *testing.T) {
 	begin := func(events ...gang.Event) *story {
 		s := newStory(t)
 		s.do(declared("a", 1, lists("a", "b")), declared("b", 1, lists("a", "b")),

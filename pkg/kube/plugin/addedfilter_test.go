@@ -17,8 +17,8 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// door is somebody's Filter. It lets nobody pass before there is a claim called key, and wants
-// to hear of that.
+// door is the Filter of an added plugin. It accepts no pod before a claim called key exists, and registers that
+// event.
 type door struct {
 	open  atomic.Bool
 	heard atomic.Int64 // claims of other names
@@ -54,9 +54,9 @@ func withPlugin(config, name string) string {
 	return strings.Replace(config, "plugins: {", "plugins: {multiPoint: {enabled: [{name: "+name+"}]}, ", 1)
 }
 
-// TestAFilterOfAnotherPlugin is case 53: what a plugin wants to hear of wakes the gang that it
+// TestEventOfAddedFilterRetriesGang is case 53: what a plugin wants to hear of wakes the gang that it
 // has refused, if the plugin says so, and nothing else of that kind does.
-func TestAFilterOfAnotherPlugin(t *testing.T) {
+func TestEventOfAddedFilterRetriesGang(t *testing.T) {
 	d := &door{}
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
 	c.Plugins = frameworkruntime.Registry{"Door": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return d, nil }}

@@ -32,9 +32,9 @@ func (m *meanwhile) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ 
 
 func (*meanwhile) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
-// TestWhoIsDeletedOnTheWay keeps no node, and its gang goes on as if it had never been there,
+// TestDeletedMemberReleasesItsNode keeps no node, and its gang goes on as if it had never been there,
 // also when a pod of its name is made at once.
-func TestWhoIsDeletedOnTheWay(t *testing.T) {
+func TestDeletedMemberReleasesItsNode(t *testing.T) {
 	for name, again := range map[string]bool{"deleted": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

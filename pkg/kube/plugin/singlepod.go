@@ -16,34 +16,36 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// For a pod without a gang Muster evicts as for a gang of one member: the same bundles, quotas and disruption budgets decide. Where it goes when there is
-// room the profile's plugins say, as in kube-scheduler.
+// For a pod without a gang Muster evicts as for a gang of one member: the same victim bundles, quotas and
+// disruption budgets decide. With free capacity the profile's plugins choose the node, as in kube-scheduler.
 
-// alonePreemption takes the place of DefaultPreemption's rules: it evicts itself, and leaves DefaultPreemption nothing to do. So gangs are safe from pods of
-// a profile, too, that does not have Coscheduling at PostFilter.
-type alonePreemption struct {
+// singlePodPreemption replaces the rules of DefaultPreemption: it evicts itself and leaves DefaultPreemption
+// nothing to do. So gangs are safe even from profiles without Coscheduling at PostFilter.
+type singlePodPreemption struct {
 	preemption.Interface
 	plugin *Plugin
 }
 
-// takeOver has DefaultPreemption of the profile ask Muster, and notes whether it evicts. It is called once, when all plugins of the profile exist.
-func (p *Plugin) takeOver() {
-	p.tookOver = true
+// replacePreemption makes the profile's DefaultPreemption ask Muster, and notes whether it evicts. It is called
+// once all plugins of the profile exist.
+func (p *Plugin) replacePreemption() {
+	p.ownsPreemption = true
 	for _, e := range p.profile.EnqueueExtensions() {
 		stock, ok := e.(*defaultpreemption.DefaultPreemption)
 		if !ok {
 			continue
 		}
-		stock.Evaluator.Interface = alonePreemption{stock.Evaluator.Interface, p}
-		if slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() }) {
+		stock.Evaluator.Interface = singlePodPreemption{stock.Evaluator.Interface, p}
+		isStock := func(pl schedulerconfig.Plugin) bool { return pl.Name == stock.Name() }
+		if slices.ContainsFunc(p.profile.ListPlugins().PostFilter.Enabled, isStock) {
 			p.Preemptor.Compares = stock.GetOffsetAndNumCandidates
 		}
 		return
 	}
 }
 
-// PodEligibleToPreemptOthers implements preemption.Interface: the first question of an attempt, and the last one.
-func (a alonePreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, _ *fwk.Status) (bool, string) {
+// PodEligibleToPreemptOthers implements preemption.Interface: it is the first and last question of an attempt.
+func (a singlePodPreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1.Pod, _ *fwk.Status) (bool, string) {
 	if IsMember(pod) {
 		return false, "the pod is a member of a gang, for which Coscheduling evicts"
 	}
@@ -51,8 +53,8 @@ func (a alonePreemption) PodEligibleToPreemptOthers(ctx context.Context, pod *v1
 	return false, s.Message()
 }
 
-// evictForPod evicts for a pod without a gang and reserves a node for it, or waits for the victims of an earlier cycle. nodes is why nodes refuse the pod;
-// nil is not known.
+// evictForPod evicts for a pod without a gang and reserves a node for it, or waits for the victims of an earlier
+// cycle. nodes is why each node does not fit; nil if unknown.
 func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	all, err := p.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -68,49 +70,52 @@ func (p *Plugin) evictForPod(ctx context.Context, pod *v1.Pod, nodes fwk.NodeToS
 		p.victims.Abandon(a.Group.Key)
 		a = p.planner.NewAttempt(group.Alone(pod, ""), all, nil)
 	}
-	result, s := p.evictAlone(ctx, a, pod, nodes)
+	result, s := p.evictSinglePod(ctx, a, pod, nodes)
 	if !s.IsSuccess() {
 		p.Cache.ReserveAlone(pod, "")
 	}
 	return result, s
 }
 
-// evictAlone looks for victims for a pod without a gang and reserves a node for it.
-func (p *Plugin) evictAlone(ctx context.Context, a *place.Attempt, pod *v1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+// evictSinglePod searches victims for a pod without a gang and reserves a node for it.
+func (p *Plugin) evictSinglePod(ctx context.Context, a *place.Attempt, pod *v1.Pod, nodes fwk.NodeToStatusReader) (
+	*fwk.PostFilterResult, *fwk.Status,
+) {
 	if p.quotas.Later(a.Group) {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // it may need no eviction when the quota of others was served
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // it may need no eviction once other quotas were served
 	}
 	_, refusal, err := a.Plan(ctx)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	if refusal == nil && p.quotas.Why(a.Group, a.Group.Pending) == nil {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // there is room: what refused the pod no eviction cures
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // capacity is free: an eviction does not help
 	}
-	node, came := p.Preemptor.Evict(ctx, a, pod)
+	node, preemption := p.Preemptor.Evict(ctx, a, pod)
 	if node != "" {
 		return answer(fwk.Success, node, "preemption: node "+node+" is reserved for the pod until pods there, or in its quotas, have terminated.")
 	}
-	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podWords(a, pod, came, nodes))
+	s := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podMessage(a, pod, preemption, nodes))
+	return framework.NewPostFilterResultWithNominatedNode(""), s
 }
 
-// waitsForVictims returns whether the node that is reserved for a pod is free for it, and its quotas have enough, once pods have terminated.
+// waitsForVictims says whether the pod's reserved node and quotas suffice once its victims have terminated.
 func (p *Plugin) waitsForVictims(ctx context.Context, a *place.Attempt) bool {
 	leaving := p.victims.Leaving(a, p.options.Clock.Now())
 	if _, why := leaving.Fit(ctx, a); why != "" {
 		return false
 	}
-	why, soon := p.short(a.Group)
+	why, soon := p.quotaShortage(a.Group)
 	return soon || why == nil && leaving.Any()
 }
 
-// podWords says why no pod is evicted for one without a gang, in kube-scheduler's words.
-func podWords(a *place.Attempt, pod *v1.Pod, came status.Preemption, nodes fwk.NodeToStatusReader) string {
-	switch came {
+// podMessage says why no pod is evicted for a pod without a gang, in kube-scheduler's words.
+func podMessage(a *place.Attempt, pod *v1.Pod, preemption status.Preemption, nodes fwk.NodeToStatusReader) string {
+	switch preemption {
 	case status.PreemptionOff:
 		return ""
 	case status.PreemptionNever:
-		return came.ForPod(0, 0)
+		return preemption.ForPod(0, 0)
 	}
 	const noHelp, noVictims = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
 	d := framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
@@ -121,7 +126,7 @@ func podWords(a *place.Attempt, pod *v1.Pod, came status.Preemption, nodes fwk.N
 		}
 		n++
 		why := noHelp
-		if came == status.PreemptionNobody && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
+		if preemption == status.PreemptionNobody && (nodes == nil || nodes.Get(node.Node().Name).Code() == fwk.Unschedulable) {
 			why = noVictims
 		}
 		d.NodeToStatus.Set(node.Node().Name, fwk.NewStatus(fwk.Unschedulable, why))

@@ -16,8 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/test/testcluster"
 )
 
-// TestOrdinaryPreemption: whom an ordinary pod of priority 100 that needs a whole node of
-// 8 CPUs evicts. Gangs have priority 10.
+// Victims of a single pod of priority 100 that needs a whole node of 8 CPUs. Gangs have priority 10.
 func TestOrdinaryPreemption(t *testing.T) {
 	on := func(priority int32, cpus string, nodes ...string) (pods []*v1.Pod) {
 		for _, n := range nodes {
@@ -30,7 +29,7 @@ func TestOrdinaryPreemption(t *testing.T) {
 		given   func(c *testcluster.Cluster)
 		cpus    string
 		evicted string
-		node    string // "" if there is nobody to evict
+		node    string // "" if no pod is evicted
 	}{
 		"a gang that cannot spare anybody is left alone": {
 			"s/b/n0=8 s/b/n1=8 s/b/n2=8", func(c *testcluster.Cluster) {
@@ -162,8 +161,8 @@ func TestOrdinaryPreemptionTwice(t *testing.T) {
 	c.Wait("g-0=n0 g-1=n1 g-2 gone single gone", func() string { return c.Where("g-0", "g-1", "g-2", "single") })
 }
 
-// TestOrdinaryPreemptionIsNotSeenYet: the API server has taken the deletions, and nobody has
-// heard of them yet when the pod is tried again. Nobody else is evicted.
+// The API server accepted the evictions, and no watch has reported them when the pod is retried. No further pod is
+// evicted.
 func TestOrdinaryPreemptionIsNotSeenYet(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8")
 	c.Gang("g", 2, testcluster.A("", 10, "2", "n0"), testcluster.A("", 10, "2", "n0"), testcluster.A("", 10, "2", "n0"))
@@ -221,9 +220,7 @@ func TestOrdinaryPreemptionOfAnyProfile(t *testing.T) {
 	require.Equal(t, "single", c.Evicted())
 }
 
-// TestOrdinaryPreemptionOfWaiting: members that wait in Permit for the last one go back to
-// the queue, and none is deleted: the first takes the others along, for whom the executor
-// comes nevertheless.
+// Members that wait in Permit for the last one go back to the queue, and none is deleted.
 func TestOrdinaryPreemptionOfWaiting(t *testing.T) {
 	const size = 8
 	c := testcluster.New(t, "s/b/n0=8 s/b/n1=8")
@@ -266,9 +263,9 @@ func TestOrdinaryPreemptionOfWaiting(t *testing.T) {
 	}
 }
 
-// TestTheRestIsAskedAgain: of two whose room a pod needs one leaves slowly, and the API server does not take the
-// eviction of the other. It is asked again: the pod is nominated for their node, and others stay off it.
-func TestTheRestIsAskedAgain(t *testing.T) {
+// A pod needs the capacity of two victims. One terminates slowly, and the API server rejects the eviction of the
+// other, which is repeated. The pod is nominated for the node, and other pods stay off it.
+func TestRejectedEvictionIsRepeated(t *testing.T) {
 	c := testcluster.New(t, "s/b/n0=8")
 	c.Pod(testcluster.A("low-0", 10, "4", "n0"))
 	c.Pod(testcluster.A("low-1", 10, "4", "n0"))

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// withReservation is a group of two with places that wait for victims.
+// withReservation is a group of two that waits for victims.
 func withReservation(t *testing.T) *story {
 	s := newStory(t)
 	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""))
@@ -35,7 +35,7 @@ func TestVictimStays(t *testing.T) {
 	require.Empty(t, g.Avoid)
 }
 
-// TestNodeCloses: who waits for places on a node that is cordoned looks whether it may still have them; nobody else is asked.
+// A group with a reservation on a cordoned node is tried, and no other group.
 func TestNodeCloses(t *testing.T) {
 	s := withReservation(t)
 	s.do(declared("b", 1), seen("b-0", 0, ""), planned("b", "b-0@n1"))
@@ -44,9 +44,9 @@ func TestNodeCloses(t *testing.T) {
 	require.True(t, s.book.Reserved(ref("a")), "its members may tolerate that")
 }
 
-// TestSpeakerLeaves: when the member goes away that was tried for a group with a
-// reservation, another one is sent: events of the cluster do not wake it.
-func TestSpeakerLeaves(t *testing.T) {
+// When the tried member of a group with a reservation is deleted, the next one is woken: cluster events do not wake
+// it.
+func TestNextRepresentativeIsWokenWhenItIsDeleted(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""), seen("a-2", 2, ""))
 	p := planned("a", "a-0@n0", "a-1@n1", "a-2@n2")

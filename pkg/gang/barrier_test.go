@@ -70,8 +70,8 @@ func TestMembersInMultiplesWaitForEachOther(t *testing.T) {
 	require.Equal(t, 2, mustGroup(t, s, "a-0").InFlight, "it is planned again when both are back")
 }
 
-// TestSentBack: a rejection that comes late must not hit the next plan.
-func TestSentBack(t *testing.T) {
+// TestLateRejectionSparesNextPlan: Step tells a late rejection from the next plan.
+func TestLateRejectionSparesNextPlan(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""), planned("a", "a-0@n0", "a-1@n1"), assumed("a-0"), held("a-0"))
 	require.Equal(t, gang.AtBarrier, s.book.Step("a-0", "a-0"))
@@ -84,9 +84,8 @@ func TestSentBack(t *testing.T) {
 	require.Equal(t, gang.AtBarrier, s.book.Step("a-0", "a-0"), "it holds a place of the next plan")
 }
 
-// TestWhoIsGoneDoesNotWait: a pod that is deleted while the scheduler takes it to the barrier
-// would wait there for nobody, and keep its node from others.
-func TestWhoIsGoneDoesNotWait(t *testing.T) {
+// A deleted pod that the scheduler brings to the barrier would wait there for ever and keep its node.
+func TestDeletedMemberIsRejectedAtBarrier(t *testing.T) {
 	begin := func() *story {
 		s := newStory(t)
 		s.do(declared("a", 2), seen("a-0", 0, ""), seen("a-1", 1, ""), planned("a", "a-0@n0", "a-1@n1"), assumed("a-0"))
@@ -113,8 +112,7 @@ func TestWhoIsGoneDoesNotWait(t *testing.T) {
 	require.Empty(t, s.do(gang.Left{Pod: "a-0", UID: "a-0"}), "past the barrier it does not wait")
 }
 
-// TestSurplus: who is needed comes first by rank; the others are beyond the minimum, and may
-// neither evict nor take a place that is reserved until victims have left.
+// Needed members come first by rank. The others are surplus: they neither evict nor use a reserved node.
 func TestSurplus(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 3), seen("a-0", 0, "n"), seen("a-1", 1, ""), seen("a-2", 2, ""), seen("a-3", 3, ""))
@@ -142,8 +140,8 @@ func TestSurplus(t *testing.T) {
 	require.Empty(t, reserved(), "the scheduler counts it")
 }
 
-// TestNothingIsKept of a thousand gangs of every kind, once they are gone.
-func TestNothingIsKept(t *testing.T) {
+// The book forgets a thousand gangs of every kind once they are deleted.
+func TestEmptyBookKeepsNothing(t *testing.T) {
 	s := newStory(t)
 	s.book.Starve = time.Minute
 	for i := range 1000 {

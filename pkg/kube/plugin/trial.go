@@ -8,13 +8,12 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/cache"
 )
 
-// Try makes an attempt to place a group on nodes as the group's own cycle would, and nothing comes
-// of it.
+// Try searches a plan for a group on nodes like the group's own cycle, without any effect.
 func (p *Plugin) Try(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo) Trial {
 	return p.TryOn(ctx, group, nodes, func(string) bool { return true })
 }
 
-// TryOn is Try as if the group might go to no other nodes than these.
+// TryOn is Try restricted to the nodes that may accepts.
 func (p *Plugin) TryOn(ctx context.Context, group *cache.Group, nodes []fwk.NodeInfo, may func(node string) bool) Trial {
 	avoid := p.avoid(group)
 	a := p.planner.NewAttempt(group, nodes, func(n fwk.NodeInfo) bool { return !may(n.Node().Name) || avoid != nil && avoid(n) })
@@ -23,8 +22,8 @@ func (p *Plugin) TryOn(ctx context.Context, group *cache.Group, nodes []fwk.Node
 	return t
 }
 
-// tried tells who watches.
-func (p *Plugin) tried(ctx context.Context, t Trial) {
+// reportTrial passes a trial to Options.Tried.
+func (p *Plugin) reportTrial(ctx context.Context, t Trial) {
 	if p.options.Tried != nil {
 		t.Plugin = p
 		p.options.Tried(ctx, t)

@@ -11,15 +11,15 @@ import (
 func (b *Book) CheckDerived() error {
 	for name, g := range b.gangs {
 		group := b.slowGroup(name)
-		if crowded := len(group) > MaxGroupSize; crowded != g.crowded {
-			return fmt.Errorf("gang %s is said to be in a crowd: %t, with %v", name, g.crowded, group)
+		if crowded := len(group) > MaxGroupSize; crowded != g.oversized {
+			return fmt.Errorf("gang %s is said to be in a crowd: %t, with %v", name, g.oversized, group)
 		} else if crowded {
 			group = []Ref{name}
 		}
 		if !slices.Equal(group, g.group) || g.key != group[0] {
 			return fmt.Errorf("gang %s is said to be of group %v, %s, and is of %v", name, g.group, g.key, group)
 		}
-		if have, want := g.stranger, b.stranger(name, g); !have.Equal(want) {
+		if have, want := g.groupProblem, b.findGroupProblem(name, g); !have.Equal(want) {
 			return fmt.Errorf("gang %s is said to wait for %q, and waits for %q", name, have, want)
 		}
 		if have, want := g.counts, b.recount(g); have != want {
@@ -39,7 +39,7 @@ func (b *Book) CheckDerived() error {
 		if have, want := b.inFlight(key), b.slowInFlight(key, g); have != want {
 			return fmt.Errorf("group %s: %d members are said to be in flight, and %d are", key, have, want)
 		}
-		if have, want := g.whoseTurn(), b.slowTurn(g); have != want {
+		if have, want := g.nextInTurn(), b.slowTurn(g); have != want {
 			return fmt.Errorf("group %s: it is said to be the turn of %q, and is that of %q", key, have, want)
 		}
 	}
@@ -53,7 +53,7 @@ func (b *Book) slowGroup(of Ref) []Ref {
 		grown = false
 		for x, g := range b.gangs {
 			for y, h := range b.gangs {
-				if in[x] && !in[y] && slices.Contains(g.lists(), y) && slices.Contains(h.lists(), x) {
+				if in[x] && !in[y] && slices.Contains(g.groupList(), y) && slices.Contains(h.groupList(), x) {
 					in[y], grown = true, true
 				}
 			}
@@ -66,7 +66,7 @@ func (b *Book) slowGroup(of Ref) []Ref {
 func (b *Book) recount(g *gang) (c counts) {
 	group := b.groups[g.key]
 	for _, m := range g.members {
-		planned := group != nil && group.has(m.Pod)
+		planned := group != nil && group.assigns(m.Pod)
 		switch {
 		case m.Done:
 			c.done++
@@ -103,7 +103,7 @@ func (b *Book) recount(g *gang) (c counts) {
 
 // checkOwners counts the members by owner.
 func checkOwners(g *gang) error {
-	want := map[string]owned{}
+	want := map[string]ownerCounts{}
 	for _, m := range g.members {
 		of := want[m.Owner]
 		if m.Done {
@@ -112,7 +112,7 @@ func checkOwners(g *gang) error {
 				of.succeeded++
 			}
 		} else {
-			of.live++
+			of.unfinished++
 		}
 		want[m.Owner] = of
 	}
@@ -127,12 +127,12 @@ func checkLine(g *gang) error {
 	n := 0
 	for pod, m := range g.members {
 		if !pending(m) {
-			if m.inLine {
+			if m.queued {
 				return fmt.Errorf("%s stands in line and is not pending", pod)
 			}
 			continue
 		}
-		if n++; !m.inLine || !slices.Contains(g.pending.members, m) {
+		if n++; !m.queued || !slices.Contains(g.pending.members, m) {
 			return fmt.Errorf("%s is pending and does not stand in line", pod)
 		}
 	}
@@ -147,7 +147,7 @@ func checkLine(g *gang) error {
 
 func (b *Book) slowRepresentative(key Ref) *member {
 	for _, m := range b.sorted(key, pending) {
-		if !b.out(b.gangs[m.Gang]) {
+		if !b.excluded(b.gangs[m.Gang]) {
 			return m
 		}
 	}
@@ -156,7 +156,7 @@ func (b *Book) slowRepresentative(key Ref) *member {
 
 func (b *Book) slowInFlight(key Ref, g *group) (n int) {
 	for _, m := range b.sorted(key, pending) {
-		if m.assumed && (g.waiting || !g.has(m.Pod)) {
+		if m.assumed && (g.unconfirmed || !g.assigns(m.Pod)) {
 			n++
 		}
 	}

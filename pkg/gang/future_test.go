@@ -10,8 +10,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// ahead is a plan with places for members that are still to come.
-func ahead(p gang.Planned, places ...string) gang.Planned {
+// planAhead is a plan with reserved nodes for future members.
+func planAhead(p gang.Planned, places ...string) gang.Planned {
 	for _, at := range places {
 		pod, node, _ := strings.Cut(at, "@")
 		p.Ahead = append(p.Ahead, gang.Place{Pod: pod, Node: node})
@@ -19,13 +19,12 @@ func ahead(p gang.Planned, places ...string) gang.Planned {
 	return p
 }
 
-// TestPlacesOfWhoComesLater: the leader of a gang comes first, and where it goes the places of its
-// workers are kept.
-func TestPlacesOfWhoComesLater(t *testing.T) {
+// The leader of a gang is planned first, and nodes near it are reserved for its workers.
+func TestNodesAreReservedForFutureMembers(t *testing.T) {
 	start := func(t *testing.T) *story {
 		s := newStory(t)
 		s.do(declared("g", 1), seen("g-0", 0, ""), declared("h", 1), seen("h-0", 0, ""))
-		s.do(ahead(planned("g", "g-0@n0"), "g-0~1@n1", "g-0~2@n1"))
+		s.do(planAhead(planned("g", "g-0@n0"), "g-0~1@n1", "g-0~2@n1"))
 		require.Equal(t, []string{"g-0~1", "g-0~2"}, s.book.PlacesOn("n1"))
 		return s
 	}
@@ -51,13 +50,13 @@ func TestPlacesOfWhoComesLater(t *testing.T) {
 	t.Run("the plan is given up", func(t *testing.T) {
 		s := start(t)
 		s.do(gang.Dropped{Group: ref("g"), Why: "test"})
-		none(s, 2) // the leader's place, and theirs
+		none(s, 2) // the leader's node, and the workers' nodes
 	})
 	t.Run("the first worker comes", func(t *testing.T) {
 		s := runs(t)
 		s.do(seen("g-1", 1, ""))
 		require.Len(t, s.book.PlacesOn("n1"), 2, "until it is planned")
-		s.do(ahead(planned("g", "g-1@n1"), "g-0~2@n2"))
+		s.do(planAhead(planned("g", "g-1@n1"), "g-0~2@n2"))
 		require.Equal(t, []string{"g-1"}, s.book.PlacesOn("n1"))
 		require.Equal(t, []string{"g-0~2"}, s.book.PlacesOn("n2"))
 	})
@@ -114,13 +113,13 @@ func TestPlacesOfWhoComesLater(t *testing.T) {
 	})
 	t.Run("victims leave for all of them", func(t *testing.T) {
 		s := newStory(t)
-		s.do(declared("g", 1), seen("g-0", 0, ""), ahead(reserved("g", "g-0@n0"), "g-0~1@n1"))
+		s.do(declared("g", 1), seen("g-0", 0, ""), planAhead(reserved("g", "g-0@n0"), "g-0~1@n1"))
 		s.do(gang.Confirmed{Group: ref("g")})
 		require.Equal(t, []string{"g-0~1"}, s.book.PlacesOn("n1"))
 	})
 	t.Run("a name is somebody's", func(t *testing.T) {
 		s := newStory(t)
-		s.do(declared("g", 1), seen("g-0", 0, ""), ahead(planned("g", "g-0@n0"), "g-0@n1", "g-0~1@n1", "g-0~1@n2"))
+		s.do(declared("g", 1), seen("g-0", 0, ""), planAhead(planned("g", "g-0@n0"), "g-0@n1", "g-0~1@n1", "g-0~1@n2"))
 		require.Equal(t, []string{"g-0~1"}, s.book.PlacesOn("n1"))
 		require.Empty(t, s.book.PlacesOn("n2"))
 	})

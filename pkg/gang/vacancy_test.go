@@ -9,8 +9,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/gang"
 )
 
-// TestALostPlaceIsPlannedAgain (case 54): of a NonStrict gang that needs all its members, one
-// loses its place. It is sent for another one while the others hold theirs, and the barrier
+// Case 54: one member of a NonStrict gang loses its node and needs another. The others keep theirs, and the barrier
 // opens.
 func TestALostPlaceIsPlannedAgain(t *testing.T) {
 	s := newStory(t)
@@ -35,8 +34,8 @@ func TestALostPlaceIsPlannedAgain(t *testing.T) {
 	require.Equal(t, []string{"allow a-0", "allow a-1", "allow a-2"}, s.do(assumed("a-2"), held("a-2")))
 }
 
-// TestTheOthersDoNotHoldForEver: if there is no other place, the wait of all ends.
-func TestTheOthersDoNotHoldForEver(t *testing.T) {
+// Without another node the wait of all members ends.
+func TestVacancyWithoutNodeExpires(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 2, func(s *gang.Spec) { s.NonStrict = true }), seen("a-0", 0, ""), seen("a-1", 1, ""))
 	s.do(planned("a", "a-0@n0", "a-1@n1"), assumed("a-0"), held("a-0"), assumed("a-1"), released("a-1"))
@@ -53,9 +52,8 @@ func pods(members []gang.Member) (out []string) {
 	return out
 }
 
-// TestWhoIsReservedLaterComesBeside: a place that is reserved when others have theirs was chosen beside them, as long as it waits
-// and they have not been planned anew.
-func TestWhoIsReservedLaterComesBeside(t *testing.T) {
+// A later reservation counts the earlier assignments of a confirmed plan, until either is planned again.
+func TestLaterReservationCountsConfirmedPlan(t *testing.T) {
 	s := newStory(t)
 	s.do(declared("a", 1), seen("a-0", 0, ""), declared("b", 1), seen("b-0", 0, ""))
 	require.False(t, s.book.ReservedAfter("b-0", "a-0"), "nobody has a place")
