@@ -698,8 +698,8 @@ func isDigit`, "TestCompareNames"},
 			return false`, `		if false {
 			return false`, "TestChoices"},
 	{"who needs most is chosen first where not all ways are tried", quChoices, `cmp.Compare(c.Kinds[x].Asks[resource], c.Kinds[y].Asks[resource])`, `cmp.Compare(c.Kinds[y].Asks[resource], c.Kinds[x].Asks[resource])`, "TestChoicesAreBounded"},
-	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestSomeOfThemComeLater"},
-	{"who is refused has no turn for what nobody says of him", roomAdmit, `is := r.turn(group, needed, said)`, `is := said`, "TestSomeOfThemComeLater"},
+	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestGangWaitsForTurnIfOnlyTheTurnIsMissing"},
+	{"who is refused has no turn for what nobody says of him", roomAdmit, `turnRefusal := r.turnRefusal(group, needed, refusalShown)`, `turnRefusal := refusalShown`, "TestGangWaitsForTurnIfOnlyTheTurnIsMissing"},
 	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
 	{"nobody hears that more of a quota may be evicted", quBook, `if p == is || at != i {`, `if false {`, "TestAnySince"},
 	{"nobody hears that a quota has less", quBook, `				if p == was {
@@ -708,11 +708,11 @@ func isDigit`, "TestCompareNames"},
 	{"nobody hears that a quota is entitled to less", quEntitle, `if n < was[at][r] {`, `if false {`, "TestAnySince"},
 	{"a gang that waits is called for what is as it was", quReclaim, `accounts[others].more <= moment && accounts[mine].less <= moment || `, ``, "TestAnySince"},
 	{"a waiting pod that goes is not heard of", quBook, `at >= 0 && of.pods[Holds]+of.pods[Keeps] > 0; at`, `at < 0; at`, "TestAnySince"},
-	{"who waits while some of his gang run is forgotten", roomPods, `state != quota.Waits && (p.state == quota.Waits || source.Of(p.Pod).IsZero() && !place.Reserved)`, `state != quota.Waits`, "TestGainedByWhoRunsInPart"},
-	{"nobody hears of what others need", roomAdmit, `r.book.Changes() != before`, `r.book.Changes() < before`, "TestGainedByWhatOthersNeed"},
-	{"what was found counts when quotas are declared anew", roomMain, `rights{due: r.rights.due}`, `r.rights`, "TestGainedAnew"},
-	{"many are called as often as few", roomRights, `time.Duration(1+r.rights.called/calledAtOnce)`, `time.Duration(1+r.rights.called/calledAtOnce*0)`, "TestGainedByMany"},
-	{"a pod asks of the quota that it was of", roomRights, `if w.grown != r.grown && `, `if false && `, "TestGainedInAnotherQuota"},
+	{"who waits while some of his gang run is forgotten", roomPods, `state != quota.Waits && (p.state == quota.Waits || source.Of(p.Pod).IsZero() && !place.Reserved)`, `state != quota.Waits`, "TestPartlyRunningGangIsRetriedWhenVictimsGrow"},
+	{"nobody hears of what others need", roomAdmit, `r.book.Changes() != before`, `r.book.Changes() < before`, "TestGangIsRetriedWhenAnotherGangNeedsLess"},
+	{"what was found counts when quotas are declared anew", roomMain, `rights{scheduled: r.rights.scheduled}`, `r.rights`, "TestVictimCheckBeforeNewQuotasDoesNotCount"},
+	{"many are called as often as few", roomRights, `time.Duration(1+r.rights.retriedKinds/retriesPerCheck)`, `time.Duration(1+r.rights.retriedKinds/retriesPerCheck*0)`, "TestManyRetriesMakeVictimChecksRarer"},
+	{"a pod asks of the quota that it was of", roomRights, `if w.treeVersion != r.treeVersion && `, `if false && `, "TestPodIsRetriedWhenItChangesQuota"},
 	{"members have leave who may leave for others of their gang", quReclaim, `r.Admits(victims) && r.eachByRight(victims)`, `r.Admits(victims)`, "TestPictures"},
 	{"members take the places of those who leave for others of their gang", ownersFile, `if len(any) > len(own) {`, `if false {`, "TestTakeOwned"},
 	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
@@ -745,10 +745,10 @@ func isDigit`, "TestCompareNames"},
 		own[i] = list[i]
 `, "TestNodesShareTheirWords"},
 	{"words are remembered without end", trimmed, `len(w.known) >= mostWords`, `false`, "TestWordsAreBounded"},
-	{"rights are asked for only when all own pods have left", roomClaim, `c.when(own), c.reclaim.Freed(own...)}`, `c.when(own)}`, "TestSomeOwnPodsLeaveFirst"},
-	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsLeaveFirst"},
-	{"others leave for the lowest ranks alone", roomClaim, `len(some) > 0 {
-			choices = some`, `false {
+	{"rights are asked for only when all own pods have left", roomClaim, `c.searchWithout(own), c.reclaim.Freed(own...)}`, `c.searchWithout(own)}`, "TestSomeOwnPodsAreEvictedBeforeBorrowers"},
+	{"who borrows stays though he need not when others have left", roomClaim, `right = first.Right(name)`, `_ = first`, "TestOwnPodsAreEvictedBeforeBorrowers"},
+	{"others leave for the lowest ranks alone", roomClaim, `len(minimal) > 0 {
+			choices = minimal`, `false {
 			choices = some`, "plugin.TestOthersLeaveForAnyChoice"},
 	{"what one choice lacks is what all lack", pluChoices, `		s.plugins = append(s.plugins, plugins...)
 `, ``, "TestWhatAnyChoiceWaitsFor"},
