@@ -84,7 +84,7 @@ const (
 	quAdmit     = "pkg/quota/admit.go"
 	quChoices   = "pkg/quota/choices.go"
 	quBook      = "pkg/quota/book.go"
-	quEntitle   = "pkg/quota/entitle.go"
+	quEntitle   = "pkg/quota/fairshare.go"
 	quShare     = "pkg/quota/share.go"
 	quClasses   = "pkg/quota/classes.go"
 	quReclaim   = "pkg/quota/reclaim.go"
@@ -637,15 +637,15 @@ func isDigit`, "TestCompareNames"},
 	{"mins are not scaled", quEntitle, `	if sum <= total || sum == math.MaxInt64 && total == math.MaxInt64 {`, `	if sum >= 0 {`, "TestBook TestPictures"},
 	{"nobody is held to what he asks for", quEntitle, `n = min(n, s.request-s.gets)`, `_ = s.request`, "TestBook TestPictures"},
 	{"what a tree has others beside it do not take", quEntitle, `out[r] = max(0, n-b.accounts[i].used[r]-b.accounts[i].reserved[r])`, `out[r] = n`, "TestBook TestPictures"},
-	{"entitlements change only where something has", quEntitle, `if changed[c] || other {`, `if changed[c] {`, "TestBook"},
-	{"who is entitled to something else has the version that he had", quEntitle, `		if other {
+	{"entitlements change only where something has", quEntitle, `if changed[c] || changedShare {`, `if changed[c] {`, "TestBook"},
+	{"who is entitled to something else has the version that he had", quEntitle, `		if changedShare {
 `, `		if false {
-`, "TestRest"},
+`, "TestEvictionsEndWithoutNewGangs"},
 	{"who has something else has the version that he had", quBook, `		b.touch(i)
-		if p.State == Holds {`, `		if p.State == Holds {`, "TestRest"},
-	{"a search goes on with a tree that it did not begin with", quBook, `	is := NewBook(t)
-`, `	is := b
-	is.plant(t)
+		if p.State == Holds {`, `		if p.State == Holds {`, "TestEvictionsEndWithoutNewGangs"},
+	{"a search goes on with a tree that it did not begin with", quBook, `	replanted := NewBook(t)
+`, `	replanted := b
+	replanted.plant(t)
 `, "TestSearchOutlivesTree"},
 	{"what is saved of a tree keeps others from their min", quAdmit, `c.free && b.respects(l.ask, c) && !l.spared(c)`, `c.free && b.respects(l.ask, c)`, "TestPictures"},
 	{"who claims last goes first", quAdmit, `own == nil || own.turn > c.turn`, `own == nil || own.turn < c.turn`, "TestPictures"},
@@ -665,27 +665,27 @@ func isDigit`, "TestCompareNames"},
 `, "TestBook TestPictures"},
 	{"a free tree need not be asked", quAdmit, `		if free < wants {`, `		if false && free < wants {`, "TestBook TestPictures"},
 	{"everybody is next", quAdmit, `!v.before(s, r.node) || !l.anyFirst(s)`, `true`, "TestBook TestPictures"},
-	{"a gang of several quotas has its turn with the first", quAdmit, `return l.view.earlier(mine, theirs)`, `return l.view.earlier(mine, theirs) || true`, "TestBook TestPictures"},
+	{"a gang of several quotas has its turn with the first", quAdmit, `return l.view.earlier(own, others)`, `return l.view.earlier(own, others) || true`, "TestBook TestPictures"},
 	{"gangs of a group have turns of their own", quBook, `if all := b.groups[name]; all != nil {`, `if all := b.groups[name]; false && all != nil {`, "TestBook TestPictures"},
 	{"who waits for room keeps others out", quAdmit, `p.pods[Waits] == 0 || b.passed[p.gang.name]`, `p.pods[Waits] == 0`, "TestBook"},
-	{"what is saved for others is free", quAdmit, `				room -= claimed
+	{"what is saved for others is free", quAdmit, `				free -= claimed
 `, `				_ = claimed
 `, "TestPictures"},
 	{"what is saved binds the more important", quAdmit, `c.ask.Gang != a.Gang && c.ask.Priority >= a.Priority`, `c.ask.Gang != a.Gang`, "TestPictures"},
 	{"optional members come all or none", quAdmit, `		for low < high {`, `		for low < high && with(high) {`, "TestPictures"},
-	{"shares do not weigh", quShare, `mulDiv(part, w.sum, w.of(n.weight[r]))`, `mulDiv(part, w.sum, w.sum)`, "TestBook TestPictures"},
+	{"shares do not weigh", quShare, `mulDiv(part, w.sum, w.shifted(n.weight[r]))`, `mulDiv(part, w.sum, w.sum)`, "TestBook TestPictures"},
 	{"what min covers is a share", quShare, `over := v.taken(i, r) - n.min[r]`, `over := v.taken(i, r)`, "TestBook TestPictures"},
 	{"older gangs are guaranteed last", quClasses, `cmp.Compare(x.gang.since, y.gang.since)`, `cmp.Compare(y.gang.since, x.gang.since)`, "TestBook TestPictures"},
-	{"who is guaranteed below is not first", quClasses, `first(x.sure, y.sure), `, ``, "TestBook"},
-	{"who is guaranteed may be evicted", quReclaim, `r.book.class.at(others)[p.gang] == Borrows, r.within(mine); {`, `true, r.within(mine); {`, "TestBook TestPictures"},
+	{"who is guaranteed below is not first", quClasses, `first(x.guaranteed, y.guaranteed), `, ``, "TestBook"},
+	{"who is guaranteed may be evicted", quReclaim, `r.book.class.at(giver)[p.gang] == Borrows, r.within(taker); {`, `true, r.within(taker); {`, "TestBook TestPictures"},
 	{"within min is no right", quReclaim, `	case within:
 `, `	case false:
 `, "TestBook TestPictures"},
 	{"fixed gangs are evicted", quReclaim, `!p.gang.fixed && !n.Spared`, `!n.Spared`, "TestBook"},
-	{"more is taken than is too much", quReclaim, `return r.shares(p.mine, p.others, v)`, `return true`, "TestBook TestPictures"},
+	{"more is taken than is too much", quReclaim, `return r.mayTakeBack(p.taker, p.giver, v)`, `return true`, "TestBook TestPictures"},
 	{"a quota may lack as much as another set leaves it short of", quReclaim, `r.shortfall(t, v) >= r.below:`, `r.shortfall(t, v) > r.below:`, "TestSearchOutlivesTree"},
 	{"a quota may lose its min", quReclaim, `r.shortfall(t, v) >= r.below:`, `r.shortfall(t, v) == math.MaxUint64:`, "TestSearchOutlivesTree"},
-	{"in turn is as if nobody had left", quReclaim, `!t.reclaim.tooMuch(is, t.view)`, `!t.reclaim.tooMuch(is, t.reclaim.load.view)`, "TestBook"},
+	{"in turn is as if nobody had left", quReclaim, `!t.reclaim.overLimit(right, t.view)`, `!t.reclaim.overLimit(right, t.reclaim.load.view)`, "TestBook"},
 	{"it is right that all leave who may alone", quReclaim, `return r.inTurn(shares, victims, nil) &&`, `return `, "TestBook"},
 	{"policies do not matter", quReclaim, `r.policy == Never || r.policy == LowerPriority && p.gang.priority >= r.ask.Priority`, `false`, "TestPictures"},
 	{"the youngest of a name counts", quTree, `if s.Created < g.specs[j].Created {`, `if s.Created > g.specs[j].Created {`, "TestPictures"},
@@ -701,13 +701,13 @@ func isDigit`, "TestCompareNames"},
 	{"only those of the lowest ranks wait for their turn", quChoices, `return refusal == nil || refusal.Cause == NotNext`, `return refusal == nil`, "kube/elasticquota.TestGangWaitsForTurnIfOnlyTheTurnIsMissing"},
 	{"who is refused has no turn for what nobody says of him", roomAdmit, `turnRefusal := r.turnRefusal(group, needed, refusalShown)`, `turnRefusal := refusalShown`, "TestGangWaitsForTurnIfOnlyTheTurnIsMissing"},
 	{"who is to evict needs no more than minMember", surplus, `of.Need, start = of.Need+more, start+more`, `_ = more`, "TestInMultiples"},
-	{"nobody hears that more of a quota may be evicted", quBook, `if p == is || at != i {`, `if false {`, "TestAnySince"},
-	{"nobody hears that a quota has less", quBook, `				if p == was {
+	{"nobody hears that more of a quota may be evicted", quBook, `if p == current || at != i {`, `if false {`, "TestAnySince"},
+	{"nobody hears that a quota has less", quBook, `				if p == previous {
 					a.less`, `				if false {
 					a.less`, "TestAnySince"},
-	{"nobody hears that a quota is entitled to less", quEntitle, `if n < was[at][r] {`, `if false {`, "TestAnySince"},
-	{"a gang that waits is called for what is as it was", quReclaim, `accounts[others].more <= moment && accounts[mine].less <= moment || `, ``, "TestAnySince"},
-	{"a waiting pod that goes is not heard of", quBook, `at >= 0 && of.pods[Holds]+of.pods[Keeps] > 0; at`, `at < 0; at`, "TestAnySince"},
+	{"nobody hears that a quota is entitled to less", quEntitle, `if n < previous[at][r] {`, `if false {`, "TestAnySince"},
+	{"a gang that waits is called for what is as it was", quReclaim, `old := accounts[sibling].more <= moment && accounts[own].less <= moment`, `old := false`, "TestAnySince"},
+	{"a waiting pod that goes is not heard of", quBook, `at >= 0 && share.pods[Holds]+share.pods[Keeps] > 0; at`, `at < 0; at`, "TestAnySince"},
 	{"who waits while some of his gang run is forgotten", roomPods, `state != quota.Waits && (p.state == quota.Waits || source.Of(p.Pod).IsZero() && !place.Reserved)`, `state != quota.Waits`, "TestPartlyRunningGangIsRetriedWhenVictimsGrow"},
 	{"nobody hears of what others need", roomAdmit, `r.book.Changes() != before`, `r.book.Changes() < before`, "TestGangIsRetriedWhenAnotherGangNeedsLess"},
 	{"what was found counts when quotas are declared anew", roomMain, `rights{scheduled: r.rights.scheduled}`, `r.rights`, "TestVictimCheckBeforeNewQuotasDoesNotCount"},
@@ -716,12 +716,12 @@ func isDigit`, "TestCompareNames"},
 	{"members have leave who may leave for others of their gang", quReclaim, `r.Admits(victims) && r.eachByRight(victims)`, `r.Admits(victims)`, "TestPictures"},
 	{"members take the places of those who leave for others of their gang", ownersFile, `if len(any) > len(own) {`, `if false {`, "TestTakeOwned"},
 	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
-	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
+	{"a list that was cut is all", quChoices, `s.checks < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 
 	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.afterLeaving(look.state)`, `s.pages.without(look.state)`, "ledger.TestTrialOfBoundVolumes"},
 	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
 	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.waits)`, ``, "TestOnlyLeadersListen"},
-	{"a choice that is found is not listed", quChoices, `any != nil {`, `any == nil {`, "TestAnyIsListed"},
+	{"a choice that is found is not listed", quChoices, `minimal != nil {`, `minimal == nil {`, "TestFoundChoiceIsListed"},
 	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
 `, `			_ = pod
 `, "TestInVainIsNotRepeatedWithinQuotas"},
