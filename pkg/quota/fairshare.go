@@ -8,25 +8,24 @@ import (
 	"slices"
 )
 
-// settle brings up to date what is derived of the accounts of a tree: what each quota asks for, from the bottom up, and
-// what it is entitled to, from the top down.
+// settle updates the derived fields of a tree's accounts: requests from the bottom up, and fair shares from the top down.
 func (b *Book) settle(top int) {
 	a := &b.accounts[top]
 	if !a.dirty {
 		return
 	}
 	changed := b.gather(top)
-	was := slices.Clone(a.entitled)
+	previous := slices.Clone(a.entitled)
 	for r, n := range b.total(top) {
 		a.entitled[r] = min(n, b.tree.nodes[top].max[r])
 	}
-	if !slices.Equal(was, a.entitled) {
+	if !slices.Equal(previous, a.entitled) {
 		b.touch(top)
 	}
 	b.divide(top, changed)
 }
 
-// gather finds out what is asked for below a quota, and returns the quotas of which somebody below has changed.
+// gather sums the requests below a quota, and returns the quotas with a change below.
 func (b *Book) gather(i int) (changed map[int]bool) {
 	changed = map[int]bool{i: true}
 	for _, c := range b.tree.nodes[i].children {
@@ -36,8 +35,8 @@ func (b *Book) gather(i int) (changed map[int]bool) {
 	}
 	n, a := &b.tree.nodes[i], &b.accounts[i]
 	a.dirty, a.waiting = false, a.starters
-	was := slices.Clone(a.request)
-	copy(a.request, a.asked)
+	previous := slices.Clone(a.request)
+	copy(a.request, a.requested)
 	clear(a.idle)
 	for _, c := range n.children {
 		below := &b.accounts[c]
@@ -52,13 +51,13 @@ func (b *Book) gather(i int) (changed map[int]bool) {
 			a.idle[r] = max(a.idle[r], n.min[r]-a.used[r]-a.reserved[r])
 		}
 	}
-	if !slices.Equal(was, a.request) {
+	if !slices.Equal(previous, a.request) {
 		b.touch(i)
 	}
 	return changed
 }
 
-// total is what there is for a tree: without what quotas beside it use.
+// total returns the capacity of a tree, without the use of quotas beside it.
 func (b *Book) total(top int) vector {
 	out := make(vector, len(b.tree.resources))
 	all, known := b.totals[b.tree.nodes[top].Name]
@@ -82,38 +81,37 @@ func (b *Book) total(top int) vector {
 	return out
 }
 
-// divide gives the quotas below one their parts of what it is entitled to. What has neither changed nor gets another
-// part stays as it is, with all below.
+// divide divides a quota's fair share among its children. A child without a change and with the same share keeps all below.
 func (b *Book) divide(i int, changed map[int]bool) {
 	children := b.tree.nodes[i].children
-	was := make([]vector, len(children))
+	previous := make([]vector, len(children))
 	for at, c := range children {
-		was[at] = slices.Clone(b.accounts[c].entitled)
+		previous[at] = slices.Clone(b.accounts[c].entitled)
 	}
 	for r, n := range b.accounts[i].entitled {
 		b.divideOne(n, r, children)
 	}
 	for at, c := range children {
-		other := !slices.Equal(was[at], b.accounts[c].entitled)
-		if other {
+		changedShare := !slices.Equal(previous[at], b.accounts[c].entitled)
+		if changedShare {
 			b.touch(c)
 			a := &b.accounts[c]
 			for r, n := range a.entitled {
-				if n < was[at][r] {
+				if n < previous[at][r] {
 					a.more = b.version
 				}
-				if n > was[at][r] {
+				if n > previous[at][r] {
 					a.less = b.version
 				}
 			}
 		}
-		if changed[c] || other {
+		if changed[c] || changedShare {
 			b.divide(c, changed)
 		}
 	}
 }
 
-// divideOne divides one resource. Who does not name it has what he has, and is not limited.
+// divideOne divides one resource. Quotas that do not name the resource are not limited, and keep what they use.
 func (b *Book) divideOne(total int64, r int, children []int) {
 	var shares []share
 	for _, c := range children {
@@ -136,7 +134,7 @@ func (b *Book) divideOne(total int64, r int, children []int) {
 	}
 }
 
-// share is what a quota wants of a resource that it divides with others, and gets.
+// share is a quota's request and part in the division of a resource.
 type share struct {
 	node                 int
 	request, min, weight int64
@@ -144,7 +142,7 @@ type share struct {
 	gets                 int64
 }
 
-// scale cuts mins that are more than there is, in proportion.
+// scale reduces mins that exceed the total, in proportion.
 func scale(total int64, shares []share) {
 	var sum int64
 	for _, s := range shares {
@@ -160,8 +158,8 @@ func scale(total int64, shares []share) {
 	}
 }
 
-// fill gives each its min, or what it asks for if that is less and it lends the rest. What is left goes by weight to
-// those who ask for more, and to none more than that, as long as there is any.
+// fill gives each quota its min, or its request if that is less and it lends the rest. The remaining total goes by weight to larger
+// requests.
 func fill(total int64, shares []share) {
 	left := total
 	for i, s := range shares {
@@ -189,13 +187,13 @@ func fill(total int64, shares []share) {
 	}
 }
 
-// apportion divides n by weight in whole numbers: who has the largest remainder gets one more, of equal ones the first.
+// apportion divides n by weight in whole numbers. The largest remainders get one more, of equal ones the first.
 func apportion(n int64, shares []share, among []int) []int64 {
 	w := sumWeights(len(among), func(at int) int64 { return shares[among[at]].weight })
 	out, rest, order := make([]int64, len(among)), make([]uint64, len(among)), make([]int, len(among))
 	left := n
 	for at, i := range among {
-		hi, lo := bits.Mul64(uint64(n), w.of(shares[i].weight))
+		hi, lo := bits.Mul64(uint64(n), w.shifted(shares[i].weight))
 		q, rem := bits.Div64(hi, lo, w.sum)
 		out[at], rest[at], order[at] = int64(q), rem, at
 		left -= int64(q)

@@ -30,8 +30,8 @@ func family(t *rapid.T) *quota.Book {
 	return b
 }
 
-// A gang may be evicted once no pod of it is one that never is, be that one that waits.
-func TestAnySinceAWaitingPodIsGone(t *testing.T) {
+// A gang may be evicted once its last protected pod is gone, even if that pod waits.
+func TestGangMayBeEvictedOnceProtectedPodIsGone(t *testing.T) {
 	tree, _ := quota.Grow([]quota.Spec{{Name: "root", Inner: true}, {Name: "a", Parent: "root", Min: quota.List{"cpu": 4}}, {Name: "b", Parent: "root", Max: quota.List{"cpu": 1}}})
 	b := quota.NewBook(tree)
 	b.Set(quota.Pod{Name: "runs", Gang: "g", Quota: "b", Asks: quota.List{"cpu": 1}, State: quota.Holds})
@@ -46,7 +46,7 @@ func TestAnySinceAWaitingPodIsGone(t *testing.T) {
 
 var leaves = []string{"p0", "p1", "q0", "q1"}
 
-// AnySince is true of each ask for which a gang may be evicted that might not be at that moment, and of none if nothing has changed.
+// AnySince is true for an ask whose eligible gangs grew since that moment, and false if nothing changed.
 func TestAnySince(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, moment := family(t), uint64(0)

@@ -8,9 +8,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// TestNobodyIsServedBeforeItself: a gang has members of two quotas, and those of one of them it can do without. It does not wait until that
-// quota was served.
-func TestNobodyIsServedBeforeItself(t *testing.T) {
+// A gang with members of two quotas, one of which it can start without, does not wait for the turn of that quota.
+func TestGangDoesNotWaitForTurnOfItsOptionalQuota(t *testing.T) {
 	most := quota.List{"cpu": 8}
 	tree, problems := quota.Grow([]quota.Spec{{Name: "r", Inner: true}, {Name: "a", Parent: "r", Max: most}, {Name: "b", Parent: "r", Max: most}})
 	require.Empty(t, problems)

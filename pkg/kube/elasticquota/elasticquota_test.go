@@ -35,7 +35,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/quota"
 )
 
-// world is a room, and what it has told.
+// world is a Room, and what it has reported.
 type world struct {
 	*Room
 	*hooks
@@ -43,9 +43,9 @@ type world struct {
 	pods  toolscache.Indexer
 	notes []string
 	calls int
-	grows func() // makes the tree of quotas anew
-	deaf  bool   // it is yet to hear of pods
-	busy  bool   // something is more urgent than what is done in the background
+	grows func() // rebuilds the tree of quotas
+	deaf  bool // pod events have not arrived yet
+	busy  bool // more urgent work than the background's exists
 }
 
 func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
@@ -56,12 +56,12 @@ func newWorld(t testing.TB, args func(*config.QuotaArgs)) *world {
 	}
 	w := &world{t: t, pods: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})}
 	w.Room, w.hooks = NewRoom(), &hooks{reserved: map[string]bool{}, evicted: map[string]bool{}, Changed: func() { w.calls++ }}
-	w.begun, w.args, w.lister = true, a, corelisters.NewPodLister(w.pods)
+	w.started, w.args, w.lister = true, a, corelisters.NewPodLister(w.pods)
 	w.Connect(cluster{w}, testingclock.NewFakePassiveClock(time.Unix(1000, 0)), 0)
 	return w
 }
 
-// hooks are what the cluster of a world does; nil is nothing.
+// hooks are the behaviour of a world's cluster; nil does nothing.
 type hooks struct {
 	reserved      map[string]bool
 	evicted       map[string]bool // by revokeFor
@@ -130,13 +130,13 @@ func (c cluster) Do(key string, after time.Duration, idle bool, work func(contex
 	}
 }
 
-// setObject is Room.setObject, and what that has done in the background.
+// setObject is Room.setObject with its background work.
 func (w *world) setObject(u *unstructured.Unstructured, x bool) {
 	w.Room.setObject(u, x)
 	w.growTree()
 }
 
-// dropObject is Room.dropObject, and what that has done in the background.
+// dropObject is Room.dropObject with its background work.
 func (w *world) dropObject(u *unstructured.Unstructured, x bool) {
 	w.Room.dropObject(u, x)
 	w.growTree()
@@ -188,7 +188,7 @@ func (w *world) declare(lines ...string) {
 	}
 }
 
-// pod makes a pod that asks for so much: "ns/name", its quota ("" names none), its node.
+// pod makes a pod with this request: "ns/name", its quota ("" names none), its node.
 func (w *world) pod(name, of, node, cpu string) *v1.Pod {
 	ns, n, _ := strings.Cut(name, "/")
 	p := &v1.Pod{
@@ -211,7 +211,7 @@ func (w *world) node(name, cpu string, ready v1.ConditionStatus) {
 	}})
 }
 
-// tree is what quotas have, in short.
+// tree is the quotas and their use, in short.
 func (w *world) tree() (out []string) {
 	for _, q := range w.Quotas() {
 		out = append(out, fmt.Sprintf("%s used %s reserved %s request %s runtime %s", q.Name, Text(q.Used), Text(q.Reserved), Text(q.Request), Text(q.Runtime)))
@@ -219,7 +219,7 @@ func (w *world) tree() (out []string) {
 	return out
 }
 
-// Nothing is counted before somebody declares a quota; then everything is that was there before.
+// Nothing is counted before a quota is declared; then all existing pods are.
 func TestFirstQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
@@ -229,15 +229,14 @@ func TestFirstQuota(t *testing.T) {
 	w.declare("q max=4 min=2")
 	require.True(t, w.Active())
 	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2")
-	w.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
+	w.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].raw, false)
 	require.False(t, w.Active())
 	w.declare("q max=4")
 	require.Contains(t, w.tree(), "q used cpu:2 reserved - request cpu:2 runtime cpu:2")
 }
 
-// A pod for which the scheduler asks before the room has heard of it is entitled to as much as one of which it has; one that has
-// gone meanwhile is forgotten.
-func TestWhoIsNotHeardOfYet(t *testing.T) {
+// A pod that the scheduler tries before its event arrives counts as one whose event has arrived; a pod deleted meanwhile does not.
+func TestPodCountsBeforeItsEvent(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
 	w.declare("a max=8 min=1", "b max=8 min=6")
@@ -256,7 +255,7 @@ func TestWhoIsNotHeardOfYet(t *testing.T) {
 	require.Contains(t, w.tree(), "b used cpu:2 reserved - request cpu:4 runtime cpu:4")
 }
 
-// Who was refused is tried when the last quota has gone.
+// Waiting pods are retried when the last quota is deleted.
 func TestLastQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
@@ -265,8 +264,8 @@ func TestLastQuota(t *testing.T) {
 	why := w.admitPod(p)
 	require.NotEmpty(t, why)
 	w.calls = 0
-	w.Room.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
-	w.calls = 0 // the pod is called again when the tree is made anew without quotas
+	w.Room.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].raw, false)
+	w.calls = 0 // the pod is retried when the tree is rebuilt without quotas
 	w.growTree()
 	require.Equal(t, 1, w.calls)
 	require.Equal(t, map[string]*v1.Pod{"default/waits": p}, w.Waiting())
@@ -275,25 +274,25 @@ func TestLastQuota(t *testing.T) {
 	require.Empty(t, w.Waiting())
 }
 
-// Who went while nobody had declared a quota has nothing afterwards, and what is still on its way then harms nobody.
+// A pod deleted while no quota was declared does not count afterwards, and a late event of it does no harm.
 func TestQuotasComeBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
 	w.declare("q max=4")
 	p := w.pod("default/runs", "q", "n1", "2")
-	w.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].about, false)
+	w.dropObject(w.objects["scheduling.sigs.k8s.io/default/q"].raw, false)
 	require.NoError(t, w.pods.Delete(p))
 	w.dropPod(p)
 	w.mu.Lock()
-	w.set(p) // it waited for the lock
+	w.set(p) // the event waited for the lock
 	w.mu.Unlock()
 	w.admitPod(p)
 	w.declare("q max=4")
 	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:0 runtime cpu:0")
 }
 
-// A pod that goes to another quota gives back what it had, and one that asks for less some of it.
-func TestGivenBack(t *testing.T) {
+// A pod that changes its quota frees the former one, and a pod with a lower request frees some of it.
+func TestChangedPodFreesQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
 	w.declare("q max=4", "r max=4")
@@ -311,7 +310,7 @@ func TestGivenBack(t *testing.T) {
 	require.Equal(t, 3, w.calls)
 }
 
-// Where only namespaces with an ElasticQuota of scheduler-plugins are limited, others are as if there were none.
+// With scheduler-plugins' quotas alone, a namespace without ElasticQuota is not limited.
 func TestNoQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
@@ -321,16 +320,16 @@ func TestNoQuota(t *testing.T) {
 	choices, why := w.Admit(g)
 	require.Len(t, choices, 1, why)
 	require.Len(t, choices[0], 2)
-	c := w.Claim(g, forEver)
+	c := w.Claim(g, unlimited)
 	require.True(t, c.May(runs, true), "priorities decide")
 	require.False(t, c.May(runs, false))
 	require.Equal(t, quota.Admitted, c.Check([]*v1.Pod{runs}))
 	require.False(t, c.May(limited, true))
 	require.NotEqual(t, quota.Admitted, c.Check([]*v1.Pod{limited}))
-	require.False(t, w.Claim(w.group("plain/g", "", 2), forEver).May(runs, true))
+	require.False(t, w.Claim(w.group("plain/g", "", 2), unlimited).May(runs, true))
 }
 
-// group is a gang of so many pods of one CPU that wait.
+// group is a waiting gang of so many pods of one CPU.
 func (w *world) group(name, of string, many int) *cache.Group {
 	ns, n, _ := strings.Cut(name, "/")
 	group := &cache.Group{Pods: map[string]*v1.Pod{}}
@@ -346,7 +345,7 @@ func (w *world) group(name, of string, many int) *cache.Group {
 	return group
 }
 
-// A pod's amounts go from asked for to reserved to used, and back.
+// A pod's request is counted as requested, then reserved, then used, and back.
 func TestStates(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
@@ -378,7 +377,7 @@ func TestStates(t *testing.T) {
 	require.Contains(t, w.tree(), "q used cpu:0 reserved - request cpu:0 runtime cpu:0")
 }
 
-// Members of a gang have what the book of gangs says they have.
+// The cache of gangs decides whether a member is planned.
 func TestMembersArePlanned(t *testing.T) {
 	w := newWorld(t, nil)
 	placed := map[string]bool{}
@@ -399,7 +398,7 @@ func TestMembersArePlanned(t *testing.T) {
 	w.Look("default/unknown")
 }
 
-// Of nodes that are not ready only what pods have there counts.
+// A node that is not ready counts only with what its pods use.
 func TestTotals(t *testing.T) {
 	w := newWorld(t, nil)
 	w.declare("a", "b")
@@ -428,7 +427,7 @@ func TestWhichQuota(t *testing.T) {
 		got, _ := w.quotaOf(w.pod(name[0], name[1], "", "1"))
 		require.Equal(t, want, got, name)
 	}
-	w.dropObject(w.objects["scheduling.sigs.k8s.io/team/team"].about, false)
+	w.dropObject(w.objects["scheduling.sigs.k8s.io/team/team"].raw, false)
 	got, _ := w.quotaOf(w.pod("team/p", "", "", "1"))
 	require.Equal(t, "listed", got)
 	w.quota("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\nmetadata: {name: x, namespace: plain}\nspec: {min: {cpu: 2}, max: {cpu: 4}}")
@@ -437,24 +436,24 @@ func TestWhichQuota(t *testing.T) {
 	require.Equal(t, []string{TopX, "plain/x"}, w.book.Tree().Path("plain/x"))
 }
 
-// How much there is is found out when somebody asks, and not for each of the pods and nodes that come at the start.
-func TestTotalsAreLate(t *testing.T) {
+// Totals are computed at a question, and not for each pod and node of the start.
+func TestTotalsAreComputedOnDemand(t *testing.T) {
 	w := newWorld(t, nil)
 	w.declare("a max=100")
 	w.pod("default/a", "a", "n1", "3")
-	require.True(t, w.stale, "its node is not known yet")
+	require.True(t, w.totalsStale, "its node is not known yet")
 	require.Contains(t, w.tree(), "a used cpu:3 reserved - request cpu:3 runtime cpu:3")
-	require.False(t, w.stale)
+	require.False(t, w.totalsStale)
 	w.node("n1", "8", v1.ConditionTrue)
 	w.pod("default/b", "a", "", "20")
-	require.True(t, w.stale)
+	require.True(t, w.totalsStale)
 	require.Contains(t, w.tree(), "a used cpu:3 reserved - request cpu:23 runtime cpu:8")
-	require.False(t, w.stale)
+	require.False(t, w.totalsStale)
 	w.pod("default/b", "a", "n1", "2")
-	require.False(t, w.stale, "neither is on a node that does not count")
+	require.False(t, w.totalsStale, "neither is on a node that does not count")
 }
 
-// Trees of their own have their own total, and take it from the cluster's if they say so.
+// Trees have a total of their own, and take it from the cluster's if they say so.
 func TestTrees(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "100", v1.ConditionTrue)
@@ -469,7 +468,7 @@ func TestTrees(t *testing.T) {
 	require.Contains(t, w.tree(), "plain used cpu:0 reserved - request cpu:150 runtime cpu:60")
 }
 
-// The root has another name in what Koordinator wrote before 1.0.
+// The root has another name in objects of Koordinator before 1.0.
 func TestOlderRoot(t *testing.T) {
 	w := newWorld(t, nil)
 	w.declare("q parent=root max=8", "top parent= max=8")
@@ -480,7 +479,7 @@ func TestOlderRoot(t *testing.T) {
 	require.Equal(t, []string{"koordinator-root-quota", "root", "q"}, w.book.Tree().Path("q"))
 }
 
-// What is wrong with an object is said once, on it, and of nobody else.
+// A problem of an object is reported once, on that object.
 func TestNotes(t *testing.T) {
 	w := newWorld(t, nil)
 	open := false
@@ -506,7 +505,7 @@ func TestNotes(t *testing.T) {
 	require.Equal(t, []string{"QuotaNotUsable: spec.max.cpu: -8 is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi"}, w.notes)
 }
 
-// What a gang that starves asks for is kept from others as long as it does.
+// The request of a starving gang is held as long as it starves.
 func TestStarving(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "96", v1.ConditionTrue)
@@ -557,8 +556,8 @@ func TestStarving(t *testing.T) {
 	require.Empty(t, why, "the gang has its places now, or will ask again")
 }
 
-// What is free to borrow is kept for a gang that starves for it, but from nobody who stays within his min; nothing is kept for one that is larger
-// than all there is.
+// The capacity to borrow is held for a gang that starves for it, but not against gangs within their min, and not for a gang larger than the
+// total.
 func TestStarvingToBorrow(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
@@ -591,31 +590,31 @@ func TestStarvingToBorrow(t *testing.T) {
 	require.NotContains(t, said.Text, "is kept for it")
 }
 
-// TestWithoutQuotas: no quota refuses a pod where there is none.
+// Without quotas no pod is rejected.
 func TestWithoutQuotas(t *testing.T) {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
 	g := group.Alone(p, "")
 	r := NewRoom()
 	require.Nil(t, r.Why(g, g.Pending))
-	require.Nil(t, r.Claim(g, forEver))
+	require.Nil(t, r.Claim(g, unlimited))
 	require.Nil(t, r.Revoke(g))
 	require.False(t, r.Later(g))
 	r.Tick()
 }
 
-// What the cluster itself cannot do without evicts by priority alone; an ordinary pod of the default quota takes nothing back.
+// A system-critical pod evicts by priority alone; an ordinary pod of the default quota takes nothing back.
 func TestCriticalPods(t *testing.T) {
 	w := newWorld(t, nil)
 	w.declare("q max=8")
 	victim := w.pod("default/v", "q", "n1", "1")
 	p := w.pod("kube-system/agent", "", "", "1")
-	require.False(t, w.Claim(group.Alone(p, ""), forEver).May(victim, true))
+	require.False(t, w.Claim(group.Alone(p, ""), unlimited).May(victim, true))
 	critical := int32(2_000_000_000)
 	p.Spec.Priority = &critical
-	require.Nil(t, w.Claim(group.Alone(p, ""), forEver))
+	require.Nil(t, w.Claim(group.Alone(p, ""), unlimited))
 }
 
-// runs has what is done in the background noted by key. Nothing is more urgent than that, unless the world is busy.
+// runs notes background work by key. Nothing is more urgent, unless the world is busy.
 func (w *world) runs(jobs map[string]func(context.Context) error) {
 	w.Write = func(key string, _ time.Duration, do func(context.Context) error) { jobs[key] = do }
 	w.Idle = func(key string, _ time.Duration, do func(context.Context, func() bool) error) {
@@ -623,8 +622,8 @@ func (w *world) runs(jobs map[string]func(context.Context) error) {
 	}
 }
 
-// What quotas have is written later where something is more urgent, also in the midst of it.
-func TestWritingsYield(t *testing.T) {
+// Writing quotas yields to more urgent work, also between two objects.
+func TestStatusWritesYield(t *testing.T) {
 	w := newWorld(t, nil)
 	jobs := map[string]func(context.Context) error{}
 	w.runs(jobs)
@@ -650,8 +649,8 @@ func TestWritingsYield(t *testing.T) {
 	require.Contains(t, patched, "b")
 }
 
-// What quotas have is written into them, only where it has changed.
-func TestWritings(t *testing.T) {
+// A quota is written into its object only if it changed.
+func TestStatusIsWrittenWhenChanged(t *testing.T) {
 	w := newWorld(t, nil)
 	jobs := map[string]func(context.Context) error{}
 	patches := map[string]string{}
@@ -692,8 +691,8 @@ func TestWritings(t *testing.T) {
 	require.NotContains(t, patches, "scheduling.sigs.k8s.io default/q ", "nothing has changed of it")
 }
 
-// What changed before this process leads is written when it does.
-func TestWritingsOfALeader(t *testing.T) {
+// A change before this process leads is written once it does.
+func TestStatusIsWrittenOnceLeading(t *testing.T) {
 	w := newWorld(t, nil)
 	open, patches := false, 0
 	jobs := map[string]func(context.Context) error{}
@@ -719,9 +718,8 @@ func TestWritingsOfALeader(t *testing.T) {
 	require.Equal(t, 1, patches)
 }
 
-// Of a hundred quotas that come at once, and of pods between them, one tree is made; what is asked then is answered by it, and what is
-// wrong is said without a question.
-func TestQuotasAtOnce(t *testing.T) {
+// For a hundred quotas that arrive at once one tree is built. It answers the next question, and its problems are reported without one.
+func TestManyQuotasBuildOneTree(t *testing.T) {
 	w := newWorld(t, nil)
 	w.declare("first max=1")
 	jobs := map[string]func(context.Context) error{}
@@ -747,25 +745,25 @@ func TestQuotasAtOnce(t *testing.T) {
 	require.Same(t, is, w.book)
 }
 
-// Profiles share the quotas: one that says nothing of them has the arguments of the others.
+// Profiles share the quotas: a profile without arguments uses another profile's.
 func TestArgumentsOfProfiles(t *testing.T) {
 	none, err := config.DecodeQuota(nil)
 	require.NoError(t, err)
 	some := none
 	some.Reclaim = "Never"
 	r := &Room{}
-	require.NoError(t, r.agree(none, false))
-	require.NoError(t, r.agree(some, true))
-	require.NoError(t, r.agree(none, false))
+	require.NoError(t, r.adoptArgs(none, false))
+	require.NoError(t, r.adoptArgs(some, true))
+	require.NoError(t, r.adoptArgs(none, false))
 	require.Equal(t, some, r.args)
-	require.NoError(t, r.agree(some, true))
-	require.ErrorContains(t, r.agree(none, true), "the same in all profiles")
+	require.NoError(t, r.adoptArgs(some, true))
+	require.ErrorContains(t, r.adoptArgs(none, true), "the same in all profiles")
 }
 
-// People read names.
+// Messages show names.
 func TestNames(t *testing.T) {
 	ref := gang.Ref{Source: "JobSet", Namespace: "default", Name: "j", UID: "1-2-3"}
-	require.Equal(t, []string{"default/j", "default/g", "default/p"}, plain([]string{"gang " + ref.ID(), "gang " + gang.Ref{Namespace: "default", Name: "g"}.ID(), "pod default/p"}))
+	require.Equal(t, []string{"default/j", "default/g", "default/p"}, shortNames([]string{"gang " + ref.ID(), "gang " + gang.Ref{Namespace: "default", Name: "g"}.ID(), "pod default/p"}))
 }
 
 func TestWords(t *testing.T) {
@@ -780,8 +778,8 @@ func TestWords(t *testing.T) {
 	require.Equal(t, "quota q cannot be used: why", Words(&quota.Refusal{Cause: quota.Broken, Quota: "q", Words: "why"}, "gang's"))
 }
 
-// A gang waits for another quota's also when one of its members has gone meanwhile.
-func TestLaterWithoutAMember(t *testing.T) {
+// A gang waits for another quota's turn also after one of its members is deleted.
+func TestGangWaitsForTurnAfterMemberIsDeleted(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "12", v1.ConditionTrue)
 	w.declare(`a max=12 namespaces=["default"]`, `b max=12 namespaces=["other"]`)
@@ -799,11 +797,11 @@ func TestLaterWithoutAMember(t *testing.T) {
 	for _, m := range g.Pending {
 		w.dropPod(g.Pods[m.Pod])
 	}
-	require.Empty(t, w.later)
+	require.Empty(t, w.laterGangs)
 }
 
-// Who was refused since too little was free, and waits for another quota's when there is more, is tried after that one.
-func TestLaterThanItWasRefused(t *testing.T) {
+// A gang that lacked capacity, and waits for another quota's turn once there is more, is retried after that turn.
+func TestGangIsRetriedAfterOtherQuotasTurn(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		w := newWorld(t, nil)
 		tried := 0
@@ -837,9 +835,8 @@ func TestLaterThanItWasRefused(t *testing.T) {
 	}
 }
 
-// Members who differ wait for another quota's as soon as some of them would start but for it, whatever the others are refused for: at once, or when
-// there is more for them.
-func TestSomeOfThemComeLater(t *testing.T) {
+// A gang with different members waits for another quota's turn as soon as only the turn keeps some members from starting.
+func TestGangWaitsForTurnIfOnlyTheTurnIsMissing(t *testing.T) {
 	for _, atOnce := range []bool{false, true} {
 		w := newWorld(t, nil)
 		tried := 0
@@ -853,7 +850,7 @@ func TestSomeOfThemComeLater(t *testing.T) {
 		w.pod("other/large", "", "", "11")
 		w.Passed(first, false)
 		g := w.unlike(1, "4", "1", "2")
-		if atOnce { // the second asks for least of what the first has too little of, and for too much of something else
+		if atOnce { // the second member requests least of the first member's short resource, and too much of another
 			large := g.Pods["default/g-1"].DeepCopy()
 			large.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("8")
 			w.setPod(large)
@@ -875,9 +872,9 @@ func TestSomeOfThemComeLater(t *testing.T) {
 	}
 }
 
-// A group of several quotas has its turn with the last of them. Who is of another one need not wait for it, whether the group was let in or was
-// waiting when the first quota came.
-func TestTheTurnOfAGroup(t *testing.T) {
+// A group of several quotas has its turn with the last of them. Gangs of other quotas need not wait for the group, even if it waited before
+// the first quota.
+func TestGroupHasTurnWithItsLastQuota(t *testing.T) {
 	for _, letIn := range []bool{true, false} {
 		w := newWorld(t, nil)
 		w.node("n1", "12", v1.ConditionTrue)
@@ -903,9 +900,10 @@ func TestTheTurnOfAGroup(t *testing.T) {
 	}
 }
 
-// In a search for victims those who leave already are gone: who is seen leaving and is to be gone in time, and whose leaving the API server has
-// taken. Others who are to leave are for those who might evict them; a pod of the same name is not who left. For all others they have what they have.
-func TestWhoLeavesAlready(t *testing.T) {
+// In a search for victims, terminating pods count as gone if they are gone in time or their eviction is accepted. Requested evictions count
+// only for gangs that may evict them. A new pod of the same name does not count as gone. In all other answers terminating pods still use
+// their quota.
+func TestTerminatingPodsCountAsGone(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
 	w.declare(`a min=4 max=4 namespaces=["default"]`, `b min=4 max=8 namespaces=["other"]`)
@@ -949,12 +947,11 @@ func TestWhoLeavesAlready(t *testing.T) {
 	w.dropPod(mine)
 	_, said = w.Admit(g)
 	require.Nil(t, said)
-	require.Empty(t, w.going)
+	require.Empty(t, w.terminating)
 }
 
-// A pod that waits only until another quota was served has nobody leave, though it might once those have gone who leave already: it may not
-// need that then.
-func TestWhoComesLaterEvictsNobody(t *testing.T) {
+// A pod that waits for another quota's turn evicts no pod, although it might once the terminating pods are gone: it may not need that then.
+func TestPodWaitingForTurnEvictsNoPod(t *testing.T) {
 	w := newWorld(t, nil)
 	w.node("n1", "8", v1.ConditionTrue)
 	w.declare("a max=8", "b max=8 min=2", "c max=8")
@@ -967,7 +964,7 @@ func TestWhoComesLaterEvictsNobody(t *testing.T) {
 	w.Passed(a1, false)
 	b2 := w.pod("default/b2", "b", "", "1")
 	searches := func() bool {
-		return !w.Later(group.Alone(b2, "")) && w.Claim(group.Alone(b2, ""), forEver).May(w.Room.pods["default/c1"].Pod, false)
+		return !w.Later(group.Alone(b2, "")) && w.Claim(group.Alone(b2, ""), unlimited).May(w.Room.pods["default/c1"].Pod, false)
 	}
 	require.Contains(t, w.admitPod(b2), "quota a is served first")
 	require.False(t, searches())
@@ -982,7 +979,7 @@ func TestWhoComesLaterEvictsNobody(t *testing.T) {
 	require.Empty(t, w.admitPod(b2))
 }
 
-// early is a profile of which only the informers are there.
+// early is a profile whose informers alone exist.
 type early struct {
 	fwk.Handle
 	informers informers.SharedInformerFactory
@@ -991,39 +988,38 @@ type early struct {
 func (e early) SharedInformerFactory() informers.SharedInformerFactory { return e.informers }
 func (early) SharedDRAManager() fwk.SharedDRAManager                   { return nil }
 
-// TestQuotasBeforeTheirPlugin: quotas are heard of before the profile has made the plugin. They count as soon as it has, and no quota need change for
-// that; without one nothing counts.
+// Quotas arrive before the profile makes the plugin. They count as soon as the plugin exists, without a further event; without a quota
+// nothing counts.
 func TestQuotasBeforeTheirPlugin(t *testing.T) {
 	for _, quotas := range [][]string{nil, {"a max=8"}} {
 		w := newWorld(t, nil)
-		w.begun = false
+		w.started = false
 		w.declare(quotas...)
 		require.False(t, w.Active())
 		h := early{informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
-		require.NoError(t, w.begin(w.args, false, h))
+		require.NoError(t, w.start(w.args, false, h))
 		require.Equal(t, quotas != nil, w.Active())
 		require.Equal(t, len(quotas), w.calls, "who was refused is tried")
-		require.NoError(t, w.begin(w.args, false, h), "of another profile")
+		require.NoError(t, w.start(w.args, false, h), "of another profile")
 		require.Equal(t, len(quotas), w.calls)
 		w.declare("b max=8")
 		require.True(t, w.Active())
 	}
 }
 
-// TestQuotasBeforeTheirArguments: the profile that is made first has no arguments, and another one has some. Quotas that were heard of before
-// either go by those.
+// The first profile has no arguments, and a later one has some. Quotas that arrived before either use these.
 func TestQuotasBeforeTheirArguments(t *testing.T) {
 	w := newWorld(t, nil)
-	w.begun = false
+	w.started = false
 	w.declare("a max=8")
 	h := early{informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
 	defaults, err := config.DecodeQuota(nil)
 	require.NoError(t, err)
-	require.NoError(t, w.begin(defaults, false, h))
+	require.NoError(t, w.start(defaults, false, h))
 	require.True(t, w.book.Runtime)
 	args := defaults
 	args.Runtime, args.ScaleMin, args.DefaultMax = false, false, map[string]resource.Quantity{"cpu": resource.MustParse("3")}
-	require.NoError(t, w.begin(args, true, h))
+	require.NoError(t, w.start(args, true, h))
 	w.lock()
 	defer w.mu.Unlock()
 	require.False(t, w.book.Runtime)
