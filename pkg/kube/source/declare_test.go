@@ -16,7 +16,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestSources: what the list says of each API is all that others ask.
+// TestSources: All holds all that other packages need to know of each API.
 func TestSources(t *testing.T) {
 	spaces, objects := map[string]int{}, map[string]int{}
 	for _, s := range source.All {
@@ -86,7 +86,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, 2, read)
 }
 
-// TestReached: which objects say that their gang was whole once, whoever has written that.
+// TestReached: which status means that the gang has reached its minimum once.
 func TestReached(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus) func(*sigs.PodGroup) {
 		return func(pg *sigs.PodGroup) { pg.Status.Conditions = []metav1.Condition{{Type: kind, Status: status}} }
@@ -156,8 +156,7 @@ func TestNotAware(t *testing.T) {
 	require.True(t, d.Problem.Is(), "what cannot be read is said all the same")
 }
 
-// TestDoneDescribe: a gang without an object is described by those who have finished where
-// nobody else is left.
+// TestDoneDescribe: finished members describe a gang without an object and without other members.
 func TestDoneDescribe(t *testing.T) {
 	describes := pod("p1", nil, words{scheduling.AnnotationGangName, "a", scheduling.AnnotationMinAvailable, "3"})
 	g := source.Gang{Done: map[string]*v1.Pod{"ns/p1": describes}, Pods: map[string]*v1.Pod{}}

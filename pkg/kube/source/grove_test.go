@@ -67,7 +67,7 @@ func groveDeclared(t *testing.T, owner *source.Owned, group string) *source.Decl
 	return d
 }
 
-// scoped are rules with whom they are about.
+// scoped are rules with their scope.
 func scoped(d *source.Declaration) string {
 	var out []string
 	if d.Gather != nil {
@@ -87,8 +87,8 @@ func scoped(d *source.Declaration) string {
 	return strings.Join(out, ", ")
 }
 
-// TestPodGangs is INT-06, S004-01 and 03: each podgroup is a gang with its own minimum, and those
-// of one PodGang are one group.
+// TestPodGangs is INT-06, S004-01 and 03: each podgroup is a gang with its own minimum, and the ones of one PodGang are one
+// group.
 func TestPodGangs(t *testing.T) {
 	owner := podGang(t, groups("demo-0-pleader 1", "demo-0-pworker 4", "demo-0-dleader 1", "demo-0-dworker 3"))
 	ref := func(name string) gang.Ref {
@@ -130,8 +130,8 @@ func sourceOwner(t *testing.T, kind string) *source.Owner {
 	return nil
 }
 
-// TestPodGangRules is S004-05 to 09 and 11: label keys name layers; those of the PodGang are for
-// all, those of its podgroups for each.
+// TestPodGangRules is S004-05 to 09 and 11: label keys name layers; keys of the PodGang hold for all, keys of its podgroups for
+// each.
 func TestPodGangRules(t *testing.T) {
 	prefers := func(key string) string { return "topologyConstraint: {packConstraint: {preferred: " + key + "}}" }
 	requires := func(key string) string { return "topologyConstraint: {packConstraint: {required: " + key + "}}" }
@@ -235,9 +235,9 @@ func listing(text string, names ...string) string {
 	return text
 }
 
-// TestReleasedMinima is S004-16: a podgroup whose minimum is 0 now keeps the one that it had, as
-// long as it is the same PodGang; else its pods start one by one, and nobody waits for them. One that lists no pods, where others do, was
-// scaled to zero.
+// TestReleasedMinima is S004-16: a podgroup with minimum 0 keeps the one that it had, as long as it is the same
+// PodGang; else its pods start one by one, and no gang waits for them. A podgroup that lists no pods, where other podgroups do,
+// was scaled to zero.
 func TestReleasedMinima(t *testing.T) {
 	was, is := podGang(t, groups("a 3", "b 1")), podGang(t, groups("a 0", "b 1"))
 	is.Follows(was)

@@ -72,8 +72,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestMissing: what is said of a gang of whose owner, or of whose object, nothing is known, how many
-// members count as a whole then, and that it is asked again when they come, go or are bound.
+// TestMissing: what is declared of a gang without a known owner or object, how many members count as a whole then, and that it
+// is asked again when they come, go or are bound.
 func TestMissing(t *testing.T) {
 	set, worker := func() *v1.Pod { return lwsPod("a", "0", "0", "2") }, func(i string) *v1.Pod { return jobSetPod("w", "0", i) }
 	vj := func(name string) *v1.Pod {
@@ -141,7 +141,7 @@ func TestMissingOwnersOfPodGroups(t *testing.T) {
 	require.Empty(t, says(g))
 }
 
-// TestReads: whose gangs are asked again when a resource may be read, or no more.
+// TestReads: which gangs are declared again when Muster may read a resource, or no longer.
 func TestReads(t *testing.T) {
 	resource := func(kind string) schema.GroupVersionResource {
 		return source.Owners[slices.IndexFunc(source.Owners, func(o *source.Owner) bool { return o.Kind == kind })].Resource
@@ -164,7 +164,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestOwns: an object owns gangs of its own, and not those of another one that had its name.
+// TestOwns: an object does not own the gangs of a former object of its name.
 func TestOwns(t *testing.T) {
 	js := func(uid string) *source.Owned {
 		return owned(t, object(t, "{kind: JobSet, metadata: {namespace: default, name: js, uid: '"+uid+"'}}"))

@@ -262,8 +262,7 @@ func forest(t *testing.T, lines ...string) map[string]source.Gang {
 	return gangs
 }
 
-// TestDeepTrees: CompositePodGroups below CompositePodGroups. Whoever names a label key is about all
-// that is below it.
+// TestDeepTrees: CompositePodGroups below CompositePodGroups. A CompositePodGroup's label key is about all that is below it.
 func TestDeepTrees(t *testing.T) {
 	needs := func(n, more string) string { return "schedulingPolicy: {gang: {minGroupCount: " + n + "}}" + more }
 	below := func(parent string) string { return ", parentCompositePodGroupName: " + parent }
@@ -337,9 +336,8 @@ func TestDeepTrees(t *testing.T) {
 	}
 }
 
-// TestLevels: where a CompositePodGroup has more children than it needs, its PodGroups know the levels
-// above them; where all are needed they know none. A level that has fewer than it needs keeps nobody
-// waiting who can do without it.
+// TestLevels: where a CompositePodGroup has more children than it needs, its PodGroups know the levels above them; where all
+// are needed they know none. A level that has fewer than it needs is not waited for if the group can start without it.
 func TestLevels(t *testing.T) {
 	needs := func(n, more string) string { return "schedulingPolicy: {gang: {minGroupCount: " + n + "}}" + more }
 	below := func(parent string) string { return ", parentCompositePodGroupName: " + parent }
@@ -446,7 +444,7 @@ func TestNativeReached(t *testing.T) {
 	}
 }
 
-// TestPriorityOfAPodGroup: what a native PodGroup says of its priority counts for its pods, and a class that nobody has resolved does not.
+// TestPriorityOfAPodGroup: what a native PodGroup says of its priority counts for its pods, and an unresolved class does not.
 func TestPriorityOfAPodGroup(t *testing.T) {
 	for says, want := range map[string]string{
 		"":                                  "none",

@@ -67,8 +67,8 @@ func TestLeaderWorkerSets(t *testing.T) {
 	require.Equal(t, gang.Missing, d.Problem.By)
 }
 
-// TestPodGroupsOfLeaderWorkerSets: whoever writes a PodGroup for a group whose leader comes first says that by a minimum of 1
-// and total-number; the leader is looked after as without it.
+// TestPodGroupsOfLeaderWorkerSets: a PodGroup for a group with the leader first has minMember 1 and total-number; the leader is
+// looked after as without it.
 func TestPodGroupsOfLeaderWorkerSets(t *testing.T) {
 	ready := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a}, spec: {startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}}}"))
 	exclusive := owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: ns, name: a, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}, spec: {leaderWorkerTemplate: {size: 4}}}"))
@@ -111,8 +111,7 @@ func jobSetPod(part, job, index string, annotations ...string) *v1.Pod {
 	return p
 }
 
-// TestJobSets: parts that may start together are one group, parts that wait for others are not
-// (INT-02, INT-03).
+// TestJobSets: parts that may start together are one group, parts that wait for other parts are not (INT-02, INT-03).
 func TestJobSets(t *testing.T) {
 	parts := func(more, depends string) *source.Owned {
 		return owned(t, object(t, `
@@ -336,7 +335,7 @@ func TestOwnersOfPodGroups(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestImplied: a gang that a controller's labels imply is no rival of one that somebody names.
+// TestImplied: a gang that a controller's labels imply is no rival of one that the user names.
 func TestImplied(t *testing.T) {
 	p := lwsPod("a", "0", "0", "2", "scheduling.k8s.io/group-name", "a-0-r1")
 	require.Equal(t, "podgroup-volcano", source.Of(p).Source)

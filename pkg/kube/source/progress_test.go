@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestProgress: with whom a part of a JobSet starts together, by what the status says of the others.
+// TestProgress: which parts of a JobSet start together, by the status of the other parts.
 func TestProgress(t *testing.T) {
 	all := []string{"js.cache", "js.driver", "js.workers"}
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestProgress(t *testing.T) {
 func TestTasks(t *testing.T) {
 	for name, c := range map[string]struct {
 		least string
-		pods  map[string]string // their task, by name; those that begin with r run, with f have finished
+		pods  map[string]string // their task, by name; names with r run, names with f have finished
 		want  string
 	}{
 		"all are there":               {"{m: 1, w: 2}", map[string]string{"a": "m", "b": "w", "c": "w"}, ""},
@@ -145,8 +145,7 @@ func TestKueueIsApart(t *testing.T) {
 	}
 }
 
-// TestRulesThatDiffer: what is said under the key that counts, and is something else, is told to
-// whoever says it.
+// TestRulesThatDiffer: what is said under the key that counts, and is something else, is told to whichever object says it.
 func TestRulesThatDiffer(t *testing.T) {
 	tier := func(name, n string) *v1.Pod {
 		return pod(name, words{scheduling.LabelPodGroup, "a"}, words{source.AnnotationVolcanoTier, n})

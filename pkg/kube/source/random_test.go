@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// values are what somebody may write under any key, legal or not.
+// values are valid and invalid values of any key.
 var values = []string{
 	"", "0", "1", "2", "4", "-1", "9999999999999999999", "hard", "soft", "strict", "rack", "BlockLayer", "SpineLayer", "NodeTopologyLayer",
 	"network.topology.nvidia.com/spine", "kubernetes.io/hostname", must, prefer, "{", `["ns/a"]`, "once-satisfied", "NonStrict", "5s",
@@ -81,9 +81,9 @@ func drawObject(t *rapid.T, kind string) *unstructured.Unstructured {
 	return u
 }
 
-// TestAnythingIsRead: whatever is written, on pods or on objects of any kind, reading it does not
-// fail in a way that nobody is told of: the gang has a minimum that it can have, what is wrong is
-// said once and names what it is about, and the same is said whoever is asked first.
+// TestAnythingIsRead: whatever is written, on pods or on objects of any kind, reading it does not fail without a message: the
+// gang has a minimum that it can have, what is wrong is said once and names what it is about, and the order of reading does not
+// matter.
 func TestAnythingIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := source.Gang{Pods: map[string]*v1.Pod{}, Expected: rapid.Bool().Draw(t, "expected")}

@@ -141,8 +141,8 @@ func nil2(t *testing.T, annotations string) *source.Owned {
 	return owned(t, object(t, "{kind: LeaderWorkerSet, metadata: {namespace: default, name: a, annotations: {"+annotations+"}}, spec: {leaderWorkerTemplate: {size: 2}}}"))
 }
 
-// TestWhoseRuleCounts: of several that are said.
-func TestWhoseRuleCounts(t *testing.T) {
+// TestPrecedenceOfConstraints: of several that are said.
+func TestPrecedenceOfConstraints(t *testing.T) {
 	ours := func(layer string) string {
 		return `{"gatherStrategy":[{"layer":"` + layer + `","strategy":"MustGather"}]}`
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestUnheard: which words of owners nobody listens to.
+// TestUnheard: which annotations of owners have no effect.
 func TestUnheard(t *testing.T) {
 	for name, c := range map[string]struct{ kind, annotations, unknown, without string }{
 		"nothing":                  {"LeaderWorkerSet", "", "", ""},
@@ -110,7 +110,7 @@ func TestImpliedElsewhere(t *testing.T) {
 	require.Equal(t, `problem: gang default/js.w of the group has no members: pods that JobSet default/js means for it name another one (label a: "b"), TwoGangs`, drawn(d))
 }
 
-// TestWordsOnAJob: a Job whose pods are no gang may say something of one all the same.
+// TestWordsOnAJob: a Job may have annotations of a gang although its pods are none.
 func TestWordsOnAJob(t *testing.T) {
 	for name, c := range map[string]struct{ object, want string }{
 		"nothing":         {"{kind: Job, metadata: {namespace: ns, name: a}}", ""},
