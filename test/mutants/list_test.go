@@ -57,7 +57,7 @@ const (
 	trials      = "pkg/kube/fit/trial.go"
 	aside       = "pkg/kube/plugin/aside.go"
 	listeners   = "pkg/kube/plugin/listeners.go"
-	rehearsal   = "pkg/kube/ledger/rehearsal.go"
+	rehearsal   = "pkg/kube/ledger/volumerehearsal.go"
 	leavingNow  = "pkg/kube/departure/leaving.go"
 	vainly      = "pkg/kube/preempt/vain.go"
 	preempts    = "pkg/kube/preempt/evict.go"
@@ -559,7 +559,7 @@ func isDigit`, "TestCompareNames"},
 	{"the answers are the memory", known, `Slots: slices.Clone(t.slots)`, `Slots: t.slots`, "TestMemory"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
-	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
+	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
 	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "preempt.TestWhomMembersSeekLeaves"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},

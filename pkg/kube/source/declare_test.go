@@ -49,8 +49,11 @@ func TestSources(t *testing.T) {
 		"list watch podgroups.scheduling.x-k8s.io", "patch podgroups/status.scheduling.x-k8s.io",
 	}, needs)
 	require.Equal(t, []string{
-		"list watch podgroups.scheduling.k8s.io", "patch podgroups/status.scheduling.k8s.io", "list watch podgroups.scheduling.volcano.sh", "list watch leaderworkersets.leaderworkerset.x-k8s.io", "list watch jobsets.jobset.x-k8s.io",
-		"list watch jobs.batch", "list watch podgangs.scheduler.grove.io", "patch podgangs/status.scheduler.grove.io", "list watch compositepodgroups.scheduling.k8s.io", "list watch workloads.scheduling.k8s.io", "list watch trainjobs.trainer.kubeflow.org", "list watch mpijobs.kubeflow.org", "list watch pytorchjobs.kubeflow.org",
+		"list watch podgroups.scheduling.k8s.io", "patch podgroups/status.scheduling.k8s.io", "list watch podgroups.scheduling.volcano.sh",
+		"list watch leaderworkersets.leaderworkerset.x-k8s.io", "list watch jobsets.jobset.x-k8s.io",
+		"list watch jobs.batch", "list watch podgangs.scheduler.grove.io", "patch podgangs/status.scheduler.grove.io",
+		"list watch compositepodgroups.scheduling.k8s.io", "list watch workloads.scheduling.k8s.io", "list watch trainjobs.trainer.kubeflow.org",
+		"list watch mpijobs.kubeflow.org", "list watch pytorchjobs.kubeflow.org",
 		"list watch tfjobs.kubeflow.org", "list watch jaxjobs.kubeflow.org", "list watch rayclusters.ray.io",
 	}, foreign)
 }
@@ -65,9 +68,10 @@ func TestRead(t *testing.T) {
 		}
 		read++
 		u := &unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"namespace": "ns", "name": "a", "uid": "u", "annotations": map[string]any{scheduling.AnnotationMode: "NonStrict"}},
-			"spec":     map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(5)},
-			"status":   map[string]any{"phase": "Running"},
+			"metadata": map[string]any{"namespace": "ns", "name": "a", "uid": "u",
+				"annotations": map[string]any{scheduling.AnnotationMode: "NonStrict"}},
+			"spec":   map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(5)},
+			"status": map[string]any{"phase": "Running"},
 		}}
 		require.Equal(t, gang.Ref{Source: s.Space, Namespace: "ns", Name: "a"}, s.Ref(u))
 		pg, err := s.Object.Read(u)
@@ -150,7 +154,8 @@ func TestNotAware(t *testing.T) {
 	d, ok := source.Declare(g, source.Defaults{})
 	require.True(t, ok)
 	require.Nil(t, d.Gather)
-	require.Equal(t, []string{scheduling.AnnotationTopologySpec + " has no effect: CoschedulingArgs.awareNetworkTopology is false"}, messages(d))
+	require.Equal(t, []string{scheduling.AnnotationTopologySpec + " has no effect: CoschedulingArgs.awareNetworkTopology is false"},
+		messages(d))
 	g.Object.Annotations[scheduling.AnnotationTopologySpec] = "{"
 	d, _ = source.Declare(g, source.Defaults{})
 	require.True(t, d.Problem.Is(), "what cannot be read is said all the same")
