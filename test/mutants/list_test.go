@@ -57,7 +57,7 @@ const (
 	trials      = "pkg/kube/fit/trial.go"
 	aside       = "pkg/kube/plugin/aside.go"
 	listeners   = "pkg/kube/plugin/listeners.go"
-	rehearsal   = "pkg/kube/ledger/rehearsal.go"
+	rehearsal   = "pkg/kube/ledger/volumerehearsal.go"
 	leavingNow  = "pkg/kube/departure/leaving.go"
 	vainly      = "pkg/kube/preempt/vain.go"
 	preempts    = "pkg/kube/preempt/evict.go"
@@ -559,7 +559,7 @@ func isDigit`, "TestCompareNames"},
 	{"the answers are the memory", known, `Slots: slices.Clone(t.slots)`, `Slots: t.slots`, "TestMemory"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
-	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
+	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
 	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
 	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "preempt.TestWhomMembersSeekLeaves"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
@@ -593,44 +593,44 @@ func isDigit`, "TestCompareNames"},
 	{"memory in bytes takes no percent of a card", devTypes, `a.Ratio = a.Memory * 100 / has.Memory`, `a.Ratio = 0`, "TestSlots TestFit"},
 	{"percent of memory take no bytes", devTypes, `a.Memory = a.Ratio * has.Memory / 100`, `a.Memory = 0`, "TestSlots TestFit"},
 	{"a member has a card twice", devSolver, `sum += min(caps[i], k)`, `sum += caps[i]`, "TestPictures"},
-	{"several partitions are counted by their GPUs", devSolver, `exact = !d.must
+	{"several partitions are counted by their GPUs", devSolver, `exact = !d.partitionOnly
 	if`, `exact = true
 	if`, "TestSlots"},
-	{"switches are shared with who shares with nobody", devSolver, `case u.fence > 0 || u.users > 0 && d.alone == PCIeLevel:`, `case u.users > 0 && d.alone == PCIeLevel:`, "TestSlots TestFit TestPictures"},
-	{"who shares with nobody comes to others", devSolver, `case u.alone > 0 || u.users > 0 && d.alone == DeviceLevel:`, `case u.alone > 0:`, "TestSlots"},
+	{"switches are shared with who shares with nobody", devSolver, `case u.exclusiveSwitch > 0 || u.users > 0 && d.exclusive == PCIeLevel:`, `case u.users > 0 && d.exclusive == PCIeLevel:`, "TestSlots TestFit TestPictures"},
+	{"who shares with nobody comes to others", devSolver, `case u.exclusive > 0 || u.users > 0 && d.exclusive == DeviceLevel:`, `case u.exclusive > 0:`, "TestSlots"},
 	{"the sick are used", devSolver, `s := d.match & d.kind.healthy`, `s := d.match`, "TestSlots TestPictures"},
 	{"restricted partitions are of the lowest score", devSolver, `if i == 0 || p.score > best {`, `if i == 0 || p.score < best {`, "TestPictures"},
 	{"partitions need not lie in the scope", devSolver, ` || !d.inScope(p.gpus):`, `:`, "TestSlots TestPictures"},
 	{"members on several switches are counted by switch", devSolver, `exact = first.count == 1 && n.roots != nil`, `exact = first.count > 0 && n.roots != nil`, "TestSlots"},
 	{"what a search promised is not tried again", devSolver, `return Count{Slots: k, Exact: exact}`, `return Count{Slots: k, Exact: true}`, "TestWork"},
-	{"why leaves members where they were tried", devSolver, `		defer x.forget()
+	{"why leaves members where they were tried", devSolver, `		defer x.release()
 		if reason`, `		if reason`, "TestFit"},
 	{"a failed search leaves a VF behind", devSearch, `		if p.group >= 0 {
 			x.st.useVF(p.group, p.vf, sign)
 		}`, `		if p.group >= 0 && sign > 0 {
 			x.st.useVF(p.group, p.vf, sign)
 		}`, "TestSlots TestFit"},
-	{"a switch of its own is counted by its devices", devSolver, `upTo = min(upTo, d.kind.fences(can))`, `_ = d.kind.fences(can)`, "TestSlots"},
-	{"nobody has further NICs", devSearch, `		x.more(i)`, `		_ = i`, "TestPictures"},
+	{"a switch of its own is counted by its devices", devSolver, `upTo = min(upTo, d.kind.switchCount(can))`, `_ = d.kind.switchCount(can)`, "TestSlots"},
+	{"nobody has further NICs", devSearch, `		x.addSpareOf(i)`, `		_ = i`, "TestPictures"},
 	{"alike are GPUs that differ in what is used", devOptions, `if p.Amount != q.Amount || (p.users`, `if (p.users`, "TestPictures"},
-	{"alike are GPUs of different partitions", devOptions, `if n.of == GPU && x.byPosition || u.class`, `if u.class`, "TestPictures"},
+	{"alike are GPUs of different partitions", devOptions, `if n.deviceType == GPU && x.byPosition || u.class`, `if u.class`, "TestPictures"},
 	{"the largest partitions are broken first", devOptions, `slices.Compare(b.leaves, a.leaves)`, `slices.Compare(a.leaves, b.leaves)`, "TestPictures"},
 	{"the best partition comes last", devOptions, `cmp.Compare(b.score, a.score), slices`, `cmp.Compare(a.score, b.score), slices`, "TestSlots TestPictures"},
 	{"quiet switches first", devOptions, `return cmp.Compare(x.busy(n, b), x.busy(n, a)) })`, `return cmp.Compare(x.busy(n, a), x.busy(n, b)) })`, "TestPictures"},
 	{"shared GPUs are spread over switches", devOptions, `return cmp.Or(cmp.Compare(busy[b], busy[a]), `, `return cmp.Or(0*cmp.Compare(busy[b], busy[a]), `, "TestSlots TestFit"},
-	{"NICs need not be where GPUs are", devOptions, `order := x.ordered(n, can&there,`, `order := x.ordered(n, can,`, "TestSlots"},
+	{"NICs need not be where GPUs are", devOptions, `order := x.sorted(n, can&onSwitches,`, `order := x.sorted(n, can,`, "TestSlots"},
 	{"a NIC for each GPU, though there are fewer switches", devOptions, `count = max(count, switches.len())`, `count = max(count, 2)`, "TestSlots TestPictures"},
 	{"full cards first", devOptions, `	if x.Packed {
 		return -sum`, `	if !x.Packed {
 		return -sum`, "TestPictures"},
 	{"switches do not matter for the key", devState, `	c.branches.all = append(c.branches.all, mark)`, `	_ = mark`, "TestKey"},
 	{"what is used of VFs does not matter for the key", devState, `		out = number(out, int64(s.vfUsed[g]))`, `		out = number(out, 0)`, "TestKey"},
-	{"who shares with nobody does not matter for the key", devState, `|b2i(u.alone > 0)<<1|`, `|`, "TestKey"},
-	{"VFs in use twice are free when one leaves", devState, `s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(was > 0)`, `s.vfUsed[group] += sign + 0*was`, "TestGivenTwice"},
+	{"who shares with nobody does not matter for the key", devState, `|b2i(u.exclusive > 0)<<1|`, `|`, "TestKey"},
+	{"VFs in use twice are free when one leaves", devState, `s.vfUsed[group] += b2i(s.vfs[vf] > 0) - b2i(former > 0)`, `s.vfUsed[group] += sign + 0*former`, "TestGivenTwice"},
 	{"selectors do not matter for alike devices", devNode, `u.Type, u.Healthy, u.Has, labelText(u.Labels))`, `u.Type, u.Healthy, u.Has, "")`, "TestKey"},
 	{"parts of GPUs may be any", devAsk, `(v%sums[SharedGPU] != 0 || v/sums[SharedGPU] > 100)`, `v/sums[SharedGPU] > 100`, "TestAsk"},
-	{"RequestsAsCount wants whole devices", devAsk, `w.count, w.each.Core = int(v), 1
-`, `w.count, w.each.Core = int(v), 100
+	{"RequestsAsCount wants whole devices", devAsk, `w.count, w.perDevice.Core = int(v), 1
+`, `w.count, w.perDevice.Core = int(v), 100
 `, "TestAsk TestPictures"},
 	{"the remainder goes to the smallest", quEntitle, `return cmp.Compare(rest[y], rest[x])`, `return cmp.Compare(rest[x], rest[y])`, "TestBook TestPictures"},
 	{"who lends gets its min in any case", quEntitle, `if s.request < s.min && !s.keeps {`, `if false && s.request < s.min && !s.keeps {`, "TestBook TestPictures"},

@@ -14,12 +14,14 @@ import (
 // TestSubGroupPolicy: what Volcano's subGroupPolicy says, and what it must not.
 func TestSubGroupPolicy(t *testing.T) {
 	const blocks = "networkTopology: {mode: hard, highestTierAllowed: 1}"
-	d := volcano(t, "minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, minSubGroups: 2, "+blocks+"}]")
+	d := volcano(t,
+		"minMember: 4, networkTopology: {mode: hard, highestTierAllowed: 2}, subGroupPolicy: [{name: part, subGroupSize: 2, minSubGroups: 2, "+blocks+"}]")
 	require.Equal(t, "prefer BlockLayer, must SpineLayer, part: must BlockLayer, TopologyRule, TopologyRule", drawnEach(d))
 	require.True(t, d.ReadsLayers)
 	require.Equal(t, "part: must BlockLayer, TopologyRule", drawnEach(volcano(t, "minMember: 4, subGroupPolicy: [{name: part, "+blocks+"}]")))
 	require.Empty(t, drawnEach(volcano(t, "minMember: 4, subGroupPolicy: [{name: part, subGroupSize: 2}]")))
-	require.Equal(t, "a: must BlockLayer, b: prefer BlockLayer, b: must SpineLayer, TopologyRule", drawnEach(volcano(t, "subGroupPolicy: [{name: a, "+blocks+"}, {name: b, networkTopology: {mode: hard, highestTierAllowed: 2}}, {name: c}]")))
+	require.Equal(t, "a: must BlockLayer, b: prefer BlockLayer, b: must SpineLayer, TopologyRule", drawnEach(volcano(t,
+		"subGroupPolicy: [{name: a, "+blocks+"}, {name: b, networkTopology: {mode: hard, highestTierAllowed: 2}}, {name: c}]")))
 
 	for says, problem := range map[string]string{
 		"[{name: part}, {name: part}]":   `spec.subGroupPolicy[1].name: "part" is there twice`,
@@ -75,7 +77,8 @@ func drawnEach(d *source.Declaration) string {
 
 // TestSubGroupOf: the first policy that selects a pod which has all keys.
 func TestSubGroupOf(t *testing.T) {
-	d := volcano(t, "subGroupPolicy: [{name: a, labelSelector: {matchLabels: {app: x}}, matchLabelKeys: [p, q]}, {name: b, matchLabelKeys: [p]}, {name: c, labelSelector: {matchLabels: {app: z}}}]")
+	d := volcano(t,
+		"subGroupPolicy: [{name: a, labelSelector: {matchLabels: {app: x}}, matchLabelKeys: [p, q]}, {name: b, matchLabelKeys: [p]}, {name: c, labelSelector: {matchLabels: {app: z}}}]")
 	for _, c := range []struct {
 		labels map[string]string
 		name   string

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// These are objects that are legal, or that nobody has kept from being written, and that few people write.
+// These are valid or unvalidated objects that few users write.
 
 // jobSet writes a JobSet of some ReplicatedJobs, with the annotations of each.
 func (w *world) jobSet(name string, jobs ...map[string]any) {
@@ -45,8 +45,8 @@ func jobs(name string, replicas, pods int, annotations map[string]any, dependsOn
 	}}
 }
 
-// TestAnotherAttempt: a JobSet that starts again is a gang again, also for Koordinator, to which it was satisfied once and
-// for all: when the first pods of the new attempt are there, and not before. A controller that is started anew remembers it.
+// TestAnotherAttempt: a JobSet that starts again is a gang again, also for Koordinator, to which it was satisfied once and for
+// all: when the first pods of the new attempt are there, and not before. A restarted controller finds it again.
 func TestAnotherAttempt(t *testing.T) {
 	w := newWorld(t)
 	attempt := func(n int) func(*corev1.Pod) { return labelled("jobset.sigs.k8s.io/restart-attempt", fmt.Sprint(n)) }
@@ -78,17 +78,19 @@ func TestAnotherAttempt(t *testing.T) {
 	require.Equal(t, 2, w.writes)
 }
 
-// TestRefusedWrites: what the API server refuses to be written, people can cure who see the object, and not the log: a quota,
-// a right that is missing, somebody's webhook. It is said once, and tried again.
+// TestRefusedWrites: users can fix rejected writes, but they see the object and not the log: a quota, missing permission, a
+// webhook. One event is written, and the write is retried.
 func TestRefusedWrites(t *testing.T) {
 	resource := schema.GroupResource{Group: "scheduling.sigs.k8s.io", Resource: "podgroups"}
 	for name, c := range map[string]struct {
 		err  error
 		says []string
 	}{
-		"forbidden": {apierrors.NewForbidden(resource, "demo-0-a", errors.New("exceeded quota: groups")), []string{`Warning NotWritten podgroups.scheduling.sigs.k8s.io "demo-0-a" is forbidden: exceeded quota: groups`}},
-		"invalid":   {apierrors.NewInvalid(podGroupKind.GroupKind(), "demo-0-a", nil), []string{`Warning NotWritten PodGroup.scheduling.sigs.k8s.io "demo-0-a" is invalid`}},
-		"away":      {apierrors.NewServiceUnavailable("etcd is slow"), nil},
+		"forbidden": {apierrors.NewForbidden(resource, "demo-0-a", errors.New("exceeded quota: groups")),
+			[]string{`Warning NotWritten podgroups.scheduling.sigs.k8s.io "demo-0-a" is forbidden: exceeded quota: groups`}},
+		"invalid": {apierrors.NewInvalid(podGroupKind.GroupKind(), "demo-0-a", nil),
+			[]string{`Warning NotWritten PodGroup.scheduling.sigs.k8s.io "demo-0-a" is invalid`}},
+		"away": {apierrors.NewServiceUnavailable("etcd is slow"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -102,8 +104,8 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// TestLabelsTaken: who takes the labels from an object that was written takes nothing else: it is the gang's by its owner, and
-// is put right.
+// TestLabelsTaken: removing the labels of a written object removes nothing else: the object is the gang's by its owner, and is
+// put right.
 func TestLabelsTaken(t *testing.T) {
 	w := newWorld(t)
 	w.podGang("demo-0", part("demo-0-a", 1))
@@ -126,13 +128,14 @@ func TestEqualNames(t *testing.T) {
 	w.jobSet("js", jobs("a", 1, 2, map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}), jobs("a-0", 1, 3, nil, "a"))
 	require.ErrorContains(t, w.handle("JobSet", "js"), `two gangs of one name, "js-a-0"`)
 	require.Empty(t, w.names())
-	require.Contains(t, w.said(), `Warning InvalidGang JobSet default/js: two gangs of one name, "js-a-0"; supported values: names that differ; nothing is written for them`)
+	require.Contains(t, w.said(),
+		`Warning InvalidGang JobSet default/js: two gangs of one name, "js-a-0"; supported values: names that differ; nothing is written for them`)
 	w.jobSet("js", jobs("a", 1, 2, map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}), jobs("b", 1, 3, nil, "a"))
 	require.NoError(t, w.handle("JobSet", "js"))
 	require.Equal(t, []string{"js-a-0", "js-b"}, w.names())
 }
 
-// TestFewerJobs: a group that has no pods any more is waited for by nobody. That of a PodGang is: Grove releases it.
+// TestFewerJobs: no gang waits for a group without pods. A PodGang's groups are waited for: Grove releases them.
 func TestFewerJobs(t *testing.T) {
 	w := newWorld(t)
 	w.jobSet("js", jobs("driver", 1, 1, nil), jobs("workers", 2, 2, nil))
@@ -144,7 +147,7 @@ func TestFewerJobs(t *testing.T) {
 	require.Equal(t, `["default/js-driver"]`, w.get(podGroupKind, "js-driver").GetAnnotations()[groups])
 }
 
-// TestNoGroups: a gang of nobody is not written, by no backend: some API would refuse it, again and again.
+// TestNoGroups: no backend writes an empty gang: some API would reject it, again and again.
 func TestNoGroups(t *testing.T) {
 	for config, kind := range map[string]string{
 		"default: workload\nbackends: [{name: workload}]":               "Workload",
@@ -181,8 +184,8 @@ func TestNoGroups(t *testing.T) {
 	}
 }
 
-// TestTopologyNotLegal: a ClusterNetworkTopology that is invalid is the matter of the gangs that need its layers: these
-// say so. The others are written, deleted, and their pods are told.
+// TestTopologyNotLegal: a ClusterNetworkTopology that is invalid is the matter of the gangs that need its layers: these say
+// so. The other gangs are written, deleted, and their pods are labelled.
 func TestTopologyNotLegal(t *testing.T) {
 	w := newPreparing(t, "default: koordinator\nbackends: [{name: koordinator}]\n")
 	w.cluster.Topology = podgang.Topology{NotLegal: errors.New("ClusterNetworkTopology default: layer a is its own parent")}
@@ -195,11 +198,13 @@ func TestTopologyNotLegal(t *testing.T) {
 	near.SetName("near")
 	near.SetUID("uid-near")
 	near.SetResourceVersion("")
-	require.NoError(t, unstructured.SetNestedMap(near.Object, map[string]any{"mode": "hard", "highestTierAllowed": int64(1)}, "spec", "networkTopology"))
+	require.NoError(t,
+		unstructured.SetNestedMap(near.Object, map[string]any{"mode": "hard", "highestTierAllowed": int64(1)}, "spec", "networkTopology"))
 	require.NoError(t, w.users.Create(t.Context(), near))
 	w.put(setKind, "near", "set-near", map[string]string{lws.SetNameLabelKey: "near", lws.RevisionKey: "aaaa"}, map[string]any{})
 	require.ErrorContains(t, w.handle("LeaderWorkerSet", "near"), "layer a is its own parent")
-	require.Contains(t, strings.Join(w.said(), "\n"), "Warning TopologyNotLegal spec.networkTopology: ClusterNetworkTopology default: layer a is its own parent; nothing is written for the gang")
+	require.Contains(t, strings.Join(w.said(), "\n"),
+		"Warning TopologyNotLegal spec.networkTopology: ClusterNetworkTopology default: layer a is its own parent; nothing is written for the gang")
 	w.remove(lwsKind, "x")
 	w.remove(setKind, "x")
 	for _, o := range w.list(podGroupKind) {

@@ -11,22 +11,21 @@ import (
 	"github.com/muster-scheduler/muster/pkg/podgang"
 )
 
-// Teller writes events on the objects of which gangs are built. It says each thing once, as long as it lives: what is
-// looked at again and is as it was is no news.
+// Teller writes events on the objects that declare gangs. It writes each note once in its lifetime.
 type Teller struct {
 	recorder events.EventRecorder
 	lock     sync.Mutex
-	told     map[types.UID]map[podgang.Note]bool
+	notes    map[types.UID]map[podgang.Note]bool
 }
 
-// NewTeller is a teller that writes events with a recorder.
+// NewTeller returns a teller that writes events with a recorder.
 func NewTeller(recorder events.EventRecorder) *Teller {
-	return &Teller{recorder: recorder, told: map[types.UID]map[podgang.Note]bool{}}
+	return &Teller{recorder: recorder, notes: map[types.UID]map[podgang.Note]bool{}}
 }
 
-// Tell says something of the object that owns a gang.
+// Tell writes a note on the object that owns a gang, unless it was written before.
 func (t *Teller) Tell(namespace string, owner podgang.Owner, note podgang.Note) {
-	if !t.news(owner.UID, note) {
+	if !t.isNew(owner.UID, note) {
 		return
 	}
 	kind := corev1.EventTypeWarning
@@ -36,24 +35,24 @@ func (t *Teller) Tell(namespace string, owner podgang.Owner, note podgang.Note) 
 	t.recorder.Eventf(reference(namespace, owner), nil, kind, note.Reason, "Translate", "%s", note.Message)
 }
 
-func (t *Teller) news(uid types.UID, note podgang.Note) bool {
+func (t *Teller) isNew(uid types.UID, note podgang.Note) bool {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	if t.told[uid][note] {
+	if t.notes[uid][note] {
 		return false
 	}
-	if t.told[uid] == nil {
-		t.told[uid] = map[podgang.Note]bool{}
+	if t.notes[uid] == nil {
+		t.notes[uid] = map[podgang.Note]bool{}
 	}
-	t.told[uid][note] = true
+	t.notes[uid][note] = true
 	return true
 }
 
-// Forget is called for an object that has gone.
+// Forget drops the notes of a deleted object.
 func (t *Teller) Forget(uid types.UID) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	delete(t.told, uid)
+	delete(t.notes, uid)
 }
 
 func reference(namespace string, owner podgang.Owner) runtime.Object {

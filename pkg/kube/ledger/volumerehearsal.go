@@ -22,45 +22,45 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/fit"
 )
 
-// volumesTaken is who has what, beside what objects say.
+// volumesTaken is the volumes and capacities that pods have taken, beside what objects show.
 type volumesTaken struct {
 	pvs    map[string]*v1.PersistentVolume // by name
 	bytes  map[types.UID]int64             // by storage capacity
 	claims map[string]heldClaim            // by claim
 }
 
-// heldClaim is a claim that somebody has taken.
+// heldClaim is a claim that a pod has taken.
 type heldClaim struct {
-	by   types.UID
-	pv   *v1.PersistentVolume // that will be its own, or
-	node string               // where one will be made
+	holder types.UID
+	pv     *v1.PersistentVolume // its future volume, or
+	node   string               // the node where one will be made
 }
 
 func newVolumesTaken() volumesTaken {
 	return volumesTaken{pvs: map[string]*v1.PersistentVolume{}, bytes: map[types.UID]int64{}, claims: map[string]heldClaim{}}
 }
 
-// volumeRehearsal is volumePage when pods come and go.
+// volumeRehearsal is volumePage with pods added and evicted.
 type volumeRehearsal struct {
-	page  *volumePage
-	taken volumesTaken
-	gone  map[types.UID]bool
-	nodes map[string]*attachments
-	log   []volumeTurn
-	// replays says that it is found out what those have who are under way.
-	replays bool
+	page    *volumePage
+	taken   volumesTaken
+	evicted map[types.UID]bool
+	nodes   map[string]*attachments
+	log     []volumeTake
+	// replaying says that pods which are being bound take the volumes that VolumeBinding assumed.
+	replaying bool
 }
 
-// volumeTurn is what one pod has taken, to be given back.
-type volumeTurn struct {
+// volumeTake is what one pod has taken.
+type volumeTake struct {
 	pvs      []string
 	bytes    map[types.UID]int64
 	claims   []string
-	at       *attachments
+	node     *attachments
 	attached []string
 }
 
-// attachments are the volumes that a node has attached, by driver, where it has a limit.
+// attachments are the volumes that a node has attached, for drivers with a limit.
 type attachments struct {
 	limits map[string]int64
 	count  map[string]int64
@@ -71,13 +71,13 @@ type attachments struct {
 // Rehearse implements fit.Page.
 func (p *volumePage) Rehearse() fit.Rehearsal {
 	return &volumeRehearsal{
-		page: p, taken: volumesTaken{maps.Clone(p.base.pvs), maps.Clone(p.base.bytes), maps.Clone(p.base.claims)},
-		gone: map[types.UID]bool{}, nodes: map[string]*attachments{},
+		page: p, taken: volumesTaken{maps.Clone(p.assumed.pvs), maps.Clone(p.assumed.bytes), maps.Clone(p.assumed.claims)},
+		evicted: map[types.UID]bool{}, nodes: map[string]*attachments{},
 	}
 }
 
-// Leave implements fit.Rehearsal: what is attached for a pod is detached, and its claims stay.
-func (r *volumeRehearsal) Leave(pod *v1.Pod) { r.gone[pod.UID] = true }
+// Leave implements fit.Rehearsal: the volumes of a pod are detached, and its claims stay.
+func (r *volumeRehearsal) Leave(pod *v1.Pod) { r.evicted[pod.UID] = true }
 
 // Undo implements fit.Rehearsal.
 func (r *volumeRehearsal) Undo() {
@@ -86,7 +86,7 @@ func (r *volumeRehearsal) Undo() {
 	r.giveBack(last)
 }
 
-func (r *volumeRehearsal) giveBack(t volumeTurn) {
+func (r *volumeRehearsal) giveBack(t volumeTake) {
 	for _, pv := range t.pvs {
 		delete(r.taken.pvs, pv)
 	}
@@ -97,15 +97,15 @@ func (r *volumeRehearsal) giveBack(t volumeTurn) {
 		delete(r.taken.claims, c)
 	}
 	for _, id := range t.attached {
-		delete(t.at.known, id)
-		t.at.count[driverOf(id)]--
+		delete(t.node.known, id)
+		t.node.count[driverOf(id)]--
 	}
 }
 
 // Take implements fit.Rehearsal.
 func (r *volumeRehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if !hasClaims(pod) {
-		r.log = append(r.log, volumeTurn{})
+		r.log = append(r.log, volumeTake{})
 		return nil
 	}
 	turn, why := r.bind(pod, node.Node())
@@ -120,9 +120,8 @@ func (r *volumeRehearsal) Take(_ context.Context, pod *v1.Pod, node fwk.NodeInfo
 	return nil
 }
 
-// bind finds volumes, or capacity for new ones, for a pod's claims that are not bound. If there is not
-// enough nothing is taken.
-func (r *volumeRehearsal) bind(pod *v1.Pod, node *v1.Node) (turn volumeTurn, why string) {
+// bind finds volumes, or capacity for new ones, for a pod's unbound claims. If there are not enough, it takes nothing.
+func (r *volumeRehearsal) bind(pod *v1.Pod, node *v1.Node) (turn volumeTake, why string) {
 	turn.bytes = map[types.UID]int64{}
 	for _, c := range r.page.claimsOf(pod) {
 		if c.bound {
@@ -130,26 +129,26 @@ func (r *volumeRehearsal) bind(pod *v1.Pod, node *v1.Node) (turn volumeTurn, why
 		}
 		if why = r.bindOne(&turn, pod, c.PersistentVolumeClaim, node); why != "" {
 			r.giveBack(turn)
-			return volumeTurn{}, why
+			return volumeTake{}, why
 		}
 	}
 	return turn, ""
 }
 
-func (r *volumeRehearsal) bindOne(turn *volumeTurn, pod *v1.Pod, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
+func (r *volumeRehearsal) bindOne(turn *volumeTake, pod *v1.Pod, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
 	key := claimKey(pvc)
 	held, taken := r.taken.claims[key]
-	if taken && (held.by != pod.UID || r.page.shared(pvc)) { // it is the same claim
-		return elsewhere(held, node)
+	if taken && (held.holder != pod.UID || r.page.shared(pvc)) { // it is the same claim
+		return conflict(held, node)
 	}
 	selected, ok := pvc.Annotations[volume.AnnSelectedNode]
 	if ok && selected != node.Name {
 		return string(volumebinding.ErrReasonBindConflict)
 	}
-	hold := heldClaim{by: pod.UID, node: node.Name}
+	hold := heldClaim{holder: pod.UID, node: node.Name}
 	if !ok {
 		class := volume.GetPersistentVolumeClaimClass(pvc)
-		pv, err := volume.FindMatchingVolume(pvc, r.page.at(class, node), node, r.taken.pvs, true, r.page.vac)
+		pv, err := volume.FindMatchingVolume(pvc, r.page.reachable(class, node), node, r.taken.pvs, true, r.page.vac)
 		if err != nil {
 			return err.Error()
 		}
@@ -160,19 +159,19 @@ func (r *volumeRehearsal) bindOne(turn *volumeTurn, pod *v1.Pod, pvc *v1.Persist
 			return why
 		}
 	} else {
-		others := r.inItsPlace(hold.pv, pvc, node)
-		if r.replays && len(others) > 0 {
-			if pv := r.page.putAside(pod, pvc, node); pv != nil {
-				hold.pv, others = pv, nil
+		substitutes := r.substitutes(hold.pv, pvc, node)
+		if r.replaying && len(substitutes) > 0 {
+			if pv := r.page.assumedVolume(pod, pvc, node); pv != nil {
+				hold.pv, substitutes = pv, nil
 			}
 		}
-		if len(others) > 0 {
+		if len(substitutes) > 0 {
 			r.page.unequal.Store(true)
 		}
 		if r.page.hopeful {
-			others = nil
+			substitutes = nil
 		}
-		for _, pv := range append(others, hold.pv) {
+		for _, pv := range append(substitutes, hold.pv) {
 			r.taken.pvs[pv.Name] = pv
 			turn.pvs = append(turn.pvs, pv.Name)
 		}
@@ -184,17 +183,17 @@ func (r *volumeRehearsal) bindOne(turn *volumeTurn, pod *v1.Pod, pvc *v1.Persist
 	return ""
 }
 
-// inItsPlace are volumes that VolumeBinding may take in the place of one: they are as large, and it goes through them in no
-// order. As long as all can be used on the same nodes it makes no difference; else one of each sort is as good as
-// taken, so that a plan holds whichever is. A page that hopes for the best has none, but for those of which somebody who is under
-// way has one already: VolumeBinding knows which.
-func (r *volumeRehearsal) inItsPlace(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim, node *v1.Node) (others []*v1.PersistentVolume) {
-	if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {
+// substitutes returns the volumes that VolumeBinding may choose in place of pv: volumes of equal size, in any order. If all can
+// be used on the same nodes, the choice does not matter; else one of each sort counts as taken, so that a plan holds for every
+// choice. A hopeful page has no substitutes, unless pods are being bound: VolumeBinding knows their volumes.
+func (r *volumeRehearsal) substitutes(pv *v1.PersistentVolume, pvc *v1.PersistentVolumeClaim,
+	node *v1.Node) (found []*v1.PersistentVolume) {
+	if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {
 		return nil
 	}
 	reach := r.page.reach
 	size, sorts := pv.Spec.Capacity[v1.ResourceStorage], []string{reach[pv.Name]}
-	left := slices.DeleteFunc(r.page.at(volume.GetPersistentVolumeClaimClass(pvc), node), func(o *v1.PersistentVolume) bool {
+	left := slices.DeleteFunc(r.page.reachable(volume.GetPersistentVolumeClaimClass(pvc), node), func(o *v1.PersistentVolume) bool {
 		q := o.Spec.Capacity[v1.ResourceStorage]
 		return q.Cmp(size) != 0 || reach[o.Name] == sorts[0]
 	})
@@ -203,14 +202,14 @@ func (r *volumeRehearsal) inItsPlace(pv *v1.PersistentVolume, pvc *v1.Persistent
 		if err != nil || other == nil {
 			break
 		}
-		others, sorts = append(others, other), append(sorts, reach[other.Name])
+		found, sorts = append(found, other), append(sorts, reach[other.Name])
 		left = slices.DeleteFunc(left, func(o *v1.PersistentVolume) bool { return slices.Contains(sorts, reach[o.Name]) })
 	}
-	return others
+	return found
 }
 
-// elsewhere says why a claim that somebody has taken cannot be used on a node.
-func elsewhere(held heldClaim, node *v1.Node) string {
+// conflict returns why a claim that is taken cannot be used on a node.
+func conflict(held heldClaim, node *v1.Node) string {
 	if held.pv != nil && volume.CheckNodeAffinity(held.pv, node.Labels) == nil || held.pv == nil && held.node == node.Name {
 		return ""
 	}
@@ -218,7 +217,7 @@ func elsewhere(held heldClaim, node *v1.Node) string {
 }
 
 // provision finds the capacity for a new volume.
-func (r *volumeRehearsal) provision(turn *volumeTurn, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
+func (r *volumeRehearsal) provision(turn *volumeTake, pvc *v1.PersistentVolumeClaim, node *v1.Node) (why string) {
 	class, err := r.page.classes.Get(volume.GetPersistentVolumeClaimClass(pvc))
 	switch {
 	case err != nil:
@@ -232,14 +231,14 @@ func (r *volumeRehearsal) provision(turn *volumeTurn, pvc *v1.PersistentVolumeCl
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err.Error()
 		}
-		return "" // nobody says how much there is
+		return "" // the capacity is unknown
 	}
 	need := size(pvc)
 	if need == 0 {
 		return ""
 	}
-	for _, c := range r.page.stock {
-		if c.StorageClassName == class.Name && accessible(c, node) && r.has(c, need) {
+	for _, c := range r.page.storageCapacities {
+		if c.StorageClassName == class.Name && accessible(c, node) && r.hasCapacity(c, need) {
 			r.taken.bytes[c.UID] += need
 			turn.bytes[c.UID] += need
 			return ""
@@ -248,8 +247,8 @@ func (r *volumeRehearsal) provision(turn *volumeTurn, pvc *v1.PersistentVolumeCl
 	return volumebinding.ErrReasonNotEnoughSpace
 }
 
-// has says whether a storage capacity is enough for one volume more.
-func (r *volumeRehearsal) has(c *storagev1.CSIStorageCapacity, need int64) bool {
+// hasCapacity says whether a storage capacity suffices for one more volume.
+func (r *volumeRehearsal) hasCapacity(c *storagev1.CSIStorageCapacity, need int64) bool {
 	if most := c.MaximumVolumeSize; most != nil && most.Value() < need {
 		return false
 	}
@@ -267,13 +266,13 @@ func accessible(c *storagev1.CSIStorageCapacity, node *v1.Node) bool {
 	return err == nil && selector.Matches(labels.Set(node.Labels))
 }
 
-// attach attaches a pod's volumes to a node, and says whether it can.
-func (r *volumeRehearsal) attach(turn *volumeTurn, pod *v1.Pod, node fwk.NodeInfo) bool {
+// attach attaches a pod's volumes to a node, and says whether the limits permit it.
+func (r *volumeRehearsal) attach(turn *volumeTake, pod *v1.Pod, node fwk.NodeInfo) bool {
 	at := r.attachments(node)
 	if len(at.limits) == 0 {
 		return true
 	}
-	turn.at = at
+	turn.node = at
 	for _, c := range r.page.claimsOf(pod) {
 		id := r.page.attachmentOf(c.PersistentVolumeClaim)
 		driver := driverOf(id)
@@ -281,8 +280,9 @@ func (r *volumeRehearsal) attach(turn *volumeTurn, pod *v1.Pod, node fwk.NodeInf
 		if !limited {
 			continue
 		}
-		if own := !c.bound && !r.page.shared(c.PersistentVolumeClaim); at.known[id] && own && r.taken.claims[claimKey(c.PersistentVolumeClaim)].by == pod.UID {
-			at.copies++ // another member like it has another claim
+		if own := !c.bound && !r.page.shared(c.PersistentVolumeClaim); at.known[id] && own &&
+			r.taken.claims[claimKey(c.PersistentVolumeClaim)].holder == pod.UID {
+			at.copies++ // another member of its kind has another claim
 			id = fmt.Sprint(id, "#", at.copies)
 		}
 		if at.known[id] {
@@ -298,7 +298,7 @@ func (r *volumeRehearsal) attach(turn *volumeTurn, pod *v1.Pod, node fwk.NodeInf
 	return true
 }
 
-// attachments are what a node has attached for the pods that are on it, and what is attached to it for others.
+// attachments returns what a node has attached, for its pods and otherwise.
 func (r *volumeRehearsal) attachments(node fwk.NodeInfo) *attachments {
 	name := node.Node().Name
 	if at := r.nodes[name]; at != nil {
@@ -319,7 +319,7 @@ func (r *volumeRehearsal) attachments(node fwk.NodeInfo) *attachments {
 		return at
 	}
 	for _, info := range node.GetPods() {
-		if pod := info.GetPod(); !r.gone[pod.UID] && hasClaims(pod) {
+		if pod := info.GetPod(); !r.evicted[pod.UID] && hasClaims(pod) {
 			for _, c := range r.page.claimsOf(pod) {
 				at.add(r.page.attachmentOf(c.PersistentVolumeClaim))
 			}

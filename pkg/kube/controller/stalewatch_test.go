@@ -14,7 +14,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/controller"
 )
 
-// behind is a cache that misses a field of each LeaderWorkerSet, as a watch does for a moment whose CRD has changed.
+// behind is a cache that misses a field of each LeaderWorkerSet, as a watch does for a moment after its CRD has changed.
 type behind struct{ client.Client }
 
 func (b behind) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {

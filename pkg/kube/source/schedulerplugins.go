@@ -11,9 +11,8 @@ import (
 // PodGroupsX is the resource of scheduler-plugins' PodGroups.
 var PodGroupsX = plugins.SchemeGroupVersion.WithResource("podgroups")
 
-// podGroupX is the PodGroup of the scheduler plugins of Kubernetes' SIG Scheduling, which
-// training operators make. It has the shape of Koordinator's, and gangs of its own: a
-// PodGroup of the other kind and the same name is another gang.
+// podGroupX reads the PodGroup of SIG Scheduling's scheduler plugins, which training operators make. It has the shape of
+// Koordinator's PodGroup, but a name space of its own: equal names are different gangs.
 var podGroupX = Source{
 	Way:    "label " + scheduling.LabelPodGroupX,
 	Space:  "podgroup-x",
@@ -24,7 +23,7 @@ var podGroupX = Source{
 	},
 }
 
-// withStatus is their PodGroup with the status that Muster writes, which has more fields than theirs.
+// withStatus is that PodGroup with the status that Muster writes, which has more fields.
 type withStatus struct {
 	plugins.PodGroup `json:",inline"`
 	Status           scheduling.PodGroupStatus `json:"status,omitempty"`
