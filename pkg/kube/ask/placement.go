@@ -15,16 +15,16 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// where says where members run, and how near they could be at most.
+// where returns the placement of running members, and how near they could be at best.
 func (v *View) where(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Where, error) {
 	tree := v.cache().Topology().Tree
-	var on []int
+	var indices []int
 	for _, pod := range running {
 		if i, ok := tree.NodeIndex(pod.Spec.NodeName); ok {
-			on = append(on, i)
+			indices = append(indices, i)
 		}
 	}
-	domain, _ := tree.Enclosing(slices.Values(on))
+	domain, _ := tree.Enclosing(slices.Values(indices))
 	w := &Where{Domain: tree.Path(domain)}
 	empty, err := v.capacity(ctx, tree, running)
 	if err != nil {
@@ -33,22 +33,22 @@ func (v *View) where(ctx context.Context, ref gang.Ref, running []*v1.Pod) (*Whe
 	sums := offer.Sum(tree, empty)
 	for layer := 1; layer <= tree.Depth(); layer++ {
 		touched := map[topology.ID]bool{}
-		for _, i := range on {
+		for _, i := range indices {
 			touched[tree.Ancestor(tree.Node(i), layer)] = true
 		}
 		name := tree.LayerNames()[layer]
 		w.Touched = append(w.Touched, Layer{name, len(touched)})
-		w.LeastPossible = append(w.LeastPossible, Layer{name, min(len(touched), fewest(tree, sums, layer, len(on)))})
+		w.LeastPossible = append(w.LeastPossible, Layer{name, min(len(touched), fewest(tree, sums, layer, len(indices)))})
 	}
 	return w, nil
 }
 
-// fewest is how many domains of a layer hold so many members when nobody else is there.
-func fewest(tree *topology.Tree, room []offer.Slots, layer, members int) (n int) {
+// fewest returns how many empty domains of a layer hold so many members.
+func fewest(tree *topology.Tree, capacity []offer.Slots, layer, members int) (n int) {
 	var sizes []int
 	for d := topology.Root; int(d) < tree.Len(); d++ {
 		if tree.Layer(d) == layer {
-			sizes = append(sizes, int(room[d]))
+			sizes = append(sizes, int(capacity[d]))
 		}
 	}
 	slices.SortFunc(sizes, func(a, b int) int { return b - a })
@@ -59,20 +59,20 @@ func fewest(tree *topology.Tree, room []offer.Slots, layer, members int) (n int)
 	return n
 }
 
-// capacity is how many such pods each node takes when all others have gone, by node index: of
-// pods that differ, those that need most of who can be there.
+// capacity returns how many of the pods each empty node takes, by node index. If the pods differ, it counts the most demanding ones
+// that fit there.
 func (v *View) capacity(ctx context.Context, tree *topology.Tree, pods []*v1.Pod) ([]offer.Slots, error) {
 	var least []offer.Slots
 	err := v.eachTemplate(ctx, tree, pods, func(c *fit.Counter, nodes []fwk.NodeInfo) {
-		room := make([]offer.Slots, len(nodes))
-		v.onEach(ctx, pods[0], nodes, func(i int, n fwk.NodeInfo) { room[i], _ = c.CountWithout(ctx, n, nil, podsOn(n)) })
-		least = fewer(least, room, least, room)
+		capacity := make([]offer.Slots, len(nodes))
+		v.onEach(ctx, pods[0], nodes, func(i int, n fwk.NodeInfo) { capacity[i], _ = c.CountWithout(ctx, n, nil, podsOn(n)) })
+		least = fewer(least, capacity, least, capacity)
 	})
 	return least, err
 }
 
-// fewer is the lesser of two counts, node by node; nil is no count. Whoever cannot be on a node though nobody else is there
-// does not count there: of members that are bound to a node each, every one has room on its own.
+// fewer returns the lesser of two counts, node by node; nil is no count. A template that does not fit on a node even if the node is
+// empty does not count there: members that are bound to one node each all have their own node.
 func fewer(a, b, emptyA, emptyB []offer.Slots) []offer.Slots {
 	if a == nil {
 		return b
@@ -97,8 +97,7 @@ func podsOn(n fwk.NodeInfo) (all []*v1.Pod) {
 	return all
 }
 
-// eachTemplate calls do for each template among pods of one profile, with the nodes by index of
-// the tree; nil where there is none.
+// eachTemplate calls do for each template among pods of one profile, with the nodes by index of the tree; nil for a missing node.
 func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1.Pod, do func(*fit.Counter, []fwk.NodeInfo)) error {
 	profile := v.Profile(pods[0].Spec.SchedulerName)
 	if profile == nil {
@@ -110,7 +109,7 @@ func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1
 	}
 	known := map[string]bool{}
 	for _, pod := range pods {
-		template := v.kind(pod)
+		template := v.templateKey(pod)
 		if known[template] {
 			continue
 		}
@@ -124,19 +123,19 @@ func (v *View) eachTemplate(ctx context.Context, tree *topology.Tree, pods []*v1
 	return nil
 }
 
-// kind is equal for pods that the scheduler counts alike: of those that wait, who has its volume or its devices already is like
-// no other. Those that run have theirs, which says nothing of where pods like them fit.
-func (v *View) kind(pod *v1.Pod) string {
+// templateKey is equal for pods that the scheduler counts alike. A waiting pod with a volume or devices of its own differs from all
+// others. A running pod has its own devices, which do not restrict similar pods.
+func (v *View) templateKey(pod *v1.Pod) string {
 	if p := v.Shared().Profile(pod.Spec.SchedulerName); p != nil && pod.Spec.NodeName == "" {
 		return p.Template(pod)
 	}
 	return convert.Template(pod)
 }
 
-// counter counts how many such pods nodes take, wherever this one is or was to go.
+// counter counts how many such pods fit on nodes, regardless of the pod's own node.
 func counter(ctx context.Context, profile framework.Framework, pod *v1.Pod) (*fit.Counter, error) {
 	fresh := pod.DeepCopy()
-	fresh.Spec.NodeName, fresh.Status.NominatedNodeName = "", "" // else it fits nowhere else
+	fresh.Spec.NodeName, fresh.Status.NominatedNodeName = "", "" // otherwise it fits on no other node
 	return fit.NewCounter(ctx, profile, fresh)
 }
 

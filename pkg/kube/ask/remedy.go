@@ -10,8 +10,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/status"
 )
 
-// cure says what would have a refused gang tried again.
-func (v *View) cure(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *Cure {
+// remedy says what makes the scheduler retry an unschedulable gang.
+func (v *View) remedy(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *Cure {
 	c := &Cure{Plugins: l.refusal.Plugins}
 	pending := v.cache().Pending(ref)
 	if len(pending) > 0 {
@@ -23,7 +23,7 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *
 	case l.shortage.Pin != nil:
 		c.Words = "free capacity in " + l.shortage.Pin.In + ": pods that terminate or nodes that are added; or recreate all members of the gang"
 	case l.shortage.Never != nil:
-		c.Words = l.ever()
+		c.Words = l.neverRemedy()
 	case l.refusal.Everywhere:
 		c.Words = "what " + strings.Join(c.Plugins, ", ") + " asks for; more nodes do not help"
 	default:
@@ -35,9 +35,9 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *
 			c.Words = l.shortage.Apart[0].Helps() + ", or members that may be together"
 		}
 		switch {
-		case l.may != preempt.Evicts:
-			c.Words += "; " + l.may.Says(0, 0)
-		case l.nobody:
+		case l.verdict != preempt.Evicts:
+			c.Words += "; " + l.verdict.Says(0, 0)
+		case l.noVictims:
 			c.Words += "; no pod may be evicted for it"
 		case untried(r):
 			c.Words += "; no eviction found that frees enough capacity in one domain (search limit reached)"
@@ -48,13 +48,13 @@ func (v *View) cure(ctx context.Context, ref gang.Ref, l look, r gang.Refusal) *
 	return c
 }
 
-// untried says whether the scheduler has given up before it had looked at all evictions.
+// untried reports whether the scheduler stopped before it had examined all evictions.
 func untried(r gang.Refusal) bool {
 	return strings.Contains(r.Words, status.PreemptionUntried.Says(0, 0))
 }
 
-// ever is what would help a gang that does not fit into the cluster as it is.
-func (l *look) ever() string {
+// neverRemedy says what helps a gang that does not fit into the empty cluster.
+func (l *look) neverRemedy() string {
 	all := []string{"more or larger nodes in one domain"}
 	if len(l.shortage.Apart) > 0 {
 		all = []string{l.shortage.Apart[0].Helps() + " (larger nodes do not help), or members that may be together"}
@@ -68,17 +68,17 @@ func (l *look) ever() string {
 	return strings.Join(append(all, "or other rules"), ", ") + "; evicting pods does not help"
 }
 
-// events are what plugins wait for that have refused a pod, each once.
+// events returns the events that make the plugins retry a pod, each once.
 func (v *View) events(ctx context.Context, profile string, plugins []string) (all []string) {
 	p := v.Profile(profile)
 	if p == nil {
 		return nil
 	}
-	for _, of := range p.EnqueueExtensions() {
-		if !slices.Contains(plugins, of.Name()) {
+	for _, extension := range p.EnqueueExtensions() {
+		if !slices.Contains(plugins, extension.Name()) {
 			continue
 		}
-		events, err := of.EventsToRegister(ctx)
+		events, err := extension.EventsToRegister(ctx)
 		if err != nil {
 			continue
 		}

@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Room is what a domain has for a gang that waits.
+// Room is the capacity of a domain for a waiting gang.
 type Room struct {
-	// Needs is how many places there must be at once: for members of all gangs that start with this one, and
-	// for those whom a controller makes only when these run.
+	// Needs is the capacity that is needed at once: for the members of all gangs that start with this one, and for members that a
+	// controller makes later.
 	Needs int `json:"needs"`
-	Slots int `json:"slots"` // so many of them have room there, by the gang's rules
-	// Fits says whether the scheduler would start it there now, if it might go nowhere else.
+	Slots int `json:"slots"` // so many of them fit there, under the gang's topology constraint
+	// Fits says whether the scheduler would start it there now, if no other domain existed.
 	Fits bool `json:"fits"`
 }
 
-// Room has the scheduler try a gang on the nodes of one domain, by its path; "" is the whole cluster. It
-// returns nil if there is no such domain.
-func (v *View) Room(ctx context.Context, of Target, domain string) (*Room, error) {
-	ref, err := v.find(of)
+// Room has the scheduler try a gang on the nodes of one domain, by its path; "" is the whole cluster. It returns nil if the domain
+// does not exist.
+func (v *View) Room(ctx context.Context, target Target, domain string) (*Room, error) {
+	ref, err := v.find(target)
 	if err != nil {
 		return nil, err
 	}
-	t, err := v.Topology(ctx, Wanted{Gang: &of})
+	t, err := v.Topology(ctx, Wanted{Gang: &target})
 	if err != nil {
 		return nil, err
 	}
@@ -30,21 +30,21 @@ func (v *View) Room(ctx context.Context, of Target, domain string) (*Room, error
 	if b == nil {
 		return nil, nil
 	}
-	was := v.listed[ref]
+	was := v.initial[ref]
 	out := &Room{Needs: was.Min - was.Bound - was.Done, Slots: b.Free}
 	if out.Needs <= 0 {
 		out.Needs = was.Exist - was.Bound
 	}
 	group, refusal := v.cache().GroupOf(v.group(ref))
-	if refusal.Is() || len(group.Pending) == 0 { // it waits for others, and nobody can say what they need
+	if refusal.Is() || len(group.Pending) == 0 { // the gang waits for other gangs, whose needs are unknown
 		return out, nil
 	}
-	if out.Needs = group.Need(); out.Needs == 0 { // it has what it needs, and more of it wait
+	if out.Needs = group.Need(); out.Needs == 0 { // the gang is whole, and more of its members wait
 		out.Needs = len(group.Pending)
 	}
 	out.Needs += len(group.Ahead)
-	speaker := group.Pods[group.Pending[0].Pod]
-	profile, p := v.Profile(speaker.Spec.SchedulerName), v.Shared().Profile(speaker.Spec.SchedulerName)
+	representative := group.Pods[group.Pending[0].Pod]
+	profile, p := v.Profile(representative.Spec.SchedulerName), v.Shared().Profile(representative.Spec.SchedulerName)
 	if profile == nil || p == nil {
 		return out, nil
 	}
@@ -52,9 +52,9 @@ func (v *View) Room(ctx context.Context, of Target, domain string) (*Room, error
 	if err != nil {
 		return nil, err
 	}
-	in := map[string]bool{}
-	b.nodes(in)
-	trial := p.TryOn(ctx, group, nodes, func(node string) bool { return in[node] })
+	inDomain := map[string]bool{}
+	b.nodes(inDomain)
+	trial := p.TryOn(ctx, group, nodes, func(node string) bool { return inDomain[node] })
 	switch {
 	case trial.Refusal == nil:
 		out.Fits = len(trial.Found.Places) > 0
@@ -69,7 +69,7 @@ func (v *View) Room(ctx context.Context, of Target, domain string) (*Room, error
 	return out, nil
 }
 
-// Find is the domain of a path; nil if there is none.
+// Find returns the domain of a path; nil if there is none.
 func (b *Branch) Find(path string) *Branch {
 	if b.Path == path {
 		return b
@@ -82,7 +82,7 @@ func (b *Branch) Find(path string) *Branch {
 	return nil
 }
 
-// nodes notes the names of the nodes below.
+// nodes adds the names of the nodes below.
 func (b *Branch) nodes(names map[string]bool) {
 	if len(b.Children) == 0 {
 		names[b.Path[strings.LastIndexByte(b.Path, '/')+1:]] = true

@@ -9,9 +9,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// TestOneHasItsOwn: of two members that are written alike one has its volume, or its device, on n1 already. It fits nowhere else, so
-// nobody may answer for both.
-func TestOneHasItsOwn(t *testing.T) {
+// TestMemberWithOwnVolumeIsCountedAlone: one of two members with equal specs has its volume, or its device,
+// on n1. It fits on no other node, so the members do not share an answer.
+func TestMemberWithOwnVolumeIsCountedAlone(t *testing.T) {
 	for _, name := range []string{"devices-one-has-its-own", "volumes-one-has-its-own"} {
 		t.Run(name, func(t *testing.T) {
 			set := &simulate.Set{}

@@ -10,39 +10,38 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// Present is who is where.
+// Present is the occupancy of the nodes.
 type Present struct {
-	// Nodes are by name; those on which nobody is are left out. So are pods that every node has.
+	// Nodes are by name, without empty nodes. Pods that every node has are left out.
 	Nodes map[string][]Holding
-	Gangs []Crowd // that have members, the most pods on nodes first
+	Gangs []Crowd // gangs with members, the most pods on nodes first
 }
 
-// Holding is so many pods of one gang on one node that do the same there.
+// Holding is the number of pods of one gang on one node in the same phase.
 type Holding struct {
 	Gang string // "" is none
 	Does Doing
 	Pods int
 }
 
-// Doing says what pods do with their places.
+// Doing is what pods do with their slots.
 type Doing string
 
-// What pods do.
+// The values of Doing.
 const (
 	Run   Doing = "run"
-	Leave Doing = "leave" // they were asked to end
-	Come  Doing = "come"  // their places are reserved
+	Leave Doing = "leave" // the pods terminate
+	Come  Doing = "come"  // the node is reserved for the pods
 )
 
 // Crowd is a gang, and where it is.
 type Crowd struct {
 	Gang   string
 	Pods   int    // on nodes
-	Domain string // the deepest that holds those that are bound; "" is the whole cluster
+	Domain string // the deepest that holds the bound members; "" is the whole cluster
 }
 
-// Present says who is where as the cluster was found: it must be asked before anything that has
-// the scheduler go on.
+// Present returns the occupancy at the start. The caller must call it before any method that lets the scheduler go on.
 func (v *View) Present(ctx context.Context) (*Present, error) {
 	nodes, err := v.infos(ctx, v.cache().Topology().Tree, v.Profile(v.ProfileNames()[0]))
 	if err != nil {
@@ -50,7 +49,7 @@ func (v *View) Present(ctx context.Context) (*Present, error) {
 	}
 	out := &Present{Nodes: map[string][]Holding{}}
 	count := map[gang.Ref]int{}
-	for ref, r := range v.listed {
+	for ref, r := range v.initial {
 		if r.Members > 0 {
 			count[ref] = 0
 		}
@@ -71,7 +70,7 @@ func (v *View) Present(ctx context.Context) (*Present, error) {
 				if _, listed := count[ref]; listed {
 					count[ref]++
 				}
-			case !everywhere(pod):
+			case !onEveryNode(pod):
 				all[Holding{Does: does}]++
 			}
 		}
@@ -85,12 +84,12 @@ func (v *View) Present(ctx context.Context) (*Present, error) {
 		}
 	}
 	for _, ref := range largestFirst(count) {
-		out.Gangs = append(out.Gangs, Crowd{ref.String(), count[ref], v.listed[ref].Domain})
+		out.Gangs = append(out.Gangs, Crowd{ref.String(), count[ref], v.initial[ref].Domain})
 	}
 	return out, nil
 }
 
-// holdings are in order: gangs by name, those of none last, and of one gang who runs, leaves, comes.
+// holdings returns the holdings in order: gangs by name, then pods without a gang; of one gang run, leave, come.
 func holdings(all map[Holding]int) (out []Holding) {
 	rank := map[Doing]int{Run: 0, Leave: 1, Come: 2}
 	for h, n := range all {
