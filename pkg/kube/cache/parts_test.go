@@ -96,8 +96,8 @@ func TestSubGroups(t *testing.T) {
 	}
 }
 
-// TestTasks: of a gang that has more members than it needs each task starts with its own, and who comes first
-// makes up for the rest of what the gang needs. Members are written as their task.
+// Each task of a gang with spare members starts with its own minimum, and the first members make up the rest.
+// Members are written as their task.
 func TestTasks(t *testing.T) {
 	for name, c := range map[string]struct {
 		tasks   map[string]int

@@ -28,6 +28,7 @@ var (
 // NewGate returns the Gate of the profile with this plugin. plugin may return nil until it exists.
 func NewGate(plugin func() *Plugin) *Gate { return &Gate{plugin} }
 
+// Name implements fwk.Plugin.
 func (g *Gate) Name() string { return GateName }
 
 // EventsToRegister implements fwk.EnqueueExtensions. It registers none.

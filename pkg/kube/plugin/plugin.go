@@ -157,6 +157,7 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
+// Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
 // Rooms are the parts of other plugins of the process that must know gangs and their plans.

@@ -17,9 +17,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// TestEnding: of a gang of two one member goes, or finishes, and the other is thought to follow, for a second. Not in a gang's own eyes,
-// nor if a member goes that had no node, nor if as many are left as are needed, nor if it was before this process began. Who has gone
-// himself is told beside.
+// One member of a gang of two is deleted or finishes, and the other is expected to follow for a second. Exceptions:
+// the excepted gang itself, a member without a node, a gang that keeps minMember, and losses before the process
+// started. Lost members are returned too.
 func TestEnding(t *testing.T) {
 	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
 	succeeded := func(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodSucceeded }
@@ -32,8 +32,8 @@ func TestEnding(t *testing.T) {
 	}{
 		"deleted": {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, want: both},
 		"finished": {happens: func(c *Cache) {
-			c.setDone(member("p0", succeeded))
-			c.dropPod(member("p0", running)) // as TestWhoFinishes
+			c.setFinished(member("p0", succeeded))
+			c.dropPod(member("p0", running)) // as TestFinishedMembers
 		}, want: both},
 		"not heard of yet":                {gone: []string{"p0"}, want: both},
 		"heard of":                        {happens: func(c *Cache) { c.dropPod(member("p0", running)) }, gone: []string{"p0"}, want: both},
@@ -54,7 +54,7 @@ func TestEnding(t *testing.T) {
 		}, want: p0},
 		"before": {happens: func(c *Cache) {
 			c.open.Store(false)
-			c.setDone(member("p0", succeeded))
+			c.setFinished(member("p0", succeeded))
 			c.open.Store(true)
 		}},
 	} {
@@ -87,8 +87,8 @@ func TestEnding(t *testing.T) {
 
 func nobody(string, types.UID) bool { return false }
 
-// TestEndingTogether: a gang whose members leave together when they are evicted goes on as long as it has its minimum, whether its loss was heard of or not.
-func TestEndingTogether(t *testing.T) {
+// A gang that is evicted as a whole continues while it keeps its minimum, whether its loss was seen or not.
+func TestGangEvictedAsAWholeEndsBelowMinimum(t *testing.T) {
 	c, _, _ := open(t)
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }
@@ -126,25 +126,25 @@ func BenchmarkEnding(b *testing.B) {
 	}
 }
 
-// TestWhoHasFinishedEndsOnce: a member that finished long ago is changed, and listed once more: nobody follows it for that.
-func TestWhoHasFinishedEndsOnce(t *testing.T) {
+// An update or a repeated report of a member that finished long ago is no loss.
+func TestRepeatedReportOfFinishedMemberIsNoLoss(t *testing.T) {
 	c, _, _ := open(t)
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	c.setPod(member("p1", func(p *v1.Pod) { p.Spec.NodeName = "n" }))
 	done := func(name string, uid types.UID) *v1.Pod {
 		return member(name, func(p *v1.Pod) { p.UID, p.Spec.NodeName, p.Status.Phase = uid, "n", v1.PodSucceeded })
 	}
-	c.setDone(done("p0", "first"))
+	c.setFinished(done("p0", "first"))
 	require.NotEmpty(t, c.Ending(nil, nobody))
 	c.Clock.(*clocktesting.FakeClock).Step(time.Hour)
-	c.setDone(done("p0", "first"))
+	c.setFinished(done("p0", "first"))
 	require.Empty(t, c.Ending(nil, nobody))
-	c.setDone(done("p0", "second")) // made again meanwhile
+	c.setFinished(done("p0", "second")) // made again meanwhile
 	require.NotEmpty(t, c.Ending(nil, nobody))
 }
 
-// TestLabelsAreNoEnd: a member gets another gang's label. It has not gone, and none of those that it leaves follows.
-func TestLabelsAreNoEnd(t *testing.T) {
+// A member that gets another gang's label is no loss for the gang that it leaves.
+func TestLabelChangeIsNoLoss(t *testing.T) {
 	c, _, _ := open(t)
 	c.setObject(ref("a"), podGroup("1"), source.More{})
 	running := func(p *v1.Pod) { p.Spec.NodeName = "n" }

@@ -18,9 +18,8 @@ func needs(cpu string) []v1.Container {
 	return []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}
 }
 
-// TestWhoIsStillToCome: as long as members of a gang with a leader are missing, pods like those that
-// will come stand in for them.
-func TestWhoIsStillToCome(t *testing.T) {
+// While members of a gang with a leader are missing, pods like the future ones stand in for them.
+func TestStandInsForFutureMembers(t *testing.T) {
 	key := gang.Ref{Source: "lws", Namespace: "ns", Name: "a-0-r"}
 	webhooks := &v1.Affinity{PodAffinity: &v1.PodAffinity{}}
 	leader := func(p *v1.Pod) {
@@ -116,9 +115,9 @@ func TestWhoIsStillToCome(t *testing.T) {
 	})
 }
 
-// TestLeadersAlone: a process that begins knows of which groups another one may have kept places for members
+// TestLeadersWithoutMembersAreFoundAtStart: a process that begins knows of which groups another one may have kept places for members
 // that are still to come, and until when.
-func TestLeadersAlone(t *testing.T) {
+func TestLeadersWithoutMembersAreFoundAtStart(t *testing.T) {
 	now := time.Unix(1000, 0)
 	on := func(node string, since ...time.Time) func(*v1.Pod) {
 		return func(p *v1.Pod) {
@@ -152,7 +151,7 @@ func TestLeadersAlone(t *testing.T) {
 				c.setPod(p)
 			}
 			c.mu.Lock()
-			c.bereft = c.leadersAlone()
+			c.bereft = c.leadersWithoutMembers()
 			c.mu.Unlock()
 			require.Empty(t, c.TakeBereft("another"))
 			var want []Bereft
@@ -165,9 +164,9 @@ func TestLeadersAlone(t *testing.T) {
 	}
 }
 
-// TestStandInsAreTheRest: stand-ins request what minResources asks for less what the pods request, also where a pod has a part of a
+// TestStandInsCoverMinResources: stand-ins request what minResources asks for less what the pods request, also where a pod has a part of a
 // share. What holds a place requests the same after more pods have come.
-func TestStandInsAreTheRest(t *testing.T) {
+func TestStandInsCoverMinResources(t *testing.T) {
 	list := func(cpu, memory string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 	}
@@ -198,5 +197,5 @@ func TestStandInsAreTheRest(t *testing.T) {
 	require.Equal(t, map[string]string{"ns/driver~2~1000~2147483648": "1 0"}, standIns())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	require.Equal(t, "1", c.placed("ns/driver~1~1000~2147483648").Spec.Containers[0].Resources.Requests.Cpu().String())
+	require.Equal(t, "1", c.assignedPod("ns/driver~1~1000~2147483648").Spec.Containers[0].Resources.Requests.Cpu().String())
 }

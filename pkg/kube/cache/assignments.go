@@ -11,11 +11,10 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// AnyPlaces says whether any place is held for somebody whom the scheduler does not
-// count yet.
+// AnyPlaces says whether any assignment is not assumed by the scheduler yet.
 func (c *Cache) AnyPlaces() bool { return read(c, func() bool { return c.book.AnyPlaces() }) }
 
-// Reserves says whether a pod's group has a place on a node.
+// Reserves says whether a pod's group has an assignment on a node.
 func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -23,8 +22,7 @@ func (c *Cache) Reserves(node string, pod *v1.Pod) bool {
 	return slices.ContainsFunc(c.book.PlacesOn(node), func(key string) bool { return key == self || c.book.SameGroup(key, self) })
 }
 
-// PlacesIn is PlacesOn for all nodes of a tree, by index; nodes without such members are
-// left out.
+// PlacesIn is PlacesOn for all nodes of a tree, by index. Nodes without such members are left out.
 func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	if !c.AnyPlaces() {
 		return nil
@@ -40,8 +38,8 @@ func (c *Cache) PlacesIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	return out
 }
 
-// PlacesOn returns the members of other groups that have a place on the node which
-// pod must respect: those of equal or higher priority, but for those who were to come beside it.
+// PlacesOn returns the members of other groups with an assignment on the node that pod must respect: those of equal
+// or higher priority, except those that were planned beside it.
 func (c *Cache) PlacesOn(node string, pod *v1.Pod) []*v1.Pod {
 	return read(c, func() []*v1.Pod { return c.placesOn(node, pod) })
 }
@@ -53,15 +51,15 @@ func (c *Cache) placesOn(node string, pod *v1.Pod) (others []*v1.Pod) {
 		if key == self || c.book.SameGroup(key, self) {
 			continue
 		}
-		if p := c.placed(key); p != nil && c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
+		if p := c.assignedPod(key); p != nil && c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {
 			others = append(others, p)
 		}
 	}
 	return others
 }
 
-// ComesBeside says whether a pod has a place where others have yet to leave, which was chosen beside that of
-// another one as important as it: that one goes first.
+// ComesBeside says whether pod has a reservation that was made after other's assignment, at equal priority. Then
+// other goes first.
 func (c *Cache) ComesBeside(pod, other *v1.Pod) bool {
 	return read(c, func() bool { return c.comesBeside(pod, other) })
 }
@@ -71,15 +69,15 @@ func (c *Cache) comesBeside(pod, other *v1.Pod) bool {
 	return c.Priority(pod) == c.Priority(other) && c.book.ReservedAfter(convert.PodKey(pod), convert.PodKey(other))
 }
 
-// Siblings says whether two pods are members of one group.
+// Siblings says whether two pods are different members of one group.
 func (c *Cache) Siblings(pod, other *v1.Pod) bool {
 	return read(c, func() bool {
 		return pod.UID != other.UID && c.book.SameGroup(convert.PodKey(pod), convert.PodKey(other))
 	})
 }
 
-// SiblingsOn returns the members of a pod's own group that have a place on the node and are not counted
-// there yet, the pod itself among them, in the order in which they are tried.
+// SiblingsOn returns the pod and the members of its group with an assignment on the node that are not assumed, in
+// queue order.
 func (c *Cache) SiblingsOn(node string, pod *v1.Pod) []*v1.Pod {
 	self := convert.PodKey(pod)
 	all := []*v1.Pod{pod}
@@ -88,7 +86,7 @@ func (c *Cache) SiblingsOn(node string, pod *v1.Pod) []*v1.Pod {
 		if key == self || !c.book.SameGroup(key, self) {
 			continue
 		}
-		if p := c.placed(key); p != nil {
+		if p := c.assignedPod(key); p != nil {
 			all = append(all, p)
 		}
 	}
@@ -99,9 +97,8 @@ func (c *Cache) SiblingsOn(node string, pod *v1.Pod) []*v1.Pod {
 	return all
 }
 
-// ReservedIn returns, by node index, the members of other groups for whose places victims have
-// left or are leaving. A pod that its own gang can do without must respect them whatever their
-// priority.
+// ReservedIn returns, by node index, the members of other groups with a reservation. A surplus pod must respect
+// them, whatever their priority.
 func (c *Cache) ReservedIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -116,25 +113,25 @@ func (c *Cache) ReservedIn(tree *topology.Tree, pod *v1.Pod) map[int][]*v1.Pod {
 	return out
 }
 
-// Kept is a place that a reservation keeps for a member.
+// Kept is the reserved node of a member.
 type Kept struct {
 	Pod  *v1.Pod
 	Gang gang.Ref
 	Node string
 }
 
-// KeptAfar returns the places that reservations of other groups keep, for members of the same or higher priority that may keep the pod off
-// other nodes than their own; or, if the pod's group may keep others off so, for all such members.
-func (c *Cache) KeptAfar(pod *v1.Pod, own bool) (out []Kept) {
+// KeptAfar returns the reservations of other groups for members of equal or higher priority whose constraints may
+// exclude the pod from other nodes. With own, it returns all reservations of such priority.
+func (c *Cache) KeptAfar(pod *v1.Pod, all bool) (out []Kept) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if !own && c.afar == 0 || !c.book.AnyPlaces() {
+	if !all && c.farReaching == 0 || !c.book.AnyPlaces() {
 		return nil
 	}
 	self := convert.PodKey(pod)
 	for key, node := range c.book.ReservedPlaces() {
-		p := c.placed(key)
-		if p == nil || !own && !convert.KeepsOffAfar(p) || key == self || c.book.SameGroup(key, self) {
+		p := c.assignedPod(key)
+		if p == nil || !all && !convert.KeepsOffAfar(p) || key == self || c.book.SameGroup(key, self) {
 			continue
 		}
 		if c.Priority(p) >= c.Priority(pod) && !c.comesBeside(p, pod) {

@@ -7,19 +7,19 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// Said is what a gang's objects say of it.
+// Said is what the objects of a gang declare.
 type Said struct {
 	Ref     gang.Ref
-	Way     string // what its members write to be members, as Source.Way has it; "" if it has none
-	Members int    // pods that have not finished
-	Min     int    // how many start together; 0 if nothing declares the gang
-	Rule    string // where it is said how members gather; "" if nobody says it
+	Way     string // what its members write to be members, as Source.Way; "" if nothing
+	Members int    // that have not finished
+	Min     int    // how many start together; 0 without a declaration
+	Rule    string // where its topology constraint is declared; "" if nowhere
 	Problem string // why it cannot be planned; "" if it can
-	Owner   string // the kind of object that owns it; "" if none is known to
-	Served  bool   // by this process, and by no other scheduler
+	Owner   string // the kind of its owner; "" if none is known
+	Served  bool   // by this process
 }
 
-// Said returns what is known of a gang now.
+// Said returns the declarations about a gang.
 func (c *Cache) Said(ref gang.Ref) (Said, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -30,7 +30,7 @@ func (c *Cache) Said(ref gang.Ref) (Said, bool) {
 	out := Said{Ref: ref, Members: len(r.Pods), Owner: r.owner.Kind, Served: c.ours(r)}
 	for _, pods := range []map[string]*v1.Pod{r.Pods, r.Finished} {
 		for _, pod := range pods {
-			if way := source.WayOf(pod); out.Way == "" || way < out.Way { // members may name it in several
+			if way := source.WayOf(pod); out.Way == "" || way < out.Way { // members may use several ways
 				out.Way = way
 			}
 		}

@@ -11,9 +11,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// placed is who has a place under that name: a pod, or who stands in for one; nil if nobody does
-// any more. c.mu is held.
-func (c *Cache) placed(key string) *v1.Pod {
+// assignedPod returns the pod of that name, or the stand-in of a future member; nil if there is none. c.mu is held.
+func (c *Cache) assignedPod(key string) *v1.Pod {
 	if p := c.pods[key]; p != nil {
 		return p
 	}
@@ -31,9 +30,9 @@ func (c *Cache) placed(key string) *v1.Pod {
 	return nil
 }
 
-// leadersAlone are the groups whose leader has a node for less than the time to wait, and whose other
-// members are still to be made: a process before this one may have kept places for these. c.mu is held.
-func (c *Cache) leadersAlone() (all []Bereft) {
+// leadersWithoutMembers returns the groups whose leader was bound within the wait limit and whose other members do
+// not exist yet. An earlier process may have reserved nodes for them. c.mu is held.
+func (c *Cache) leadersWithoutMembers() (all []Bereft) {
 	now := c.Clock.Now()
 	for _, ref := range c.refs() {
 		r := c.gangs[ref]
@@ -53,7 +52,7 @@ func (c *Cache) leadersAlone() (all []Bereft) {
 	return all
 }
 
-// boundAt is when a pod got its node, now if that is not said, or is still to come by our clock.
+// boundAt returns when a pod was bound; now if unknown, or later than now.
 func boundAt(pod *v1.Pod, now time.Time) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue && c.LastTransitionTime.Time.Before(now) {
@@ -63,16 +62,16 @@ func boundAt(pod *v1.Pod, now time.Time) time.Time {
 	return now
 }
 
-// Bereft is a group for whose members that are still to be made no places are kept since this process
-// began, whose pods name that scheduler; they may be kept until then.
+// Bereft is a group whose future members have no reservation since this process started. Scheduler names its
+// profile. The reservation may last until Until.
 type Bereft struct {
 	Group     gang.Ref
 	Scheduler string
 	Until     time.Time
 }
 
-// TakeBereft returns those that a profile serves, once.
-func (c *Cache) TakeBereft(scheduler string) (some []Bereft) {
+// TakeBereft removes and returns the groups that the profile serves.
+func (c *Cache) TakeBereft(scheduler string) (served []Bereft) {
 	if read(c, func() bool { return len(c.bereft) == 0 }) {
 		return nil
 	}
@@ -80,9 +79,9 @@ func (c *Cache) TakeBereft(scheduler string) (some []Bereft) {
 	defer c.mu.Unlock()
 	c.bereft = slices.DeleteFunc(c.bereft, func(b Bereft) bool {
 		if b.Scheduler == scheduler {
-			some = append(some, b)
+			served = append(served, b)
 		}
 		return b.Scheduler == scheduler
 	})
-	return some
+	return served
 }

@@ -7,14 +7,11 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// ours says whether a gang is this process's to tell about: it serves one of the members.
-// What others serve stays as they leave it. c.mu is held.
+// ours says whether this process reports the gang: it serves one of its members. c.mu is held.
 //
-// Of an object without members nobody knows whose it is, and its members may be made a moment
-// later. It is ours if we have told about it before; and if it says something that only
-// schedulers like this one read, since its users should not have to make members to learn
-// that they have written nonsense. Where somebody else has given it a phase, or had members of
-// it last, it is theirs.
+// The scheduler of an object without members is unknown. The object is ours if we reported it before, or if only
+// schedulers like this one read what it declares: users see errors before they create members. It is not ours if
+// another scheduler gave it a phase or had its last members.
 func (c *Cache) ours(r *record) bool {
 	for _, pod := range r.Pods {
 		if c.serves[pod.Spec.SchedulerName] {

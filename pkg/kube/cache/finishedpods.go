@@ -8,8 +8,8 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/source"
 )
 
-// setDone notes that a member has succeeded or failed.
-func (c *Cache) setDone(pod *v1.Pod) {
+// setFinished records a succeeded or failed member.
+func (c *Cache) setFinished(pod *v1.Pod) {
 	ref := source.Of(pod)
 	if ref.IsZero() || !convert.Finished(pod) {
 		return
@@ -17,25 +17,25 @@ func (c *Cache) setDone(pod *v1.Pod) {
 	c.mu.Lock()
 	r := c.record(ref)
 	key := convert.PodKey(pod)
-	if was := r.Finished[key]; was == nil || was.UID != pod.UID { // else it is one that is listed again, or that somebody has changed
-		c.loses(r, pod)
+	if old := r.Finished[key]; old == nil || old.UID != pod.UID { // not for a repeated or changed report
+		c.noteLoss(r, pod)
 	}
 	r.Finished[key] = pod
 	var effects []gang.Effect
 	if r.Object == nil && r.Declared == nil || r.Declared != nil && r.Declared.Counts {
 		effects = c.redeclare(r)
 	}
-	if other := r.Pods[key]; other == nil || other.UID == pod.UID { // else there is another one of its name already
+	if other := r.Pods[key]; other == nil || other.UID == pod.UID { // a new pod of that name exists otherwise
 		effects = append(effects, c.see(pod, ref)...)
 	}
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()
-	c.do(effects)
+	c.carryOut(effects)
 }
 
-// dropDone notes that a finished member is gone. Of all others the scheduler's own informer says so: what it
-// has still to tell of one would bring it back otherwise.
-func (c *Cache) dropDone(pod *v1.Pod) {
+// dropFinished deletes a finished member. Other members are deleted by the scheduler's own informer, whose late
+// events would restore them otherwise.
+func (c *Cache) dropFinished(pod *v1.Pod) {
 	ref := source.Of(pod)
 	if ref.IsZero() || !convert.Finished(pod) {
 		return
@@ -53,5 +53,5 @@ func (c *Cache) dropDone(pod *v1.Pod) {
 	effects = append(effects, c.tidy(r)...)
 	effects = append(effects, gang.Effect{Verb: gang.Report, Gang: ref})
 	c.mu.Unlock()
-	c.do(effects)
+	c.carryOut(effects)
 }

@@ -10,27 +10,26 @@ import (
 	"github.com/muster-scheduler/muster/pkg/topology"
 )
 
-// oneByOne names a StatefulSet that may be why members are missing: unless it is told
-// otherwise it makes a pod when the one before it runs, which waits here for the one to be
-// made. What it was told is not watched; its pods show it. Of a gang that is short the last
-// by ordinal waits for a node, and those before it, if there are any, have one:
+// oneByOne returns a StatefulSet that may be the reason for missing members. By default it creates a pod only when
+// the one before runs, which waits here for the next. Its pods show that: the last one waits, and the others have a
+// node.
 //
 //	train-0 (waits)                           1 of 3
 //	train-0 (node), train-1 (waits)           2 of 3, with others that had started
-//	train-0 (waits), train-1 (waits)          no: it makes them all at once
+//	train-0 (waits), train-1 (waits)          no: all are created at once
 //
-// "" if there is none. c.mu is held.
-func (c *Cache) oneByOne(of gang.State) (name string) {
-	if of.Refusal.By != gang.Missing {
+// It returns "" if there is none. c.mu is held.
+func (c *Cache) oneByOne(state gang.State) (name string) {
+	if state.Refusal.By != gang.Missing {
 		return ""
 	}
-	for _, ref := range c.book.Together(of.Gang) {
+	for _, ref := range c.book.Together(state.Gang) {
 		r, s := c.gangs[ref], c.book.State(ref)
 		if r == nil || s.Exist >= s.Min {
 			continue
 		}
-		for set, line := range statefulSets(r.Pods) {
-			if line.waiting == 1 && line.last.Spec.NodeName == "" && (name == "" || topology.CompareNames(set, name) < 0) {
+		for set, members := range statefulSets(r.Pods) {
+			if members.waiting == 1 && members.last.Spec.NodeName == "" && (name == "" || topology.CompareNames(set, name) < 0) {
 				name = set
 			}
 		}
@@ -38,16 +37,16 @@ func (c *Cache) oneByOne(of gang.State) (name string) {
 	return name
 }
 
-// line are the members that one StatefulSet has made.
-type line struct {
+// setMembers is the members of one StatefulSet.
+type setMembers struct {
 	waiting int     // for a node
 	last    *v1.Pod // by ordinal
 }
 
-// statefulSets returns the StatefulSets that make members, by name. Those of
-// LeaderWorkerSets, which make all pods at once, are left out.
-func statefulSets(pods map[string]*v1.Pod) map[string]line {
-	sets := map[string]line{}
+// statefulSets returns the StatefulSets of the members, by name, without those of LeaderWorkerSets, which create
+// all pods at once.
+func statefulSets(pods map[string]*v1.Pod) map[string]setMembers {
+	sets := map[string]setMembers{}
 	for _, pod := range pods {
 		owner := metav1.GetControllerOfNoCopy(pod)
 		if owner == nil || owner.Kind != "StatefulSet" || pod.Labels[scheduling.LabelLeaderWorkerSet] != "" || convert.Finished(pod) {
