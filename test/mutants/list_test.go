@@ -17,7 +17,7 @@ const (
 	offers      = "pkg/offer/offer.go"
 	curve       = "pkg/offer/curve.go"
 	search      = "pkg/plan/search.go"
-	few         = "pkg/plan/few.go"
+	few         = "pkg/plan/nodebound.go"
 	digits      = "pkg/plan/digits.go"
 	mixed       = "pkg/mixed/search.go"
 	table       = "pkg/mixed/table.go"
@@ -156,10 +156,10 @@ func isDigit`, "TestCompareNames"},
 	{"digits for fewer domains than there are", digits, `uint(max(s.limit(), 1))))`, `uint(max(s.limit(), 1)))) / 2`, "TestChooseForNothing"},
 	{"smallest first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[a], g.size[b]), cmp.Compare(a, b))`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"the last of equals first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(b, a))`, "TestChoose TestManyChildren"},
-	{"the last of the smallest takes the rest", search, `s.spread(enough[len(s.takes(enough, least+1))], n)`, `s.spread(enough[len(enough)-1+0*int(least)], n)`, "TestChooseForNothing TestManyFreeOfCharge"},
+	{"the last of the smallest takes the rest", search, `s.spread(sufficient[len(s.takes(sufficient, least+1))], n)`, `s.spread(sufficient[len(sufficient)-1+0*int(least)], n)`, "TestChooseForNothing TestManyFreeOfCharge"},
 	{"one domain fewer may be touched", aims, `left := a.Price>>a.Shift - c.price[i]>>a.Shift`, `left := a.Price>>a.Shift - c.price[i]>>a.Shift - 1`, "plan.TestPreferFewNodes"},
 	{"whoever touches many nodes has more beyond each", aims, `+a.Beyond.upTo[entry] >= a.Members {`, ` >= a.Members {`, "plan.TestPreferFewNodes"},
-	{"more nodes must be touched than must", few, `int64(max(0, n-most+each-1) / each)`, `int64(max(0, n-most+each-1)/each) + 1`, "TestPreferFewNodes"},
+	{"more nodes must be touched than must", few, `int64(max(0, n-most+perNode-1) / perNode)`, `int64(max(0, n-most+perNode-1)/perNode) + 1`, "TestPreferFewNodes"},
 	{"bound members' nodes are measured", few, `node := s.tree.Node(i); s.BoundIn(node) > 0 {`, `node := s.tree.Node(i); false {`, "TestPreferFewNodes"},
 	{"what touches as many as the best is not looked at", few, `if nodes(domains[i]) > best {`, `if nodes(domains[i]) >= best {`, "TestPreferFewNodes"},
 	{"as few nodes as must be are always enough", few, `; ok && p[0] <= s.aim.Price {`, `; ok || p != nil {`, "TestPreferFewNodes"},
@@ -225,12 +225,12 @@ func isDigit`, "TestCompareNames"},
 			continue`, `		if ok {
 			continue`, "TestChoose mixed.TestChooseJob"},
 	{"the last of equals takes the rest", rules, `if ok && g.size[d] == g.size[best] {`, `if false {`, "TestChoose mixed.TestChooseJob"},
-	{"as few as possible each", search, `		if p, ok := after(n - x); ok && price`, `		if p, ok := after(n - x); most == 0 && ok && price`, "TestChoose"},
+	{"as few as possible each", search, `		if p, ok := rest(n - x); ok && price`, `		if p, ok := rest(n - x); most == 0 && ok && price`, "TestChoose"},
 	{"preferences do not hold inside", search, `price.Add(p).Compare(due) == 0 {
 			most = x`, `price.Add(p).Compare(due) >= 0 {
 			most = x`, "TestChoose TestPictures"},
-	{"a tail of its own", tails, `t.openBlock(b, t.kept[b+1])`, `t.openBlock(b, t.kept[b])`, "TestManyFreeOfCharge"},
-	{"the block's tail for all of it", tails, `return t.at[i%block]`, `return t.at[0]`, "TestChoose"},
+	{"a tail of its own", tails, `t.openBlock(b, t.stored[b+1])`, `t.openBlock(b, t.stored[b])`, "TestManyFreeOfCharge"},
+	{"the block's tail for all of it", tails, `return t.results[i%block]`, `return t.results[0]`, "TestChoose"},
 
 	{"all members gather where each gang does", outline, `m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.All.Must, nil)`, `m.Ground = plan.NewGround(m.World.World, j.All.Multiple.Steps(w.Tree.Depth()+1), j.Sets[0].Must, nil)`, "TestChooseJob TestJobs"},
 	{"size by the multiples of each", outline, `NewGround(m.World.World, j.All.Multiple.Steps(`, `NewGround(m.World.World, j.Sets[0].Multiple.Steps(`, "TestChooseJob"},
@@ -360,10 +360,10 @@ func isDigit`, "TestCompareNames"},
 	{"places are multiples without those bound", holds, `(n+beside[d])%m != 0`, `n%m != 0`, "TestHolds TestJobPlansHold"},
 	{"what is left is enough", holds, `n < gang.Need && !(out`, `n+1 < gang.Need && !(out`, "TestHolds TestJobPlansHold"},
 	{"what was tried was all there is", targets, `p.NotAll = s.cut || len(s.columns) > 0`, `p.NotAll = s.cut`, "TestChooseJobOneByOne"},
-	{"eleven domains", refusal, `i == listed ||`, `i == listed+1 ||`, "TestPictures"},
+	{"eleven domains", refusal, `i == maxListed ||`, `i == maxListed+1 ||`, "TestPictures"},
 	{"worst first", refusal, `return cmp.Compare(b.Slots, a.Slots) })`, `return cmp.Compare(a.Slots, b.Slots) })`, "TestChoose TestPictures"},
 	{"unnamed domains are listed", refusal, `if g.tree.Named(d) {`, `if true {`, "TestChoose TestPictures"},
-	{"long messages", refusal, `listedBytes = 768`, `listedBytes = 76800`, "TestPictures"},
+	{"long messages", refusal, `maxListedBytes = 768`, `maxListedBytes = 76800`, "TestPictures"},
 
 	{"room now, not room as if all had gone", choose, `w.Room[i] = n.Room`, `w.Room[i] = n.free()`, "TestChoose TestPictures"},
 	{"all that are wanted are needed", choose, `offer.Up(max(r.Min, 1), `, `offer.Up(max(r.Want, 1), `, "TestChoose TestPictures"},
@@ -435,7 +435,7 @@ func isDigit`, "TestCompareNames"},
 	case o > 0`, "TestConsider TestRules"},
 	{"time is endless", consider, `if c.more != nil && !c.more() {`, `if false {`, "TestPatience"},
 
-	{"curves for too few nodes are kept", few, `		s.forget(d)
+	{"curves for too few nodes are kept", few, `		s.forgetCurves(d)
 `, ``, "TestPreferFewNodes"},
 	{"what was offered for another curve", merger, `	for i := range m.low {
 		m.low[i] = math.MaxInt64
