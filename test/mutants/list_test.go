@@ -130,7 +130,7 @@ func isDigit`, `		return c
 
 func isDigit`, "TestCompareNames"},
 
-	{"a common multiple beyond all numbers is some number", offers, `if a /= x; a > unmet/b {`, `if a /= x; a > unmet {`, "TestRoll TestCommon plan.TestChoose plan.TestPictures"},
+	{"a common multiple beyond all numbers is some number", offers, `if a /= x; a > overflow/b {`, `if a /= x; a > overflow {`, "TestRoll TestCommon plan.TestChoose plan.TestPictures"},
 	{"no number is rounded up", offers, `	return n - rest + step, `, `	return n - rest, `, "TestCommon evict.TestChoose"},
 	{"a multiple is its own step", offers, `step = Common(step, m.At(l))`, `step = m.At(l)`, "TestRoll TestPictures"},
 	{"a multiple holds below its layer", offers, `for l := layers - 1; l >= 0; l-- {`, `for l := 0; l < layers; l++ {`, "TestRoll TestPictures"},
@@ -142,8 +142,8 @@ func isDigit`, "TestCompareNames"},
 	{"a run keeps what was offered first", merger, `!t.known[sum] || lessSum(p, q, row)`, `!t.known[sum]`, "TestLongCurves"},
 	{"a merge keeps what was offered first", merger, `!t.known[sum] || lessSum(p, q, row)`, `!t.known[sum]`, "TestCurves"},
 	{"a merge forgets its limit", merger, `sum := min(n+m, most)`, `sum := (n + m) % (most + 1)`, "TestCurves"},
-	{"a run whose steps add less", merger, `(length != r.length || adds < added) {`, `(length != r.length || false && adds < added) {`, "TestLongCurves"},
-	{"a run of steps of two lengths", merger, `(length != r.length || adds < added) {`, `adds < added {`, "TestLongCurves"},
+	{"a run whose steps add less", merger, `(length != r.length || increase < lastIncrease) {`, `(length != r.length || false && increase < lastIncrease) {`, "TestLongCurves"},
+	{"a run of steps of two lengths", merger, `(length != r.length || increase < lastIncrease) {`, `increase < lastIncrease {`, "TestLongCurves"},
 	{"the dearer step first", merger, `a.price[i+1]-a.price[i] <= b.price[j+1]-b.price[j]:`, `a.price[i+1]-a.price[i] >= b.price[j+1]-b.price[j]:`, "TestLongCurves"},
 	{"the dearest price of interest is too dear", merger, `		if price > m.Dearest {`, `		if price >= m.Dearest {`, "TestMerger"},
 	{"preferences from the bottom up", digits, `			d.columns = append(d.columns, p)
@@ -157,7 +157,7 @@ func isDigit`, "TestCompareNames"},
 	{"smallest first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[a], g.size[b]), cmp.Compare(a, b))`, "TestChoose mixed.TestChooseJob TestPictures"},
 	{"the last of equals first", rules, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(a, b))`, `cmp.Or(cmp.Compare(g.size[b], g.size[a]), cmp.Compare(b, a))`, "TestChoose TestManyChildren"},
 	{"the last of the smallest takes the rest", search, `s.spread(sufficient[len(s.takes(sufficient, least+1))], n)`, `s.spread(sufficient[len(sufficient)-1+0*int(least)], n)`, "TestChooseForNothing TestManyFreeOfCharge"},
-	{"one domain fewer may be touched", aims, `left := a.Price>>a.Shift - c.price[i]>>a.Shift`, `left := a.Price>>a.Shift - c.price[i]>>a.Shift - 1`, "plan.TestPreferFewNodes"},
+	{"one domain fewer may be touched", aims, `remaining := a.Price>>a.Shift - c.price[i]>>a.Shift`, `remaining := a.Price>>a.Shift - c.price[i]>>a.Shift - 1`, "plan.TestPreferFewNodes"},
 	{"whoever touches many nodes has more beyond each", aims, `+a.Beyond.upTo[entry] >= a.Members {`, ` >= a.Members {`, "plan.TestPreferFewNodes"},
 	{"more nodes must be touched than must", few, `int64(max(0, n-most+perNode-1) / perNode)`, `int64(max(0, n-most+perNode-1)/perNode) + 1`, "TestPreferFewNodes"},
 	{"bound members' nodes are measured", few, `node := s.tree.Node(i); s.BoundIn(node) > 0 {`, `node := s.tree.Node(i); false {`, "TestPreferFewNodes"},
@@ -437,8 +437,8 @@ func isDigit`, "TestCompareNames"},
 
 	{"curves for too few nodes are kept", few, `		s.forgetCurves(d)
 `, ``, "TestPreferFewNodes"},
-	{"what was offered for another curve", merger, `	for i := range m.low {
-		m.low[i] = math.MaxInt64
+	{"what was offered for another curve", merger, `	for i := range m.lowest {
+		m.lowest[i] = math.MaxInt64
 	}
 `, ``, "plan.TestChooseForNothing"},
 	{"curves share the merger's memory", merger, `upTo: slices.Clone(m.upTo)`, `upTo: m.upTo`, "plan.TestChooseForNothing"},
