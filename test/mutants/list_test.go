@@ -108,12 +108,12 @@ var all = []mutant{
 	{"domains without a name are known by those above", change, `default:
 			path[l] = below`, `default:
 			path[l] = key{below: below.below, layer: l}`, "TestChange"},
-	{"domains keep their parents' numbers", change, `d.parent = b.open[d.layer-1] // the first node's too`, `d.parent += 0`, "TestChange"},
-	{"the first node's domains end with it", change, `at.end, at.hi = old.domain[d].end+moved, old.domain[d].hi+nodes`, `at.hi = old.domain[d].hi+nodes`, "TestChange"},
+	{"domains keep their parents' numbers", change, `d.parent = b.open[d.layer-1] // shared with the first node`, `d.parent += 0`, "TestChange"},
+	{"the first node's domains end with it", change, `moved.end, moved.hi = old.domain[d].end+shift, old.domain[d].hi+nodes`, `moved.hi = old.domain[d].hi+nodes`, "TestChange"},
 	{"the last node's domains are not open", change, `if first != last {`, `if false {`, "TestChange"},
-	{"a name takes a slot that is taken", index, `for t.slots[at] != 0 {
-			at`, `for false {
-			at`, "TestChange TestNodeIndex"},
+	{"a name takes a slot that is taken", index, `for t.slots[slot] != 0 {
+			slot`, `for false {
+			slot`, "TestChange TestNodeIndex"},
 	{"the last node says it all", tree, `min(first, i), max(last, i)`, `min(first, i), i`, "TestEnclosing"},
 	{"the first node says it all", tree, `min(first, i), max(last, i)`, `min(i, len(t.nodes)), max(last, i)`, "TestEnclosing"},
 	{"names are strings", natural, `if isDigit(x[0]) && isDigit(y[0]) {`, `if false {`, "TestCompareNames TestPictures"},
