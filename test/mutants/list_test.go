@@ -24,7 +24,7 @@ const (
 	trial       = "pkg/mixed/trial.go"
 	memory      = "pkg/mixed/memory.go"
 	sums        = "pkg/mixed/sums.go"
-	holds       = "pkg/mixed/holds.go"
+	holds       = "pkg/mixed/breach.go"
 	tails       = "pkg/plan/tails.go"
 	refusal     = "pkg/plan/refusal.go"
 	choose      = "pkg/evict/evict.go"
@@ -239,7 +239,7 @@ func isDigit`, "TestCompareNames"},
 	slices.SortStableFunc(m.columns, func(a, b column) int { return cmp.Compare(a.Layer, b.Layer) })
 `, "TestJobPreferences"},
 	{"the first class is the lowest rank", mixed, `return cmp.Compare(rank[a], rank[b])`, `return cmp.Compare(a.class, b.class)`, "TestChooseJob"},
-	{"any number of members is enough", mixed, `		if m.ofGang(v, g) < gang.Need {`, `		if false && m.ofGang(v, g) < gang.Need {`, "TestChooseJob TestJobs"},
+	{"any number of members is enough", mixed, `		if m.countInGang(v, g) < gang.Need {`, `		if false && m.countInGang(v, g) < gang.Need {`, "TestChooseJob TestJobs"},
 	{"the domains above need no multiples", mixed, `		d = m.Tree.Parent(d)
 		if !m.multiples(d, v) {`, `		d = m.Tree.Parent(d)
 		if false {`, "TestChooseJob"},
@@ -247,47 +247,47 @@ func isDigit`, "TestCompareNames"},
 	{"higher ranks first", mixed, `			return inA
 `, `			return inB
 `, "TestChooseJob"},
-	{"a node takes each kind as if it were alone", mixed, `			if left > 0 && v != 0 {`, `			if false {`, "TestChooseJob TestJobs"},
-	{"gangs of one kind share no slots", mixed, `add(i+1, v+m.tables.one(c, n), left-n)`, `add(i+1, v+m.tables.one(c, n), left)`, "TestChooseJob TestJobs"},
+	{"a node takes each kind as if it were alone", mixed, `			if remaining > 0 && v != 0 {`, `			if false {`, "TestChooseJob TestJobs"},
+	{"gangs of one kind share no slots", mixed, `add(i+1, v+m.tables.one(c, n), remaining-n)`, `add(i+1, v+m.tables.one(c, n), remaining)`, "TestChooseJob TestJobs"},
 	{"multiples are for nobody", mixed, `		if !m.multiples(d, v) || !m.gathers`, `		if !m.gathers`, "TestChooseJob TestJobs"},
 	{"gangs gather one layer up", mixed, `if set.Must != layer || layer`, `if set.Must-1 != layer || layer`, "TestChooseJob"},
-	{"gangs need not gather with their bound", mixed, `if m.boundOfSet(i, d) != m.boundOfSet(i, topology.Root) {`, `if false {`, "TestChooseJob TestJobs"},
+	{"gangs need not gather with their bound", mixed, `if m.boundInSet(i, d) != m.boundInSet(i, topology.Root) {`, `if false {`, "TestChooseJob TestJobs"},
 	{"bound members do not count", mixed, `(n+m.BoundIn(d))%m.All.Multiple.At(l) != 0 {`, `n%m.All.Multiple.At(l) != 0 {`, "TestChooseJob TestJobs"},
-	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundOfSet(i, d))%every != 0 {`, `n > 0 && n%every != 0 {`, "TestChooseJob"},
-	{"old domains are new for gangs", mixed, `		n += c.Charge.Of(m.boundOfSet(i, d), m.ofSet(v, i))
-`, `		n += c.Charge.Of(0, m.ofSet(v, i))
+	{"a gang's bound members do not count", mixed, `n > 0 && (n+m.boundInSet(i, d))%multiple != 0 {`, `n > 0 && n%multiple != 0 {`, "TestChooseJob"},
+	{"old domains are new for gangs", mixed, `		n += c.Charge.Of(m.boundInSet(i, d), m.countInSet(v, i))
+`, `		n += c.Charge.Of(0, m.countInSet(v, i))
 `, "TestChooseJob"},
 	{"old domains are new for all", mixed, `return c.Charge.Of(m.BoundIn(d), m.total(v))`, `return c.Charge.Of(0, m.total(v))`, "TestChooseJob"},
-	{"one rule for all layers", mixed, `same := ruled{t, m.Tree.Layer(d)}`, `same := ruled{t, 0}`, "TestChooseJob"},
+	{"one rule for all layers", mixed, `key := ruled{t, m.Tree.Layer(d)}`, `key := ruled{t, 0}`, "TestChooseJob"},
 	{"one rule whoever is bound", mixed, `m.BoundIn(d) > 0 || m.Tree.IsNode(d) && m.penalised(d)`, `m.Tree.IsNode(d) && m.penalised(d)`, "TestChooseJob"},
 	{"soft preferences charge unlike members nothing", mixed, `			price[len(price)-1] += m.penaltyIn(d, v)
 `, ``, "TestChooseJob"},
 	{"as few as possible each, of a job", mixed, `!m.better(x, most) {`, `most != 0 && m.better(x, most) {`, "TestChooseJob"},
 	{"preferences do not hold inside a job", mixed, `t.row(i).Add(p).Compare(due) == 0 {`, `t.row(i).Add(p).Compare(due) >= 0 {`, "TestChooseJob"},
-	{"gangs come apart inside", mixed, `m.tables.setsIn(v-x)&apart != 0 {`, `m.tables.setsIn(v-x)&apart&0 != 0 {`, "TestChooseJob"},
+	{"gangs come apart inside", mixed, `m.tables.setsIn(v-x)&unsplittable != 0 {`, `m.tables.setsIn(v-x)&unsplittable&0 != 0 {`, "TestChooseJob"},
 	{"a set of several makes counts of one", outline, `if set := m.Sets[i]; len(set.Gangs) == 1 {`, `if set := m.Sets[i]; len(set.Gangs) > 0 {`, "TestChooseJob"},
 	{"sets of one layer only are apart", outline, `		if m.Sets[i].Must > layer {`, `		if m.Sets[i].Must == layer+1 {`, "TestChooseJob"},
-	{"gangs may be in two domains", table, `if !ok || a.sets[i]&b.sets[k]&apart != 0 {`, `if !ok {`, "TestChooseJob"},
-	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, apart}] = t`, `	ts.merged[pair{a, b, 0}], ts.merged[pair{a, b, 3}] = t, t`, "TestJobs"},
+	{"gangs may be in two domains", table, `if !ok || a.sets[i]&b.sets[k]&unsplittable != 0 {`, `if !ok {`, "TestChooseJob"},
+	{"sums are made once, apart or not", table, `	ts.merged[pair{a, b, unsplittable}] = t`, `	ts.merged[pair{a, b, 0}], ts.merged[pair{a, b, 3}] = t, t`, "TestJobs"},
 	{"more members than there are", table, `	return sum, (c.limit-sum)&c.spare == c.spare`, `	return sum, true`, "TestChooseJob"},
 	{"a sum keeps the first price", table, `} else if !lessSum(a.row(i), b.row(k), row) {`, `} else {`, "TestChooseJob"},
-	{"tables of one price are one", table, `		for _, p := range row(o.at) {
-			ts.key`, `		for _, p := range row(ts.order[0].at) {
+	{"tables of one price are one", table, `		for _, p := range row(entry.position) {
+			ts.key`, `		for _, p := range row(ts.order[0].position) {
 			ts.key`, "TestChooseJob"},
 	{"a sum of two prices is compared from the right", table, `	for i := range r {
 		if s := p[i] + q[i]; s != r[i] {`, `	for i := range slices.Backward(r) {
 		if s := p[i] + q[i]; s != r[i] {`, "TestChooseJob"},
-	{"nobody hopes", targets, `	s.hopeful, s.cut = true, false
+	{"nobody hopes", targets, `	s.optimistic, s.cut = true, false
 `, ``, "TestJobInTrial"},
 	{"all or nothing", targets, `			return s.everyTarget()
 `, `			return s.everyTarget()[:1]
 `, "TestChooseJobOneByOne TestJobInTrial"},
-	{"those who fit nowhere stay", targets, `!s.hopeful && now[c] > int(slots)`, `s.hopeful && now[c] > int(slots)`, "TestLargeJobs"},
+	{"those who fit nowhere stay", targets, `!s.optimistic && counts[c] > int(slots)`, `s.optimistic && counts[c] > int(slots)`, "TestLargeJobs"},
 	{"a class goes on where another stopped", trial, `	return p.Node, p.Class == class
 `, `	return p.Node, true
 `, "TestChooseJobOneByOne"},
-	{"nobody comes back to the first node", trial, `s.turns[begin:], s.turns[:begin]}`, `s.turns[begin:]}`, "TestBackToTheFirstNode"},
-	{"neighbours before far nodes", trial, `near[:min(2, len(near))], s.turns`, `near, s.turns`, "TestLargeJobs"},
+	{"nobody comes back to the first node", trial, `s.spread[first:], s.spread[:first]}`, `s.spread[first:]}`, "TestBackToTheFirstNode"},
+	{"neighbours before far nodes", trial, `near[:min(2, len(near))], s.spread`, `near, s.spread`, "TestLargeJobs"},
 	{"one class after the other", trial, `		if !s.dependent {
 			return false
 		}
@@ -309,46 +309,46 @@ func isDigit`, "TestCompareNames"},
 	{"failure is forgotten", trial, `	if s.failed[s.set.with(class, node)] {`, `	if false {`, "TestRefusalsInTrial"},
 	{"nobody is left out", targets, `	if len(targets) > 1 || s.dependent && len(targets) == 1 {`, `	if false {`, "TestElasticInTrial"},
 	{"only the scarcest come first", targets, `	for _, order := range s.orders() {`, `	for _, order := range s.orders()[:1] {`, "TestElasticInTrial"},
-	{"those left out are not needed", targets, ` && s.needed(now) && s.legal()`, ` && s.legal()`, "TestJobInTrial"},
-	{"those left out make up no multiple", targets, ` && s.needed(now) && s.legal()`, ` && s.needed(now)`, "TestJobInTrial"},
+	{"those left out are not needed", targets, ` && s.needed(placed) && s.valid()`, ` && s.valid()`, "TestJobInTrial"},
+	{"those left out make up no multiple", targets, ` && s.needed(placed) && s.valid()`, ` && s.needed(placed)`, "TestJobInTrial"},
 	{"any better set is left untried", targets, `return !s.before(t, part) })
 `, `return true })
 `, "TestChooseJobOneByOne"},
 	{"answers hold whoever is there", memory, `	m.set = m.set.with(kind, node)
 `, ``, "TestJobInTrial"},
-	{"nobody leaves the other trial", memory, `	for range m.there[same:] {
+	{"nobody leaves the other trial", memory, `	for range m.placed[same:] {
 		m.trial.Undo()
 	}
 `, ``, "TestJobInTrial TestLargeJobs"},
 	{"every question is asked", memory, `	fits, ok := m.answers[q]
 `, `	fits, ok := false, false
 `, "TestRefusalsInTrial"},
-	{"a gang leaves home when its last member does", trial, `		s.homes[i] = homes[at]
-`, `		_, s.homes[i] = homes[at], homeless
+	{"a gang leaves home when its last member does", trial, `		s.homes[i] = homes[k]
+`, `		_, s.homes[i] = homes[k], homeless
 `, "TestChooseJobOneByOne"},
-	{"one by one, multiples are for nobody", trial, `		return s.legal()
+	{"one by one, multiples are for nobody", trial, `		return s.valid()
 `, `		return true
 `, "TestChooseJobOneByOne TestJobInTrial"},
 	{"one by one, split gangs are placed", trial, `		if s.splitSet(i) && slices.ContainsFunc(s.puts, isIn) {`, `		if false && slices.ContainsFunc(s.puts, isIn) {`, "TestChooseJobOneByOne TestJobInTrial"},
-	{"one by one, bound members do not count", trial, `if n > 0 && (n+bound(d))%of.At`, `if n > 0 && n%of.At`, "TestChooseJobOneByOne TestJobInTrial"},
+	{"one by one, bound members do not count", trial, `if n > 0 && (n+bound(d))%multiples.At`, `if n > 0 && n%multiples.At`, "TestChooseJobOneByOne TestJobInTrial"},
 	{"the domain without those bound", trial, `			if n > 0 && !yield(i) {`, `			if n < 0 && !yield(i) {`, "TestChooseJobOneByOne TestJobInTrial"},
 	{"no end of tries", trial, `triesInAll    = 40_000`, `triesInAll    = 400_000`, "TestLargeJobs"},
 	{"no end of questions", trial, `askedInAll    = 4_000`, `askedInAll    = 40_000`, "TestRefusalsInTrial"},
-	{"nobody says that there were more ways", shortage, `slices.ContainsFunc(m.Roots, m.tried), cut
-`, `slices.ContainsFunc(m.Roots, m.tried), false
+	{"nobody says that there were more ways", shortage, `slices.ContainsFunc(m.Roots, m.fromTrials), cut
+`, `slices.ContainsFunc(m.Roots, m.fromTrials), false
 `, "TestLargeJobs"},
 
 	{"counts are what they would be without those bound", sums, `rest: -bound % step}`, `rest: 0 * bound}`, "TestPossible TestChooseJob"},
-	{"those bound are with the others in every layer", sums, `return beside(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))`, `return beside(m.BoundIn(topology.Root), m.All.Multiple.Common(m.Tree.Depth()))`, "TestSums TestChooseJob"},
-	{"a gang's counts know no multiples", sums, `	return extent{step: m.multipleOf(g, m.Tree.Depth())}
+	{"those bound are with the others in every layer", sums, `return complement(m.BoundIn(topology.Root), m.All.Multiple.Common(m.All.Must))`, `return complement(m.BoundIn(topology.Root), m.All.Multiple.Common(m.Tree.Depth()))`, "TestSums TestChooseJob"},
+	{"a gang's counts know no multiples", sums, `	return extent{step: m.gangMultiple(g, m.Tree.Depth())}
 `, `	return extent{step: 1}
 `, "TestPossible"},
-	{"a gang takes what all domains take", sums, `	layer := max(m.gathersAt(g), m.Tree.Layer(root))
+	{"a gang takes what all domains take", sums, `	layer := max(m.gatherLayer(g), m.Tree.Layer(root))
 `, `	layer := m.Tree.Layer(root)
 `, "TestPossible"},
-	{"a gang gathers where nobody of it is", sums, `if m.boundOf(g, d) != m.boundOf(g, topology.Root) {`, `if m.boundOf(g, d) != 0 {`, "TestSums TestChooseJob"},
-	{"a gang that needs nobody needs somebody", sums, `		return extent{}, true // nobody of it`, `		return extent{}, false`, "TestSums TestChooseJob"},
-	{"the sums are not asked", mixed, `	if m.never || !m.possible() {
+	{"a gang gathers where nobody of it is", sums, `if m.boundInGang(g, d) != m.boundInGang(g, topology.Root) {`, `if m.boundInGang(g, d) != 0 {`, "TestSums TestChooseJob"},
+	{"a gang that needs nobody needs somebody", sums, `		return extent{}, true // no member of it`, `		return extent{}, false`, "TestSums TestChooseJob"},
+	{"the sums are not asked", mixed, `	if m.impossible || !m.possible() {
 		return nil, true`, `	if m.Split {
 		return nil, true`, "TestRefusedByTheSums"},
 	{"places hold wherever those bound are", holds, `range [][]offer.Slots{bound, places} {`, `range [][]offer.Slots{places} {`, "TestHolds TestJobPlansHold"},
@@ -357,8 +357,8 @@ func isDigit`, "TestCompareNames"},
 		return nil
 	}
 `, ``, "TestHolds"},
-	{"places are multiples without those bound", holds, `(n+beside[d])%m != 0`, `n%m != 0`, "TestHolds TestJobPlansHold"},
-	{"what is left is enough", holds, `n < gang.Need && !(out`, `n+1 < gang.Need && !(out`, "TestHolds TestJobPlansHold"},
+	{"places are multiples without those bound", holds, `(n+boundInDomain[d])%m != 0`, `n%m != 0`, "TestHolds TestJobPlansHold"},
+	{"what is left is enough", holds, `n < gang.Need && !(optional`, `n+1 < gang.Need && !(optional`, "TestHolds TestJobPlansHold"},
 	{"what was tried was all there is", targets, `p.NotAll = s.cut || len(s.columns) > 0`, `p.NotAll = s.cut`, "TestChooseJobOneByOne"},
 	{"eleven domains", refusal, `i == maxListed ||`, `i == maxListed+1 ||`, "TestPictures"},
 	{"worst first", refusal, `return cmp.Compare(b.Slots, a.Slots) })`, `return cmp.Compare(a.Slots, b.Slots) })`, "TestChoose TestPictures"},
@@ -768,14 +768,14 @@ func isDigit`, "TestCompareNames"},
 `, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
 	{"a gang bound in part that is placed is first for ever", gangResume, `is == placing && n.planned == n.arrived`, `false && n.planned == n.arrived && is == placing`, "TestAPartiallyBoundGroupComesFirstUntilItIsPlaced"},
 	{"a node that seems to be written is not written again", nominate, `blank.Status.NominatedNodeName = ""`, `_ = blank`, "TestANominationIsWrittenAfterItWasCleared"},
-	{"no trial is made", planAttempt, `if p != nil && !m.holds(p) {`, `if false {`, "TestJobInTrial"},
+	{"no trial is made", planAttempt, `if p != nil && !m.passesTrial(p) {`, `if false {`, "TestJobInTrial"},
 	{"members are left in the trial", planAttempt, `	for range order {
 		m.Trial.Undo()
 	}
 `, ``, "TestJobInTrial"},
 	{"members pass in any order", planAttempt, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
 	{"nobody makes room for others", planAttempt, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
-	{"a refusal by tables is final", planAttempt, `	case p == nil && (m.never || exact && w.Trial == nil):`, `	case p == nil && (m.never || exact):`, "TestJobInTrial"},
+	{"a refusal by tables is final", planAttempt, `	case p == nil && (m.impossible || exact && w.Trial == nil):`, `	case p == nil && (m.impossible || exact):`, "TestJobInTrial"},
 	{"the first domain is taken", cheapest, `s.tired || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`, `best != nil`, "TestCheapest"},
 	{"nothing is put back", evPutBack, `	for again := true; again; {`, `	for again := false; again; {`, "TestCheapestOfAJob"},
 	{"not all sets of few bundles are tried", evExhaust, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
