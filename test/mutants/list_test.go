@@ -371,14 +371,14 @@ func isDigit`, "TestCompareNames"},
 	{"the highest priority does not matter", choose, `	lowest := sort.Search(highest, `, `	lowest := highest + sort.Search(0, `, "TestRules TestPictures"},
 	{"a lower ceiling at any price", choose, `if !ok || !slices.Equal(counts(price), counts(least)) {`, `if !ok {`, "TestChoose TestPictures"},
 	{"no more than are needed", choose, `found.Plan(found.Most(least))`, `found.Plan(s.need)`, "TestChoose TestPictures"},
-	{"the first draft is the plan", choose, `	p, _ = plan.Choose(after, s.request)
-	after, gone :=`, `	_ = after
-	after, gone :=`, "TestPictures"},
-	{"the victims of the first draft", choose, `	after, _ := s.after(p, ceiling)
-	p, _ = plan.Choose(after, s.request)
-	after, gone := s.after(p, ceiling)
-`, `	after, gone := s.after(p, ceiling)
-	p, _ = plan.Choose(after, s.request)
+	{"the first draft is the plan", choose, `	p, _ = plan.Choose(world, s.request)
+	world, gone :=`, `	_ = world
+	world, gone :=`, "TestPictures"},
+	{"the victims of the first draft", choose, `	world, _ := s.worldAfter(p, ceiling)
+	p, _ = plan.Choose(world, s.request)
+	world, gone := s.worldAfter(p, ceiling)
+`, `	world, gone := s.worldAfter(p, ceiling)
+	p, _ = plan.Choose(world, s.request)
 `, "TestPictures"},
 	{"nobody is put back", choose, `p.Domain] < s.need {`, `p.Domain] < 1<<30 {`, "TestPutBack"},
 	{"one too many is put back", choose, `p.Domain] < s.need {`, `p.Domain] < s.need-1 {`, "TestManyVictims"},
@@ -390,7 +390,7 @@ func isDigit`, "TestCompareNames"},
 		c.Violations = 1
 	}
 `, ``, "TestChoose TestPictures"},
-	{"the lowest is the highest", cost, `max(c.Highest, o.Highest), c.Sum`, `min(c.Highest, o.Highest), c.Sum`, "TestChoose TestPictures"},
+	{"the lowest is the highest", cost, `max(c.Highest, o.Highest), Sum`, `min(c.Highest, o.Highest), Sum`, "TestChoose TestPictures"},
 	{"negative priorities are zero", cost, `	case c.victims() == 0:
 		sum.Highest = o.Highest
 `, ``, "TestChoose TestPictures"},
@@ -407,7 +407,7 @@ func isDigit`, "TestCompareNames"},
 		sortByCost(victims, g)
 	}
 `, ``, "TestChoose"},
-	{"one of a shape stays", options, `for n := range alike {`, `for n := range len(alike) - 1 {`, "TestChoose TestPictures"},
+	{"one of a shape stays", options, `for n := range shape {`, `for n := range len(shape) - 1 {`, "TestChoose TestPictures"},
 	{"pods above the ceiling", options, `return o.Slots >= members && o.Cost.under(ceiling) })`, `return o.Slots >= members })`, "TestPictures"},
 	{"room is what is free", options, `	n.Room = slots(indexes(len(victims)))
 	if n.free()`, `	if n.Room = slots(indexes(len(victims))); n.free()+1`, "TestChoose TestPictures"},
@@ -418,7 +418,7 @@ func isDigit`, "TestCompareNames"},
 	{"the sum before the highest", cost, `	{ByHighest, func(a, b Cost) int { return cmp.Compare(a.Highest, b.Highest) }},
 `, `	{BySum, func(a, b Cost) int { return cmp.Compare(a.Sum, b.Sum) }},
 `, "TestCompareCosts"},
-	{"budgets that allow nobody are for nothing", cost, `	c.Violations += outright(v.Budgets)
+	{"budgets that allow nobody are for nothing", cost, `	c.Violations += exhausted(v.Budgets)
 `, ``, "TestChooseAmongGangs TestChooseJobAmongGangs"},
 
 	{"each victim of a budget violates it", budget, `n += max(0, many-b.Allowed)`, `n += many + 0*b.Allowed`, "TestChooseAmongGangs TestChooseJobAmongGangs"},
@@ -776,10 +776,10 @@ func isDigit`, "TestCompareNames"},
 	{"members pass in any order", planAttempt, `p.Puts, p.InOrder = order, true`, `p.InOrder = true`, "TestJobInTrial"},
 	{"nobody makes room for others", planAttempt, `	case w.Trial != nil && len(p.Puts) < int(j.members()):`, `	case false:`, "TestJobInTrial"},
 	{"a refusal by tables is final", planAttempt, `	case p == nil && (m.impossible || exact && w.Trial == nil):`, `	case p == nil && (m.impossible || exact):`, "TestJobInTrial"},
-	{"the first domain is taken", cheapest, `s.tired || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`, `best != nil`, "TestCheapest"},
-	{"nothing is put back", evPutBack, `	for again := true; again; {`, `	for again := false; again; {`, "TestCheapestOfAJob"},
+	{"the first domain is taken", cheapest, `s.stepsSpent || best != nil && b.known && b.cost.compareCount(best.set.cost) > 0`, `best != nil`, "TestCheapest"},
+	{"nothing is put back", evPutBack, `	for changed := true; changed; {`, `	for changed := false; changed; {`, "TestCheapestOfAJob"},
 	{"not all sets of few bundles are tried", evExhaust, `var mostExhausted = 12`, `var mostExhausted = 0`, "TestCheapest"},
 	{"gangs that may not be evicted are", evBundles, `if !b.gangs[g-1].Whole {`, `if false {`, "TestCheapest"},
 	{"shared budgets are never exceeded", evBundles, `sum.Violations += b.counts(picks, whole).violations()`, `sum.Violations += 0`, "TestCheapest"},
-	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.later = surplus, later`, `		_ = later`, "kube/preempt.TestWhoLeavesWithin"},
+	{"more of a quota is evicted than may be", evQuotas, `		d.surplus, d.blocked = surplus, blocked`, `		_ = blocked`, "kube/preempt.TestWhoLeavesWithin"},
 }
