@@ -540,14 +540,14 @@ func isDigit`, "TestCompareNames"},
 	{"nodes are avoided for ever", tick, `			a.until = time.Time{}
 `, ``, "TestANodeThatRefusedIsAvoidedForAWhile"},
 	{"time comes late", tick, `!t.IsZero() && !now.Before(t)`, `!t.IsZero() && now.After(t)`, "TestHoldingEndsInTime"},
-	{"a node is as it was", known, `case t.generation[i] != Generation(n), somebody`, `case t.generation[i] == 0, somebody`, "TestMemory"},
-	{"whoever is beside", known, `Generation(n), somebody && t.beside[i] != beside[i]:`, `n.GetGeneration(), somebody && false:`, "TestMemory"},
+	{"a node is as it was", known, `case t.generation[i] != Generation(n), anyBeside`, `case t.generation[i] == 0, anyBeside`, "TestMemory"},
+	{"whoever is beside", known, `Generation(n), anyBeside && t.beside[i] != beside[i]:`, `n.GetGeneration(), anyBeside && false:`, "TestMemory"},
 	{"apart is known from others", known, `	if c.reads.apart {
 `, `	if false {
 `, "TestMemory"},
 	{"what is said of those apart is kept", known, `if !c.reads.apart || !keepsOff(nodes[i]) {`, `if true {`, "TestMemory"},
-	{"answers do not move", known, `t.generation[was], t.slots[was], t.why[was]`, `t.generation[was], t.slots[i], t.why[i]`, "TestMemory"},
-	{"those beside do not move", known, `		if b := t.beside[was]; b != "" {
+	{"answers do not move", known, `t.generation[previous], t.slots[previous], t.why[previous]`, `t.generation[previous], t.slots[i], t.why[i]`, "TestMemory"},
+	{"those beside do not move", known, `		if b := t.beside[previous]; b != "" {
 			beside[i] = b
 		}
 `, ``, "TestMemory"},
@@ -565,8 +565,8 @@ func isDigit`, "TestCompareNames"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key(), ""}`, `like := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
-	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
-	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closed(n) != nil {`, `if n != nil && false {`, "TestWhoIsKeptOffIsCountedNowhereThere"},
+	{"who depends on others is not kept off", trials, `; closed {`, `; closed && false {`, "TestClosedDomainsAreNotCounted"},
+	{"what is remembered of nodes goes for who is kept off", known, `if n != nil && c.closedStatus(n) != nil {`, `if n != nil && false {`, "TestClosedDomainsAreNotCounted"},
 	{"attempts share nodes", attempt, `	a.Nodes = slices.Clone(a.Nodes)
 	for i, n := range with {`, `	for i, n := range with {`, "TestAttemptsAreValues departure.TestWhoLeavesForOneChoiceLeavesForTheNext"},
 	{"who is kept off speaks for others", classOf, `len(a.kept) > 0 || `, ``, "preempt.TestWhoIsKeptOffSpeaksForNobodyElse"},
@@ -718,7 +718,7 @@ func isDigit`, "TestCompareNames"},
 	{"members of other quotas are alike", attempts, `like.owner = a.owners.Of(d.Pod)`, `_ = d`, "TestOwnedAlike"},
 	{"a list that was cut is all", quChoices, `s.asked < mostQuestions && len(s.found) <= most`, `true`, "TestChoicesAreBounded"},
 
-	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.afterLeaving(look.state)`, `s.pages.without(look.state)`, "ledger.TestTrialOfBoundVolumes"},
+	{"nobody says on which nodes a volume is that is bound", trials, `s.pages.withoutFreeing(pre.state)`, `s.pages.without(pre.state)`, "ledger.TestTrialOfBoundVolumes"},
 	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
 	{"who was refused hears of nothing", listeners, `s.listeners.note(pod.Pod, true, s.waits)`, ``, "TestOnlyLeadersListen"},
 	{"a choice that is found is not listed", quChoices, `any != nil {`, `any == nil {`, "TestAnyIsListed"},
