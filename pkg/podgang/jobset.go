@@ -42,7 +42,7 @@ func FromJobSet(js *unstructured.Unstructured, pods []metav1.Object) ([]*PodGang
 			info.addJobs(js, j)
 			out = append(out, info)
 		case len(all.PodGroups) > 0 && cmp.Or(all.SchedulerName, corev1.DefaultSchedulerName) != cmp.Or(scheduler(j), corev1.DefaultSchedulerName):
-			return nil, illegal(js, "spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; legal: one scheduler for all that start together", all.SchedulerName, scheduler(j))
+			return nil, illegal(js, "spec.replicatedJobs[].template.spec.template.spec.schedulerName: %q and %q; supported values: one scheduler for all that start together", all.SchedulerName, scheduler(j))
 		default:
 			all.addJobs(js, j)
 		}

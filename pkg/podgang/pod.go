@@ -52,7 +52,7 @@ func named(key PodKey, said map[string]string, what string, where ...string) (Po
 	for _, at := range where {
 		if value := said[at]; value != "" {
 			if wrong := validation.IsDNS1123Subdomain(value); len(wrong) > 0 {
-				return PodKey{}, false, fmt.Errorf("%s %s: %q is not legal; legal: %s", what, at, value, wrong[0])
+				return PodKey{}, false, fmt.Errorf("%s %s: %q is invalid; supported values: %s", what, at, value, wrong[0])
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func tooMany(u *unstructured.Unstructured, field string, n int64) error {
 	if n <= MaxGangs {
 		return nil
 	}
-	return illegal(u, "%s: more than %d gangs would be made of it; legal: at most %d", field, MaxGangs, MaxGangs)
+	return illegal(u, "%s: more than %d gangs would be made of it; supported values: at most %d", field, MaxGangs, MaxGangs)
 }
 
 // few limits n to MaxGangs+1, so that products do not overflow.

@@ -228,7 +228,7 @@ func (t Topology) tierOf(c *TopologyConstraint) (tier int32, said bool, err erro
 	if tier, ok := t.TierNames[name]; ok {
 		return max(0, tier-t.NodeTier), true, nil
 	}
-	return 0, false, &Error{ReasonTierUnknown, fmt.Sprintf("%s.highestTierName: unknown topology tier name %q; legal: a layer of the ClusterNetworkTopology or its label key: %v", c.Where, name, names)}
+	return 0, false, &Error{ReasonTierUnknown, fmt.Sprintf("%s.highestTierName: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v", c.Where, name, names)}
 }
 
 // gather returns a spec that prefers some layers, and requires layer must unless that is "".

@@ -67,7 +67,7 @@ func FromVolcanoPodGroup(pg *unstructured.Unstructured, pods []metav1.Object) (*
 			TopologyConstraint: tiersSaid(p.NetworkTopology, fmt.Sprintf("spec.subGroupPolicy[%d].networkTopology", i)),
 		}
 		if s.Name == "" {
-			return nil, illegal(pg, `spec.subGroupPolicy[%d].name: "" is not legal; legal: a name`, i)
+			return nil, illegal(pg, `spec.subGroupPolicy[%d].name: "" is invalid; supported values: a name`, i)
 		}
 		group.SubGroups = append(group.SubGroups, s)
 	}

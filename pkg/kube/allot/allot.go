@@ -267,7 +267,7 @@ func (r *Room) write(ctx context.Context, want *resourceapi.ResourceClaim) error
 		again = true
 		switch {
 		case is.UID != want.UID:
-			return errors.New("it was made anew meanwhile")
+			return errors.New("it was recreated meanwhile")
 		case is.DeletionTimestamp != nil:
 			return errors.New("it is being deleted")
 		case is.Status.Allocation != nil:

@@ -25,7 +25,7 @@ func (a *Adapter) Sync(ctx context.Context, namespace string, owner podgang.Owne
 	twice := equalNames(infos)
 	for _, info := range infos {
 		if twice[gangLabel(info.Name)] {
-			errs = append(errs, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("%s %s/%s: two gangs of one name, %q; legal: names that differ; nothing is written for them", owner.Kind, namespace, owner.Name, info.Name)})
+			errs = append(errs, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("%s %s/%s: two gangs of one name, %q; supported values: names that differ; nothing is written for them", owner.Kind, namespace, owner.Name, info.Name)})
 			continue
 		}
 		for _, note := range info.Notes {

@@ -111,7 +111,7 @@ func (c *Config) Translators() (out []Translator, err error) {
 func (b *BackendConfig) check() (errs []error) {
 	oneOf := func(field string, value *string, legal ...string) {
 		if value != nil && !slices.Contains(legal, *value) {
-			errs = append(errs, fmt.Errorf("%s: %q is not legal; legal: %q", field, *value, legal))
+			errs = append(errs, fmt.Errorf("%s: %q is invalid; supported values: %q", field, *value, legal))
 		}
 	}
 	oneOf("gangMode", b.GangMode, string(scheduling.ModeStrict), string(scheduling.ModeNonStrict))
@@ -122,13 +122,13 @@ func (b *BackendConfig) check() (errs []error) {
 	oneOf("matchPolicy", b.MatchPolicy, policies...)
 	oneOf("defaultQoSClass", b.DefaultQoSClass, "LSE", "LSR", "LS", "BE")
 	if s := b.ScheduleTimeoutSeconds; s != nil && *s < 1 {
-		errs = append(errs, fmt.Errorf("scheduleTimeoutSeconds: %d is not legal; legal: an integer ≥ 1", *s))
+		errs = append(errs, fmt.Errorf("scheduleTimeoutSeconds: %d is invalid; supported values: an integer ≥ 1", *s))
 	}
 	layers := slices.Sorted(maps.Values(koordinatorKeys))
 	for _, key := range slices.Sorted(maps.Keys(b.TopologyKeyMappings)) {
 		layer := b.TopologyKeyMappings[key]
 		if b.Name == "koordinator" && !slices.Contains(layers, layer) || layer == "" || key == "" {
-			errs = append(errs, fmt.Errorf("topologyKeyMappings[%s]: %q is not legal; legal: %q", key, layer, layers))
+			errs = append(errs, fmt.Errorf("topologyKeyMappings[%s]: %q is invalid; supported values: %q", key, layer, layers))
 		}
 	}
 	if b.Name != "koordinator" && b.Name != "muster" && (b.GangMode != nil || b.MatchPolicy != nil || b.ScheduleTimeoutSeconds != nil || b.DefaultQoSClass != nil || len(b.TopologyKeyMappings) > 0) {

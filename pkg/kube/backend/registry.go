@@ -37,7 +37,7 @@ func (r *Registry) Register(b Backend) error {
 // that name would not read its objects.
 func (r *Registry) SetDefault(name string) error {
 	if _, known := r.backends[name]; !known {
-		return fmt.Errorf("default backend %q is not registered; legal: one of %q", name, slices.Sorted(maps.Keys(r.backends)))
+		return fmt.Errorf("default backend %q is not registered; supported values: one of %q", name, slices.Sorted(maps.Keys(r.backends)))
 	}
 	r.fallback = name
 	return nil
@@ -63,7 +63,7 @@ func (r *Registry) For(schedulerName string) (Backend, error) {
 	case set && schedulerName == defaultScheduler:
 		return fallback, nil
 	}
-	return nil, fmt.Errorf("no backend for schedulerName %q; legal: %s", schedulerName, r.legal())
+	return nil, fmt.Errorf("no backend for schedulerName %q; supported values: %s", schedulerName, r.legal())
 }
 
 // legal returns the served scheduler names, in words.

@@ -65,7 +65,7 @@ func groupNames(info *podgang.PodGangInfo) ([]string, error) {
 	for i, g := range info.PodGroups {
 		names[i] = podgang.GroupName(info.Name, g.Name)
 		if slices.Contains(names[:i], names[i]) {
-			return nil, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("gang %s: two groups would have the name %q; legal: groups whose names differ behind that of the gang", info.Name, names[i])}
+			return nil, &podgang.Error{Reason: podgang.ReasonInvalid, Message: fmt.Sprintf("gang %s: two groups would have the name %q; supported values: group names that differ after the gang's name", info.Name, names[i])}
 		}
 	}
 	return names, nil

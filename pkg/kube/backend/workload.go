@@ -71,7 +71,7 @@ func (w *workload) Objects(info *podgang.PodGangInfo, c Cluster) ([]Object, []po
 		return nil, nil, &podgang.Error{Reason: podgang.ReasonNotServed, Message: fmt.Sprintf("the API server serves no version of %s that has Workloads (%s, %s, %s): pods of gang %s stay gated", nativeAPI, Native35, Native36, Native37, info.Name)}
 	}
 	if n := len(info.PodGroups); n > maxNativeGroups {
-		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(), "%d groups in one gang; legal: at most %d", n, maxNativeGroups)
+		return nil, nil, unsupported(podgang.ReasonTooManyGroups, w.Name(), "%d groups in one gang; supported values: at most %d", n, maxNativeGroups)
 	}
 	if partial := together(info); partial != nil {
 		return nil, nil, unsupported(podgang.ReasonGroupConfig, w.Name(), "a topologyConstraint of some groups together (topologyConstraintGroupConfigs %q)", partial.Name)

@@ -266,7 +266,7 @@ func TestUnknownScheduler(t *testing.T) {
 	require.ErrorIs(t, err, reconcile.TerminalError(nil))
 	require.Zero(t, w.writes)
 	require.Equal(t, `Warning NoBackend metadata.labels[grove.io/scheduler-name]: no backend for schedulerName "kai-scheduler"; `+
-		`legal: "koord-scheduler", any that contains "koord" (backend koordinator), none (default koordinator); nothing is written for gang demo-0`, <-w.events.Events)
+		`supported values: "koord-scheduler", any that contains "koord" (backend koordinator), none (default koordinator); nothing is written for gang demo-0`, <-w.events.Events)
 	require.Error(t, w.handle("PodGang", "demo-0"))
 	require.Empty(t, w.events.Events, "it is said once")
 	for _, known := range []string{"", "default-scheduler", "my-koord"} {
@@ -334,7 +334,7 @@ func TestGates(t *testing.T) {
 // TestUnknownSource: the error for an unknown source lists the known ones.
 func TestUnknownSource(t *testing.T) {
 	_, err := controller.SourcesOf([]string{"podgang", "pods"})
-	require.EqualError(t, err, `there is no source "pods"; legal: `+strings.Join(controller.SourceNames(), ", "))
+	require.EqualError(t, err, `there is no source "pods"; supported values: `+strings.Join(controller.SourceNames(), ", "))
 	all, err := controller.SourcesOf([]string{"podgang", "volcano", "podgang"})
 	require.NoError(t, err)
 	require.Len(t, all, 2)

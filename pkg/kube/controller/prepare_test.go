@@ -283,17 +283,17 @@ func TestCannotBePrepared(t *testing.T) {
 		"another scheduler": {
 			config: koordinatorLS, scheduler: "koord-scheduler", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
-				`legal: "koord-scheduler", any that contains "koord" (backend koordinator); delete them, and those that come instead are prepared`,
+				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them; the pods that replace them are prepared`,
 		},
 		"no scheduler, where the default is another's": {
 			config: koordinatorLS, scheduler: "", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulerName is "default-scheduler", which cannot be changed any more; ` +
-				`legal: "koord-scheduler", any that contains "koord" (backend koordinator); delete them, and those that come instead are prepared`,
+				`supported values: "koord-scheduler", any that contains "koord" (backend koordinator); delete them; the pods that replace them are prepared`,
 		},
 		"a field": {
 			config: "backends: [{name: workload}]", scheduler: "default-scheduler", pod: "default-scheduler",
 			says: `Warning PodNotPrepared gang x-0-aaaa, pods x-0, x-0-1, x-0-2, x-0-3, x-0-4 and 1 more: spec.schedulingGroup can only be set when a pod is created; ` +
-				`legal: what the webhook of muster-controller sets there; delete them, and those that come instead are prepared`,
+				`supported values: what the webhook of muster-controller sets there; delete them; the pods that replace them are prepared`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestMissedGate(t *testing.T) {
 	require.Equal(t, "x-0-aaaa", w.thePod("x-0").Labels[labelPodGroup])
 	require.Equal(t,
 		[]string{`Warning PodNotPrepared gang x-0-aaaa, pods x-0: spec.schedulingGates can only have scheduling.koordinator.sh/gang from when a pod is created: ` +
-			`it does not wait for its gang to be written; delete them, and those that come instead are prepared`}, w.said())
+			`it does not wait for its gang to be written; delete them; the pods that replace them are prepared`}, w.said())
 }
 
 // TestNotPermitted: without permission to change pods, as with the rights of an older version, an event is written; pods that

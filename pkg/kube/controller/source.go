@@ -68,7 +68,7 @@ func SourcesOf(names []string) (out []Source, err error) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		i := slices.IndexFunc(Sources, func(s Source) bool { return s.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no source %q; legal: %s", name, strings.Join(SourceNames(), ", "))
+			return nil, fmt.Errorf("there is no source %q; supported values: %s", name, strings.Join(SourceNames(), ", "))
 		}
 		out = append(out, Sources[i])
 	}

@@ -129,7 +129,7 @@ func TestEqualNames(t *testing.T) {
 	require.ErrorContains(t, w.handle("JobSet", "js"), `two gangs of one name, "js-a-0"`)
 	require.Empty(t, w.names())
 	require.Contains(t, w.said(),
-		`Warning InvalidGang JobSet default/js: two gangs of one name, "js-a-0"; legal: names that differ; nothing is written for them`)
+		`Warning InvalidGang JobSet default/js: two gangs of one name, "js-a-0"; supported values: names that differ; nothing is written for them`)
 	w.jobSet("js", jobs("a", 1, 2, map[string]any{"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}), jobs("b", 1, 3, nil, "a"))
 	require.NoError(t, w.handle("JobSet", "js"))
 	require.Equal(t, []string{"js-a-0", "js-b"}, w.names())
@@ -184,7 +184,7 @@ func TestNoGroups(t *testing.T) {
 	}
 }
 
-// TestTopologyNotLegal: a ClusterNetworkTopology that is not legal is the matter of the gangs that need its layers: these say
+// TestTopologyNotLegal: a ClusterNetworkTopology that is invalid is the matter of the gangs that need its layers: these say
 // so. The other gangs are written, deleted, and their pods are labelled.
 func TestTopologyNotLegal(t *testing.T) {
 	w := newPreparing(t, "default: koordinator\nbackends: [{name: koordinator}]\n")

@@ -96,7 +96,7 @@ func (q *Quota) limits(u *unstructured.Unstructured) {
 		switch {
 		case !ok || value == nil && err == nil:
 		case err != nil || !is:
-			q.wrong("spec.%s: %v is not legal; legal: amounts by resource", f.name, value)
+			q.wrong("spec.%s: %v is invalid; supported values: amounts by resource", f.name, value)
 		default:
 			*f.into = q.amounts("spec."+f.name, amounts)
 		}
@@ -127,11 +127,11 @@ func (q *Quota) amounts(where string, all map[string]any) quota.List {
 		value := all[name]
 		n, err := resource.ParseQuantity(fmt.Sprint(value))
 		if err != nil {
-			q.wrong("%s.%s: %v is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
+			q.wrong("%s.%s: %v is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
 			continue
 		}
 		if l[name] = amount(name, n); n.Sign() < 0 {
-			q.wrong("%s.%s: %v is not legal; legal: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
+			q.wrong("%s.%s: %v is invalid; supported values: a quantity ≥ 0, such as 8 or 64Gi", where, name, value)
 		}
 	}
 	return l

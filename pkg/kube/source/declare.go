@@ -161,7 +161,7 @@ func (d *Declaration) fromObject(g Gang) {
 	d.Notes = append(d.Notes, g.More.Notes...)
 	d.UID, d.Created, d.Min = string(pg.UID), pg.CreationTimestamp.Time, max(1, int(pg.Spec.MinMember))
 	if pg.Spec.MinMember < 0 { // 0 is an absent value, which means the default, 1
-		d.note(InvalidAnnotation, fmt.Sprintf("spec.minMember: %d is not legal; legal: an integer ≥ 1; 1 is used", pg.Spec.MinMember))
+		d.note(InvalidAnnotation, fmt.Sprintf("spec.minMember: %d is invalid; supported values: an integer ≥ 1; 1 is used", pg.Spec.MinMember))
 	}
 	if t := pg.Spec.ScheduleTimeoutSeconds; t != nil && *t > 0 {
 		d.Wait = time.Duration(*t) * time.Second
@@ -325,7 +325,7 @@ const MaxAhead = 10_000
 // leads makes the leader start first in a gang of so many members.
 func (d *Declaration) leads(size int) {
 	if size > MaxAhead {
-		d.setProblem(fmt.Errorf("the gang has %d members, which come after their leader; legal: at most %d", size, MaxAhead))
+		d.setProblem(fmt.Errorf("the gang has %d members, which come after their leader; supported values: at most %d", size, MaxAhead))
 		return
 	}
 	d.Min, d.Total = 1, size
@@ -380,7 +380,7 @@ func (d *Declaration) read(defaults Defaults) {
 	if v, ok := d.Says[scheduling.AnnotationTotalNumber]; ok {
 		n, err := scheduling.ParseTotalNumber(v)
 		if err == nil && n < d.Min {
-			err = fmt.Errorf("%s: %q is not legal; legal: at least min-available, %d", scheduling.AnnotationTotalNumber, v, d.Min)
+			err = fmt.Errorf("%s: %q is invalid; supported values: at least min-available, %d", scheduling.AnnotationTotalNumber, v, d.Min)
 		}
 		d.noteDefault(err)
 	}
@@ -469,11 +469,11 @@ func sortedRules(g *scheduling.GatherSpec) []scheduling.GatherRule {
 // Contradictions lists where a member contradicts the declaration of its gang.
 func (d *Declaration) Contradictions(g Gang, pod *v1.Pod) (out []string) {
 	if class := g.More.PriorityClass; g.Object != nil && class != "" && class != pod.Spec.PriorityClassName {
-		out = append(out, fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod's, %q, counts; legal: the same on both",
+		out = append(out, fmt.Sprintf("spec.priorityClassName: %q of PodGroup %s has no effect: the pod's, %q, counts; supported values: the same on both",
 			class, g.Ref, pod.Spec.PriorityClassName))
 	}
 	if d.Priority != nil && pod.Spec.PriorityClassName != "" && *d.Priority != convert.Priority(pod) {
-		out = append(out, fmt.Sprintf("spec.priorityClassName: %q has no effect: the priority of gang %s, %d, counts; legal: the same on both",
+		out = append(out, fmt.Sprintf("spec.priorityClassName: %q has no effect: the priority of gang %s, %d, counts; supported values: the same on both",
 			pod.Spec.PriorityClassName, g.Ref, *d.Priority))
 	}
 	return append(out, d.contradictingKeys(g, pod)...)
@@ -499,7 +499,7 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 		for _, key := range d.constraint.format.keys {
 			v, found := podValue(pod, key)
 			if counts, _ := d.constraint.origin.lookup(key); found && v != counts {
-				out = append(out, fmt.Sprintf("%s: %q is not what counts; legal: the same on all members; %s is used", key, v, d.Rule))
+				out = append(out, fmt.Sprintf("%s: %q is not what counts; supported values: the same on all members; %s is used", key, v, d.Rule))
 			}
 		}
 	}
@@ -515,7 +515,7 @@ func (d *Declaration) contradictingKeys(g Gang, pod *v1.Pod) (out []string) {
 		}
 		v, found := podValue(pod, key)
 		if counts := d.Says[key]; found && v != counts {
-			out = append(out, fmt.Sprintf("%s: %q is not what %s says; legal: the same on all members; %q is used", key, v, name, counts))
+			out = append(out, fmt.Sprintf("%s: %q is not what %s says; supported values: the same on all members; %q is used", key, v, name, counts))
 		}
 	}
 	return out

@@ -113,9 +113,9 @@ func TestPodGangs(t *testing.T) {
 	require.NotEqual(t, source.Of(short), source.Of(other), "S004-02: names that could be joined to the same one")
 
 	require.Equal(t, "problem: PodGang default/demo-0, which its members name, is not known", drawn(groveDeclared(t, nil, "w")))
-	require.Equal(t, `problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; legal: one of [a b]`,
+	require.Equal(t, `problem: grove.io/podclique: "x" on default/demo-0-x-x names no podgroup of PodGang default/demo-0; supported values: one of [a b]`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "x")))
-	require.Equal(t, `problem: label grove.io/podclique is missing on default/demo-0--x; legal: a podgroup of PodGang default/demo-0`,
+	require.Equal(t, `problem: label grove.io/podclique is missing on default/demo-0--x; supported values: a podgroup of PodGang default/demo-0`,
 		drawn(groveDeclared(t, podGang(t, groups("a 1", "b 1")), "")), "S004-04")
 	require.Contains(t, drawn(groveDeclared(t, podGang(t, ""), "a")), "names no podgroup")
 	require.True(t, source.Foreign(sourceOwner(t, "PodGang").Resource), "it need not be served")
@@ -200,34 +200,34 @@ func TestBadPodGangs(t *testing.T) {
 		return ", topologyConstraintGroupConfigs: [{name: x, podGroupNames: " + names + ", " + inRack + "}]"
 	}
 	for name, c := range map[string]struct{ spec, want string }{
-		"podgroups are a text": {"podgroups: many", `spec.podgroups: "many" is not legal; legal: a list`},
-		"a podgroup is a text": {"podgroups: [a]", `spec.podgroups[0]: "a" is not legal; legal: an object`},
+		"podgroups are a text": {"podgroups: many", `spec.podgroups: "many" is invalid; supported values: a list`},
+		"a podgroup is a text": {"podgroups: [a]", `spec.podgroups[0]: "a" is invalid; supported values: an object`},
 		"a podgroup without a name": {"podgroups: [{name: a}, {minReplicas: 1}]",
-			`spec.podgroups[1].name: "" is not legal; legal: a name that no other podgroup has`},
+			`spec.podgroups[1].name: "" is invalid; supported values: a name that no other podgroup has`},
 		"a name twice": {groups("a 1", "a 2"),
-			`spec.podgroups[1].name: "a" is not legal; legal: a name that no other podgroup has`},
-		"less than nothing":   {groups("a -1"), "spec.podgroups[0].minReplicas: -1 is not legal; legal: an integer ≥ 0"},
-		"a word for a number": {groups("a many"), `spec.podgroups[0].minReplicas: "many" is not legal; legal: an integer ≥ 0`},
-		"half a pod":          {groups("a 1.5"), "spec.podgroups[0].minReplicas: 1.5 is not legal; legal: an integer ≥ 0"},
+			`spec.podgroups[1].name: "a" is invalid; supported values: a name that no other podgroup has`},
+		"less than nothing":   {groups("a -1"), "spec.podgroups[0].minReplicas: -1 is invalid; supported values: an integer ≥ 0"},
+		"a word for a number": {groups("a many"), `spec.podgroups[0].minReplicas: "many" is invalid; supported values: an integer ≥ 0`},
+		"half a pod":          {groups("a 1.5"), "spec.podgroups[0].minReplicas: 1.5 is invalid; supported values: an integer ≥ 0"},
 		"more than there can be": {groups("a 9999999999"),
-			"spec.podgroups[0].minReplicas: 9999999999 is not legal; legal: an integer from 0 to 2147483647"},
+			"spec.podgroups[0].minReplicas: 9999999999 is invalid; supported values: an integer from 0 to 2147483647"},
 		"S004-07 an unknown key": {"topologyConstraint: {packConstraint: {required: topology.kubernetes.io/zone}}, " + groups("a 1"),
-			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`},
+			`spec.topologyConstraint.packConstraint.required: "topology.kubernetes.io/zone" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [topology.kubernetes.io/block topology.example.com/zone topology.kubernetes.io/rack kubernetes.io/hostname]`},
 		"a constraint that is a text": {"topologyConstraint: rack, " + groups("a 1"),
-			`spec.topologyConstraint: "rack" is not legal; legal: an object`},
+			`spec.topologyConstraint: "rack" is invalid; supported values: an object`},
 		"a key that is a number": {"topologyConstraint: {packConstraint: {required: 3}}, " + groups("a 1"),
-			`spec.topologyConstraint.packConstraint.required: 3 is not legal; legal: a text`},
+			`spec.topologyConstraint.packConstraint.required: 3 is invalid; supported values: a text`},
 		"that of a podgroup": {groups("a 1 topologyConstraint: {packConstraint: []}"),
-			`spec.podgroups[0].topologyConstraint.packConstraint: [] is not legal; legal: an object`},
+			`spec.podgroups[0].topologyConstraint.packConstraint: [] is invalid; supported values: an object`},
 		"a config of nobody": {groups("a 1") + config("[x]"),
-			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; legal: one of [a]`},
+			`spec.topologyConstraintGroupConfigs[0].podGroupNames: "x" is no podgroup; supported values: one of [a]`},
 		"names that are a text": {groups("a 1") + config("a"), `spec.topologyConstraintGroupConfigs[0].podGroupNames: .spec`},
 		"one that requires no layer": {groups("a 1", "b 1") + strings.Replace(config("[a, b]"), "topology.kubernetes.io/rack", "nosuch", 1),
 			`spec.topologyConstraintGroupConfigs[0]: topologyConstraint.packConstraint.required: "nosuch" is no label key of a layer`},
 		"a config that is a number": {groups("a 1") + ", topologyConstraintGroupConfigs: [3]",
-			`spec.topologyConstraintGroupConfigs[0]: 3 is not legal; legal: an object`},
+			`spec.topologyConstraintGroupConfigs[0]: 3 is invalid; supported values: an object`},
 		"one that packs a text": {groups("a 1") + ", topologyConstraintGroupConfigs: [{topologyConstraint: x}]",
-			`spec.topologyConstraintGroupConfigs[0].topologyConstraint: "x" is not legal; legal: an object`},
+			`spec.topologyConstraintGroupConfigs[0].topologyConstraint: "x" is invalid; supported values: an object`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := groveDeclared(t, podGang(t, c.spec), "a")

@@ -64,7 +64,7 @@ func Nameless(pod *v1.Pod) string {
 	if len(keys) == 0 || !Of(pod).IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s: no effect, since the pod names no gang; legal: with label %s, annotation %s, or the label %s of a Job's pods",
+	return fmt.Sprintf("%s: no effect, since the pod names no gang; supported values: with label %s, annotation %s, or the label %s of a Job's pods",
 		strings.Join(keys, ", "), scheduling.LabelPodGroup, scheduling.AnnotationGangName, v1JobName)
 }
 
@@ -94,7 +94,7 @@ func JobsOf(g Gang) map[OwnerKey]bool {
 func (d *Declaration) noteIgnoredKeys() {
 	for _, s := range d.origins {
 		if _, found := s.lookup(annotationKueueTogether); found {
-			d.note(InvalidAnnotation, fmt.Sprintf("%s annotation %s has no effect; legal: %s with scope %s on the object that owns both pod sets",
+			d.note(InvalidAnnotation, fmt.Sprintf("%s annotation %s has no effect; supported values: %s with scope %s on the object that owns both pod sets",
 				s.name, annotationKueueTogether, scheduling.AnnotationTopologySpec, scheduling.ScopeGangGroup))
 		}
 		_, sized := s.lookup(AnnotationKueueSliceSize)

@@ -130,7 +130,7 @@ func TestWordsOnAJob(t *testing.T) {
 		"words of others": {"{kind: Job, metadata: {namespace: ns, name: a, annotations: {volcano.sh/network-topology-mode: hard, " + source.AnnotationKueueRequired + ": x}}}", "volcano.sh/network-topology-mode, " + source.AnnotationKueueRequired},
 	} {
 		if c.want != "" {
-			c.want += ": no effect on a Job whose pods are no gang; legal: in spec.template.metadata.annotations"
+			c.want += ": no effect on a Job without a gang; supported values: in spec.template.metadata.annotations"
 		}
 		require.Equal(t, c.want, owned(t, object(t, c.object)).Unheeded, name)
 	}

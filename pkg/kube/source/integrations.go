@@ -22,7 +22,7 @@ func Register(s Source) {
 	case s.Way == "" || s.NameOf == nil:
 		panic("a source needs a way in which pods name their gang")
 	case s.Space == "" || strings.ContainsAny(s.Space, " /") || sourceOf(s.Space) != nil:
-		panic(fmt.Sprintf("source %s: space %q is not legal; legal: one of its own, in one word", s.Way, s.Space))
+		panic(fmt.Sprintf("source %s: space %q is invalid; supported values: one of its own, in one word", s.Way, s.Space))
 	case s.Fill != nil || s.Family != nil || s.Owner != nil:
 		panic(fmt.Sprintf("source %s: what owners say is for Muster's own sources", s.Way))
 	case (s.Object == nil) != s.Itself:
@@ -97,7 +97,7 @@ func Rivals(pod *v1.Pod) string {
 	if len(rivals) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: not the gang that %s names; legal: one gang a pod; %s is used", strings.Join(rivals, ", "), effective, effective)
+	return fmt.Sprintf("%s: not the gang that %s names; supported values: one gang a pod; %s is used", strings.Join(rivals, ", "), effective, effective)
 }
 
 // Implied returns the gang that a controller makes a pod for, and the name on the pod that takes precedence. The zero Ref if no

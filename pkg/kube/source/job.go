@@ -51,7 +51,7 @@ func readJob(u *unstructured.Unstructured, out *Owned) error {
 	template := &spec.Template
 	if keys := gangKeysIn(out.Words); len(keys) > 0 && !isGang(template.Metadata.Annotations) {
 		out.Scheduler = cmp.Or(template.Spec.SchedulerName, v1.DefaultSchedulerName)
-		out.Unheeded = fmt.Sprintf("%s: no effect on a Job whose pods are no gang; legal: in spec.template.metadata.annotations",
+		out.Unheeded = fmt.Sprintf("%s: no effect on a Job without a gang; supported values: in spec.template.metadata.annotations",
 			strings.Join(keys, ", "))
 	}
 	return err
@@ -108,7 +108,7 @@ func fillJob(d *Declaration, g Gang) {
 	}
 	n, err := scheduling.ParseMinAvailable(value)
 	if err == nil && n > g.Owner.Size {
-		err = fmt.Errorf("%s: %d is not legal; legal: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n,
+		err = fmt.Errorf("%s: %d is invalid; supported values: at most %d, the pods of %s that run at a time", scheduling.AnnotationMinAvailable, n,
 			g.Owner.Size, g.Owner.Key)
 		// The parallelism of a running gang was lowered: the gang continues with fewer.
 		if d.Counts = true; g.hasStarted() {

@@ -82,7 +82,7 @@ func readJobSet(u *unstructured.Unstructured, out *Owned) error {
 		if len(keys) > 0 {
 			at := fmt.Sprintf("spec.replicatedJobs[%d].template", i)
 			out.Notes = append(out.Notes, Note{InvalidAnnotation, fmt.Sprintf(
-				"%s.metadata.annotations: %s: no effect; legal: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at, strings.Join(keys,
+				"%s.metadata.annotations: %s: no effect; supported values: in %[1]s.spec.template.metadata.annotations, or on the JobSet", at, strings.Join(keys,
 					", "))})
 		}
 	}
@@ -170,7 +170,7 @@ func (d *Declaration) waitForRedirected(g Gang) {
 		}
 		if named := g.Pointer(ref); named != "" {
 			why := fmt.Sprintf("gang %s of the group has no members: pods that %s means for it name another one (%s)", ref, g.Owner.Key, named)
-			d.note(TwoGangs, why+"; legal: no such name, or one for the pods of all ReplicatedJobs that start together")
+			d.note(TwoGangs, why+"; supported values: no such name, or one for the pods of all ReplicatedJobs that start together")
 			d.setWaiting(why)
 		}
 	}

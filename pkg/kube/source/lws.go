@@ -121,11 +121,11 @@ func fillLeaderWorkerSet(d *Declaration, g Gang) {
 					lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size, size))
 		}
 	case g.Owner != nil && g.Owner.Size > 0:
-		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is not legal; legal: an integer ≥ 1; the size of %s, %d, is used",
+		d.note(InvalidAnnotation, fmt.Sprintf("%s: %q on %s/%s is invalid; supported values: an integer ≥ 1; the size of %s, %d, is used",
 			lws.SizeAnnotationKey, written, pod.Namespace, pod.Name, g.Owner.Key, g.Owner.Size))
 		size = g.Owner.Size
 	default:
-		d.setProblem(fmt.Errorf("%s: %q on %s/%s is not legal; legal: an integer ≥ 1", lws.SizeAnnotationKey, written, pod.Namespace, pod.Name))
+		d.setProblem(fmt.Errorf("%s: %q on %s/%s is invalid; supported values: an integer ≥ 1", lws.SizeAnnotationKey, written, pod.Namespace, pod.Name))
 		size = 1
 	}
 	d.Min = size

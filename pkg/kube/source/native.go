@@ -110,7 +110,7 @@ type policy struct {
 // least returns the minimum of a gang, which a CompositePodGroup has in another field; 0 if there is none.
 func (p *policy) least(at string, composite bool) (int, error) {
 	if (p.Basic != nil) == (p.Gang != nil) {
-		return 0, fmt.Errorf("%s: legal: one of basic and gang", at)
+		return 0, fmt.Errorf("%s: supported values: one of basic and gang", at)
 	}
 	if p.Gang == nil {
 		return 0, nil
@@ -120,7 +120,7 @@ func (p *policy) least(at string, composite bool) (int, error) {
 		name, n = "minGroupCount", p.Gang.MinGroupCount
 	}
 	if n == nil {
-		return 0, fmt.Errorf("%s.gang.%s: nothing is not legal; legal: an integer ≥ 1", at, name)
+		return 0, fmt.Errorf("%s.gang.%s: nothing is invalid; supported values: an integer ≥ 1", at, name)
 	}
 	return int(*n), nil
 }
@@ -174,11 +174,11 @@ func (s *groupSpec) topologyKey() (string, error) {
 	case len(all) == 0:
 		return "", nil
 	case len(all) > 1:
-		return "", fmt.Errorf("spec.schedulingConstraints.topology: %d constraints; legal: at most 1", len(all))
+		return "", fmt.Errorf("spec.schedulingConstraints.topology: %d constraints; supported values: at most 1", len(all))
 	}
 	key, _ := all[0].Key.(string)
 	if key == "" {
-		return "", fmt.Errorf("%s: %s is not legal; legal: a label key of nodes", FieldTopologyKey, workloads.Quoted(all[0].Key))
+		return "", fmt.Errorf("%s: %s is invalid; supported values: a label key of nodes", FieldTopologyKey, workloads.Quoted(all[0].Key))
 	}
 	return key, nil
 }
@@ -198,7 +198,7 @@ func (s *groupSpec) wholeOnly() (bool, error) {
 			return m == "PodGroup", nil
 		}
 	}
-	return false, fmt.Errorf("spec.disruptionMode: %s is not legal; legal: one of single and all", workloads.Quoted(s.DisruptionMode))
+	return false, fmt.Errorf("spec.disruptionMode: %s is invalid; supported values: one of single and all", workloads.Quoted(s.DisruptionMode))
 }
 
 // claims returns an error if a claim is made from a template for the group: plugin DynamicResources rejects claims that pods do

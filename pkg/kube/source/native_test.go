@@ -99,36 +99,36 @@ func TestNative(t *testing.T) {
 func TestBadNative(t *testing.T) {
 	const key = "spec.schedulingConstraints.topology[0].key: "
 	for name, c := range map[string]struct{ spec, want string }{
-		"no policy":         {"", "spec.schedulingPolicy: legal: one of basic and gang"},
-		"a text":            {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is not legal; legal: an object`},
-		"both policies":     {"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: legal: one of basic and gang"},
-		"an unknown policy": {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: legal: one of basic and gang"},
+		"no policy":         {"", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"a text":            {"schedulingPolicy: gang", `spec.schedulingPolicy: "gang" is invalid; supported values: an object`},
+		"both policies":     {"schedulingPolicy: {basic: {}, gang: {minCount: 2}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
+		"an unknown policy": {"schedulingPolicy: {other: {}}", "spec.schedulingPolicy: supported values: one of basic and gang"},
 		"no minimum": {"schedulingPolicy: {gang: {}}",
-			"spec.schedulingPolicy.gang.minCount: nothing is not legal; legal: an integer ≥ 1"},
-		"nobody":           {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is not legal; legal: an integer ≥ 1"},
-		"less than nobody": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is not legal; legal: an integer ≥ 1"},
-		"a word":           {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is not legal; legal: an integer ≥ 1`},
+			"spec.schedulingPolicy.gang.minCount: nothing is invalid; supported values: an integer ≥ 1"},
+		"nobody":           {atLeast("0"), "spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
+		"less than nobody": {atLeast("-1"), "spec.schedulingPolicy.gang.minCount: -1 is invalid; supported values: an integer ≥ 1"},
+		"a word":           {atLeast("many"), `spec.schedulingPolicy.gang.minCount: "many" is invalid; supported values: an integer ≥ 1`},
 		"too many": {atLeast("9999999999"),
-			"spec.schedulingPolicy.gang.minCount: 9999999999 is not legal; legal: an integer from 1 to 2147483647"},
+			"spec.schedulingPolicy.gang.minCount: 9999999999 is invalid; supported values: an integer from 1 to 2147483647"},
 		"an unknown key": {atLeast("2") + in("rack"),
-			key + `"rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
-		"an empty key": {atLeast("2") + in(`""`), key + `"" is not legal; legal: a label key of nodes`},
+			key + `"rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+		"an empty key": {atLeast("2") + in(`""`), key + `"" is invalid; supported values: a label key of nodes`},
 		"no key": {atLeast("2") + ", schedulingConstraints: {topology: [{}]}",
-			key + `nothing is not legal; legal: a label key of nodes`},
+			key + `nothing is invalid; supported values: a label key of nodes`},
 		"two keys": {atLeast("2") + ", schedulingConstraints: {topology: [{key: a}, {key: b}]}",
-			"spec.schedulingConstraints.topology: 2 constraints; legal: at most 1"},
+			"spec.schedulingConstraints.topology: 2 constraints; supported values: at most 1"},
 		"a key that is no list": {atLeast("2") + ", schedulingConstraints: {topology: rack}",
-			`spec.schedulingConstraints.topology: "rack" is not legal; legal: a list`},
+			`spec.schedulingConstraints.topology: "rack" is invalid; supported values: a list`},
 		"constraints in a list": {atLeast("2") + ", schedulingConstraints: [rack]",
-			`spec.schedulingConstraints: ["rack"] is not legal; legal: an object`},
+			`spec.schedulingConstraints: ["rack"] is invalid; supported values: an object`},
 		"an unknown mode": {atLeast("2") + ", disruptionMode: {some: {}}",
-			`spec.disruptionMode: {"some":{}} is not legal; legal: one of single and all`},
+			`spec.disruptionMode: {"some":{}} is invalid; supported values: one of single and all`},
 		"both modes": {atLeast("2") + ", disruptionMode: {single: {}, all: {}}",
-			`spec.disruptionMode: {"all":{},"single":{}} is not legal; legal: one of single and all`},
+			`spec.disruptionMode: {"all":{},"single":{}} is invalid; supported values: one of single and all`},
 		"an unknown word of it": {atLeast("2") + ", disruptionMode: Gang",
-			`spec.disruptionMode: "Gang" is not legal; legal: one of single and all`},
+			`spec.disruptionMode: "Gang" is invalid; supported values: one of single and all`},
 		"a parent with a number": {atLeast("2") + ", parentCompositePodGroupName: 7",
-			`spec.parentCompositePodGroupName: 7 is not legal; legal: a text`},
+			`spec.parentCompositePodGroupName: 7 is invalid; supported values: a text`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, nativeGang(t, "train", c.spec))
@@ -140,7 +140,7 @@ func TestBadNative(t *testing.T) {
 	d, _ := source.Declare(nativeGang(t, "train", atLeast("2")+in("rack")), source.Defaults{Aware: true})
 	require.Equal(t, key+`"rack" needs ClusterNetworkTopology default, which does not exist`, d.Problem.Words)
 	u := object(t, "{kind: PodGroup, metadata: {name: a}, spec: []}")
-	require.ErrorContains(t, source.ObjectOf("podgroup-native").More(u).Problem, "spec: [] is not legal; legal: an object")
+	require.ErrorContains(t, source.ObjectOf("podgroup-native").More(u).Problem, "spec: [] is invalid; supported values: an object")
 }
 
 // tree are the gangs of a CompositePodGroup.
@@ -184,7 +184,7 @@ func TestNativeTrees(t *testing.T) {
 		"unlike, on their own": {basic, []string{atLeast("2") + in(blockKey), atLeast("3")}, "", "must BlockLayer PodGroup", ""},
 		"together, on their own": {
 			basic + in(spineKey), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; legal: with gang, whose minGroupCount is 1 to the number of its PodGroups, 2",
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology with schedulingPolicy.basic; supported values: with gang, and minGroupCount from 1 to the number of its PodGroups, 2",
 		},
 		"any of them": {all("1"), two, "a b", "", ""},
 		"unlike ones": {
@@ -198,25 +198,25 @@ func TestNativeTrees(t *testing.T) {
 		},
 		"a circle": {
 			all("2") + ", parentCompositePodGroupName: all", two, "", "*",
-			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is not legal here; legal: one that is not below it`,
+			`CompositePodGroup ns/all: spec.parentCompositePodGroupName: "all" is invalid here; supported values: one that is not below it`,
 		},
 		"none of them": {all("0"), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 0 is not legal; legal: an integer ≥ 1"},
+			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: 0 is invalid; supported values: an integer ≥ 1"},
 		"no number of them": {all("two"), two, "", "*",
-			`CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: "two" is not legal; legal: an integer ≥ 1`},
+			`CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: "two" is invalid; supported values: an integer ≥ 1`},
 		"more than there are": {all("65"), two, "a b", "", "CompositePodGroup ns/all has 2 of the 65 PodGroups that it needs"},
 		"less than none": {all("-1"), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is not legal; legal: an integer ≥ 1"},
+			"CompositePodGroup ns/all: spec.schedulingPolicy.gang.minGroupCount: -1 is invalid; supported values: an integer ≥ 1"},
 		"a bad key": {all("2") + in("7"), two, "", "*",
-			"CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is not legal; legal: a label key of nodes"},
+			"CompositePodGroup ns/all: spec.schedulingConstraints.topology[0].key: 7 is invalid; supported values: a label key of nodes"},
 		"a bad mode": {all("2") + ", disruptionMode: 7", two, "", "*",
-			"CompositePodGroup ns/all: spec.disruptionMode: 7 is not legal; legal: one of single and all"},
+			"CompositePodGroup ns/all: spec.disruptionMode: 7 is invalid; supported values: one of single and all"},
 		"a bad parent": {all("2") + ", parentCompositePodGroupName: []", two, "", "*",
-			"CompositePodGroup ns/all: spec.parentCompositePodGroupName: [] is not legal; legal: a text"},
+			"CompositePodGroup ns/all: spec.parentCompositePodGroupName: [] is invalid; supported values: a text"},
 		"an unknown key": {all("2") + in("rack"), two, "a b", "",
-			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
+			`spec.parentCompositePodGroupName.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]"},
 		"its own comes first": {basic, []string{atLeast("0")}, "", "*",
-			"spec.schedulingPolicy.gang.minCount: 0 is not legal; legal: an integer ≥ 1"},
+			"spec.schedulingPolicy.gang.minCount: 0 is invalid; supported values: an integer ≥ 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := nativeDeclared(t, tree(t, c.parent, c.children...)[0])
@@ -248,7 +248,7 @@ func TestNativeTrees(t *testing.T) {
 	lost.Expected = false
 	require.Contains(t, nativeDeclared(t, lost).Problem.Words, "is that permitted")
 	bad := nativeGang(t, "a", atLeast("0")+", parentCompositePodGroupName: all")
-	require.Contains(t, nativeDeclared(t, bad).Problem.Words, "minCount: 0 is not legal", "what is wrong comes before what is missing")
+	require.Contains(t, nativeDeclared(t, bad).Problem.Words, "minCount: 0 is invalid", "what is wrong comes before what is missing")
 	require.True(t, source.IsFamily("CompositePodGroup"))
 	require.False(t, source.IsFamily("PodGang"))
 }
@@ -322,7 +322,7 @@ func TestDeepTrees(t *testing.T) {
 		"basic inside": {
 			[]string{"root: " + needs("1", ""), "p: " + basic + below("root"), "p/a: ", "p/b: "},
 			"a", "", "",
-			"CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; legal: gang, whose minGroupCount is 1 to the number of its children, 2",
+			"CompositePodGroup ns/p: spec.schedulingPolicy.basic below another CompositePodGroup; supported values: gang, with minGroupCount from 1 to the number of its children, 2",
 		},
 		"four levels": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", in(blockKey)+below("p")), "q/a: "},
@@ -332,26 +332,26 @@ func TestDeepTrees(t *testing.T) {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")),
 				"r/a: "},
 			"a", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is not legal here; legal: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
 		},
 		"five, elsewhere": {
 			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "q: " + needs("1", below("p")), "r: " + needs("1", below("q")),
 				"r/a: ", "root/b: "},
 			"b", "", "",
-			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is not legal here; legal: none, since a tree has at most 4 levels`,
+			`CompositePodGroup ns/p: spec.parentCompositePodGroupName: "root" is invalid here; supported values: none, since a tree has at most 4 levels`,
 		},
 		"a circle of two": {
 			[]string{"p: " + needs("1", below("q")), "q: " + needs("1", below("p")), "q/a: "},
-			"a", "", "", `CompositePodGroup ns/q: spec.parentCompositePodGroupName: "p" is not legal here; legal: one that is not below it`,
+			"a", "", "", `CompositePodGroup ns/q: spec.parentCompositePodGroupName: "p" is invalid here; supported values: one that is not below it`,
 		},
 		"something is wrong elsewhere": {
 			[]string{"root: " + needs("2", ""), "p: " + needs("1", below("root")), "d: " + needs("-1", below("root")), "p/a: ", "d/c: "},
-			"a", "", "", "CompositePodGroup ns/d: spec.schedulingPolicy.gang.minGroupCount: -1 is not legal; legal: an integer ≥ 1",
+			"a", "", "", "CompositePodGroup ns/d: spec.schedulingPolicy.gang.minGroupCount: -1 is invalid; supported values: an integer ≥ 1",
 		},
 		"an unknown key inside": {
 			[]string{"root: " + needs("1", ""), "p: " + needs("1", in("rack")+below("root")), "p/a: "},
 			"a", "", "",
-			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; legal: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
+			`CompositePodGroup ns/p: spec.schedulingConstraints.topology[0].key: "rack" is no label key of a layer; supported values: a label key of ClusterNetworkTopology default: [` + spineKey + " " + blockKey + "]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -430,7 +430,7 @@ func TestNativeWins(t *testing.T) {
 	p.Annotations = map[string]string{scheduling.AnnotationMinAvailable: "2"}
 	require.Equal(t, "podgroup-native", source.Of(p).Source)
 	require.Equal(t,
-		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; legal: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.Rivals(p))
+		`label pod-group.scheduling.sigs.k8s.io: "b": not the gang that field spec.schedulingGroup.podGroupName: "a" names; supported values: one gang a pod; field spec.schedulingGroup.podGroupName: "a" is used`, source.Rivals(p))
 	delete(p.Labels, scheduling.LabelPodGroup)
 	require.Empty(t, source.Rivals(p), "what the Job implies is no second name")
 	require.False(t, source.Describes(p))

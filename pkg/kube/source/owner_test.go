@@ -36,13 +36,13 @@ func TestLeaderWorkerSets(t *testing.T) {
 			lwsPod("a", "0", "0", "4", "leaderworkerset.sigs.k8s.io/exclusive-topology", "rack"), 1, source.LeaderFirst},
 		"too many to plan": {
 			lws("startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 10001}"), lwsPod("a", "0", "0", "10001"), 10001,
-			"problem: the gang has 10001 members, which come after their leader; legal: at most 10000, " + source.LeaderFirst,
+			"problem: the gang has 10001 members, which come after their leader; supported values: at most 10000, " + source.LeaderFirst,
 		},
 		"a leader alone":    {lws("startupPolicy: LeaderReady"), lwsPod("a", "0", "0", "1"), 1, ""},
 		"a label that lies": {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "2"), 2, source.InvalidAnnotation},
 		"one that is bad":   {lws("leaderWorkerTemplate: {size: 4}"), lwsPod("a", "0", "0", "0"), 4, source.InvalidAnnotation},
 		"a size that is bad": {nil, lwsPod("a", "0", "0", "many"), 1,
-			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is not legal; legal: an integer ≥ 1`},
+			`problem: leaderworkerset.sigs.k8s.io/size: "many" on default/a-0-0 is invalid; supported values: an integer ≥ 1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := source.Gang{Ref: source.Of(c.pod), Pods: map[string]*v1.Pod{"default/a-0-0": c.pod}, Owner: c.owner}
@@ -209,7 +209,7 @@ func TestJobs(t *testing.T) {
 		source.AnnotationKueueRequired, "network.topology.nvidia.com/spine"))
 	require.Equal(t, 2, same.Gather.Rules[0].PodCountMultiple)
 	require.Contains(t, drawn(declared(t, job(""), pod(source.AnnotationKueueSlice, "network.topology.nvidia.com/block"))),
-		`kueue.x-k8s.io/podset-slice-size: "" is not legal`)
+		`kueue.x-k8s.io/podset-slice-size: "" is invalid`)
 	require.Contains(t, drawn(declared(t, job(""), pod(source.AnnotationKueueSlice, "rack", source.AnnotationKueueSliceSize, "2"))),
 		`"rack" is no label key of a layer`)
 	alone := declared(t, job(""),
@@ -317,18 +317,18 @@ func TestVolcano(t *testing.T) {
 	require.Empty(t, both.Tasks, "sub-groups choose")
 	for range 9 {
 		require.Contains(t, drawn(volcano(t, "minMember: 4, minTaskMember: {b: -2, a: -1, c: -3}")),
-			"problem: spec.minTaskMember[a]: -1 is not legal")
+			"problem: spec.minTaskMember[a]: -1 is invalid")
 	}
 	require.Equal(t, math.MaxInt32, volcano(t, "minMember: 2, minTaskMember: {a: 2147483647, b: 2147483647}").Min)
 	for says, problem := range map[string]string{
-		`{a: 1, b: 2147483648}`: "spec.minTaskMember[b]: 2147483648 is not legal; legal: an integer from 0 to 2147483647",
-		`{a: 1, b: "2"}`:        `spec.minTaskMember[b]: "2" is not legal; legal: an integer ≥ 0`,
-		`{a: 1, b: null}`:       "spec.minTaskMember[b]: nothing is not legal; legal: an integer ≥ 0",
-		`[1]`:                   "spec.minTaskMember: [1] is not legal; legal: an object",
+		`{a: 1, b: 2147483648}`: "spec.minTaskMember[b]: 2147483648 is invalid; supported values: an integer from 0 to 2147483647",
+		`{a: 1, b: "2"}`:        `spec.minTaskMember[b]: "2" is invalid; supported values: an integer ≥ 0`,
+		`{a: 1, b: null}`:       "spec.minTaskMember[b]: nothing is invalid; supported values: an integer ≥ 0",
+		`[1]`:                   "spec.minTaskMember: [1] is invalid; supported values: an object",
 	} {
 		require.Equal(t, problem, volcano(t, "minMember: 2, minTaskMember: "+says).Problem.Words)
 	}
-	require.Equal(t, `spec.networkTopology.highestTierAllowed: {} is not legal; legal: an integer`,
+	require.Equal(t, `spec.networkTopology.highestTierAllowed: {} is invalid; supported values: an integer`,
 		volcano(t, "networkTopology: {mode: hard, highestTierAllowed: {}}").Problem.Words)
 	require.Equal(t, source.InvalidAnnotation, drawn(volcano(t, "minMember: -5, minTaskMember: {a: 0}")))
 	require.Contains(t, drawn(volcano(t, "minMember: 4, subGroupPolicy: part")), "problem: spec.subGroupPolicy")
@@ -338,9 +338,9 @@ func TestVolcano(t *testing.T) {
 		Annotations: map[string]string{"scheduling.volcano.sh/group-name": "vj"}}}
 	require.Equal(t, gang.Ref{Source: "podgroup-volcano", Namespace: "default", Name: "vj"}, source.Of(other))
 	_, err := source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: four}}"))
-	require.EqualError(t, err, `spec.minMember: "four" is not legal; legal: an integer`)
+	require.EqualError(t, err, `spec.minMember: "four" is invalid; supported values: an integer`)
 	_, err = source.ObjectOf("podgroup-volcano").Read(object(t, "{metadata: {name: a}, spec: {minMember: 4294967299}}"))
-	require.EqualError(t, err, "spec.minMember: 4294967299 is not legal; legal: an integer from 0 to 2147483647")
+	require.EqualError(t, err, "spec.minMember: 4294967299 is invalid; supported values: an integer from 0 to 2147483647")
 }
 
 // TestOwnersOfPodGroups: what makers of PodGroups do not copy is read where it was written
@@ -420,30 +420,30 @@ func TestUnreadable(t *testing.T) {
 	}
 	for kind, cases := range map[string]map[string]string{
 		"LeaderWorkerSet": {
-			"{leaderWorkerTemplate: {size: four}}":                `spec.leaderWorkerTemplate.size: "four" is not legal; legal: an integer ≥ 1`,
-			"{leaderWorkerTemplate: {size: 0}}":                   "spec.leaderWorkerTemplate.size: 0 is not legal; legal: an integer ≥ 1",
-			"{leaderWorkerTemplate: 7}":                           "spec.leaderWorkerTemplate: 7 is not legal; legal: an object",
-			"{startupPolicy: 7}":                                  "spec.startupPolicy: 7 is not legal; legal: a text",
-			"{leaderWorkerTemplate: {workerTemplate: 7}}":         "spec.leaderWorkerTemplate.workerTemplate: 7 is not legal; legal: an object",
-			"{networkTopology: 7}":                                "spec.networkTopology: 7 is not legal; legal: an object",
-			"7":                                                   "spec: 7 is not legal; legal: an object",
-			"{leaderWorkerTemplate: {size: 4294967298}}":          "spec.leaderWorkerTemplate.size: 4294967298 is not legal; legal: an integer from 1 to 2147483647",
-			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate.spec: 7 is not legal; legal: an object",
+			"{leaderWorkerTemplate: {size: four}}":                `spec.leaderWorkerTemplate.size: "four" is invalid; supported values: an integer ≥ 1`,
+			"{leaderWorkerTemplate: {size: 0}}":                   "spec.leaderWorkerTemplate.size: 0 is invalid; supported values: an integer ≥ 1",
+			"{leaderWorkerTemplate: 7}":                           "spec.leaderWorkerTemplate: 7 is invalid; supported values: an object",
+			"{startupPolicy: 7}":                                  "spec.startupPolicy: 7 is invalid; supported values: a text",
+			"{leaderWorkerTemplate: {workerTemplate: 7}}":         "spec.leaderWorkerTemplate.workerTemplate: 7 is invalid; supported values: an object",
+			"{networkTopology: 7}":                                "spec.networkTopology: 7 is invalid; supported values: an object",
+			"7":                                                   "spec: 7 is invalid; supported values: an object",
+			"{leaderWorkerTemplate: {size: 4294967298}}":          "spec.leaderWorkerTemplate.size: 4294967298 is invalid; supported values: an integer from 1 to 2147483647",
+			"{leaderWorkerTemplate: {workerTemplate: {spec: 7}}}": "spec.leaderWorkerTemplate.workerTemplate.spec: 7 is invalid; supported values: an object",
 		},
 		"JobSet": {
-			"{replicatedJobs: 7}":                                          "spec.replicatedJobs: 7 is not legal; legal: a list",
-			"{replicatedJobs: [7]}":                                        "spec.replicatedJobs[0]: 7 is not legal; legal: an object",
-			"{replicatedJobs: [{name: 7}]}":                                "spec.replicatedJobs[0].name: 7 is not legal; legal: a text",
-			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}":      `spec.replicatedJobs[1].replicas: "two" is not legal; legal: an integer ≥ 0`,
-			"{replicatedJobs: [{name: a, replicas: -1}]}":                  "spec.replicatedJobs[0].replicas: -1 is not legal; legal: an integer ≥ 0",
-			"{replicatedJobs: [{name: a, dependsOn: b}]}":                  `spec.replicatedJobs[0].dependsOn: "b" is not legal; legal: a list`,
-			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}":   `spec.replicatedJobs[0].template.spec.parallelism: "two" is not legal; legal: an integer ≥ 0`,
-			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}":   "spec.replicatedJobs[0].template.spec.completions: 1.5 is not legal; legal: an integer ≥ 0",
-			"{startupPolicy: {startupPolicyOrder: 7}}":                     "spec.startupPolicy.startupPolicyOrder: 7 is not legal; legal: a text",
-			"{startupPolicy: InOrder}":                                     `spec.startupPolicy: "InOrder" is not legal; legal: an object`,
-			"{replicatedJobs: [{template: {metadata: {annotations: 7}}}]}": "spec.replicatedJobs[0].template.metadata.annotations: 7 is not legal; legal: an object",
+			"{replicatedJobs: 7}":                                          "spec.replicatedJobs: 7 is invalid; supported values: a list",
+			"{replicatedJobs: [7]}":                                        "spec.replicatedJobs[0]: 7 is invalid; supported values: an object",
+			"{replicatedJobs: [{name: 7}]}":                                "spec.replicatedJobs[0].name: 7 is invalid; supported values: a text",
+			"{replicatedJobs: [{name: a}, {name: b, replicas: two}]}":      `spec.replicatedJobs[1].replicas: "two" is invalid; supported values: an integer ≥ 0`,
+			"{replicatedJobs: [{name: a, replicas: -1}]}":                  "spec.replicatedJobs[0].replicas: -1 is invalid; supported values: an integer ≥ 0",
+			"{replicatedJobs: [{name: a, dependsOn: b}]}":                  `spec.replicatedJobs[0].dependsOn: "b" is invalid; supported values: a list`,
+			"{replicatedJobs: [{template: {spec: {parallelism: two}}}]}":   `spec.replicatedJobs[0].template.spec.parallelism: "two" is invalid; supported values: an integer ≥ 0`,
+			"{replicatedJobs: [{template: {spec: {completions: 1.5}}}]}":   "spec.replicatedJobs[0].template.spec.completions: 1.5 is invalid; supported values: an integer ≥ 0",
+			"{startupPolicy: {startupPolicyOrder: 7}}":                     "spec.startupPolicy.startupPolicyOrder: 7 is invalid; supported values: a text",
+			"{startupPolicy: InOrder}":                                     `spec.startupPolicy: "InOrder" is invalid; supported values: an object`,
+			"{replicatedJobs: [{template: {metadata: {annotations: 7}}}]}": "spec.replicatedJobs[0].template.metadata.annotations: 7 is invalid; supported values: an object",
 		},
-		"Job": {"{parallelism: two}": `spec.parallelism: "two" is not legal; legal: an integer ≥ 0`},
+		"Job": {"{parallelism: two}": `spec.parallelism: "two" is invalid; supported values: an integer ≥ 0`},
 	} {
 		for spec, problem := range cases {
 			o := source.Owners[slices.IndexFunc(source.Owners, func(o *source.Owner) bool { return o.Kind == kind })]
@@ -474,5 +474,5 @@ func TestSizesThatDiffer(t *testing.T) {
 	require.Equal(t, 2, d.Min)
 	require.Empty(t, d.Contradictions(g, leader))
 	require.Equal(t,
-		[]string{`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.By + ` says; legal: the same on all members; "2" is used`}, d.Contradictions(g, worker))
+		[]string{`leaderworkerset.sigs.k8s.io/size: "3" is not what ` + d.By + ` says; supported values: the same on all members; "2" is used`}, d.Contradictions(g, worker))
 }

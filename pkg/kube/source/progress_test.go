@@ -119,7 +119,7 @@ func TestScaledJobs(t *testing.T) {
 		return d
 	}
 	d := says(false, least("a", "4"))
-	require.Contains(t, drawn(d), "problem: "+scheduling.AnnotationMinAvailable+": 4 is not legal; legal: at most 2")
+	require.Contains(t, drawn(d), "problem: "+scheduling.AnnotationMinAvailable+": 4 is invalid; supported values: at most 2")
 	require.True(t, d.Counts)
 	for _, d := range []*source.Declaration{says(false, on("n", least("a", "4")), least("b", "4")), says(true, least("b", "4"))} {
 		require.Equal(t, source.InvalidAnnotation, drawn(d))
@@ -164,7 +164,7 @@ func TestRulesThatDiffer(t *testing.T) {
 	}
 	require.Empty(t, told(podGroup(2, nil), tier("b", "1"), tier("a", "1")))
 	require.Equal(t,
-		[]string{`volcano.sh/network-topology-highest-tier: "2" is not what counts; legal: the same on all members; pod ns/a annotation volcano.sh/network-topology-highest-tier is used`},
+		[]string{`volcano.sh/network-topology-highest-tier: "2" is not what counts; supported values: the same on all members; pod ns/a annotation volcano.sh/network-topology-highest-tier is used`},
 		told(podGroup(2, nil), tier("b", "2"), tier("a", "1")))
 	require.Len(t, told(podGroup(2, words{source.AnnotationVolcanoTier, "1"}), tier("b", "2")), 1, "the PodGroup's own counts")
 	require.Empty(t, told(podGroup(2, words{scheduling.AnnotationTopologySpec, must}), tier("b", "2"), tier("a", "1")),

@@ -208,7 +208,7 @@ func (k tierKeys) tierOf(values lookup, layers []convert.Layer, bottomUp []strin
 		case name == scheduling.NodeTopologyLayer:
 			return 0, true, nil
 		}
-		return 0, false, fmt.Errorf("%s: unknown topology tier name %q; legal: a layer of the ClusterNetworkTopology or its label key: %v",
+		return 0, false, fmt.Errorf("%s: unknown topology tier name %q; supported values: a layer of the ClusterNetworkTopology or its label key: %v",
 			k.tierName, name, bottomUp)
 	case !numbered:
 		return 0, false, nil
@@ -240,7 +240,7 @@ func readKueue(values lookup, layers []convert.Layer) (out parseResult) {
 	value, _ := values(AnnotationKueueSliceSize)
 	size, err := strconv.Atoi(value)
 	if err != nil || size < 1 {
-		return parseResult{err: fmt.Errorf("%s: %q is not legal with %s; legal: an integer ≥ 1", AnnotationKueueSliceSize, value,
+		return parseResult{err: fmt.Errorf("%s: %q is invalid with %s; supported values: an integer ≥ 1", AnnotationKueueSliceSize, value,
 			AnnotationKueueSlice)}
 	}
 	if out.gather == nil {

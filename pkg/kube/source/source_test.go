@@ -95,13 +95,13 @@ func TestRivals(t *testing.T) {
 		"two ways, one gang": {words{label, "a", old, "a"}, words{annotation, "a"}, ""},
 		"only the others":    {words{old, "a"}, words{annotation, "a"}, ""},
 		"label and annotation": {words{label, "a"}, words{annotation, "b"},
-			`annotation ` + annotation + `: "b": not the gang that label ` + label + `: "a" names; legal: one gang a pod; label ` + label + `: "a" is used`},
+			`annotation ` + annotation + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`},
 		"PodGroups of two APIs": {words{label, "a", labelX, "a"}, nil,
-			`label ` + labelX + `: "a": not the gang that label ` + label + `: "a" names; legal: one gang a pod; label ` + label + `: "a" is used`},
+			`label ` + labelX + `: "a": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`},
 		"all of them, one agrees": {words{label, "a", labelX, "x", old, "b"}, words{annotation, "a"},
-			`label ` + labelX + `: "x", label ` + old + `: "b": not the gang that label ` + label + `: "a" names; legal: one gang a pod; label ` + label + `: "a" is used`},
+			`label ` + labelX + `: "x", label ` + old + `: "b": not the gang that label ` + label + `: "a" names; supported values: one gang a pod; label ` + label + `: "a" is used`},
 		"the first is empty": {words{label, "", old, "b"}, words{annotation, "a"},
-			`label ` + old + `: "b": not the gang that annotation ` + annotation + `: "a" names; legal: one gang a pod; annotation ` + annotation + `: "a" is used`},
+			`label ` + old + `: "b": not the gang that annotation ` + annotation + `: "a" names; supported values: one gang a pod; annotation ` + annotation + `: "a" is used`},
 		"an empty one names no gang":   {words{label, "a", old, ""}, nil, ""},
 		"others' labels name no gangs": {words{label, "a", "app", "b"}, nil, ""},
 	} {
@@ -141,7 +141,7 @@ func TestPodGroups(t *testing.T) {
 		"nothing but a minimum": {podGroup(3, nil), nil, gang.Spec{Min: 3}, false, nil, ""},
 		"no minimum":            {podGroup(0, nil), nil, gang.Spec{Min: 1}, false, nil, ""},
 		"a bad minimum": {podGroup(-1, nil), nil, gang.Spec{Min: 1}, false,
-			[]string{"spec.minMember: -1 is not legal; legal: an integer ≥ 1; 1 is used"}, ""},
+			[]string{"spec.minMember: -1 is invalid; supported values: an integer ≥ 1; 1 is used"}, ""},
 		"all": {podGroup(3, words{
 			scheduling.AnnotationGroups, `["ns/a","other/b"]`, scheduling.AnnotationMode, "NonStrict", scheduling.AnnotationMatchPolicy,
 			"only-waiting",
@@ -165,7 +165,7 @@ func TestPodGroups(t *testing.T) {
 			podGroup(3, words{scheduling.AnnotationMode, "strict"}), nil,
 			gang.Spec{Min: 3},
 			false,
-			[]string{scheduling.AnnotationMode + `: "strict" is not legal; legal: Strict, NonStrict; the default is used`},
+			[]string{scheduling.AnnotationMode + `: "strict" is invalid; supported values: Strict, NonStrict; the default is used`},
 			"",
 		},
 		"bad groups": {podGroup(3, words{scheduling.AnnotationGroups, "b"}), nil, gang.Spec{Min: 3}, false, nil,
@@ -289,7 +289,7 @@ func TestContradictions(t *testing.T) {
 	d, g := declare(t, nil, first, second)
 	require.Empty(t, d.Contradictions(g, first))
 	require.Equal(t,
-		[]string{scheduling.AnnotationMode + `: "NonStrict" is not what ns/p0 says; legal: the same on all members; "Strict" is used`}, d.Contradictions(g, second))
+		[]string{scheduling.AnnotationMode + `: "NonStrict" is not what ns/p0 says; supported values: the same on all members; "Strict" is used`}, d.Contradictions(g, second))
 	d, g = declare(t, podGroup(1, words{scheduling.AnnotationMode, "NonStrict"}), first)
 	require.Contains(t, d.Contradictions(g, first)[0], "is not what PodGroup ns/a says")
 }

@@ -64,7 +64,7 @@ func readSubGroups(all []workloads.SubGroupPolicy) (out []SubGroups, err error) 
 		at := fmt.Sprintf("spec.subGroupPolicy[%d]", i)
 		switch {
 		case p.Name == "":
-			return nil, fmt.Errorf(`%s.name: "" is not legal; legal: a name`, at)
+			return nil, fmt.Errorf(`%s.name: "" is invalid; supported values: a name`, at)
 		case slices.ContainsFunc(out, func(o SubGroups) bool { return o.Name == p.Name }):
 			return nil, fmt.Errorf("%s.name: %q is there twice", at, p.Name)
 		}
