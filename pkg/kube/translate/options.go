@@ -1,4 +1,4 @@
-// Package translate is the program muster-controller: its flags, and how its parts run together. It decides nothing.
+// Package translate is the program muster-controller: its flags, and the wiring of its parts. It decides nothing about gangs.
 package translate
 
 import (
@@ -48,7 +48,7 @@ type options struct {
 	logs    *logsapi.LoggingConfiguration
 }
 
-// Command is muster-controller.
+// Command returns the command muster-controller.
 func Command() *cobra.Command {
 	o := &options{logs: logsapi.NewLoggingConfiguration()}
 	cmd := &cobra.Command{
@@ -112,7 +112,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	logsapi.AddFlags(o.logs, f)
 }
 
-// validate says what does not go together, before anything is asked of a cluster.
+// validate returns an error for flags that conflict, without asking a cluster.
 func (o *options) validate() error {
 	var wrong []error
 	if len(o.sources) == 0 && o.webhookPort == 0 {
@@ -139,8 +139,8 @@ func (o *options) validate() error {
 	return errors.Join(wrong...)
 }
 
-// backends reads the configuration of the backends. One that is invalid ends the process: with defaults gangs would
-// start by rules that nobody asked for.
+// backends reads the configuration of the backends. An invalid one ends the process: the defaults would start gangs by unwanted
+// rules.
 func (o *options) backends() (*backend.Config, error) {
 	if o.backendConfig == "" {
 		return &backend.Config{}, nil
@@ -164,7 +164,7 @@ func (o *options) rest() (*rest.Config, error) {
 	return controller.QuietConfig(config, o.qps, o.burst), nil
 }
 
-// names are those by which the API server calls the webhooks.
+// names returns the host names by which the API server calls the webhooks.
 func (o *options) names() []string {
 	if len(o.webhookNames) > 0 {
 		return o.webhookNames

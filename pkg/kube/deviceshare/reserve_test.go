@@ -32,9 +32,9 @@ func (p *Plugin) reserve(t *testing.T, pod *v1.Pod) *fwk.Status {
 	return p.Reserve(t.Context(), nil, pod, "n")
 }
 
-// TestReserve: what one pod was given nobody else is, though the scheduler does not see that pod on the node; another node
-// has nothing to do with it. When it is given back the next one may have it. The node is asked as it is now, not as it was
-// when Filter was.
+// TestReserve: no other pod is given the devices of a pod, though the scheduler does not see that pod on the node; another node
+// has nothing to do with it. When it is given back the next one may have it. The node is asked as it is now, not as it was when
+// Filter was.
 func TestReserve(t *testing.T) {
 	p := &Plugin{Room: &Room{}}
 	p.devices.set(d8())
@@ -62,8 +62,8 @@ func TestReserve(t *testing.T) {
 	require.Empty(t, p.reserves(t, wanting("d", "nvidia.com/gpu=1", nil)), "the node counts it")
 }
 
-// TestViewsAreAsOfNow: what was found out of a node is asked for again when somebody there was given devices, when its Device
-// object says something else, and when its labels do.
+// TestViewsAreAsOfNow: a view is renewed when a pod of the node was given devices, when its Device object says something else,
+// and when its labels do.
 func TestViewsAreAsOfNow(t *testing.T) {
 	p := &Plugin{Room: &Room{}}
 	p.devices.set(d8())
@@ -90,16 +90,17 @@ func TestViewsAreAsOfNow(t *testing.T) {
 	require.Equal(t, "node(s) Unsupported number of GPU requests", filter(p, three, empty).Message())
 }
 
-// TestOthersAreLeftRoom: a pod does not take what somebody needs who is expected, if it may have another device.
-func TestOthersAreLeftRoom(t *testing.T) {
+// TestExpectedPodsKeepDevices: a pod does not take a device that an expected pod needs, if it may have another one.
+func TestExpectedPodsKeepDevices(t *testing.T) {
 	near := map[string]string{device.JointField: `{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`}
 	pod, other := wanting("a", "koordinator.sh/gpu=100", nil), wanting("b", "koordinator.sh/gpu=100 koordinator.sh/rdma=100", near)
-	nic := wanting("c", "koordinator.sh/rdma=100", map[string]string{convert.DeviceAllocated: `{"rdma":[{"minor":3,"resources":{"koordinator.sh/rdma":"100"}}]}`})
+	nic := wanting("c", "koordinator.sh/rdma=100",
+		map[string]string{convert.DeviceAllocated: `{"rdma":[{"minor":3,"resources":{"koordinator.sh/rdma":"100"}}]}`})
 	nic.Spec.NodeName = "n"
 	for want, expected := range map[int][]*v1.Pod{5: nil, 7: {other}} {
 		r := &Room{Expected: func(*v1.Pod, string) (own, others []*v1.Pod) { return []*v1.Pod{pod}, expected }}
 		r.devices.set(d8())
-		a, why := r.choose(pod, r.asks(pod).request, r.view(nodeWith(t, nic, has("used", 0, 1, 2, 3, 4, 6))), "n")
+		a, why := r.choose(pod, r.requested(pod).request, r.view(nodeWith(t, nic, has("used", 0, 1, 2, 3, 4, 6))), "n")
 		require.Nil(t, why)
 		require.Equal(t, want, a[0].Minor)
 	}
@@ -131,19 +132,19 @@ func TestHints(t *testing.T) {
 		before, now any
 		queues      bool
 	}{
-		"who had devices leaves":         {p.givenBack, waits, has("a", 0), nil, true},
-		"who wanted some leaves":         {p.givenBack, waits, wanting("a", "koordinator.sh/gpu=100", nil), nil, true},
-		"who had none leaves":            {p.givenBack, waits, wanting("a", "cpu=1", nil), nil, false},
-		"nothing helps what is wrong":    {p.givenBack, wrong, has("a", 0), nil, false},
-		"a node comes":                   {p.otherNode, waits, nil, node("a", "0"), true},
-		"another model":                  {p.otherNode, waits, node("a", "0"), node("b", "0"), true},
-		"the same model":                 {p.otherNode, waits, node("a", "0"), node("a", "8"), false},
+		"who had devices leaves":         {p.devicesFreed, waits, has("a", 0), nil, true},
+		"who wanted some leaves":         {p.devicesFreed, waits, wanting("a", "koordinator.sh/gpu=100", nil), nil, true},
+		"who had none leaves":            {p.devicesFreed, waits, wanting("a", "cpu=1", nil), nil, false},
+		"nothing helps what is wrong":    {p.devicesFreed, wrong, has("a", 0), nil, false},
+		"a node comes":                   {p.nodeChanged, waits, nil, node("a", "0"), true},
+		"another model":                  {p.nodeChanged, waits, node("a", "0"), node("b", "0"), true},
+		"the same model":                 {p.nodeChanged, waits, node("a", "0"), node("a", "8"), false},
 		"a node begins to count":         {p.countsItself, waits, node("a", "0"), node("a", "8"), true},
 		"it has counted already":         {p.countsItself, waits, node("a", "4"), node("a", "8"), false},
 		"it counts what is not wanted":   {p.countsItself, wanting("p", "amd.com/gpu=1", nil), node("a", "0"), node("a", "8"), false},
-		"a class changes":                {p.otherClass, waits, nil, nil, true},
-		"for one who wants no devices":   {p.otherClass, wanting("p", "cpu=1", nil), nil, nil, false},
-		"or for one who is wrong anyway": {p.otherClass, wrong, nil, nil, false},
+		"a class changes":                {p.classChanged, waits, nil, nil, true},
+		"for one who wants no devices":   {p.classChanged, wanting("p", "cpu=1", nil), nil, nil, false},
+		"or for one who is wrong anyway": {p.classChanged, wrong, nil, nil, false},
 	} {
 		hint, err := c.hint(klog.Background(), c.pod, c.before, c.now)
 		require.NoError(t, err)
