@@ -481,8 +481,8 @@ func isDigit`, "TestCompareNames"},
 	g.pending.remove`, `	g.countOwner(m, -1)
 	g.pending.remove`, "TestDerivedStateMatchesRecount"},
 	{"the highest rank speaks", pending, `x.CompareRanks(&y.Member, names)`, `y.CompareRanks(&x.Member, names)`, "TestAGangFromFirstMemberToBound"},
-	{"gated members are pending", pending, `m.Node == "" && !m.Gated }`, `m.Node == "" }`, "TestDerivedStateMatchesRecount"},
-	{"bound members are pending", pending, `m.Node == "" && !m.Gated }`, `!m.Gated }`, "TestDerivedStateMatchesRecount"},
+	{"gated members are pending", pending, `m.Node == "" && m.Gate == "" }`, `m.Node == "" }`, "TestDerivedStateMatchesRecount"},
+	{"bound members are pending", pending, `m.Node == "" && m.Gate == "" }`, `m.Gate == "" }`, "TestDerivedStateMatchesRecount"},
 	{"bound members stay in line", pending, `if moved || !pending(m) {`, `if moved {`, "TestDerivedStateMatchesRecount"},
 	{"a member keeps its place in line when its rank changes", pending, `if moved || !pending(m) {`, `if !pending(m) {`, "TestDerivedStateMatchesRecount"},
 	{"members that left the line count as being there", pending, `	m.queued = false
