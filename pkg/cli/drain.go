@@ -13,7 +13,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/simulate"
 )
 
-// drainHow words what both commands mean by emptying a domain.
+// drainHow describes the effect of emptying a domain in the help of both commands.
 const drainHow = `
 
 That is simulated: first the scheduler does what it would do anyway for those who wait; then the
@@ -77,7 +77,7 @@ evicted for them; of equals it is the first by name. If there is none, it is sai
 	return cmd
 }
 
-// layerError tells a layer that there is not, which is a mistake, from what else goes wrong.
+// layerError turns the error about an unknown layer into a usage error.
 func layerError(err error) error {
 	if unknown := (*ask.LayerError)(nil); errors.As(err, &unknown) {
 		return usageError("--layer %w", err)
@@ -85,7 +85,7 @@ func layerError(err error) error {
 	return err
 }
 
-// drainText shows what it takes to empty a domain.
+// drainText formats the effect of emptying a domain.
 func drainText(d *ask.Drain, wide bool) string {
 	var out strings.Builder
 	nodes := fmt.Sprintf("%d nodes", d.Nodes)
@@ -97,7 +97,7 @@ func drainText(d *ask.Drain, wide bool) string {
 			out.WriteString(line + "\n")
 		}
 	}
-	flow(fmt.Sprintf("%s (%s, %s): %s", orCluster(d.Domain), d.Layer, nodes, leaveSentence(d)))
+	flow(fmt.Sprintf("%s (%s, %s): %s", orCluster(d.Domain), d.Layer, nodes, evictionSentence(d)))
 	if d.Pods > 0 {
 		flow(verdict(d))
 	}
@@ -115,8 +115,8 @@ func drainText(d *ask.Drain, wide bool) string {
 	writeMoves(&out, d, wide)
 	pods := newTable("POD", "FROM", "TO")
 	for i, p := range d.Others {
-		if i == mostRows && !wide {
-			pods.more(len(d.Others) - i)
+		if i == maxRows && !wide {
+			pods.addMore(len(d.Others) - i)
 			break
 		}
 		to := orDash(p.To)
@@ -125,7 +125,7 @@ func drainText(d *ask.Drain, wide bool) string {
 		}
 		pods.add(indented(p.Reason, 3), p.Pod, p.From, to)
 	}
-	pods.after(&out)
+	pods.writeLast(&out)
 	last := func(what string, names []string) {
 		if len(names) > 0 {
 			out.WriteByte('\n')
@@ -137,15 +137,15 @@ func drainText(d *ask.Drain, wide bool) string {
 	return out.String()
 }
 
-// notKnown stands where a place does.
+// notKnown replaces an unknown node.
 const notKnown = "not known"
 
-// writeMoves lists the gangs of which members leave.
+// writeMoves lists the gangs with evicted members.
 func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 	t := newTable("GANG", "PRIORITY", "LEAVE", "HERE", "FROM", "TO")
 	for i, g := range d.Gangs {
-		if i == mostRows && !wide {
-			t.more(len(d.Gangs) - i)
+		if i == maxRows && !wide {
+			t.addMore(len(d.Gangs) - i)
 			break
 		}
 		leave, to := strconv.Itoa(len(g.Pods)), orCluster(g.To)
@@ -158,19 +158,19 @@ func writeMoves(out *strings.Builder, d *ask.Drain, wide bool) {
 		case !g.Fits:
 			to = "does not fit"
 		}
-		note := indented(g.Reason, mostLines)
+		note := indented(g.Reason, maxMessageLines)
 		if wide {
 			for _, p := range g.Pods {
-				note += indented(fmt.Sprintf("%s: %s to %s", p.Pod, p.From, orDash(p.To)), mostLines)
+				note += indented(fmt.Sprintf("%s: %s to %s", p.Pod, p.From, orDash(p.To)), maxMessageLines)
 			}
 		}
 		t.add(note, g.Gang, strconv.Itoa(int(g.Priority)), leave, strconv.Itoa(g.Here), orCluster(g.From), to)
 	}
-	t.after(out)
+	t.writeLast(out)
 }
 
-// leaveSentence says who leaves.
-func leaveSentence(d *ask.Drain) string {
+// evictionSentence says what is evicted.
+func evictionSentence(d *ask.Drain) string {
 	if d.Pods == 0 {
 		return "no pod would have to be evicted."
 	}
@@ -190,9 +190,9 @@ func leaveSentence(d *ask.Drain) string {
 	return text + "."
 }
 
-// verdict says whether they find other places.
+// verdict says whether all evicted pods find another node.
 func verdict(d *ask.Drain) string {
-	var lost, unknown who
+	var lost, unknown tally
 	for _, g := range d.Gangs {
 		switch {
 		case g.Unknown != "":
@@ -210,10 +210,10 @@ func verdict(d *ask.Drain) string {
 		}
 	}
 	var all []string
-	if lost != (who{}) {
+	if lost != (tally{}) {
 		all = append(all, "Without another place: "+lost.String()+".")
 	}
-	if unknown != (who{}) {
+	if unknown != (tally{}) {
 		all = append(all, "Not known is where these go: "+unknown.String()+".")
 	}
 	switch {
@@ -225,10 +225,10 @@ func verdict(d *ask.Drain) string {
 	return "All pods find other nodes, and no pod is evicted for them."
 }
 
-// who counts gangs, and pods of none.
-type who struct{ gangs, pods int }
+// tally counts gangs, and pods without a gang.
+type tally struct{ gangs, pods int }
 
-func (w who) String() string {
+func (w tally) String() string {
 	var all []string
 	if w.gangs > 0 {
 		all = append(all, counted(w.gangs, "gang", "gangs"))
