@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestQuotaAndWhoLeavesAlready: who leaves already counts as gone when it is looked who else must, for whomever he leaves: nobody else does
-// where he is enough. What he was evicted for has that for itself.
-func TestQuotaAndWhoLeavesAlready(t *testing.T) {
+// TestQuotaCountsTerminatingPodsAsFree: terminating pods count as free quota for every preemptor, so no
+// further pod is evicted if they suffice. The quota of a victim is reserved for its preemptor.
+func TestQuotaCountsTerminatingPodsAsFree(t *testing.T) {
 	quietLogs(t)
 	pass := func(seconds int) event { return event{kind: timePassed, n: seconds} }
 	byHand := history{}
@@ -33,7 +33,7 @@ func TestQuotaAndWhoLeavesAlready(t *testing.T) {
 	for name, test := range map[string]struct {
 		h       history
 		evicted []string
-		then    []string // who is bound in the end
+		then    []string // the pods that are bound in the end
 	}{
 		"for a gang that is planned anew": {slices.Concat(runs, comes, lost), []string{"g evicts low-0 low-1 low-2 low-3"}, []string{"g-0", "g-1", "g-2", "g-3"}},
 		"for another gang": {
@@ -62,8 +62,9 @@ func TestQuotaAndWhoLeavesAlready(t *testing.T) {
 	}
 }
 
-// TestQuotaAndWhoNeverGoes: somebody who does not go in time is waited for no longer.
-func TestQuotaAndWhoNeverGoes(t *testing.T) {
+// TestQuotaIgnoresVictimThatNeverTerminates: the quota of a victim that does not terminate in time is not
+// waited for.
+func TestQuotaIgnoresVictimThatNeverTerminates(t *testing.T) {
 	quietLogs(t)
 	h := elsewhere()
 	for i, e := range h {

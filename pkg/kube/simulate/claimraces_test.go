@@ -20,7 +20,7 @@ import (
 	"github.com/muster-scheduler/muster/pkg/kube/allot"
 )
 
-// sharing are two nodes with a GPU each, and a gang of three whose members share a claim for one.
+// sharing returns two nodes with a GPU each, and a gang of three whose members share a claim for one GPU.
 func sharing(t *testing.T) *Set {
 	var b strings.Builder
 	b.WriteString("{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}, spec: {}}\n")
@@ -55,12 +55,12 @@ type shared struct {
 
 func openShared(t *testing.T, o Options) *shared { return openWith(t, o, sharing(t)) }
 
-// openWith opens a world in which what stands between the API and those who ask is asked by one at a time: pods are bound side by side.
+// openWith opens a world with a serialized intercept, since pods are bound concurrently.
 func openWith(t *testing.T, o Options, set *Set) *shared {
 	quietLogs(t)
-	if between := o.between; between != nil {
+	if between := o.intercept; between != nil {
 		var turn sync.Mutex
-		o.between = func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+		o.intercept = func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 			turn.Lock()
 			defer turn.Unlock()
 			return between(action, ask)
@@ -107,11 +107,11 @@ func (s *shared) deletes(pod string) {
 	require.NoError(s.t, s.cluster.delete(pods, key{"default", pod}, metav1.DeleteOptions{}))
 }
 
-// adds has a member made anew.
+// adds recreates a member.
 func (s *shared) adds(i int) {
 	come, err := s.cluster.apply(setOf(s.t, sharer(i)))
 	require.NoError(s.t, err)
-	require.NoError(s.t, s.come(s.ctx, come))
+	require.NoError(s.t, s.addPods(s.ctx, come))
 }
 
 // restarts kills the scheduler, has something happen, and starts another one.
@@ -128,7 +128,7 @@ func restart(t *testing.T, ctx context.Context, s *World, meanwhile func()) {
 	life, cancel := context.WithCancel(ctx)
 	s.cancel = cancel
 	require.NoError(t, s.boot(life, cfg))
-	require.NoError(t, s.open(ctx))
+	require.NoError(t, s.waitReady(ctx))
 }
 
 const allTogether = "g-0=n0 g-1=n0 g-2=n0 allocated true for 3"
@@ -199,7 +199,7 @@ func TestSharedClaimIsFound(t *testing.T) {
 	})
 }
 
-// edit has somebody else change the claim.
+// edit changes the claim as another client.
 func (s *shared) edit(change func(*resourceapi.ResourceClaim)) {
 	_, err := s.cluster.change(resourceClaims, key{"default", "one"}, func(old runtime.Object) (runtime.Object, error) {
 		c := old.DeepCopyObject().(*resourceapi.ResourceClaim)
@@ -227,7 +227,7 @@ func TestSharedClaimIsNotWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			failed := 0
-			s := openShared(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+			s := openShared(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 				if action.GetVerb() != "update" || action.GetResource().Resource != "resourceclaims" || action.GetSubresource() != how.subresource || failed >= how.times {
 					return ask()
 				}
@@ -324,7 +324,7 @@ func TestAtOnceIsWritten(t *testing.T) {
 				require.Empty(t, has("any"), "taken back")
 				come, err := w.cluster.apply(setOf(t, partner("half")))
 				require.NoError(t, err)
-				require.NoError(t, w.come(ctx, come))
+				require.NoError(t, w.addPods(ctx, come))
 				require.NoError(t, w.Settle(ctx, nil))
 			}
 			require.Equal(t, "half-0 half-1", has("any")+" "+has("half"))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Only says which part of a result is looked at; zero is all of it.
+// Only selects a part of a result; the zero value selects everything.
 type Only struct {
 	what string
 	gang [2]string // namespace and name
@@ -18,34 +18,33 @@ func ParseOnly(text string) (Only, error) {
 	case "", "waiting", "evicted":
 		return Only{what: text}, nil
 	}
-	of, ok := strings.CutPrefix(text, "gang=")
-	namespace, name, both := strings.Cut(of, "/")
+	gangKey, ok := strings.CutPrefix(text, "gang=")
+	namespace, name, both := strings.Cut(gangKey, "/")
 	if !ok || !both || namespace == "" || name == "" {
 		return Only{}, fmt.Errorf("%s: supported values: waiting, evicted, gang=NAMESPACE/NAME", text)
 	}
 	return Only{"gang", [2]string{namespace, name}}, nil
 }
 
-// Only leaves out of a result what is not looked at. Summary stays as it is. It is an error to look
-// at a gang that there is not.
+// Only returns the selected part of a result. Summary stays as it is. The error says that the selected gang does not exist.
 func (r *Result) Only(o Only) (*Result, error) {
 	if o.what == "" {
 		return r, nil
 	}
 	out := *r
 	switch o.what {
-	case "waiting": // with those who have left for whoever waits
+	case "waiting": // terminating pods matter to the gangs that wait
 		out.keep(func(g Gang) bool { return g.State != Scheduled }, func(p Pod) bool { return p.State == Pending })
 		out.Warnings, out.Evicted = nil, []string{}
 	case "evicted":
 		out.keep(func(g Gang) bool { return g.Eviction != nil }, func(p Pod) bool { return p.State == Evicted })
 		out.Warnings, out.Held = nil, nil
 	case "gang":
-		is := func(namespace, name string) bool { return o.gang == [2]string{namespace, name} }
-		out.keep(func(g Gang) bool { return is(g.Namespace, g.Name) }, func(p Pod) bool { return is(p.Namespace, p.gang) })
+		sameGang := func(namespace, name string) bool { return o.gang == [2]string{namespace, name} }
+		out.keep(func(g Gang) bool { return sameGang(g.Namespace, g.Name) }, func(p Pod) bool { return sameGang(p.Namespace, p.gang) })
 		if len(out.Gangs) == 0 && len(out.Pods) == 0 {
-			if why := mayExist(r.undeclared, o.gang[0], o.gang[1]); why != "" {
-				return nil, fmt.Errorf("gang=%s/%s: %s", o.gang[0], o.gang[1], why)
+			if reason := mayExist(r.unlistedDeclarations, o.gang[0], o.gang[1]); reason != "" {
+				return nil, fmt.Errorf("gang=%s/%s: %s", o.gang[0], o.gang[1], reason)
 			}
 			return nil, fmt.Errorf("gang=%s/%s: there is no such gang", o.gang[0], o.gang[1])
 		}
@@ -58,7 +57,7 @@ func (r *Result) Only(o Only) (*Result, error) {
 			}
 		}
 		out.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w Event) bool { return !names[w.Object] })
-		out.Held = slices.DeleteFunc(slices.Clone(r.Held), func(h Held) bool { return !is(h.Namespace, h.gang) })
+		out.Held = slices.DeleteFunc(slices.Clone(r.Held), func(h Held) bool { return !sameGang(h.Namespace, h.gang) })
 	}
 	return &out, nil
 }
@@ -68,11 +67,11 @@ func (r *Result) keep(gang func(Gang) bool, pod func(Pod) bool) {
 	r.Pods = slices.DeleteFunc(slices.Clone(r.Pods), func(p Pod) bool { return !pod(p) })
 }
 
-// Summary counts what has become of everything.
+// Summary counts pods and gangs by state.
 type Summary struct {
 	Gangs, Scheduled, Waiting, Unschedulable int
-	Bound, Pending, Evicted                  int // pods; Bound only those that had no node before
-	Ran                                      int // pods that ran before and still do
+	Bound, Pending, Evicted                  int // pods; Bound counts pods that had no node before
+	Ran                                      int // pods that ran before and still run
 }
 
 func (r *Result) summarize() {

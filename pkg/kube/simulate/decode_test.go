@@ -14,13 +14,13 @@ import (
 	"github.com/muster-scheduler/muster/docs/examples"
 )
 
-// TestLargeLists: of a JSON list the objects come in its order, however many read it, and a mistake is
-// told with its line: the first one.
+// TestLargeLists: the objects of a JSON list keep their order, however many goroutines read them, and the
+// first mistake is reported with its line.
 func TestLargeLists(t *testing.T) {
 	list := func(bad ...int) []byte {
 		var out strings.Builder
 		out.WriteString("{\n\"metadata\": {\"items\": [{}], \"note\": \"\\\"items\\\": [{\"},\n\"items\": [\n")
-		for i := range 3 * together {
+		for i := range 3 * batchSize {
 			if i > 0 {
 				out.WriteString(",\n")
 			}
@@ -38,17 +38,17 @@ func TestLargeLists(t *testing.T) {
 	}
 	set := &Set{}
 	require.NoError(t, set.Add("list.json", list()))
-	require.Len(t, set.objects, 3*together)
+	require.Len(t, set.objects, 3*batchSize)
 	for i, o := range set.objects {
 		require.Equal(t, fmt.Sprintf("pod-%d", i), o.Object.(*corev1.Pod).Name)
 		require.Equal(t, Position{File: "list.json", Document: 1, Line: 4 + i}, o.at)
 	}
-	err := (&Set{}).Add("list.json", list(together+7, 2*together+9))
-	require.ErrorContains(t, err, fmt.Sprintf("list.json: document 1, line %d: ", 4+together+7))
+	err := (&Set{}).Add("list.json", list(batchSize+7, 2*batchSize+9))
+	require.ErrorContains(t, err, fmt.Sprintf("list.json: document 1, line %d: ", 4+batchSize+7))
 }
 
-// TestTheShortWayToDecode: it gives what the decoder gives, and leaves to that what is wrong.
-func TestTheShortWayToDecode(t *testing.T) {
+// TestFastDecodeEqualsDecoder: decodeFast returns what the decoder returns, and leaves flawed objects to it.
+func TestFastDecodeEqualsDecoder(t *testing.T) {
 	seen := 0
 	for _, name := range []string{"example-nodes.yaml", "example2-pods.yaml", "example2-priorityclasses.yaml"} {
 		data, err := examples.FS.ReadFile(name)
@@ -56,12 +56,12 @@ func TestTheShortWayToDecode(t *testing.T) {
 		for doc := range bytes.SplitSeq(data, []byte("\n---\n")) {
 			raw, err := yaml.YAMLToJSON(doc)
 			require.NoError(t, err)
-			want, gvk, err := present.Decode(raw, nil, nil)
+			want, gvk, err := strictDecoder.Decode(raw, nil, nil)
 			require.NoError(t, err)
-			is, ok := decodePresent(raw, *gvk)
+			is, ok := decodeFast(raw, *gvk)
 			require.True(t, ok)
 			require.Equal(t, want, is)
-			_, ok = decodePresent(bytes.Replace(raw, []byte(`"metadata":{`), []byte(`"metadata":{"nonsense":1,`), 1), *gvk)
+			_, ok = decodeFast(bytes.Replace(raw, []byte(`"metadata":{`), []byte(`"metadata":{"nonsense":1,`), 1), *gvk)
 			require.False(t, ok)
 			seen++
 		}

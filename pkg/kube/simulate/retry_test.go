@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestANodeThatSaysWhyIsNotAvoided: two bindings are lost, of a pod and of one member of a gang.
-// The pod, which is more important, has somebody evicted on the member's node, so that this
-// refuses the member for a while. As soon as there is room again the member is bound.
-func TestANodeThatSaysWhyIsNotAvoided(t *testing.T) {
+// TestMemberRetriesNodeThatRejectedIt: two bindings are lost, of a pod and of a gang member. The pod has
+// higher priority and evicts a pod on the member's node, which then rejects the member for a while. When the
+// node has capacity again the member is bound.
+func TestMemberRetriesNodeThatRejectedIt(t *testing.T) {
 	quietLogs(t)
 	h := history{
 		{kind: nodePut, node: &nodeSpec{name: "n0", cpu: 8}},
@@ -34,11 +34,10 @@ func TestANodeThatSaysWhyIsNotAvoided(t *testing.T) {
 	}
 }
 
-// TestWhoComesAgainTakesAPlace: while a victim of a gang leaves, somebody more important takes
-// another one of the gang's places, and the gang evicts once more. Whether he was made only then, or
-// was made before and his binding was lost, comes to the same: the same pods leave, and all end
-// where they would else.
-func TestWhoComesAgainTakesAPlace(t *testing.T) {
+// TestGangEvictsAgainWhenPodTakesReservedNode: while a victim of a gang terminates, a pod of higher priority
+// takes another reserved node of the gang, and the gang evicts once more. The result is the same if that pod
+// was made earlier and its binding was lost.
+func TestGangEvictsAgainWhenPodTakesReservedNode(t *testing.T) {
 	quietLogs(t)
 	comes := event{kind: podPut, pod: &podSpec{name: "p", room: room{cpu: 3}, priority: 9, rank: -1}}
 	lost := event{kind: requestsFail, fail: &failSpec{What: bindings, How: tooMany, Times: 2, Share: 3}}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counted is a gang g that is to have low-0 of quota a leave, and cannot write where it will be, and a more important one of quota b that would
-// have low-1 leave besides if it counted on that.
+// counted returns a gang g that evicts low-0 of quota a and cannot write its nominated nodes, and a gang of
+// higher priority in quota b that would also evict low-1 if it counted on that.
 func counted(ofG string, least, priority int) history {
 	pod := func(name, gang, quota, node string, priority, gpu int) *podSpec {
 		return &podSpec{name: name, gang: gang, room: room{cpu: 8, gpu: gpu}, priority: priority, rank: -1, node: node, quota: quota}
@@ -37,9 +37,10 @@ func counted(ofG string, least, priority int) history {
 	}
 }
 
-// TestQuotaAndWhoIsCountedOn: who is to leave for somebody else is asked by those, too, who count on it if their quotas let him leave for them,
-// whatever his priority. If they do not, nobody counts on him before the API server has taken that.
-func TestQuotaAndWhoIsCountedOn(t *testing.T) {
+// TestQuotaSharesVictimsOfAnotherPreemptor: a preemptor that counts on another preemptor's victim requests
+// its eviction as well, if the quotas allow it, whatever the victim's priority. Otherwise it counts on the
+// victim only when the API server has accepted the eviction.
+func TestQuotaSharesVictimsOfAnotherPreemptor(t *testing.T) {
 	quietLogs(t)
 	for name, test := range map[string]struct {
 		h       history

@@ -8,9 +8,9 @@ import (
 	"github.com/muster-scheduler/muster/pkg/apis/scheduling"
 )
 
-// TestGangsOfOthers (case 48): nothing is written to the PodGroup and the pods of another
-// scheduler, and no event tells of them.
-func TestGangsOfOthers(t *testing.T) {
+// TestGangsOfOtherSchedulers: the scheduler writes nothing to the PodGroup and the pods of another scheduler,
+// and emits no event about them (case 48).
+func TestGangsOfOtherSchedulers(t *testing.T) {
 	of := func(name, status string) string {
 		return document(`{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {scheduling.x-k8s.io/pod-group: g}},
   spec: {schedulerName: other, containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}, status: {%s}}`, name, status)

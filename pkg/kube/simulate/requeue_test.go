@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waiting are five nodes: on the first somebody runs whom hardly anybody is less important than, and on
-// others are members of a group that has never started. They wait at Permit, since not all of it had a turn.
+// waiting returns five nodes: the first has a pod of almost the lowest priority, and the others have members
+// of a group that never started. These wait at Permit, since not all members had a turn.
 func waiting() (h history) {
 	for i := range 5 {
 		h = append(h, event{kind: nodePut, node: &nodeSpec{name: fmt.Sprint("n", i), cpu: 3}})
@@ -31,15 +31,15 @@ func waiting() (h history) {
 	return append(h, event{kind: turnsGiven, n: 3})
 }
 
-// TestWhoWaitsIsSentBack: a gang needs places that members of a less important group have at Permit.
-// All of the group goes back to the queue, and nobody is evicted: no work is lost. Nobody does for a
-// gang that is as important: it waits, or evicts who is less important.
-func TestWhoWaitsIsSentBack(t *testing.T) {
+// TestWaitingMembersAreRequeuedForHigherPriority: a gang needs nodes on which members of a lower-priority
+// group wait at Permit. The whole group is requeued and no pod is evicted, so no work is lost. For a gang of
+// equal priority the group stays: that gang waits, or evicts pods of lower priority.
+func TestWaitingMembersAreRequeuedForHigherPriority(t *testing.T) {
 	quietLogs(t)
 	for name, test := range map[string]struct {
 		priority, members int
 		places            string
-		left              bool // the pod that runs
+		left              bool // the running pod
 	}{
 		"a more important gang": {9, 2, "back", false},
 		"one of all the places": {9, 4, "back", false},
@@ -63,8 +63,9 @@ func TestWhoWaitsIsSentBack(t *testing.T) {
 	}
 }
 
-// TestGangEvictsMoreForLostNode: a gang evicts a pod, and a member of a more important gang takes the other node of its plan. The gang is
-// planned anew, and evicts one pod more, although the bindings of that member are lost and the first victim terminates.
+// TestGangEvictsMoreForLostNode: a gang evicts a pod, and a member of a gang of higher priority takes the
+// other node of its plan. The gang is planned again and evicts one more pod, although the bindings of that
+// member are lost and the first victim terminates.
 func TestGangEvictsMoreForLostNode(t *testing.T) {
 	quietLogs(t)
 	w, err := playFor(t, history{
@@ -91,7 +92,7 @@ func TestGangEvictsMoreForLostNode(t *testing.T) {
 	}
 }
 
-// TestSeedsThatBroke: seeds of TestWorlds beyond those that it tries, which broke a rule once.
+// TestSeedsThatBroke: further seeds of TestWorlds that broke a rule once.
 func TestSeedsThatBroke(t *testing.T) {
 	quietLogs(t)
 	for seed, why := range map[uint64]string{

@@ -10,28 +10,27 @@ import (
 	"time"
 )
 
-// observer finds out when nothing moves any more.
+// observer finds out when no goroutine works any more.
 //
-// The scheduler, its informers and the plugins are some hundred goroutines that hand
-// work to one another through channels and queues. There is no list of who has work,
-// but the Go runtime knows: when every goroutine but the one that asks waits for
-// another one, none has. What waits for time does not count, and need not: time is
-// ours (see clock.go), but for a few tickers in the scheduler that only tidy up.
+// The scheduler, its informers and the plugins are some hundred goroutines that hand work to one another through channels and
+// queues. No list says which of them has work, but the Go runtime knows: when every goroutine except the caller waits for another
+// one, none has work. A goroutine that waits for time does not count: the simulation owns the clock (see clock.go), except for a
+// few tickers that only tidy up.
 //
 // This holds for the whole process, so nothing else may be going on in it.
 type observer struct {
 	buffer  []byte
 	samples []metrics.Sample
-	// refused counts the requests that were refused: whoever was may ask again after a pause,
-	// which only the goroutine's stack tells from other sleep.
-	refused    *atomic.Int64
-	heard      int64  // refused, when nothing moved for the last time
-	outside    uint64 // goroutines outside of Go then: those that wait for signals
-	outsideNow uint64 // goroutines outside of Go at the last call of busy
-	known      bool   // all this has been looked at once
+	// failed counts the requests that failed. Their senders may retry after a pause, and only the goroutine's stack distinguishes
+	// that pause from other sleep.
+	failed       *atomic.Int64
+	failedBefore int64  // failed, when nothing moved for the last time
+	outside      uint64 // goroutines outside of Go at that time: they wait for signals
+	outsideNow   uint64 // goroutines outside of Go at the last call of busy
+	measured     bool   // the fields above have been set once
 }
 
-// wait returns once nothing moves, or when ctx ends.
+// wait returns when nothing moves, or when ctx ends.
 func (o *observer) wait(ctx context.Context) error {
 	return o.until(ctx, func() bool { return !o.busy() && o.quiet() })
 }
@@ -39,11 +38,11 @@ func (o *observer) wait(ctx context.Context) error {
 // quiet reports whether every other goroutine waits.
 //
 // The runtime's counts are exact while one thread runs Go code and no garbage is collected. Otherwise they miss a goroutine that is
-// being handed from one thread to another, and one that waits for the collector.
-// After a refused request, and the first time, only the stacks show what a goroutine waits for. They cost much more.
+// being handed from one thread to another, and one that waits for the collector. After a failed request, and at the first call,
+// only the stacks show what a goroutine waits for. Stacks cost much more.
 func (o *observer) quiet() bool {
-	refused := o.refused.Load()
-	if o.known && o.heard == refused && o.outsideNow == o.outside {
+	failed := o.failed.Load()
+	if o.measured && o.failedBefore == failed && o.outsideNow == o.outside {
 		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // waits for the end of a collection
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		for range 3 {
@@ -57,13 +56,13 @@ func (o *observer) quiet() bool {
 	if !o.allWait() {
 		return false
 	}
-	o.heard, o.known = refused, !o.busy()
+	o.failedBefore, o.measured = failed, !o.busy()
 	o.outside = o.outsideNow
 	return true
 }
 
-// calm is wait for those who look again before they rely on it: it costs a hundredth, and
-// may miss who is just being handed from one thread to another.
+// calm is a cheap form of wait, at a hundredth of the cost. It may miss a goroutine that is being handed from one thread to
+// another, so the caller must call wait before it relies on the result.
 func (o *observer) calm(ctx context.Context) error {
 	return o.until(ctx, func() bool {
 		for range 3 {
@@ -92,7 +91,8 @@ func (o *observer) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads. It updates outsideNow.
+// busy reports whether another goroutine runs or could run, as far as the runtime knows without stopping all threads. It updates
+// outsideNow.
 func (o *observer) busy() bool {
 	if o.samples == nil {
 		for _, name := range []string{"running", "runnable", "not-in-go"} {
@@ -104,8 +104,8 @@ func (o *observer) busy() bool {
 	return o.samples[0].Value.Uint64() > 1 || o.samples[1].Value.Uint64() > 0
 }
 
-// allWait reads off their stacks whether every other goroutine waits. The runtime stops the
-// world to write down their states, so they are all of one moment.
+// allWait reports whether every other goroutine waits, as its stack shows. The runtime stops the world to write the stacks, so all
+// of them show the same moment.
 func (o *observer) allWait() bool {
 	if o.buffer == nil {
 		o.buffer = make([]byte, 1<<20)
@@ -116,10 +116,10 @@ func (o *observer) allWait() bool {
 		n = runtime.Stack(o.buffer, true)
 	}
 	all := o.buffer[:n]
-	_, others, _ := bytes.Cut(all, []byte("\n\n")) // the first is this goroutine
-	for len(others) > 0 {
+	_, rest, _ := bytes.Cut(all, []byte("\n\n")) // the first is this goroutine
+	for len(rest) > 0 {
 		var one []byte
-		one, others, _ = bytes.Cut(others, []byte("\n\n"))
+		one, rest, _ = bytes.Cut(rest, []byte("\n\n"))
 		if !waits(one) {
 			return false
 		}
@@ -127,9 +127,8 @@ func (o *observer) allWait() bool {
 	return true
 }
 
-// waits reads a goroutine's state off the first line of its stack, such as
-// "goroutine 7 [select, 2 minutes]:". What is not known to be waiting for others is
-// not: "runnable", "sync.Mutex.Lock", "GC assist wait", …
+// waits reads a goroutine's state from the first line of its stack, such as "goroutine 7 [select, 2 minutes]:". Unlisted states
+// count as working: "runnable", "sync.Mutex.Lock", "GC assist wait", …
 func waits(stack []byte) bool {
 	_, state, _ := bytes.Cut(stack, []byte(" ["))
 	if i := bytes.IndexAny(state, ",]"); i >= 0 {
@@ -140,8 +139,7 @@ func waits(stack []byte) bool {
 		"chan receive (nil chan)", "select (no cases)", "finalizer wait", "cleanup wait":
 		return true
 	case "sleep":
-		// The client asks again, after a pause by the clock on the wall, what the API has not
-		// taken because of a conflict.
+		// After a conflict the client retries, after a pause on the real clock.
 		return !bytes.Contains(stack, []byte("k8s.io/client-go/util/retry."))
 	case "syscall":
 		// For a signal, or for samples while the process is profiled.

@@ -19,12 +19,12 @@ import (
 
 var simTwice = flag.Int("sim.twice", seed.Worlds(100), "the number of worlds that TestTwice plays twice")
 
-// TestTwice: equal input gives equal output, byte for byte, with all that was said
-// meanwhile. Threads are what leaves the order to chance, so there are some.
+// TestTwice: equal input gives equal output, byte for byte, including the log. Only threads make the order
+// random, so the test has several.
 func TestTwice(t *testing.T) {
 	quietLogs(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
-	// 97: the scheduler, when it begins again, has two pods to choose from. 142: quotas try pods when others do.
+	// 97: the restarted scheduler has two pods to choose from. 142: quotas try pods together with other pods.
 	seeds := []uint64{97, 97, 97, 142, 142, 142}
 	worlds := *simTwice
 	if testing.Short() {
@@ -57,7 +57,7 @@ func TestTwice(t *testing.T) {
 // TestPodsComeInOneOrder: pods that several goroutines activate at one moment reach the queue in the order of their names.
 func TestPodsComeInOneOrder(t *testing.T) {
 	var came activated
-	l := &late{PodActivator: &came, gate: &gate{}, waiting: map[string]*v1.Pod{}}
+	l := &delayedActivator{PodActivator: &came, gate: &gate{}, waiting: map[string]*v1.Pod{}}
 	for _, names := range [][]string{{"d", "b"}, {"c", "a"}} {
 		pods := map[string]*v1.Pod{}
 		for _, name := range names {
@@ -66,10 +66,10 @@ func TestPodsComeInOneOrder(t *testing.T) {
 		l.Activate(klog.Background(), pods)
 	}
 	require.Empty(t, came)
-	require.True(t, l.next())
+	require.True(t, l.activateWaiting())
 	require.Equal(t, activated{"a", "b", "c", "d"}, came)
-	require.False(t, l.next())
-	l.gate.own(goroutine())
+	require.False(t, l.activateWaiting())
+	l.gate.setScheduler(goroutineID())
 	l.Activate(klog.Background(), map[string]*v1.Pod{"f": {}, "e": {}, "g": {}})
 	require.Equal(t, activated{"a", "b", "c", "d", "e", "f", "g"}, came, "the scheduler's own at once")
 }
@@ -82,8 +82,7 @@ func (a *activated) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	*a = slices.AppendSeq(*a, maps.Keys(pods))
 }
 
-// reliably is a history in which no request is lost: how long the client waits before it sends
-// one again goes by the clock on the wall.
+// reliably is a history without lost requests: the client's pause before a retry depends on the real clock.
 func reliably(h history) history {
 	return slices.DeleteFunc(slices.Clone(h), func(e event) bool { return e.kind == requestsFail })
 }

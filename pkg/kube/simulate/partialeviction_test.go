@@ -12,7 +12,7 @@ import (
 // What the judge knows of gangs that were evicted in part: a gang is one victim (spec 6, case
 // 50), but requests fail one by one, and a scheduler may be killed between any two of them.
 
-// noteHalves notes who was left of the groups that have lost members to these evictions.
+// noteHalves records the remaining members of groups that lost members to these evictions.
 func (w *world) noteHalves(by map[string][]*v1.Pod, alone [][2]string) {
 	var names []string
 	for _, pods := range by {
@@ -34,7 +34,7 @@ func (w *world) noteHalves(by map[string][]*v1.Pod, alone [][2]string) {
 	}
 }
 
-// stay are the members of a group that run, and do not leave.
+// stay returns the running members of a group that do not terminate.
 func (w *world) stay(group []string) (out []*v1.Pod) {
 	for _, name := range group {
 		_, bound := w.membersOf(name)
@@ -51,21 +51,21 @@ func (w *world) short(group []string) bool {
 	})
 }
 
-// half says whether a pod is what is left of a gang that was evicted in part.
+// half reports whether a pod is a remaining member of a partly evicted gang.
 func (w *world) half(name string) bool {
 	p := w.pods["default/"+name]
 	return p != nil && w.halves[p.UID]
 }
 
-// starts says whether a pod's group was being started: some of it are bound, and others have places
-// that are not seen here. It is one victim: to take back only these would leave it in part. So is one that
-// had started and lost members, where no object says that it had and the process that knew has ended.
+// starts reports whether a pod's group was being started: some members are bound, and further members have
+// nodes that are not seen here. The group is one victim, since a part of it must not remain. So is a group
+// that had started and lost members, if no object says so and the scheduler process that knew it has ended.
 func (w *world) starts(name string) bool {
 	return w.members[name] != "" && slices.ContainsFunc(w.groupOf(w.members[name]), func(of string) bool { return w.gangs[of] != nil && !(w.whole[of] && w.reached[of]) })
 }
 
-// judgeHalves: when nothing more happens, nothing is left of a gang that was evicted in part,
-// but for those who are asked again.
+// judgeHalves: when the world has settled, no member of a partly evicted gang remains, except pods whose
+// eviction is retried.
 func (w *world) judgeHalves() error {
 	for _, group := range w.groups() {
 		for _, p := range w.stay(group) {
@@ -88,10 +88,9 @@ func running(grace int) (h history) {
 	return h
 }
 
-// TestNoGangIsLeftInPart: somebody needs a node of four, which a gang fills. Requests to evict
-// are lost, or the scheduler is killed meanwhile, or the place becomes free by itself: all of
-// the gang leaves, or nobody.
-func TestNoGangIsLeftInPart(t *testing.T) {
+// TestVictimGangIsEvictedWhole: a pod needs one node of four, which a gang fills. Eviction requests are lost,
+// the scheduler is killed, or the node becomes free by itself: the gang is evicted as a whole or not at all.
+func TestVictimGangIsEvictedWhole(t *testing.T) {
 	quietLogs(t)
 	for name, of := range map[string]string{"a gang evicts": "hi", "a pod evicts": ""} {
 		comes := event{kind: memberPut, pod: &podSpec{name: "big", gang: of, room: room{cpu: 4}, priority: 9, rank: -1}}
@@ -109,7 +108,7 @@ func TestNoGangIsLeftInPart(t *testing.T) {
 		} {
 			t.Run(name+", and "+what, func(t *testing.T) {
 				seen := map[string]bool{}
-				for _, salt := range []uint64{0, 3, 4} { // of those who leave one is asked in vain, or all but one are
+				for _, salt := range []uint64{0, 3, 4} { // one eviction request is lost, or all but one are
 					lost := event{kind: requestsFail, fail: &failSpec{What: evictions, How: unavailable, Times: test.times, Share: 1, Salt: salt}}
 					h := slices.Concat(running(test.grace), history{lost, comes}, test.then, history{{kind: timePassed, n: 90}, {kind: settledDown}})
 					w, err := playFor(t, h)
@@ -127,10 +126,10 @@ func TestNoGangIsLeftInPart(t *testing.T) {
 	}
 }
 
-// TestWhoEvictsWaitsForTheRest: the first requests to evict a gang for a pod are all lost, and then some leave, and
-// who makes room does not. The pod does not go where the others were: it says for whom the rest is to leave, to the
-// process that comes next, too.
-func TestWhoEvictsWaitsForTheRest(t *testing.T) {
+// TestPodWaitsForTheWholeVictimGang: the first requests to evict a gang for a pod are lost. Then some members
+// terminate, and the one on the pod's node does not. The pod does not take a node of the terminated members.
+// It records the remaining victims for the next scheduler process, too.
+func TestPodWaitsForTheWholeVictimGang(t *testing.T) {
 	quietLogs(t)
 	for name, then := range map[string][]event{
 		"the scheduler goes on":   nil,
@@ -152,9 +151,9 @@ func TestWhoEvictsWaitsForTheRest(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForTheRestForLong: who makes room cannot be evicted for longer than a minute: the pod goes where
-// the others were.
-func TestNobodyWaitsForTheRestForLong(t *testing.T) {
+// TestPodStopsWaitingForAVictimThatStays: a victim cannot be evicted for longer than a minute. The pod takes
+// a node of the terminated members.
+func TestPodStopsWaitingForAVictimThatStays(t *testing.T) {
 	quietLogs(t)
 	lost := event{kind: requestsFail, fail: &failSpec{What: evictions, How: tooMany, Times: 8, Share: 3}}
 	big := event{kind: memberPut, pod: &podSpec{name: "big", room: room{cpu: 4}, priority: 9, rank: -1}}
@@ -166,9 +165,9 @@ func TestNobodyWaitsForTheRestForLong(t *testing.T) {
 	}
 }
 
-// TestARetriedEvictionIsNeeded: an eviction is tried again after a failed request. Meanwhile
-// somebody else on the node leaves by himself: nobody is evicted.
-func TestARetriedEvictionIsNeeded(t *testing.T) {
+// TestRetriedEvictionStopsWhenCapacityIsFree: an eviction is retried after a failed request. Meanwhile
+// another pod on the node terminates by itself: no pod is evicted.
+func TestRetriedEvictionStopsWhenCapacityIsFree(t *testing.T) {
 	quietLogs(t)
 	for _, leaves := range []string{"low-a", "low-b", ""} {
 		t.Run(leaves, func(t *testing.T) {
@@ -197,7 +196,7 @@ func TestARetriedEvictionIsNeeded(t *testing.T) {
 	}
 }
 
-// stayers are all pods that run and do not leave.
+// stayers returns all running pods that do not terminate.
 func (w *world) stayers() []*v1.Pod {
 	return slices.DeleteFunc(w.sorted(), func(p *v1.Pod) bool { return p.Spec.NodeName == "" || p.DeletionTimestamp != nil })
 }

@@ -10,9 +10,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// late activates pods for plugins, in the order of their names: the queue tries pods of equal priority in the order in which they come. If
-// the scheduler itself is calling it does so at once, and if other goroutines are, when nothing moves any more.
-type late struct {
+// delayedActivator activates pods for plugins, in the order of their names: the queue orders pods of equal priority by arrival. A
+// call from the scheduler's goroutine takes effect at once, any other call when nothing else moves.
+type delayedActivator struct {
 	fwk.PodActivator
 	gate *gate
 
@@ -20,8 +20,8 @@ type late struct {
 	waiting map[string]*v1.Pod
 }
 
-// next activates the pods that have waited, and returns whether there were any.
-func (l *late) next() bool {
+// activateWaiting activates the pods that have waited, and reports whether there were any.
+func (l *delayedActivator) activateWaiting() bool {
 	l.mu.Lock()
 	waiting := l.waiting
 	l.waiting = map[string]*v1.Pod{}
@@ -30,14 +30,14 @@ func (l *late) next() bool {
 	return len(waiting) > 0
 }
 
-func (l *late) inOrder(pods map[string]*v1.Pod) {
+func (l *delayedActivator) inOrder(pods map[string]*v1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
 		l.PodActivator.Activate(klog.Background(), map[string]*v1.Pod{name: pods[name]})
 	}
 }
 
 // Activate implements fwk.PodActivator.
-func (l *late) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+func (l *delayedActivator) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	if l.gate.isScheduler() {
 		l.inOrder(pods)
 		return

@@ -23,20 +23,20 @@ import (
 	"github.com/muster-scheduler/muster/manifests"
 )
 
-// crd validates objects as an API server does that has our CRD.
+// crd validates objects as an API server with the project's CRD does.
 type crd struct {
 	structural *structuralschema.Structural
 	bySchema   validation.SchemaValidator
 	byRule     *cel.Validator // nil if there are no rules
 }
 
-// refuse says why an API server would not take an object, in its words.
-func (c *crd) refuse(gvk schema.GroupVersionKind, raw []byte) error {
+// validate returns the error with which an API server would reject the object.
+func (c *crd) validate(gvk schema.GroupVersionKind, raw []byte) error {
 	var object map[string]any
 	if err := utiljson.Unmarshal(raw, &object); err != nil {
 		return err
 	}
-	delete(object, "status") // which users do not write
+	delete(object, "status") // users do not write the status
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, c.structural)
 	errs := validation.ValidateCustomResource(nil, object, c.bySchema)
 	if c.byRule != nil && len(errs) == 0 {
@@ -48,11 +48,11 @@ func (c *crd) refuse(gvk schema.GroupVersionKind, raw []byte) error {
 		return nil
 	}
 	var head struct{ Metadata metav1.ObjectMeta }
-	_ = json.Unmarshal(raw, &head) // what is wrong there is said when the object is decoded
+	_ = json.Unmarshal(raw, &head) // mistakes in metadata are reported when the object is decoded
 	return apierrors.NewInvalid(gvk.GroupKind(), head.Metadata.Name, errs)
 }
 
-// readCRD reads a CRD of ours, once.
+// readCRD returns a function that reads one of the project's CRDs, once.
 func readCRD(file string) func() (*crd, error) {
 	return sync.OnceValues(func() (*crd, error) {
 		data, err := manifests.CRDs.ReadFile("crd/" + file)

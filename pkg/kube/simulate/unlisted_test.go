@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUnlistedClass: a PriorityClass that may be there, since nobody may list them, is not told to be missing; one that
+// TestUnlistedClass: a PriorityClass that the caller may not list is not reported as missing. A class that
 // comes with the pod counts, and so do the system's.
 func TestUnlistedClass(t *testing.T) {
 	const class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 7\n---\n"

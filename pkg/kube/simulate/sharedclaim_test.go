@@ -93,7 +93,7 @@ func (s *shared) ends(want string) {
 func (s *shared) comes(text string) {
 	come, err := s.cluster.apply(setOf(s.t, text))
 	require.NoError(s.t, err)
-	require.NoError(s.t, s.come(s.ctx, come))
+	require.NoError(s.t, s.addPods(s.ctx, come))
 }
 
 func isBinding(a clienttesting.Action) bool {
@@ -106,12 +106,12 @@ func isStatusOfClaim(a clienttesting.Action) bool {
 
 var unavailableNow = apierrors.NewServiceUnavailable("not now")
 
-// TestLastUserGoes: of members who share a claim one was bound when the scheduler was killed, and the others find no room any
-// more. When that one goes, too, nobody has the claim.
+// TestLastUserGoes: one of the members that share a claim was bound when the scheduler was killed, and the
+// others do not fit any more. When the bound member is deleted, the claim is free.
 func TestLastUserGoes(t *testing.T) {
 	bound := ""
 	var killed atomic.Bool
-	s := openShared(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+	s := openShared(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 		if killed.Load() {
 			return nil, errKilled
 		}
@@ -139,11 +139,11 @@ func (s *shared) cordon(node string) {
 	require.NoError(s.t, err)
 }
 
-// TestWrittenLate: the answer to a request that writes a claim is lost, and it is carried out when the scheduler has looked
-// whether it was.
-func TestWrittenLate(t *testing.T) {
+// TestLateWrite: the answer to a request that writes a claim is lost, and the request is carried out after
+// the scheduler has read the claim.
+func TestLateWrite(t *testing.T) {
 	var late answer
-	s := openShared(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+	s := openShared(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 		if isStatusOfClaim(action) && late == nil {
 			late = ask
 			return nil, apierrors.NewTimeoutError("late", 1)
@@ -215,8 +215,9 @@ func TestClaimIsBeingDeleted(t *testing.T) {
 	s.settled(allTogether)
 }
 
-// TestFewPlacesLeftInClaim: a claim that somebody has allocated is reserved for as many as may be but one.
-func TestFewPlacesLeftInClaim(t *testing.T) {
+// TestClaimWithFewReservationsLeft: a claim that another client allocated has one or more reservations less
+// than its limit.
+func TestClaimWithFewReservationsLeft(t *testing.T) {
 	for left, want := range map[int]string{2: "g-0= g-1= g-2=", 3: "g-0=n0 g-1=n0 g-2=n0"} {
 		text := claimFor("one") + gangOf("g", 3) + gpuNode("n0", 1, 8) + gpuNode("n1", 1, 8)
 		for i := range 3 {
@@ -238,7 +239,7 @@ func TestFewPlacesLeftInClaim(t *testing.T) {
 				}
 			}
 		}
-		w, err := Open(ctx, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+		w, err := Open(ctx, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 			if u, ok := action.(clienttesting.UpdateAction); ok && isStatusOfClaim(action) {
 				if c := u.GetObject().(*resourceapi.ResourceClaim); len(c.Status.ReservedFor) > resourceapi.ResourceClaimReservedForMaxSize {
 					return nil, apierrors.NewInvalid(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim").GroupKind(), c.Name, nil)
@@ -266,7 +267,7 @@ func TestChainOfClaims(t *testing.T) {
 	t.Run("the second is not written at first", func(t *testing.T) {
 		s.Close()
 		times := 0
-		s := openClaims(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+		s := openClaims(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 			if u, ok := action.(clienttesting.UpdateAction); ok && isStatusOfClaim(action) && u.GetObject().(*resourceapi.ResourceClaim).Name == "b" && times < 3 {
 				times++
 				return nil, unavailableNow
@@ -278,11 +279,11 @@ func TestChainOfClaims(t *testing.T) {
 	})
 }
 
-// TestAllocatedMeanwhile: while a plan is made somebody else allocates the claim, elsewhere.
+// TestAllocatedMeanwhile: while a plan is made another client allocates the claim, elsewhere.
 func TestAllocatedMeanwhile(t *testing.T) {
 	var s *shared
 	done := false
-	s = openShared(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+	s = openShared(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 		if isStatusOfClaim(action) && !done {
 			done = true
 			s.edit(func(c *resourceapi.ResourceClaim) {
@@ -298,8 +299,8 @@ func TestAllocatedMeanwhile(t *testing.T) {
 	s.settled("g-0=n1 g-1=n1 g-2=n1 allocated true for 3")
 }
 
-// TestBindingFails: members' own cycles have written their claims, and then their bindings fail. One of them goes, or the
-// node; who waits has nothing any more, and the gang goes to another node.
+// TestBindingFails: members' own cycles have written their claims, and then their bindings fail. One member,
+// or the node, is deleted. The waiting members release everything, and the gang starts on another node.
 func TestBindingFails(t *testing.T) {
 	for name, lost := range map[string]func(clienttesting.Action) bool{"the binding is refused": isBinding, "the answer to the claim is lost": isStatusOfClaim} {
 		for then, meanwhile := range map[string]func(*shared){
@@ -309,7 +310,7 @@ func TestBindingFails(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				var s *shared
 				failed := 0
-				s = openClaims(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+				s = openClaims(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 					if !lost(action) || failed == 2 {
 						return ask()
 					}
@@ -332,7 +333,7 @@ func TestNeverBound(t *testing.T) {
 	for _, kind := range []string{"one", "any/"} {
 		for _, p := range []int{0, 5, 9} {
 			t.Run(fmt.Sprint(kind, p), func(t *testing.T) {
-				s := openClaims(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+				s := openClaims(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 					if c, ok := action.(clienttesting.CreateAction); ok && isBinding(action) && strings.HasPrefix(c.GetObject().(*v1.Binding).Name, "g-") {
 						return nil, apierrors.NewForbidden(pods.GroupResource(), "g", fmt.Errorf("never"))
 					}
@@ -349,7 +350,8 @@ func TestNeverBound(t *testing.T) {
 	}
 }
 
-// TestGangsShareClaim: two gangs name one claim. The second comes to where the first is, or waits until that has gone.
+// TestGangsShareClaim: two gangs name one claim. The second starts on the node of the first, or waits until
+// the first has ended.
 func TestGangsShareClaim(t *testing.T) {
 	text := []string{gpuNode("n0", 1, 3), gpuNode("n1", 1, 2), claimFor("one"), gangOf("g", 3), gangOf("h", 2)}
 	for i := range 3 {
@@ -398,7 +400,7 @@ func TestPreemptsForShared(t *testing.T) {
 	})
 	t.Run("one runs and one waits", func(t *testing.T) {
 		failed := false
-		s := openClaims(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+		s := openClaims(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 			if c, ok := action.(clienttesting.CreateAction); ok && isBinding(action) && c.GetObject().(*v1.Binding).Name == "g-1" {
 				failed = true
 				return nil, unavailableNow
@@ -413,7 +415,7 @@ func TestPreemptsForShared(t *testing.T) {
 	})
 }
 
-// TestElasticShares: members beyond those that a gang needs share its claim, and come later.
+// TestElasticShares: members beyond minMember share the gang's claim, and start later.
 func TestElasticShares(t *testing.T) {
 	s := openClaims(t, Options{}, gpuNode("n0", 1, 3), claimFor("one"), gangOf("g", 2),
 		"---\n{apiVersion: v1, kind: Pod, metadata: {name: r}, spec: {nodeName: n0, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}, status: {phase: Running}}\n",
@@ -423,15 +425,16 @@ func TestElasticShares(t *testing.T) {
 	s.ends("g-0=n0 g-1=n0 g-2=n0 one:n0/gpu-0 for 3")
 }
 
-// TestAClaimThatIsLeftBlamesNoNode: the API server does not answer while the claim for a member's extended resources is written, nor when it is to be deleted
-// for that. When the member is tried on its node again, DynamicResources refuses it there, as it would anywhere: the node is not left out for that.
-func TestAClaimThatIsLeftBlamesNoNode(t *testing.T) {
+// TestLeftoverClaimDoesNotExcludeNode: the API server does not answer while the claim for a member's extended
+// resources is written, nor when it is deleted. On the retry DynamicResources rejects the member on every
+// node: the plan does not avoid this node.
+func TestLeftoverClaimDoesNotExcludeNode(t *testing.T) {
 	var updates atomic.Int32
 	named := func(name string) string {
 		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {pod-group.scheduling.sigs.k8s.io: g}}, spec: {schedulerName: muster-scheduler, "+
 			"containers: [{name: c, image: i, resources: {requests: {cpu: 1, example.com/gpu: 1}, limits: {example.com/gpu: 1}}}]}}\n", name)
 	}
-	s := openClaims(t, Options{between: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
+	s := openClaims(t, Options{intercept: func(action clienttesting.Action, ask answer) (runtime.Object, error) {
 		ofClaim := action.GetVerb() == "update" && action.GetResource().Resource == "resourceclaims" && action.GetSubresource() == ""
 		if ofClaim && updates.Add(1) <= 4 { // of each member the finalizer, and its removal
 			return nil, unavailableNow

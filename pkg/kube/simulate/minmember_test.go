@@ -14,8 +14,9 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// finishedOf are the members of a gang that have run on a node to their end, and count for it. When all that had a node have finished and
-// others wait, the gang is a new run: those that have succeeded count, unless they are as many as the gang needs.
+// finishedOf returns the finished members of a gang that count for it. When all members with a node have
+// finished and further members wait, the gang is a new run: succeeded members count, unless they are as many
+// as the gang needs.
 func (w *world) finishedOf(name string) []*v1.Pod {
 	all := w.doneOf(name)
 	pending, bound := w.membersOf(name)
@@ -50,7 +51,8 @@ func (w *world) noteReached() {
 	}
 }
 
-// forgetReached drops what no object says any more: the last member that had a node is gone, or all have finished and others come.
+// forgetReached drops state that no object reports any more: the last member with a node is gone, or all have
+// finished and new members exist.
 func (w *world) forgetReached() {
 	for name := range w.reached {
 		pending, bound := w.membersOf(name)
@@ -96,8 +98,7 @@ func (w *world) choose(e event) string {
 	return w.chosen
 }
 
-// leave has a bound member of a gang finish or go, and if it is replaced, somebody like it
-// come.
+// leave lets a bound member of a gang finish or be deleted, and may replace it by an equal one.
 func (w *world) leave(e event) (bool, error) {
 	name := w.choose(e)
 	_, bound := w.membersOf(name)
@@ -134,10 +135,10 @@ func (w *world) leave(e event) (bool, error) {
 	return w.putPod(&next)
 }
 
-// judgeLeaving (spec 6, case 50): if a gang falls below its minMember because some of its
-// members are evicted, it leaves whole, and all of its GangGroup.
+// judgeLeaving (spec 6, case 50): if evictions bring a gang below its minMember, the whole gang is evicted,
+// and all of its GangGroup.
 //
-// An eviction that waits to see how far a member on its way is goes on by itself.
+// An eviction that waits for a member that is being bound goes on by itself.
 func (w *world) judgeLeaving() error {
 	if w.s.shared.Looks() {
 		w.seen = -1
@@ -145,7 +146,7 @@ func (w *world) judgeLeaving() error {
 	}
 	fresh := map[types.UID]bool{}
 	groups := map[string][]string{}
-	for uid, p := range w.s.cluster.gone() {
+	for uid, p := range w.s.cluster.evictedPods() {
 		if w.gone[uid] {
 			continue
 		}
@@ -199,7 +200,7 @@ func (w *world) judgeLeaving() error {
 	return nil
 }
 
-// judgeStranger (spec 5.8): who lists a gang that does not list it waits.
+// judgeStranger (spec 5.8): a gang that lists a gang without being listed by it waits.
 func (w *world) judgeStranger(name string) error {
 	g := w.gangs[name]
 	for _, other := range g.groupOrNil() {
