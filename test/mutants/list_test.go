@@ -730,16 +730,16 @@ func isDigit`, "TestCompareNames"},
 	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
 `, `		if n > 0 {
 `, "TestOwnClaims"},
-	{"what a policy denies is tried on the same node for ever", answered, `return code >= http.StatusBadRequest && code < http.StatusInternalServerError`, `return false`, "TestWhatAFailedBindingSays"},
-	{"a pod whose binding was not answered is not asked for", answered, `unanswered && a.bound(ctx, pod, node)`, `unanswered && false`, "TestWhatAFailedBindingSays"},
-	{"a pod that was made anew counts as bound", answered, `err == nil && is.UID == pod.UID && is.Spec`, `err == nil && is.Spec`, "TestWhatAFailedBindingSays"},
-	{"a pod on another node counts as bound", answered, `is.Spec.NodeName == node`, `is.Spec.NodeName != ""`, "TestWhatAFailedBindingSays"},
-	{"a claim that is left blames the node", afterFilter, `p.allocations.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestLeftoverClaimDoesNotExcludeNode"},
-	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestDeposedLeaderEnds"},
-	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestDeposedLeaderEnds"},
-	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestDeposedLeaderEnds"},
-	{"a webhook's refusal with another code is none", answered, `answer.Status().Message, denied)`, `"", denied)`, "TestWhatAFailedBindingSays"},
-	{"plugins run before a binding that have nothing to do", answered, `return f.RunPreBindPreFlights(ctx, state, pod, node)`, `return nil`, "TestOnlyWhoHasSomethingToDoRunsBeforeBind"},
+	{"what a policy denies is tried on the same node for ever", answered, `return code >= http.StatusBadRequest && code < http.StatusInternalServerError`, `return false`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"a pod whose binding was not answered is not asked for", answered, `unanswered && a.bound(ctx, pod, node)`, `unanswered && false`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"a pod that was made anew counts as bound", answered, `err == nil && current.UID == pod.UID && current.Spec`, `err == nil && current.Spec`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"a pod on another node counts as bound", answered, `current.Spec.NodeName == node`, `current.Spec.NodeName != ""`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"a claim that is left blames the node", afterFilter, `p.allocations.Leftover([]*v1.Pod{pod}) || p.planner`, `p.planner`, "simulate.TestAClaimThatIsLeftBlamesNoNode"},
+	{"who has led goes on beside a new leader", elected, `l.deposed(record.HolderIdentity)`, `_ = record`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"who never led ends when another one leads", elected, `err == nil && l.led && record`, `err == nil && record`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"who has given up the Lease ends when another one leads", elected, `l.led = record.HolderIdentity == l.Identity()`, `l.led = true`, "TestWhoHasLedEndsWhenAnotherLeads"},
+	{"a webhook's refusal with another code is none", answered, `answer.Status().Message, denied)`, `"", denied)`, "TestFailedBindingSaysWhetherNodeIsAtFault"},
+	{"plugins run before a binding that have nothing to do", answered, `return f.RunPreBindPreFlights(ctx, state, pod, node)`, `return nil`, "TestOnlyPluginsWithWorkRunBeforeBind"},
 	{"a node that others read is changed", trimmed, `		do(&own[i])
 `, `		do(&list[i])
 		own[i] = list[i]
