@@ -57,9 +57,9 @@ const (
 	trials      = "pkg/kube/fit/trial.go"
 	aside       = "pkg/kube/plugin/nominations.go"
 	listeners   = "pkg/kube/plugin/listeners.go"
-	rehearsal   = "pkg/kube/ledger/volumerehearsal.go"
-	leavingNow  = "pkg/kube/departure/leaving.go"
-	vainly      = "pkg/kube/preempt/vain.go"
+	rehearsal   = "pkg/kube/ledger/rehearsal.go"
+	leavingNow  = "pkg/kube/departure/terminating.go"
+	vainly      = "pkg/kube/preempt/searchmemory.go"
 	preempts    = "pkg/kube/preempt/evict.go"
 	pluChoices  = "pkg/kube/plugin/quotas.go"
 	pluEvents   = "pkg/kube/plugin/events.go"
@@ -559,9 +559,9 @@ func isDigit`, "TestCompareNames"},
 	{"the answers are the memory", known, `Slots: slices.Clone(t.slots)`, `Slots: t.slots`, "TestMemory"},
 	{"all templates are one", known, `t := m.templates[c.reads.key]`, `c.reads.key = "x"
 	t := m.templates[c.reads.key]`, "TestMemory"},
-	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replaying || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
-	{"who leaves elsewhere is not waited for", leavingNow, `if l.all = l.own; !a.Dependent() {`, `if l.all = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
-	{"whom members seek must not leave before a victim", leavingNow, `still != "" {`, `true || still != "" {`, "preempt.TestWhomMembersSeekLeaves"},
+	{"the volume that was chosen is the one that is given", rehearsal, `if r.page.hopeful && !r.replays || pv.Spec.ClaimRef != nil {`, `if true {`, "TestVolumesOfWhichEitherMayBeTaken"},
+	{"who leaves elsewhere is not waited for", leavingNow, `if l.everywhere = l.own; !a.Dependent() {`, `if l.everywhere = l.own; true {`, "preempt.TestWhoLeavesElsewhereTakesTime"},
+	{"whom members seek must not leave before a victim", leavingNow, `stillWhy != "" {`, `true || stillWhy != "" {`, "preempt.TestWhomMembersSeekLeaves"},
 	{"who has left elsewhere comes back", nominated, `len(kept) == 0 {`, `true {`, "preempt.TestWhoHasLeftElsewhereStaysAway"},
 	{"who is kept off takes the others along", nominated, `if all {`, `if kept[i] != "" {`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
 	{"members that are kept off are like the others", attempts, `like := likeness{c.Key(), c.Off().Key(), ""}`, `like := likeness{c.Key(), "", ""}`, "preempt.TestWhoIsKeptOffTakesNobodyAlong"},
@@ -722,10 +722,10 @@ func isDigit`, "TestCompareNames"},
 	{"members that follow keep one off their node", aside, ` || s.Cache.Siblings(other, pod)`, ``, "TestSiblingsThatFollowDoNotKeepAMemberOff"},
 	{"a rejected member receives no events", listeners, `s.listeners.note(pod.Pod, true, s.mayBeQueued)`, ``, "TestOnlyTriedMembersReceiveEvents"},
 	{"a choice that is found is not listed", quChoices, `minimal != nil {`, `minimal == nil {`, "TestFoundChoiceIsListed"},
-	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.may(pod))
+	{"who may leave as quotas say is not asked again", vainly, `			s.hash.WriteByte(s.check(pod))
 `, `			_ = pod
 `, "TestInVainIsNotRepeatedWithinQuotas"},
-	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+here > p.among`, `nodes < 0`, "TestManyAttemptsAreBounded"},
+	{"who leaves is looked for without end", preempts, `nodes > 0 && nodes+onAttempt > p.among`, `nodes < 0`, "TestManyAttemptsAreBounded"},
 	{"claims that are bound may be anybody's", roomChoose, `v.Spec.VolumeName == "" && `, ``, "TestOwnClaims"},
 	{"claims that are shared are one's own", roomChoose, `		if n == 1 {
 `, `		if n > 0 {
